@@ -105,6 +105,10 @@ pub(super) struct Admission {
     /// Plugins not to run although they are on by default.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) disable_admission_plugins: Vec<String>,
+    /// All plugins to run, as in Kubernetes 1.7 to 1.9; deprecated. The order of the names matters only if one of them is a plugin that
+    /// Kubernetes removed.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) admission_control: Vec<String>,
     /// An AdmissionConfiguration file, which holds or names the configuration of single plugins.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
@@ -211,8 +215,8 @@ pub(super) struct Authentication {
 #[command(next_help_heading = "Authorization")]
 pub(super) struct Authorization {
     /// Webhook: the proxy authorizes each request by a SubjectAccessReview at the upstream API server before admission. AlwaysAllow:
-    /// the upstream API server authorizes the forwarded request. The default is Webhook, and AlwaysAllow with the embedded API
-    /// server.
+    /// the upstream API server authorizes the forwarded request. RBAC: the embedded API server authorizes by its roles and bindings.
+    /// The default is Webhook, and AlwaysAllow with the embedded API server.
     #[arg(long, value_name = "MODE", action = ArgAction::Append)]
     pub(super) authorization_mode: Vec<String>,
     /// Time for which the proxy caches that a user may do something. A right that is revoked without the proxy's knowledge can be

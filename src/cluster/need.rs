@@ -4,6 +4,7 @@ use super::cache::{Cache, Projection};
 use super::custom_resources::Definition;
 use super::follow::Source;
 use super::quotas::OwnedClaim;
+use super::removed_kinds::{self, RemovedKind};
 use super::{Endpoints, Kept, Limits, Namespace, ServiceAccount};
 use crate::removed::Api;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -29,9 +30,11 @@ use tokio_util::task::AbortOnDropHandle;
 #[derive(Clone, Copy)]
 pub struct Need {
     name: &'static str,
+    /// The API of the objects, if Kubernetes removed the API.
+    removed: Option<&'static Api>,
     /// Starts the cache. `None` for a cache that is started on demand.
     start: Option<Start>,
-    /// The API group and the plural name of the cached kind. `None` for a cache of any kind.
+    /// The API group and the plural name of the objects. `None` for a removed API, and for objects of any kind.
     resource: Option<fn() -> GroupResource>,
 }
 
@@ -90,24 +93,33 @@ impl Need {
     /// MutatingAdmissionPolicies.
     pub const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
     /// Objects of a kind that policies use as parameters. The cache is started on demand.
-    pub const PARAMETERS: Self = Self { name: "Parameters", start: None, resource: None };
+    pub const PARAMETERS: Self = Self { name: "Parameters", removed: None, start: None, resource: None };
 
     /// The need of the cache of `P`, with a unique name.
     pub(crate) const fn of<P: Projection>(name: &'static str) -> Self
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        Self { name, start: Some(spawn::<P>), resource: Some(resource::<P>) }
+        Self { name, removed: None, start: Some(spawn::<P>), resource: Some(resource::<P>) }
     }
 
     /// The need of the cache of a kind whose API Kubernetes removed, with a unique name.
     pub(crate) const fn removed<P: RemovedKind>(name: &'static str) -> Self {
-        Self { name, start: Some(spawn_removed::<P>), resource: Some(removed_resource::<P>) }
+        Self { name, removed: Some(P::API), start: Some(removed_kinds::spawn::<P>), resource: None }
     }
 
-    /// The API group and the plural name of the cached kind; `None` for [`Self::PARAMETERS`].
-    pub(crate) fn resource(self) -> Option<GroupResource> {
-        self.resource.map(|resource| resource())
+    /// The API of the objects, if Kubernetes removed the API.
+    pub(crate) const fn removed_api(self) -> Option<&'static Api> {
+        self.removed
+    }
+
+    /// The API group and the plural name of the objects. A removed API may be in one of several groups. Empty for
+    /// [`Self::PARAMETERS`].
+    pub(crate) fn resources(self) -> Vec<GroupResource> {
+        match self.removed {
+            Some(api) => api.groups().map(|group| (group.into(), api.plural.into())).collect(),
+            None => self.resource.iter().map(|resource| resource()).collect(),
+        }
     }
 
     /// Starts the cache, except a cache that is started on demand.
@@ -141,41 +153,11 @@ impl fmt::Debug for Need {
     }
 }
 
-/// A kind whose API Kubernetes removed.
-pub(crate) trait RemovedKind: Projection {
-    /// The removed API.
-    const API: &'static Api;
-}
-
 fn resource<P: Projection>() -> GroupResource
 where
     P::Object: Resource<DynamicType = ()>,
 {
     (P::Object::group(&()), P::Object::plural(&()))
-}
-
-fn removed_resource<P: RemovedKind>() -> GroupResource {
-    (P::API.group.into(), P::API.plural.into())
-}
-
-fn spawn_removed<P: RemovedKind>(
-    client: &kube::Client,
-    limits: Limits,
-    watches: &mut Vec<AbortOnDropHandle<()>>,
-) -> Arc<dyn Kept> {
-    let cache = Arc::new(Cache::<P>::new());
-    let api = P::API;
-    let resource = kube::api::ApiResource {
-        group: api.group.to_owned(),
-        version: api.version.to_owned(),
-        api_version: format!("{}/{}", api.group, api.version),
-        kind: api.kind.to_owned(),
-        plural: api.plural.to_owned(),
-    };
-    let (followed, source) = (cache.clone(), Source::of(client.clone(), resource, None));
-    let task = async move { followed.follow(&source, |_| (), limits.follow()).await };
-    watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
-    cache
 }
 
 fn spawn<P: Projection>(

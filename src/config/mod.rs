@@ -78,6 +78,8 @@ pub enum AuthorizationMode {
     AlwaysAllow,
     /// The API server behind: the proxy sends a SubjectAccessReview before any other step.
     Webhook,
+    /// As Webhook, with the embedded API server, which decides by its roles and bindings.
+    Rbac,
 }
 
 /// The authorization of callers.

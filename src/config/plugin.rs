@@ -19,6 +19,12 @@ pub struct PluginConfiguration {
 }
 
 impl PluginConfiguration {
+    /// The folder that the configuration names as `staticManifestsDir`, if it names one; relative to the configuration's folder.
+    pub(crate) fn static_manifests_dir(&self) -> Option<PathBuf> {
+        let folder = self.value.get("staticManifestsDir")?.as_str().filter(|folder| !folder.is_empty())?;
+        Some(self.directory.join(folder))
+    }
+
     /// Checks that the configuration has this apiVersion and kind.
     ///
     /// # Errors

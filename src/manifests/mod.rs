@@ -11,12 +11,14 @@ mod set;
 pub mod webhooks;
 pub mod policies;
 mod source;
+mod removed;
 mod metrics;
 mod names;
 
 pub use folder::documents_of;
 pub use metrics::Metrics;
 pub use names::ReservedNames;
+pub(crate) use removed::RemovedObjects;
 pub use set::{LoadError, Set};
 pub use source::{Loaded, Source};
 

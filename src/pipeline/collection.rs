@@ -223,6 +223,9 @@ impl Write<'_> {
         for (key, value) in more.iter().filter(|(_, value)| !value.is_empty()) {
             query.append_pair(key, value);
         }
+        if self.pipeline.keeps_initializers {
+            query.append_pair("includeUninitialized", "true");
+        }
         query.finish()
     }
 

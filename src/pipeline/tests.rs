@@ -4,6 +4,7 @@ mod apply;
 mod attacks;
 mod collections;
 mod owners;
+mod initializers;
 mod later;
 mod retries;
 mod view;
@@ -142,15 +143,25 @@ impl Path {
 
     /// Builds a path over a transport that differs from the server's.
     async fn over(server: Arc<embedded::Server>, transport: SharedTransport) -> Self {
+        Self::with_plugins(server, transport, &[&WITNESS], FixedState::default()).await
+    }
+
+    /// Builds a path with these plugins and this state of the cluster.
+    async fn with_plugins(
+        server: Arc<embedded::Server>,
+        transport: SharedTransport,
+        plugins: &[&'static Spec],
+        state: FixedState,
+    ) -> Self {
         let client = kube_client(Arc::new(server.clone()));
         let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), discovery::Limits::default());
         discovery.wait_synced().await;
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
-        let cluster = Cluster::fixed(FixedState::default());
+        let cluster = Cluster::fixed(state);
         // The seats suffice for a test's requests, and the room for a page of 1 MiB.
         let limits = Limits { page_bytes: 1 << 20, ..Limits::default() };
         let (gates, shadows, policies) = Default::default();
-        let chain = Chain::build(&[&WITNESS], metrics.clone(), |_| Environment {
+        let chain = Chain::build(plugins, metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
             limits: &limits,
@@ -184,6 +195,7 @@ impl Path {
             audit: Audit::off(),
             in_flight: InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap(),
             processor: Processor::new(0),
+            keeps_initializers: false,
             limits,
         };
         Self { pipeline, server }
