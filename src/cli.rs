@@ -43,6 +43,10 @@ pub fn main() -> ExitCode {
             Ok(true)
         }
         Command::Print(Print::Rbac(flags)) => print_rbac(&flags).map(|()| true),
+        Command::Print(Print::Crds) => {
+            print!("{}", crate::removed::definitions());
+            Ok(true)
+        }
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -337,7 +337,7 @@ mod tests {
     fn a_strategic_patch_merges_pending_by_name() {
         let current = || Some(json!({"pending": [{"name": "a.b.c"}, {"name": "d.e.f"}]}));
         for (part, merged) in [
-            (json!({"pending": [{"name": "g.h.i"}]}), json!([{"name": "a.b.c"}, {"name": "d.e.f"}, {"name": "g.h.i"}])),
+            (json!({"pending": [{"name": "g.h.i"}]}), json!([{"name": "g.h.i"}, {"name": "a.b.c"}, {"name": "d.e.f"}])),
             (json!({"pending": [{"name": "a.b.c", "$patch": "delete"}]}), json!([{"name": "d.e.f"}])),
             (
                 json!({"$setElementOrder/pending": [{"name": "d.e.f"}, {"name": "a.b.c"}]}),

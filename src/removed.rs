@@ -74,6 +74,12 @@ pub(crate) static EXTERNAL_ADMISSION_HOOK_CONFIGURATIONS: Api = Api {
 pub(crate) static ALL: [&Api; 4] =
     [&POD_PRESETS, &POD_SECURITY_POLICIES, &INITIALIZER_CONFIGURATIONS, &EXTERNAL_ADMISSION_HOOK_CONFIGURATIONS];
 
+/// The definitions that a real API server serves, as YAML documents.
+pub(crate) fn definitions() -> String {
+    let served = ALL.iter().filter(|api| api.custom_group.is_some());
+    served.map(|api| api.definition).collect::<Vec<_>>().join("---\n")
+}
+
 impl Api {
     /// The groups in which Kubernetes served the kind.
     pub(crate) fn original_groups(&self) -> impl Iterator<Item = &'static str> + use<> {

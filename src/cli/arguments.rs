@@ -39,6 +39,8 @@ pub(super) enum Command {
 pub(super) enum Print {
     /// Print the ClusterRole that the credentials of --upstream-kubeconfig need, for the enabled plugins.
     Rbac(Rbac),
+    /// Print the CustomResourceDefinitions of the APIs that Kubernetes removed, for removed plugins in front of a real API server.
+    Crds,
 }
 
 #[derive(Args, Debug)]

@@ -11,7 +11,7 @@ mod plugin;
 
 pub use feature_gates::FeatureGates;
 pub use limits::Limits;
-pub use plugin::{BuildError, DefaultTolerations, PluginConfiguration, PolicyParameters};
+pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

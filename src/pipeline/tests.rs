@@ -43,6 +43,20 @@ impl Plugin for Witness {
         if let Some(object) = &attributes.object {
             MUTATED.lock().unwrap().push(object.str(&["metadata", "labels", "id"]).to_owned());
         }
+        if let (Some(collection), Some(item)) = (&attributes.collection, &attributes.old_object)
+            && collection.begins("Witness")
+        {
+            MUTATED.lock().unwrap().push(format!("first {}", item.str(&["metadata", "labels", "id"])));
+            if item.str(&["metadata", "labels", "refuse"]) == "collection" {
+                collection.refuse();
+                return Err(Status::not_found("", "things", "t").into());
+            }
+        }
+        let succeeds = |object: &crate::object::Object| object.str(&["metadata", "labels", "succeed"]) == "me";
+        if attributes.object.as_ref().is_some_and(succeeds) {
+            let success = Status { status: "Success".into(), ..Status::failure(200, "", "") };
+            return Err(success.into());
+        }
         let is_marked = |object: &crate::object::Object| object.str(&["metadata", "labels", "mark"]) == "me";
         match &mut attributes.object {
             Some(object) if is_marked(object) => {
@@ -287,6 +301,16 @@ async fn a_refused_create_stores_nothing() {
     let (code, status) = path.json("POST", CONFIG_MAPS, &object).await;
     assert_eq!((code, &status["message"]), (403, &json!("configmaps \"refused\" is forbidden: it says so itself")));
     assert_eq!(path.stored(&at("refused")).await["reason"], "NotFound");
+}
+
+#[tokio::test]
+async fn a_refusal_with_the_code_of_a_success_stores_nothing() {
+    let path = Path::new().await;
+    let mut object = config_map("succeeds");
+    object["metadata"]["labels"] = json!({"succeed": "me"});
+    let (code, status) = path.json("POST", CONFIG_MAPS, &object).await;
+    assert_eq!((code, &status["kind"], &status["status"]), (200, &json!("Status"), &json!("Success")));
+    assert_eq!(path.stored(&at("succeeds")).await["reason"], "NotFound");
 }
 
 #[tokio::test]

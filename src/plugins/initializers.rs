@@ -7,6 +7,7 @@ use crate::authz::{self, ReviewError};
 use crate::cluster::{Cluster, Need, Projection, RemovedKind};
 use crate::initializers;
 use crate::kind::GroupVersionResource;
+use crate::manifests::RemovedObjects;
 use crate::object::Object;
 use crate::removed::{self, Api};
 use crate::status::{Cause, Details, Status, invalid};
@@ -23,16 +24,22 @@ pub static SPEC: Spec = Spec {
     operations: Operations::CREATE.or(Operations::UPDATE),
     resources: Resources::All,
     needs: &[InitializerConfiguration::NEED],
-    configuration: None,
+    configuration: Some("InitializersConfiguration"),
     removed: Some(Removed { since: "1.7", until: "1.13", successor: "MutatingAdmissionWebhook" }),
     about: "Keeps new objects hidden until the initializers of InitializerConfigurations have acted.",
-    build: |environment| Ok(Box::new(Initializers(environment.cluster.clone()))),
+    build: |environment| {
+        let configurations = RemovedObjects::only(environment, SPEC.name, "InitializersConfiguration")?;
+        Ok(Box::new(Initializers { cluster: environment.cluster.clone(), configurations }))
+    },
 };
 
 /// The annotation of a mirror pod (`v1.MirrorPodAnnotationKey`).
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-struct Initializers(Arc<Cluster>);
+struct Initializers {
+    cluster: Arc<Cluster>,
+    configurations: RemovedObjects<InitializerConfiguration>,
+}
 
 /// The state for the second pass: the first pass has set or removed the initializers.
 struct Decided;
@@ -135,18 +142,18 @@ impl Initializers {
 
     /// Returns all configurations, sorted by name.
     async fn configurations(&self, attributes: &Attributes) -> Result<Arc<Vec<Arc<InitializerConfiguration>>>, Denial> {
-        if !self.0.wait_synced().await {
+        if !self.cluster.wait_synced().await {
             let message = "Waiting for initialization configuration to load: configuration is not ready";
             let cause = "The server is waiting for the initializer configuration to be loaded.";
             return Err(loading(attributes, message.to_owned(), "InitializerConfigurationPending", cause));
         }
-        self.0.check_decodable(&[InitializerConfiguration::NEED], "").map_err(|why| {
+        self.cluster.check_decodable(&[InitializerConfiguration::NEED], "").map_err(|why| {
             let message = format!("Unable to refresh the initializer configuration: {}", why.message);
             let cause = "An error has occurred while refreshing the initializer configuration, no resources can be created until a \
                 refresh succeeds.";
             loading(attributes, message, "InitializerConfigurationFailure", cause)
         })?;
-        Ok(self.0.all::<InitializerConfiguration>())
+        Ok(self.configurations.all())
     }
 }
 
@@ -254,6 +261,11 @@ mod tests {
     use crate::cluster::FixedState;
     use crate::plugins::checker::{Check, check};
 
+    fn of(state: FixedState) -> Initializers {
+        let cluster = Cluster::fixed(state);
+        Initializers { configurations: RemovedObjects::ApiServer(cluster.clone()), cluster }
+    }
+
     fn configuration(name: &str, initializers: Value) -> InitializerConfiguration {
         let value = json!({"metadata": {"name": name}, "initializers": initializers});
         serde_json::from_value(value).unwrap()
@@ -264,7 +276,7 @@ mod tests {
     }
 
     fn plugin(configurations: Vec<InitializerConfiguration>) -> Initializers {
-        Initializers(Cluster::fixed(FixedState::default().with::<InitializerConfiguration>(configurations)))
+        of(FixedState::default().with::<InitializerConfiguration>(configurations))
     }
 
     /// The plugin with one initializer of config maps.
@@ -489,7 +501,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_object_is_created_before_the_configurations_are_known() {
         let state = FixedState { unsynced: true, ..FixedState::default() };
-        let plugin = Initializers(Cluster::fixed(state.with::<InitializerConfiguration>(Vec::new())));
+        let plugin = of(state.with::<InitializerConfiguration>(Vec::new()));
         let refused = check(&plugin).create("", "configmaps", plain()).await;
         let message = "Waiting for initialization configuration to load: configuration is not ready";
         let status = refused.was_refused(500, message);
@@ -497,7 +509,7 @@ mod tests {
         assert_eq!((status.reason.as_str(), details.retry_after_seconds), ("LoadingConfiguration", 1));
         assert_eq!(details.causes[0].reason, "InitializerConfigurationPending");
         let state = FixedState::default().undecodable::<InitializerConfiguration>(&["broken"]);
-        let plugin = Initializers(Cluster::fixed(state));
+        let plugin = of(state);
         let status = check(&plugin).create("", "configmaps", plain()).await.refusal().unwrap();
         assert!(status.message.starts_with("Unable to refresh the initializer configuration: "), "{}", status.message);
         assert_eq!(status.details.unwrap().causes[0].reason, "InitializerConfigurationFailure");

@@ -52,7 +52,6 @@ pub mod generic_admission_webhook;
 pub mod resource_quota;
 pub mod always_deny;
 mod finalizer;
-mod removed_objects;
 mod signer;
 #[cfg(test)]
 pub(crate) mod checker;

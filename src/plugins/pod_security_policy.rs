@@ -22,6 +22,7 @@ mod volumes;
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Removed, Resources, Spec};
 use crate::cluster::{Cluster, Need, Projection};
+use crate::manifests::RemovedObjects;
 use crate::object::Object;
 use async_trait::async_trait;
 use authorization::{Subjects, Ways};
@@ -42,10 +43,13 @@ pub static SPEC: Spec = Spec {
     operations: Operations::CREATE.or(Operations::UPDATE),
     resources: Resources::Only(&[("", "pods", "")]),
     needs: &[NEED],
-    configuration: None,
+    configuration: Some("PodSecurityPolicyConfiguration"),
     removed: Some(Removed { since: "1.3", until: "1.24", successor: "PodSecurity" }),
     about: "Applies and enforces the PodSecurityPolicies that the user or the service account may use.",
-    build: |environment| Ok(Box::new(PodSecurityPolicyPlugin::new(environment.cluster.clone()))),
+    build: |environment| {
+        let policies = RemovedObjects::only(environment, SPEC.name, "PodSecurityPolicyConfiguration")?;
+        Ok(Box::new(PodSecurityPolicyPlugin { cluster: environment.cluster.clone(), policies, ways: Ways::default() }))
+    },
 };
 
 const NEED: Need = <PodSecurityPolicy as Projection>::NEED;
@@ -58,6 +62,7 @@ const REPORTED_AT_ONCE: usize = 8;
 
 struct PodSecurityPolicyPlugin {
     cluster: Arc<Cluster>,
+    policies: RemovedObjects<PodSecurityPolicy>,
     ways: Ways,
 }
 
@@ -102,13 +107,14 @@ impl Plugin for PodSecurityPolicyPlugin {
 }
 
 impl PodSecurityPolicyPlugin {
+    #[cfg(test)]
     fn new(cluster: Arc<Cluster>) -> Self {
-        Self { cluster, ways: Ways::default() }
+        Self { policies: RemovedObjects::ApiServer(cluster.clone()), cluster, ways: Ways::default() }
     }
 
     /// All policies, sorted by name.
     fn policies(&self) -> Arc<Vec<Arc<PodSecurityPolicy>>> {
-        self.cluster.all::<PodSecurityPolicy>()
+        self.policies.all()
     }
 
     /// The policy for the pod (`computeSecurityContext`): the first policy that leaves the pod unchanged; in the mutating phase,
