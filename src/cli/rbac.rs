@@ -102,9 +102,9 @@ impl Rights {
 
     fn add_plugin(&mut self, spec: &Spec) {
         for need in spec.needs {
-            let Some(resource) = need.resource() else { continue };
             // A namespace that is not in the cache is looked up.
-            self.add(resource, if *need == Need::NAMESPACES { READ } else { FOLLOW }, spec.name);
+            let verbs = if *need == Need::NAMESPACES { READ } else { FOLLOW };
+            need.resources().into_iter().for_each(|resource| self.add(resource, verbs, spec.name));
         }
         let beside = BESIDE_NEEDS.iter().filter(|(plugin, _)| *plugin == spec.name);
         beside.for_each(|(_, rights)| self.add_all(rights, spec.name));
@@ -112,7 +112,7 @@ impl Rights {
 
     /// Adds the rights for `--enable-aggregator-routing`.
     fn add_endpoints(&mut self) {
-        if let Some(resource) = Need::ENDPOINT_SLICES.resource() {
+        for resource in Need::ENDPOINT_SLICES.resources() {
             self.add(resource, FOLLOW, "--enable-aggregator-routing");
         }
     }
