@@ -295,8 +295,8 @@ impl Projection for Definition {
 fn of_removed(api: &'static Api) -> impl Iterator<Item = (String, Arc<Definition>)> {
     api.original_groups().filter_map(|group| {
         let mut written = api.parsed().clone();
-        written.pointer_mut("/metadata").map(|metadata| *metadata = json!({"name": format!("{}.{group}", api.plural)}));
-        written.pointer_mut("/spec/group").map(|of| *of = Value::from(group));
+        *written.pointer_mut("/metadata")? = json!({"name": format!("{}.{group}", api.plural)});
+        *written.pointer_mut("/spec/group")? = Value::from(group);
         let fields = written.as_object_mut()?;
         fields.insert("status".to_owned(), json!({"acceptedNames": {"kind": api.kind}}));
         // A schema is read as text.

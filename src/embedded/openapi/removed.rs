@@ -8,18 +8,29 @@ use std::collections::BTreeMap;
 
 /// The documents of these APIs by name: `apis/settings.k8s.io/v1alpha1`.
 pub(super) fn documents(apis: &[&'static Api]) -> BTreeMap<String, Document> {
-    let mut parts: BTreeMap<String, (Map<String, Value>, Map<String, Value>)> = BTreeMap::new();
+    let mut parts: BTreeMap<String, Parts> = BTreeMap::new();
     for api in apis {
-        let (paths, schemas) = parts.entry(format!("apis/{}/{}", api.group, api.version)).or_default();
-        paths.extend(paths_of(api));
-        schemas.extend(schemas_of(api));
+        let parts = parts.entry(format!("apis/{}/{}", api.group, api.version)).or_default();
+        parts.paths.extend(paths_of(api));
+        parts.schemas.extend(schemas_of(api));
     }
-    let whole = |(paths, schemas): (Map<String, Value>, Map<String, Value>)| {
+    parts.into_iter().map(|(name, parts)| (name, parts.document())).collect()
+}
+
+/// The parts of a document.
+#[derive(Default)]
+struct Parts {
+    paths: Map<String, Value>,
+    schemas: Map<String, Value>,
+}
+
+impl Parts {
+    fn document(self) -> Document {
         let info = json!({"title": "Kubernetes", "version": "v1.36.3"});
-        json!({"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}})
-    };
-    let document = |value: Value| Document::new(serde_json::to_vec(&value).unwrap_or_default());
-    parts.into_iter().map(|(name, parts)| (name, document(whole(parts)))).collect()
+        let components = json!({"schemas": self.schemas});
+        let whole = json!({"openapi": "3.0.0", "info": info, "paths": self.paths, "components": components});
+        Document::new(serde_json::to_vec(&whole).unwrap_or_default())
+    }
 }
 
 /// The name of the kind's schema, as in the documents of its last release.

@@ -95,7 +95,7 @@ impl Configuration {
             }
             SourceName::Url { url, authorities } => {
                 let lookup = Lookup::new(&url, authorities, environment.cluster.clone(), environment.limits);
-                lookup.map(Source::Url).map_err(|why| format!("url: {why}"))
+                lookup.map(|lookup| Source::Url(Box::new(lookup))).map_err(|why| format!("url: {why}"))
             }
         };
         opened.map_err(|why| BuildError(format!("{origin}: {why}")))

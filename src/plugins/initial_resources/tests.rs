@@ -135,7 +135,11 @@ async fn asking(reply: Reply) -> (InitialResources, HookServer, TempDir) {
     std::fs::write(&authorities, server.ca()).unwrap();
     let cluster = Cluster::fixed(FixedState::default());
     let lookup = Lookup::new(&server.url("/usage"), Some(authorities), cluster, &Limits::default()).unwrap();
-    (InitialResources { source: Source::Url(lookup), percentile: 80, namespace_only: false, now }, server, folder)
+    (
+        InitialResources { source: Source::Url(Box::new(lookup)), percentile: 80, namespace_only: false, now },
+        server,
+        folder,
+    )
 }
 
 fn json_reply(value: &Value) -> Reply {

@@ -77,7 +77,7 @@ pub(super) enum Source {
     /// A file with samples or percentiles.
     File(FollowedFile<History>),
     /// A server that answers each question.
-    Url(Lookup),
+    Url(Box<Lookup>),
 }
 
 impl Source {

@@ -215,8 +215,8 @@ async fn other_app_armor_profiles_are_refused() {
         (field("Localhost"), json!({}), Err(missing.clone())),
     ] {
         let pod = given(json!({}), of_pod, of_container);
-        let want = want.map(|()| pod.clone());
-        expect(policy(), pod.clone(), want.as_ref().map(Value::clone).map_err(String::as_str)).await;
+        let want = want.as_ref().map(|()| pod.clone()).map_err(String::as_str);
+        expect(policy(), pod.clone(), want).await;
     }
     let localhost = json!({"appArmorProfile": {"type": "Localhost", "localhostProfile": "y"}});
     let pod = given(json!({}), localhost, json!({}));
