@@ -39,7 +39,8 @@ static PLACES: [Place; 5] = [
         version: "v1beta1",
         before: "policy",
         singular: "podsecuritypolicy",
-        short_names: &["psp"],
+        // kubectl of today warns of a short name in two groups.
+        short_names: &[],
         hash: "khBLobUXkqA=",
     },
     Place {
