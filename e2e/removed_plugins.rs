@@ -66,11 +66,11 @@ fn a_plugin_without_its_api_is_not_ready_and_custom_resources_are_its_api() {
 fn policies_come_from_files() {
     let folder = folder("policies");
     let any = json!({"rule": "RunAsAny"});
-    let policy = |name: &str, privileged: bool| {
+    let policy = |name: &str, host_network: bool| {
         json!({
             "apiVersion": "policy/v1beta1", "kind": "PodSecurityPolicy", "metadata": {"name": name},
             "spec": {
-                "privileged": privileged, "volumes": ["*"], "seLinux": any, "runAsUser": any, "supplementalGroups": any,
+                "hostNetwork": host_network, "volumes": ["*"], "seLinux": any, "runAsUser": any, "supplementalGroups": any,
                 "fsGroup": any,
             },
         })
@@ -91,12 +91,11 @@ fn policies_come_from_files() {
         Proxy::before(upstream(), &["--enable-admission-plugins=PodSecurityPolicy", WITHOUT_SERVICE_ACCOUNTS, &file]);
     let namespace = proxy.namespace("files");
     let pods = format!("/api/v1/namespaces/{namespace}/pods");
-    let mut privileged = pod("privileged", &namespace);
-    privileged["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
-    let why =
-        "spec.containers[0].securityContext.privileged: Invalid value: true: Privileged containers are not allowed";
-    let why = format!("pods \"privileged\" is forbidden: PodSecurityPolicy: unable to admit pod: [{why}]");
-    let refused = proxy.send(&User::admin(), post(&pods, &privileged));
+    let mut of_host = pod("host", &namespace);
+    of_host["spec"]["hostNetwork"] = json!(true);
+    let why = "spec.securityContext.hostNetwork: Invalid value: true: Host network is not allowed to be used";
+    let why = format!("pods \"host\" is forbidden: PodSecurityPolicy: unable to admit pod: [{why}]");
+    let refused = proxy.send(&User::admin(), post(&pods, &of_host));
     assert_eq!((refused.status, refused.message()), (403, why));
     // A developer may create pods, but use no policy.
     let refused = proxy.send(&User::developer(), post(&pods, &pod("other", &namespace)));
@@ -108,7 +107,7 @@ fn policies_come_from_files() {
     );
     std::fs::write(folder.join("policies/policy.yaml"), policy("open", true).to_string()).unwrap();
     let created = eventually("a pod that the new file allows", || {
-        let answer = proxy.send(&User::admin(), post(&pods, &privileged));
+        let answer = proxy.send(&User::admin(), post(&pods, &of_host));
         (answer.status == 201).then(|| answer.json())
     });
     assert_eq!(created["metadata"]["annotations"]["kubernetes.io/psp"], "open");
