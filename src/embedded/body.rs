@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use crate::kind::GroupVersionKind;
-use crate::object::{Object, discard_nulls};
+use crate::object::{Object, discard_nulls, typed};
 use crate::request::body::{self, Form, MediaType, MediaTypes};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
@@ -14,15 +14,17 @@ pub(super) use crate::request::body::{check_name, check_new_name, ensure_namespa
 /// # Errors
 /// If the body is of another kind, or no object.
 pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
-    let decoded = body::decode_object(&call.body, media_type(call)?, kind, Form::AsSent)?;
-    if call.parameter("fieldValidation").as_deref() == Some("Strict") && !decoded.duplicates.is_empty() {
-        let duplicates = decoded.duplicates.join(", ");
+    let media_type = media_type(call)?;
+    let decoded = body::decode_object(&call.body, media_type, kind, Form::Normal(None))?;
+    if call.parameter("fieldValidation").as_deref() == Some("Strict")
+        && let Some(errors) = decoded.strict_errors(media_type)
+    {
         return Err(Status::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: strict decoding error: {duplicates}",
+            "{} in version {:?} cannot be handled as a {}: strict decoding error: {errors}",
             kind.kind, kind.version, kind.kind
         )));
     }
-    Ok(without_nulls(decoded.object))
+    Ok(without_nulls(decoded.object, kind))
 }
 
 /// A patched object, checked to be still of its kind.
@@ -31,7 +33,7 @@ pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Sta
 /// If the object is of another kind, or has fields of wrong types.
 pub(super) fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status> {
     let text = value.to_string();
-    let decoded = body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::AsSent).map_err(|status| {
+    let decoded = body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::Normal(None)).map_err(|status| {
         // `handlers.jsonPatcher.applyPatchToCurrentObject`: a decoding error is reported as an error of the patch.
         let Some((_, why)) = status.message.split_once(&format!("cannot be handled as a {}: ", kind.kind)) else {
             return status;
@@ -41,7 +43,7 @@ pub(super) fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, 
         let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         Status::invalid(&kind.group, &kind.kind, name, &format!("patch: {}", cause.message), vec![cause])
     })?;
-    Ok(without_nulls(decoded.object))
+    Ok(without_nulls(decoded.object, kind))
 }
 
 /// The encoding of a body.
@@ -57,9 +59,9 @@ pub(super) fn strings(object: &Object, path: &[&str]) -> Map<String, Value> {
     object.get(path).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// Removes null fields, since a typed decoder drops them. Only a ControllerRevision holds data in which null has a meaning.
-fn without_nulls(object: Object) -> Object {
-    if object.kind() == "ControllerRevision" {
+/// Removes null fields of a kind without a typed decoder, which would drop them.
+fn without_nulls(object: Object, kind: &GroupVersionKind) -> Object {
+    if typed::has_type(kind) {
         return object;
     }
     let mut value = object.into_value();

@@ -22,6 +22,7 @@ mod select;
 mod write;
 mod delete;
 mod metadata;
+mod owners;
 mod initial;
 mod pods;
 mod scale;

@@ -10,7 +10,7 @@ use crate::body::Body;
 use crate::request::{RequestInfo, request_info};
 use crate::status::{Details, Status};
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, Uri};
 
 /// Subresources that the API server forwards to a kubelet or a pod.
@@ -47,6 +47,7 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
         uri: parts.uri,
         caller: caller::caller(&parts.headers),
         form,
+        user_agent: header(&parts.headers, USER_AGENT).unwrap_or_default().to_owned(),
         content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
         body,
     };
