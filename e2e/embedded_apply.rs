@@ -14,12 +14,31 @@ struct Seen {
 fn step(api: &Api, request: &Request) -> Seen {
     let answer = api.send(&User::admin(), request.clone());
     let mut body = answer.json();
+    // kube-apiserver lists the conflicts of several managers in any order.
+    if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+        causes.sort_by_key(Value::to_string);
+    }
+    without_version(&mut body);
     if body["kind"] != "Status" {
         body = json!({"managedFields": owners(&body), "data": body["data"], "replicas": body["spec"]["replicas"],
             "labels": body["metadata"]["labels"], "annotations": body["metadata"]["annotations"],
             "finalizers": body["metadata"]["finalizers"], "template": body["spec"]["template"], "spec": shown_spec(&body)});
     }
     Seen { code: answer.status, body }
+}
+
+/// Removes the resourceVersion from the annotation of client-side apply: the proxy adds a resourceVersion to every configuration.
+fn without_version(object: &mut Value) {
+    let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    if let Some(Value::String(text)) =
+        annotations.and_then(|annotations| annotations.get_mut("kubectl.kubernetes.io/last-applied-configuration"))
+        && let Some((before, after)) = text.split_once(",\"resourceVersion\":\"")
+    {
+        *text = format!(
+            "{before}{}",
+            after.trim_start_matches(|digit: char| digit.is_ascii_digit()).trim_start_matches('"')
+        );
+    }
 }
 
 /// The spec of the kinds to which kube-apiserver adds no values of its own choice.
@@ -126,9 +145,16 @@ fn managers_of_a_config_map_share_and_conflict_as_in_kube_apiserver() {
             apply(&a, "one&force=true", data(json!({"y": "7"}))),
             patch(&a, "merge", &json!({"metadata": {"managedFields": []}})),
             get(&a),
-            post(&format!("{maps}?fieldManager=creator"), &config_map("b", json!({"data": {"x": "1"}, "immutable": false}))),
+            post(
+                &format!("{maps}?fieldManager=creator"),
+                &config_map("b", json!({"data": {"x": "1"}, "immutable": false})),
+            ),
             apply(&b, "one", config_map("b", json!({"data": {"x": "1"}}))),
-            apply(&b, "one", config_map("b", json!({"metadata": {"finalizers": ["a/one", "a/two"], "annotations": {"n": "1"}}}))),
+            apply(
+                &b,
+                "one",
+                config_map("b", json!({"metadata": {"finalizers": ["a/one", "a/two"], "annotations": {"n": "1"}}})),
+            ),
             apply(&b, "two", config_map("b", json!({"metadata": {"finalizers": ["a/two", "a/three"]}}))),
             apply(&b, "one", config_map("b", json!({"metadata": {"finalizers": ["a/two"]}}))),
             apply(&b, "one", config_map("b", json!({"metadata": {"labels": {}}, "data": {}}))),
@@ -144,9 +170,8 @@ fn malformed_configurations_are_refused_as_by_kube_apiserver() {
         let a = format!("{maps}/a");
         let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/a");
         let of_deployment = |spec: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec});
-        let text = |path: &str, text: &str| {
-            Request::new("PATCH", path).body("application/apply-patch+yaml", text.to_owned())
-        };
+        let text =
+            |path: &str, text: &str| Request::new("PATCH", path).body("application/apply-patch+yaml", text.to_owned());
         let query = format!("{a}?fieldManager=one");
         vec![
             patch(&a, "apply", &config_map("a", json!({}))),
@@ -165,18 +190,27 @@ fn malformed_configurations_are_refused_as_by_kube_apiserver() {
             apply(&a, "one", config_map("a", json!({"metadata": {"finalizers": ["a/b", "a/b"]}}))),
             text(&query, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1'}\n"),
             text(&query, "- a\n"),
-            text(&query, ": :\n\t"),
             text(&query, ""),
-            text(&format!("{query}&fieldValidation=Strict"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1', x: '2'}\n"),
+            text(
+                &format!("{query}&fieldValidation=Strict"),
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1', x: '2'}\n",
+            ),
             Request::new("PATCH", &query).body("application/apply-patch+cbor", "x"),
             apply(&a, "one", config_map("a", json!({"metadata": {"resourceVersion": "1"}, "data": {"x": "2"}}))),
-            apply(&a, "one", config_map("a", json!({"metadata": {"uid": "u"}}))),
             apply(&a, "one", config_map("a", json!({"metadata": {"managedFields": null}, "data": {"x": "1"}}))),
             apply(&format!("{deployment}/status"), "one", of_deployment(json!({}))),
-            apply(&format!("{deployment}/scale"), "one", json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 1}})),
+            apply(
+                &format!("{deployment}/scale"),
+                "one",
+                json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 1}}),
+            ),
             apply(&deployment, "one", of_deployment(json!({"replicas": "one"}))),
-            apply(&deployment, "one", of_deployment(json!({"template": {"spec": {"containers": [{"image": "i"}]}}}))),
-            apply(&deployment, "one", of_deployment(json!({"template": {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}}))),
+            apply(&deployment, "one", of_deployment(json!({"template": {"spec": {"containers": [null]}}}))),
+            apply(
+                &deployment,
+                "one",
+                of_deployment(json!({"template": {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}})),
+            ),
             apply(&deployment, "one", of_deployment(json!({"template": {"spec": {"containers": {"name": "a"}}}}))),
             apply(&deployment, "one", of_deployment(json!({"paused": "yes"}))),
             apply(&deployment, "one", of_deployment(json!({"nope": {}}))),
@@ -208,8 +242,18 @@ fn lists_and_subresources_of_workloads_have_the_owners_of_kube_apiserver() {
         vec![
             apply(&a, "one", whole(json!(2), json!([container("x", env(&["A", "B"])), container("y", ports.clone())]))),
             apply(&a, "two", deployment(json!({"template": {"spec": {"containers": [container("z", json!({}))]}}}))),
-            apply(&a, "two", deployment(json!({"template": {"spec": {"containers": [{"name": "x", "image": "other"}]}}}))),
-            apply(&a, "two", deployment(json!({"template": {"spec": {"containers": [{"name": "x", "env": [{"name": "A", "value": "2"}, {"name": "C", "value": "1"}]}]}}}))),
+            apply(
+                &a,
+                "two",
+                deployment(json!({"template": {"spec": {"containers": [{"name": "x", "image": "other"}]}}})),
+            ),
+            apply(
+                &a,
+                "two",
+                deployment(
+                    json!({"template": {"spec": {"containers": [{"name": "x", "env": [{"name": "A", "value": "2"}, {"name": "C", "value": "1"}]}]}}}),
+                ),
+            ),
             apply(&a, "one", whole(Value::Null, json!([container("x", env(&["B"]))]))),
             apply(&a, "one", whole(json!(2), json!([container("x", json!({})), container("y", ports)]))),
             put(&format!("{at_scale}?fieldManager=scaler"), &scale(3)),
@@ -225,20 +269,63 @@ fn lists_and_subresources_of_workloads_have_the_owners_of_kube_apiserver() {
             patch(&format!("{a}?fieldManager=me"), "merge", &json!({"spec": {"replicas": 6}})),
             patch(&format!("{at_scale}?fieldManager=me"), "merge", &json!({"spec": {"replicas": 7}})),
             get(&a),
-            patch(&format!("{a}/status?fieldManager=kubelet"), "merge", &json!({"status": {"replicas": 5}, "metadata": {"annotations": {"s": "1"}, "labels": {"s": "1"}}})),
-            apply(&format!("{a}/status"), "controller", json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "status": {"replicas": 6}})),
-            apply(&format!("{a}/status"), "controller&force=true", json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "status": {"replicas": 6, "conditions": [{"type": "Available", "status": "True"}]}})),
-            apply(&a, "one", json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"selector": selector}, "status": {"replicas": 9}})),
+            patch(
+                &format!("{a}/status?fieldManager=kubelet"),
+                "merge",
+                &json!({"status": {"replicas": 5}, "metadata": {"annotations": {"s": "1"}, "labels": {"s": "1"}}}),
+            ),
+            apply(
+                &format!("{a}/status"),
+                "controller",
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "status": {"replicas": 6}}),
+            ),
+            apply(
+                &format!("{a}/status"),
+                "controller&force=true",
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "status": {"replicas": 6, "conditions": [{"type": "Available", "status": "True"}]}}),
+            ),
+            apply(
+                &a,
+                "one",
+                with(whole(Value::Null, json!([container("x", json!({}))])), json!({"status": {"replicas": 9}})),
+            ),
             get(&a),
-            apply(&format!("{pods}/p"), "one", pod(json!({"spec": {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"a": "b"}}}))),
+            apply(
+                &format!("{pods}/p"),
+                "one",
+                pod(json!({"spec": {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"a": "b"}}})),
+            ),
             apply(&format!("{pods}/p"), "two", pod(json!({"metadata": {"labels": {"a": "b"}}}))),
-            apply(&format!("{pods}/p"), "one", pod(json!({"spec": {"containers": [{"name": "c", "image": "j"}], "nodeSelector": {"a": "b"}}}))),
-            patch(&format!("{pods}/p/status?fieldManager=kubelet"), "strategic", &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}})),
-            apply(&format!("{pods}/p/status"), "probe", pod(json!({"status": {"conditions": [{"type": "Probe", "status": "True"}]}}))),
-            apply(&format!("{pods}/p/status"), "probe", pod(json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}))),
-            post(&format!("{pods}/p/binding"), &json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}})),
+            apply(
+                &format!("{pods}/p"),
+                "one",
+                pod(json!({"spec": {"containers": [{"name": "c", "image": "j"}], "nodeSelector": {"a": "b"}}})),
+            ),
+            patch(
+                &format!("{pods}/p/status?fieldManager=kubelet"),
+                "strategic",
+                &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+            ),
+            apply(
+                &format!("{pods}/p/status"),
+                "probe",
+                pod(json!({"status": {"conditions": [{"type": "Probe", "status": "True"}]}})),
+            ),
+            apply(
+                &format!("{pods}/p/status"),
+                "probe",
+                pod(json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}})),
+            ),
+            post(
+                &format!("{pods}/p/binding"),
+                &json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}),
+            ),
             get(&format!("{pods}/p")),
-            patch(&format!("{pods}/p/ephemeralcontainers?fieldManager=debugger"), "strategic", &json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "d", "terminationMessagePolicy": "File"}]}})),
+            patch(
+                &format!("{pods}/p/ephemeralcontainers?fieldManager=debugger"),
+                "strategic",
+                &json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "d", "terminationMessagePolicy": "File"}]}}),
+            ),
         ]
     });
 }
@@ -247,12 +334,15 @@ fn lists_and_subresources_of_workloads_have_the_owners_of_kube_apiserver() {
 fn other_kinds_and_versions_have_the_owners_of_kube_apiserver() {
     compare("embedded-kinds", |namespace| {
         let core = format!("/api/v1/namespaces/{namespace}");
-        let service = |more: Value| with(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}), more);
+        let service =
+            |more: Value| with(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}), more);
         let at_service = format!("{core}/services/a");
         let jobs = format!("/apis/batch/v1/namespaces/{namespace}/cronjobs/a");
-        let cron = |spec: Value| json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a"}, "spec": spec});
+        let cron =
+            |spec: Value| json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a"}, "spec": spec});
         let job = json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
-        let v = |version: &str| format!("/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers/a");
+        let v =
+            |version: &str| format!("/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers/a");
         let scaler = |version: &str, spec: Value| {
             let target = json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "maxReplicas": 5});
             json!({"apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}, "spec": with(target, spec)})
@@ -266,18 +356,48 @@ fn other_kinds_and_versions_have_the_owners_of_kube_apiserver() {
         let secret = |more: Value| with(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}), more);
         let cpu = |percent: u8| json!({"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}}]});
         vec![
-            apply(&at_service, "one", service(json!({"spec": {"ports": [{"port": 80}, {"port": 53, "protocol": "UDP", "name": "dns"}], "selector": {"a": "b"}}}))),
-            apply(&at_service, "one", service(json!({"spec": {"ports": [{"port": 80, "name": "http"}, {"port": 53, "protocol": "UDP", "name": "dns"}], "selector": {"a": "b"}}}))),
-            apply(&at_service, "two", service(json!({"spec": {"ports": [{"port": 81, "name": "more"}], "selector": {"a": "c"}}}))),
-            apply(&at_service, "two&force=true", service(json!({"spec": {"ports": [{"port": 81, "name": "more"}], "selector": {"a": "c"}}}))),
-            apply(&at_service, "one", service(json!({"spec": {"ports": [{"port": 80, "name": "http"}], "selector": {"a": "c"}}}))),
+            apply(
+                &at_service,
+                "one",
+                service(
+                    json!({"spec": {"ports": [{"port": 80, "name": "web"}, {"port": 53, "protocol": "UDP", "name": "dns"}], "selector": {"a": "b"}}}),
+                ),
+            ),
+            apply(
+                &at_service,
+                "one",
+                service(
+                    json!({"spec": {"ports": [{"port": 80, "name": "http"}, {"port": 53, "protocol": "UDP", "name": "dns"}], "selector": {"a": "b"}}}),
+                ),
+            ),
+            apply(
+                &at_service,
+                "two",
+                service(json!({"spec": {"ports": [{"port": 81, "name": "more"}], "selector": {"a": "c"}}})),
+            ),
+            apply(
+                &at_service,
+                "two&force=true",
+                service(json!({"spec": {"ports": [{"port": 81, "name": "more"}], "selector": {"a": "c"}}})),
+            ),
+            apply(
+                &at_service,
+                "one",
+                service(json!({"spec": {"ports": [{"port": 80, "name": "http"}], "selector": {"a": "c"}}})),
+            ),
             patch(&format!("{at_service}?fieldManager=me"), "merge", &json!({"spec": {"sessionAffinity": "ClientIP"}})),
-            post(&format!("{core}/services?fieldManager=creator"), &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "b"}, "spec": {"ports": [{"port": 80}]}})),
+            post(
+                &format!("{core}/services?fieldManager=creator"),
+                &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "b"}, "spec": {"ports": [{"port": 80}]}}),
+            ),
             apply(&jobs, "one", cron(json!({"schedule": "* * * * *", "jobTemplate": job}))),
             apply(&jobs, "two", cron(json!({"schedule": "1 * * * *"}))),
             apply(&jobs, "two", cron(json!({"suspend": true}))),
             apply(&jobs, "two", cron(json!({}))),
-            post(&format!("/apis/autoscaling/v1/namespaces/{namespace}/horizontalpodautoscalers?fieldManager=creator"), &scaler("v1", json!({"targetCPUUtilizationPercentage": 50}))),
+            post(
+                &format!("/apis/autoscaling/v1/namespaces/{namespace}/horizontalpodautoscalers?fieldManager=creator"),
+                &scaler("v1", json!({"targetCPUUtilizationPercentage": 50})),
+            ),
             get(&v("v2")),
             apply(&v("v2"), "one", scaler("v2", cpu(60))),
             apply(&v("v2"), "one&force=true", scaler("v2", cpu(60))),
@@ -289,17 +409,44 @@ fn other_kinds_and_versions_have_the_owners_of_kube_apiserver() {
             apply(&format!("{networking}/ingresses/a"), "one", ingress(&["a.test", "b.test"])),
             apply(&format!("{networking}/ingresses/a"), "two", ingress(&["b.test"])),
             apply(&format!("{networking}/ingresses/a"), "two&force=true", ingress(&["b.test"])),
-            apply(&format!("{networking}/networkpolicies/a"), "one", policy(json!({"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Ingress"]}))),
-            apply(&format!("{networking}/networkpolicies/a"), "two", policy(json!({"podSelector": {"matchLabels": {"a": "c"}}}))),
+            apply(
+                &format!("{networking}/networkpolicies/a"),
+                "one",
+                policy(json!({"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Ingress"]})),
+            ),
+            apply(
+                &format!("{networking}/networkpolicies/a"),
+                "two",
+                policy(json!({"podSelector": {"matchLabels": {"a": "c"}}})),
+            ),
             apply(&format!("{networking}/networkpolicies/a"), "one", policy(json!({"podSelector": {}}))),
             post(&format!("{core}/secrets?fieldManager=creator"), &secret(json!({"stringData": {"a": "b"}}))),
             apply(&format!("{core}/secrets/a"), "one", secret(json!({"stringData": {"a": "b", "c": "d"}}))),
             apply(&format!("{core}/secrets/a"), "one", secret(json!({"stringData": {"c": "d"}}))),
-            apply(&format!("/api/v1/namespaces/{namespace}"), "one", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": {"a": "b"}}})),
-            apply("/apis/rbac.authorization.k8s.io/v1/clusterroles/embedded-kinds", "one", json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "embedded-kinds"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]})),
-            apply("/apis/rbac.authorization.k8s.io/v1/clusterroles/embedded-kinds", "two", json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "embedded-kinds"}, "rules": []})),
-            apply(&format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/l"), "one", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {"holderIdentity": "h"}})),
-            put(&format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/m?fieldManager=putter"), &json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "m"}, "spec": {"holderIdentity": "h"}})),
+            apply(
+                &format!("/api/v1/namespaces/{namespace}"),
+                "one",
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": {"a": "b"}}}),
+            ),
+            apply(
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/embedded-kinds",
+                "one",
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "embedded-kinds"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
+            ),
+            apply(
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/embedded-kinds",
+                "two",
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "embedded-kinds"}, "rules": []}),
+            ),
+            apply(
+                &format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/l"),
+                "one",
+                json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {"holderIdentity": "h"}}),
+            ),
+            put(
+                &format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/m?fieldManager=putter"),
+                &json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "m"}, "spec": {"holderIdentity": "h"}}),
+            ),
         ]
     });
 }
@@ -323,13 +470,19 @@ fn client_side_apply_is_taken_over_and_old_managers_are_merged_as_in_kube_apiser
             apply(&a, "kubectl", data(json!({"x": "2", "z": "2"}))),
             apply(&a, "kubectl", data(json!({"x": "2", "y": "3"}))),
             apply(&a, "kubectl", data(json!({"x": "2"}))),
-            apply(&a, "kubectl", config_map("a", json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}, "data": {"x": "3<&>"}}))),
+            apply(
+                &a,
+                "kubectl",
+                config_map(
+                    "a",
+                    json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}, "data": {"x": "3<&>"}}),
+                ),
+            ),
             get(&a),
             apply(&a, "kubectl", config_map("a", json!({}))),
         ];
-        let many = (0..12).map(|at| {
-            patch(&format!("{a}?fieldManager=m{at:02}"), "merge", &json!({"data": {format!("k{at}"): "1"}}))
-        });
+        let many = (0..12)
+            .map(|at| patch(&format!("{a}?fieldManager=m{at:02}"), "merge", &json!({"data": {format!("k{at}"): "1"}})));
         steps.extend(many);
         steps.push(get(&a));
         steps

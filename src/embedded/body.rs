@@ -33,16 +33,17 @@ pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Sta
 /// If the object is of another kind, or has fields of wrong types.
 pub(super) fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status> {
     let text = value.to_string();
-    let decoded = body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::Normal(None)).map_err(|status| {
-        // `handlers.jsonPatcher.applyPatchToCurrentObject`: a decoding error is reported as an error of the patch.
-        let Some((_, why)) = status.message.split_once(&format!("cannot be handled as a {}: ", kind.kind)) else {
-            return status;
-        };
-        let message = format!("Invalid value: {text:?}: {why}");
-        let cause = Cause { reason: "FieldValueInvalid".into(), message, field: "patch".into() };
-        let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        Status::invalid(&kind.group, &kind.kind, name, &format!("patch: {}", cause.message), vec![cause])
-    })?;
+    let decoded =
+        body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::Normal(None)).map_err(|status| {
+            // `handlers.jsonPatcher.applyPatchToCurrentObject`: a decoding error is reported as an error of the patch.
+            let Some((_, why)) = status.message.split_once(&format!("cannot be handled as a {}: ", kind.kind)) else {
+                return status;
+            };
+            let message = format!("Invalid value: {text:?}: {why}");
+            let cause = Cause { reason: "FieldValueInvalid".into(), message, field: "patch".into() };
+            let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            Status::invalid(&kind.group, &kind.kind, name, &format!("patch: {}", cause.message), vec![cause])
+        })?;
     Ok(without_nulls(decoded.object, kind))
 }
 

@@ -85,12 +85,7 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// 409 for conflicts with other managers, 400 and 500 for a malformed configuration, 413 for too many fields.
-    pub(super) fn apply(
-        &self,
-        current: Option<&Object>,
-        configuration: &Value,
-        force: bool,
-    ) -> Result<Object, Status> {
+    pub(super) fn apply(&self, current: Option<&Object>, configuration: &Value, force: bool) -> Result<Object, Status> {
         let live = current.map(|current| current.clone().into_value());
         if is_too_large(configuration) || live.as_ref().is_some_and(is_too_large) {
             return Err(Status::too_large("the object has too many fields for a server-side apply"));

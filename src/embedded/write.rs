@@ -2,13 +2,13 @@
 
 use super::call::Call;
 use super::catalog::Resource;
-use super::store::{self, Collection, State};
 use super::owners::{self, Subject};
+use super::store::{self, Collection, State};
 use super::{body, delete, initial, metadata, respond};
 use crate::body::Body;
+use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::patch::{self, PatchType};
-use crate::go_text::go_type;
 use crate::object::{Object, generate_name, schema};
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::{Status, invalid};

@@ -29,8 +29,8 @@ impl Change<'_> {
     ) -> Result<Value, Status> {
         self.check_kind(configuration)?;
         let entries = live.and_then(|live| live.pointer("/metadata/managedFields")).unwrap_or(&Value::Null);
-        let mut entries = entries::decode(entries)
-            .map_err(|why| Status::plain(format!("failed to decode managed fields: {why}")))?;
+        let mut entries =
+            entries::decode(entries).map_err(|why| Status::plain(format!("failed to decode managed fields: {why}")))?;
         let before = live.map_or_else(|| json!({}), without_managed_fields);
         if live.is_some() && entries.is_empty() {
             entries = self.before_first_apply(&before, versions);

@@ -33,7 +33,13 @@ impl Versions for OneVersion {
 
 impl Change<'_> {
     /// Converts an object to a version, which may be that of the write.
-    pub(super) fn convert<'v>(&'v self, versions: &'v dyn Versions, value: &Value, from: &str, to: &str) -> InVersion<'v> {
+    pub(super) fn convert<'v>(
+        &'v self,
+        versions: &'v dyn Versions,
+        value: &Value,
+        from: &str,
+        to: &str,
+    ) -> InVersion<'v> {
         let is_own = self.kind.api_version() == to;
         if is_own && from == to {
             return InVersion::Known(value.clone(), self.schema);

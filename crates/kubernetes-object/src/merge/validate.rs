@@ -165,15 +165,36 @@ mod tests {
             (json!({"spec": {"nope": 1}}), ".spec.nope: field not declared in schema"),
             (json!({"spec": []}), ".spec: expected map, got &{[]}"),
             (json!({"spec": {"containers": {"a": 1}}}), ".spec.containers: expected list, got &{map[a:1]}"),
-            (container(json!({"image": "a"})), ".spec.containers: element 0: associative list with keys has an element that omits all key fields [\"name\"] (and doesn't have default values for any key fields)"),
-            (container(json!({"name": "a", "image": 1})), ".spec.containers[name=\"a\"].image: expected string, got &value.valueUnstructured{Value:1}"),
-            (container(json!({"name": "a", "args": [["b", true]]})), ".spec.containers[name=\"a\"].args[0]: expected string, got &value.valueUnstructured{Value:[]interface {}{\"b\", true}}"),
+            (
+                container(Json::Null),
+                ".spec.containers: element 0: associative list with keys may not have a null element",
+            ),
+            (
+                container(json!({"name": "a", "image": 1})),
+                ".spec.containers[name=\"a\"].image: expected string, got &value.valueUnstructured{Value:1}",
+            ),
+            (
+                container(json!({"name": "a", "args": [["b", true]]})),
+                ".spec.containers[name=\"a\"].args[0]: expected string, got &value.valueUnstructured{Value:[]interface {}{\"b\", true}}",
+            ),
             (json!({"spec": {"priority": "1"}}), ".spec.priority: expected numeric (int or float), got string"),
             (json!({"spec": {"hostIPC": 1}}), ".spec.hostIPC: expected boolean, got &{1}"),
-            (container(json!({"name": "a", "resources": {"limits": {"cpu": {}}}})), ".spec.containers[name=\"a\"].resources.limits.cpu: expected any scalar, got &{map[]}"),
-            (json!({"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}), ".spec.containers: duplicate entries for key [name=\"a\"]"),
-            (json!({"metadata": {"finalizers": ["a", "a"]}}), ".metadata.finalizers: duplicate entries for key [=\"a\"]"),
-            (json!({"metadata": {"name": 1}, "spec": {"hostIPC": "a"}}), "errors:\n  .metadata.name: expected string, got &value.valueUnstructured{Value:1}\n  .spec.hostIPC: expected boolean, got &{a}"),
+            (
+                container(json!({"name": "a", "resources": {"limits": {"cpu": {}}}})),
+                ".spec.containers[name=\"a\"].resources.limits.cpu: expected any scalar, got &{map[]}",
+            ),
+            (
+                json!({"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}),
+                ".spec.containers: duplicate entries for key [name=\"a\"]",
+            ),
+            (
+                json!({"metadata": {"finalizers": ["a", "a"]}}),
+                ".metadata.finalizers: duplicate entries for key [=\"a\"]",
+            ),
+            (
+                json!({"metadata": {"name": 1}, "spec": {"hostIPC": "a"}}),
+                "errors:\n  .metadata.name: expected string, got &value.valueUnstructured{Value:1}\n  .spec.hostIPC: expected boolean, got &{a}",
+            ),
         ] {
             let found = validate(pod, &value).err().unwrap_or_default();
             assert_eq!(found, expected, "{value}");
