@@ -3,7 +3,7 @@
 use super::call::Call;
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, discard_nulls, typed};
-use crate::request::body::{self, Form, MediaType, MediaTypes};
+use crate::request::body::{self, DecodedObject, Form, MediaType, MediaTypes, Unseen};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ pub(super) use crate::request::body::{check_name, check_new_name, ensure_namespa
 /// If the body is of another kind, or no object.
 pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
     let media_type = media_type(call)?;
-    let decoded = body::decode_object(&call.body, media_type, kind, Form::Normal(None))?;
+    let decoded = body::decode_object(&call.body, media_type, kind, Form::Carrying(None))?;
     if call.parameter("fieldValidation").as_deref() == Some("Strict")
         && let Some(errors) = decoded.strict_errors(media_type)
     {
@@ -24,7 +24,7 @@ pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Sta
             kind.kind, kind.version, kind.kind
         )));
     }
-    Ok(without_nulls(decoded.object, kind))
+    Ok(whole(decoded, kind))
 }
 
 /// A patched object, checked to be still of its kind.
@@ -34,7 +34,7 @@ pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Sta
 pub(super) fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status> {
     let text = value.to_string();
     let decoded =
-        body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::Normal(None)).map_err(|status| {
+        body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::Carrying(None)).map_err(|status| {
             // `handlers.jsonPatcher.applyPatchToCurrentObject`: a decoding error is reported as an error of the patch.
             let Some((_, why)) = status.message.split_once(&format!("cannot be handled as a {}: ", kind.kind)) else {
                 return status;
@@ -44,7 +44,7 @@ pub(super) fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, 
             let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
             Status::invalid(&kind.group, &kind.kind, name, &format!("patch: {}", cause.message), vec![cause])
         })?;
-    Ok(without_nulls(decoded.object, kind))
+    Ok(whole(decoded, kind))
 }
 
 /// The encoding of a body.
@@ -58,6 +58,17 @@ pub(super) fn media_type(call: &Call) -> Result<MediaType, Status> {
 /// A map of strings at a path, empty if the path is missing.
 pub(super) fn strings(object: &Object, path: &[&str]) -> Map<String, Value> {
     object.get(path).and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// The object with its unknown fields, which are stored too.
+fn whole(decoded: DecodedObject, kind: &GroupVersionKind) -> Object {
+    let DecodedObject { mut object, unseen, .. } = decoded;
+    if let Unseen::Fields(rest) = unseen {
+        let before = object.fields().clone();
+        // Decoding adds defaults and moves no items, so each item is found again.
+        let _ = rest.put_back(&before, object.fields_mut());
+    }
+    without_nulls(object, kind)
 }
 
 /// Removes null fields of a kind without a typed decoder, which would drop them.

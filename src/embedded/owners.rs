@@ -7,6 +7,7 @@ use super::catalog::{self, Resource};
 use crate::kind::GroupVersionKind;
 use crate::object::managed_fields::{Change, InVersion, OneVersion, Versions, is_too_large, manager_name};
 use crate::object::merge::Node;
+use crate::object::typed::Rest;
 use crate::object::{Object, convert, normal, typed};
 use crate::status::Status;
 use serde_json::{Value, json};
@@ -93,9 +94,15 @@ impl<'a> Subject<'a> {
         let change = self.change().ok_or_else(|| Status::plain("no corresponding type for the kind"))?;
         let mut applied = change.apply(live.as_ref(), configuration, force, &*self.versions)?;
         let unfit = |why: String| Status::plain(format!("failed to convert new object to proper version: {why}"));
+        let rest = applied.as_object_mut().and_then(|fields| Rest::take(&self.kind, fields));
         typed::from_unstructured(&self.kind, &mut applied).map_err(unfit)?;
         let normal = normal::built_in(&self.kind, applied).unwrap_or_else(|| Err("the kind has no type".into()));
         let mut object = normal.map_err(unfit)?.object;
+        if let Some(rest) = rest {
+            let before = object.fields().clone();
+            // Unknown fields of the current object stay.
+            let _ = rest.put_back(&before, object.fields_mut());
+        }
         if let Some(current) = current {
             keep_times(&mut object, current);
         }
