@@ -14,7 +14,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release run test check record docs deny fuzz e2e-assets e2e integration soak bench
+.PHONY: help build release run test check record docs deny fuzz e2e-assets e2e integration chart record-chart soak bench
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -157,6 +157,27 @@ integration: e2e-assets ## Run Kubernetes' integration tests through the proxy; 
 	@command -v $(GO) >/dev/null || { echo "integration needs Go 1.26 or newer, for Kubernetes' tests" >&2; exit 1; }
 	$(CARGO) test --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" GO="$(GO)" $(PYTHON) e2e/integration/run.py $(ARGS)
+
+HELM := $(ASSETS)/helm
+OBJECTS := $(ASSETS)/objects
+CHART_BUILD = @command -v $(GO) >/dev/null || { echo "chart needs Go 1.26 or newer, for Helm" >&2; exit 1; }; \
+	cd e2e/chart && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@
+
+$(HELM): e2e/chart/go.mod e2e/chart/go.sum
+	$(CHART_BUILD) helm.sh/helm/v4/cmd/helm
+
+# Decodes manifests strictly into their Go types.
+$(OBJECTS): e2e/chart/go.mod e2e/chart/go.sum e2e/chart/objects/main.go
+	$(CHART_BUILD) ./objects
+
+chart: e2e-assets $(HELM) $(OBJECTS) ## Test the Helm chart: renders, and an installation in a real kube-apiserver. ARGS names tests.
+	$(CARGO) test --test e2e --no-run
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/chart/run.py $(ARGS)
+
+record-chart: $(HELM) $(OBJECTS) ## Record again the rights in the Helm chart, its renders and its table of values.
+	@mkdir -p target
+	$(CARGO) run -- print rbac --by-plugin >target/recorded && mv target/recorded charts/kube-admission-proxy/files/rbac.yaml
+	$(PYTHON) e2e/chart/run.py --record
 
 bench: release ## Measure the binary, as ratios within one run; needs nginx and h2load. ARGS selects parts.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py $(ARGS)

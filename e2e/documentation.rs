@@ -4,9 +4,12 @@ use crate::harness::{Proxy, User, binary, eventually};
 use std::path::Path;
 use std::process::Command;
 
-/// The commands of the page's sessions, each with the output that the page shows.
-fn session(page: &str) -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
+fn read(page: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap()
+}
+
+/// The commands of the text's sessions, each with the output that the text shows.
+fn session(text: &str) -> Vec<(String, String)> {
     let blocks = text.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let of_clients = blocks.filter(|block| !block.starts_with("$ kube-admission-proxy"));
     let commands = of_clients.flat_map(|block| block.strip_prefix("$ ").unwrap().split("\n$ "));
@@ -27,6 +30,19 @@ fn without_ages(output: &str) -> String {
 }
 
 fn plays(proxy: &Proxy, pages: &[&str]) {
+    plays_commands(proxy, pages.iter().flat_map(|page| session(&read(page))));
+}
+
+/// Runs the sessions below a heading of the page.
+pub fn plays_section(proxy: &Proxy, page: &str, heading: &str) {
+    let text = read(page);
+    let section = text.split("\n## ").find(|section| section.lines().next() == Some(heading));
+    let commands = session(section.unwrap_or_else(|| panic!("{page} has no heading {heading}")));
+    assert!(!commands.is_empty(), "{heading} has no session");
+    plays_commands(proxy, commands.into_iter());
+}
+
+fn plays_commands(proxy: &Proxy, commands: impl Iterator<Item = (String, String)>) {
     let kubeconfig = proxy.kubeconfig(&User::admin());
     let kubectl = binary("kubectl");
     let path = format!("{}:{}", kubectl.parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -37,7 +53,6 @@ fn plays(proxy: &Proxy, pages: &[&str]) {
         let output = shell.env("PATH", &path).env("KUBECONFIG", &kubeconfig).output().unwrap();
         without_ages(&String::from_utf8(output.stdout).unwrap())
     };
-    let commands = pages.iter().flat_map(|page| session(page));
     for (command, expected) in commands.filter(|(command, _)| !command.starts_with("export ")) {
         if !command.contains("create deployment big") {
             assert_eq!(run(&command), expected, "{command}");

@@ -41,6 +41,7 @@ mod plugins;
 mod policies;
 mod policy_library;
 mod races;
+mod removed_plugins;
 mod reloading;
 mod soak;
 mod subresources;

@@ -2,7 +2,7 @@
 
 mod server_config;
 
-pub use server_config::{Admission, Config, enabled};
+pub use server_config::{Admission, Config, enabled, listed};
 
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
@@ -20,6 +20,7 @@ use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
 use crate::processor::Processor;
+use crate::removed::Api;
 use crate::request::body::MediaTypes;
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
@@ -61,6 +62,11 @@ pub async fn run(config: Config) -> Result<()> {
 
     let files = Files::new(&config)?;
     let front = Front::new(&config, address)?;
+    for spec in &config.admission.plugins {
+        if let Some(removed) = spec.removed {
+            tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
+        }
+    }
     let upstream = Upstream::new(&config, &drain, &checks).await?;
     let (audit, log) = audit(&config, &registry)?;
     let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
@@ -255,8 +261,17 @@ impl Upstream {
     async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
-                let limits = embedded::Limits { body_bytes: config.limits.body_bytes, ..Default::default() };
-                (Arc::new(embedded::Server::new(limits)), Identity::Impersonate)
+                let limits = embedded::Limits {
+                    body_bytes: config.limits.body_bytes,
+                    user_waiting_creates: config.limits.user_waiting_creates,
+                    ..Default::default()
+                };
+                let features = embedded::Features {
+                    removed: served_removed_apis(config),
+                    rbac: config.authorization.mode == AuthorizationMode::Rbac,
+                    initializers: config.admission.has_initializers(),
+                };
+                (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
@@ -327,13 +342,14 @@ fn pipeline(
 ) -> Result<Pipeline> {
     let limits = &config.limits;
     let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
-    let of_plugins = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied();
+    let of_plugins = needs(&config.admission);
     // Custom resources are decoded even if no plugin needs the definitions.
     let mut needs: Vec<Need> = of_plugins.chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
     if config.admission.routes_to_endpoints && needs.contains(&Need::SERVICES) {
         needs.push(Need::ENDPOINT_SLICES);
     }
-    let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits(limits));
+    let removed = served_removed_apis(config);
+    let cluster = Cluster::start_with_removed(upstream.client.clone(), &needs, cluster_limits(limits), &removed);
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
     let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
@@ -402,8 +418,25 @@ fn pipeline(
         audit,
         in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
         processor: Processor::new(limits.long_work),
+        keeps_initializers: config.admission.has_initializers(),
         limits: limits.clone(),
     })
+}
+
+/// The caches that the plugins read. A plugin whose configuration names a folder of manifests does not read a removed API.
+fn needs(admission: &Admission) -> impl Iterator<Item = Need> {
+    admission.plugins.iter().flat_map(|spec| {
+        let has_files = admission.configuration(spec.name).is_some_and(|given| given.static_manifests_dir().is_some());
+        spec.needs.iter().copied().filter(move |need| !has_files || need.removed_api().is_none())
+    })
+}
+
+/// The removed APIs that the embedded API server serves: those of the enabled plugins.
+fn served_removed_apis(config: &Config) -> Vec<&'static Api> {
+    match &config.upstream {
+        config::Upstream::Remote { .. } => Vec::new(),
+        config::Upstream::Embedded { .. } => needs(&config.admission).filter_map(Need::removed_api).collect(),
+    }
 }
 
 /// Checks whether both the proxy and the API server behind call webhooks.
@@ -481,7 +514,7 @@ fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
     let mode = match config.authorization.mode {
         AuthorizationMode::AlwaysAllow if is_embedded => authz::Mode::Unrestricted,
         AuthorizationMode::AlwaysAllow => authz::Mode::AlwaysAllow,
-        AuthorizationMode::Webhook => authz::Mode::Webhook,
+        AuthorizationMode::Rbac | AuthorizationMode::Webhook => authz::Mode::Webhook,
     };
     let reviewer = match upstream.is_passthrough {
         true => Reviewer::Oneself(upstream.transport.clone(), upstream.client.clone()),

@@ -1,9 +1,11 @@
 //! The command line: parses the arguments and returns the exit code.
 //!
-//! `arguments.rs` defines the arguments, `serve.rs` makes a [`crate::app::Config`] of them, `check.rs` needs no configuration.
+//! `arguments.rs` defines the arguments, `serve.rs` makes a [`crate::app::Config`] of them, `check.rs` and `rbac.rs` need no
+//! configuration.
 
 mod arguments;
 mod check;
+mod rbac;
 mod serve;
 mod table;
 #[cfg(test)]
@@ -11,7 +13,7 @@ mod documentation;
 
 use crate::pipeline::REQUEST_LOG;
 use crate::server::descriptors;
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, Print};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error;
@@ -40,6 +42,11 @@ pub fn main() -> ExitCode {
             print!("{}", table::plugins(crate::plugins::ALL));
             Ok(true)
         }
+        Command::Print(Print::Rbac(flags)) => print_rbac(&flags).map(|()| true),
+        Command::Print(Print::Crds) => {
+            print!("{}", crate::removed::definitions());
+            Ok(true)
+        }
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -49,6 +56,19 @@ pub fn main() -> ExitCode {
             ExitCode::from(FAILURE)
         }
     }
+}
+
+fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
+    let all = crate::plugins::ALL;
+    if flags.by_plugin {
+        print!("{}", rbac::by_plugin(all));
+        return Ok(());
+    }
+    let (enable, disable) =
+        (serve::list(&flags.enable_admission_plugins), serve::list(&flags.disable_admission_plugins));
+    let plugins = crate::app::enabled(all, &enable, &disable)?;
+    print!("{}", rbac::cluster_role(&plugins, flags.upstream_identity, flags.enable_aggregator_routing));
+    Ok(())
 }
 
 fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ pub mod body;
 mod answers;
 mod derived;
 mod removed;
+mod initializers;
 pub mod metrics;
 pub mod shares;
 pub mod processor;

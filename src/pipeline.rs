@@ -14,6 +14,7 @@ mod disclosure;
 mod dry_run;
 mod gateway;
 mod inflight;
+mod initializers;
 mod loopback;
 mod managed_fields;
 mod negotiate;
@@ -107,6 +108,8 @@ pub struct Pipeline {
     pub in_flight: InFlight,
     /// The scheduler of the work on requests.
     pub processor: Processor,
+    /// Whether the API server behind has `metadata.initializers`.
+    pub keeps_initializers: bool,
     /// The limits of the process.
     pub limits: Limits,
 }

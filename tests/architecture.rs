@@ -7,9 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
-const LAYERS: [&str; 31] = [
+const LAYERS: [&str; 32] = [
     "user",
     "removed",
+    "initializers",
     "body",
     "answers",
     "derived",

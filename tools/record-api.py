@@ -272,6 +272,18 @@ def discovery_text(groups):
     return "\n".join(lines + ["]", ""])
 
 
+def bootstrap_policy(server):
+    """The roles and bindings that kube-apiserver creates by itself."""
+    kept, root = [], "/apis/rbac.authorization.k8s.io/v1/"
+    for kind in ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]:
+        for found in server.json(root + kind.lower() + "s")["items"]:
+            names = ["name", "namespace", "labels", "annotations"]
+            metadata = {name: found["metadata"][name] for name in names if name in found["metadata"]}
+            rest = {name: value for name, value in found.items() if name != "metadata"}
+            kept.append({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, **rest})
+    return "[\n" + ",\n".join(json.dumps(each, sort_keys=True) for each in kept) + "\n]\n"
+
+
 def main():
     if len(sys.argv) != 5:
         sys.exit(__doc__)
@@ -283,6 +295,7 @@ def main():
     columns = tables(server, groups)
     lines = [f"  {json.dumps(path)}: {json.dumps(columns[path])}" for path in sorted(columns)]
     write("tables.json", "{\n" + ",\n".join(lines) + "\n}\n")
+    write_compressed("rbac.json.gz", bootstrap_policy(server).encode())
     write_compressed("openapi-v3.json.gz", compact(openapi_v3(server)))
     document = openapi_v2(server)
     write_compressed("openapi-v2.json.gz", compact(document))

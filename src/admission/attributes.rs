@@ -5,8 +5,8 @@ use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
 use crate::user::UserInfo;
 use std::any::Any;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -79,6 +79,33 @@ pub struct Attributes {
     pub webhook_time: WebhookTime,
     /// Effects of the validating phase that are undone if the API server refuses the object as invalid.
     pub effects: Effects,
+    /// The collection whose item this is, in a deletecollection.
+    pub collection: Option<Arc<Collection>>,
+}
+
+/// A collection that is deleted item by item.
+#[derive(Debug, Default)]
+pub struct Collection {
+    begun: Mutex<HashSet<&'static str>>,
+    is_refused: AtomicBool,
+}
+
+impl Collection {
+    /// Whether this is the first item for which `plugin` asks.
+    pub fn begins(&self, plugin: &'static str) -> bool {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(plugin)
+    }
+
+    /// Refuses the whole collection with the denial that the plugin returns, whatever the denial's reason. A denial of one item with the
+    /// reason `NotFound` would only skip the item.
+    pub fn refuse(&self) {
+        self.is_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a plugin refused the whole collection.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
 }
 
 impl Attributes {
@@ -113,6 +140,7 @@ impl Attributes {
             marks: Marks::default(),
             webhook_time: WebhookTime::default(),
             effects: Effects::default(),
+            collection: None,
         }
     }
 

@@ -12,9 +12,19 @@ pub struct CallerAuthorizer(Answerer);
 
 #[derive(Clone)]
 enum Answerer {
-    Upstream { authorizer: Arc<Authorizer>, user: Arc<UserInfo>, credentials: Option<ClientCredentials> },
+    Upstream {
+        authorizer: Arc<Authorizer>,
+        user: Arc<UserInfo>,
+        credentials: Option<ClientCredentials>,
+    },
     Fixed(fn(&Attributes) -> Decision),
+    #[cfg(test)]
+    FixedFor(Arc<RuleFor>),
 }
+
+/// A rule about the user with this name, or about the caller.
+#[cfg(test)]
+type RuleFor = dyn Fn(Option<&str>, &Attributes) -> Decision + Send + Sync;
 
 impl CallerAuthorizer {
     /// An authorizer that asks the upstream API server, about `user` or with the caller's credentials.
@@ -27,6 +37,13 @@ impl CallerAuthorizer {
         Self(Answerer::Fixed(rule))
     }
 
+    /// An authorizer that answers by a fixed rule. The rule receives the name of the user that a question is about, unless it is
+    /// the caller.
+    #[cfg(test)]
+    pub(crate) fn fixed_for(rule: impl Fn(Option<&str>, &Attributes) -> Decision + Send + Sync + 'static) -> Self {
+        Self(Answerer::FixedFor(Arc::new(rule)))
+    }
+
     /// The API server's decision, which may come from the cache.
     ///
     /// # Errors
@@ -37,6 +54,8 @@ impl CallerAuthorizer {
                 authorizer.check(user, attributes, credentials.as_ref()).await
             }
             Answerer::Fixed(rule) => Ok(rule(attributes)),
+            #[cfg(test)]
+            Answerer::FixedFor(rule) => Ok(rule(None, attributes)),
         }
     }
 
@@ -55,6 +74,8 @@ impl CallerAuthorizer {
                 authorizer.check_about(&service_account(namespace, name), attributes).await
             }
             Answerer::Fixed(rule) => Ok(rule(attributes)),
+            #[cfg(test)]
+            Answerer::FixedFor(rule) => Ok(rule(Some(&service_account(namespace, name).username), attributes)),
         }
     }
 }

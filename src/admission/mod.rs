@@ -17,7 +17,7 @@ mod spec;
 mod warnings;
 
 pub use annotations::{Annotation, Annotations, Level};
-pub use attributes::{Attributes, Marks, Operation, Reinvocation, WebhookTime};
+pub use attributes::{Attributes, Collection, Marks, Operation, Reinvocation, WebhookTime};
 pub use budget::Budget;
 pub use caller::CallerAuthorizer;
 pub use chain::Chain;

@@ -7,6 +7,7 @@ use crate::config::{
     Audit, Authentication, Authorization, ConfigError, DefaultTolerations, FeatureGates, FieldOwnership, Limits,
     PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
 };
+use crate::initializers;
 use crate::status::invalid::aggregate;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -78,6 +79,11 @@ impl Admission {
         })
     }
 
+    /// Whether objects are initialized by InitializerConfigurations.
+    pub(crate) fn has_initializers(&self) -> bool {
+        self.plugins.iter().any(|spec| spec.name == initializers::PLUGIN)
+    }
+
     /// Returns the configuration of a plugin, if the file has one.
     pub fn configuration(&self, plugin: &str) -> Option<&PluginConfiguration> {
         self.configurations.iter().find(|(name, _)| name == plugin).map(|(_, configuration)| configuration)
@@ -89,6 +95,39 @@ impl fmt::Debug for Admission {
         let names: Vec<&str> = self.plugins.iter().map(|spec| spec.name).collect();
         f.debug_struct("Admission").field("plugins", &names).finish_non_exhaustive()
     }
+}
+
+/// Returns the plugins that `--admission-control` names, and no others. If one of them is removed, the list is one of Kubernetes 1.7 to 1.9, in
+/// which the order of the names is that of the chain; else the order is that of `all`.
+///
+/// # Errors
+/// If a name is not in `all`, or the other flags are given too (`kubeapiserver.AdmissionOptions.Validate`).
+pub fn listed(
+    all: &[&'static Spec],
+    names: &[String],
+    enable: &[String],
+    disable: &[String],
+) -> Result<Vec<&'static Spec>, ConfigError> {
+    let mut wrong = Vec::new();
+    if !enable.is_empty() || !disable.is_empty() {
+        let flags = "enable-admission-plugins/disable-admission-plugins";
+        wrong.push(format!("admission-control and {flags} flags are mutually exclusive"));
+    }
+    let mut plugins: Vec<&'static Spec> = Vec::new();
+    for name in names {
+        match all.iter().find(|spec| spec.name == name) {
+            None => wrong.push(format!("admission-control plugin {name:?} is unknown")),
+            Some(spec) if plugins.iter().all(|known| known.name != spec.name) => plugins.push(spec),
+            Some(_) => {}
+        }
+    }
+    if let Some(wrong) = aggregate(wrong) {
+        return Err(ConfigError::Rule(wrong));
+    }
+    if plugins.iter().all(|spec| spec.removed.is_none()) {
+        plugins.sort_by_key(|spec| all.iter().position(|other| other.name == spec.name));
+    }
+    Ok(plugins)
 }
 
 /// Returns the plugins that run (`AdmissionOptions.enabledPluginNames`): the default plugins and those in `enable`, without those
@@ -123,7 +162,7 @@ pub fn enabled(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{BuildError, Operations, Phases, Resources};
+    use crate::admission::{BuildError, Operations, Phases, Removed, Resources};
 
     const fn spec(name: &'static str, default_on: bool) -> Spec {
         Spec {
@@ -156,6 +195,24 @@ mod tests {
         assert_eq!(names(&[], &[]), Ok(vec!["On", "Last"]));
         assert_eq!(names(&["Last", "Off", "Off"], &[]), Ok(vec!["On", "Off", "Last"]));
         assert_eq!(names(&[], &["On", "Off"]), Ok(vec!["Last"]));
+    }
+
+    #[test]
+    fn a_list_of_all_plugins_keeps_its_order_if_it_is_an_old_one() {
+        static OLD: Spec =
+            Spec { removed: Some(Removed { since: "1.7", until: "1.8", successor: "On" }), ..spec("Old", false) };
+        let of = |names: &[&str], enable: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            listed(&[&ON, &OLD, &LAST], &owned(names), &owned(enable), &[])
+                .map(|specs| specs.iter().map(|spec| spec.name).collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&["Last", "On", "Last"], &[]), Ok(vec!["On", "Last"]));
+        assert_eq!(of(&["Last", "Old", "On"], &[]), Ok(vec!["Last", "Old", "On"]));
+        assert_eq!(of(&["X"], &[]).unwrap_err(), r#"admission-control plugin "X" is unknown"#);
+        let both =
+            "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive";
+        assert_eq!(of(&["On"], &["On"]).unwrap_err(), both);
     }
 
     #[test]

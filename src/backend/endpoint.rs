@@ -32,6 +32,8 @@ pub struct Endpoint {
     path: String,
     ca: Vec<u8>,
     service: Option<Service>,
+    /// The address to connect to, if it was looked up before.
+    found: Option<Address>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +44,7 @@ struct Service {
 }
 
 /// The address of a TCP connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
     /// An IP address, or a name to resolve.
     pub host: String,
@@ -62,7 +64,20 @@ impl Endpoint {
             path: escaped_path(path),
             ca,
             service: Some(Service { namespace: namespace.to_owned(), name: name.to_owned(), port }),
+            found: None,
         }
+    }
+
+    /// Looks a Service's endpoint up once, as Kubernetes 1.8 does for each call: requests name the address as their host, and the certificate
+    /// must still be for the Service's name.
+    ///
+    /// # Errors
+    /// As for [`Self::address`].
+    pub fn resolved(self, cluster: &Cluster, turn: usize) -> Result<Self, String> {
+        let Address { host, port } = self.address(cluster, turn)?;
+        // `net.JoinHostPort`
+        let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        Ok(Self { authority, found: Some(Address { host, port }), ..self })
     }
 
     /// Creates the endpoint of `clientConfig.url`.
@@ -130,6 +145,7 @@ impl Endpoint {
             path: escaped_path(&path),
             ca,
             service: None,
+            found: None,
         })
     }
 
@@ -152,6 +168,9 @@ impl Endpoint {
 
     /// Returns `host:port`, by which the users of a kubeconfig are looked up.
     pub fn target(&self) -> String {
+        if self.found.is_some() {
+            return format!("{}:{}", self.host, self.port);
+        }
         if self.authority.contains(':') && !self.authority.ends_with(']') {
             return self.authority.clone();
         }
@@ -209,6 +228,9 @@ impl Endpoint {
     /// # Errors
     /// If there is no such Service or port, or the Service has no address.
     pub fn address(&self, cluster: &Cluster, turn: usize) -> Result<Address, String> {
+        if let Some(found) = &self.found {
+            return Ok(found.clone());
+        }
         let Some(Service { namespace, name, port }) = &self.service else {
             return Ok(Address { host: self.host.clone(), port: self.port });
         };
@@ -400,6 +422,26 @@ mod tests {
         for none in [&[][..], &[&unready], &[&elsewhere]] {
             assert_eq!(got(none, 1).unwrap_err(), "no endpoints available for service \"s\"");
         }
+    }
+
+    #[test]
+    fn a_resolved_service_has_its_address_as_host_and_its_name_in_the_certificate() {
+        let ports = json!([{"port": 443}]);
+        for (spec, authority, address) in [
+            (json!({"clusterIP": "10.0.0.1", "ports": ports}), "10.0.0.1:443", "10.0.0.1"),
+            (json!({"clusterIP": "fd00::1", "ports": ports}), "[fd00::1]:443", "fd00::1"),
+            (json!({"type": "ExternalName", "externalName": "a.example"}), "a.example:443", "a.example"),
+        ] {
+            let cluster = cluster(spec, None);
+            let endpoint = Endpoint::service("n", "s", 443, "", Vec::new()).resolved(&cluster, 0).unwrap();
+            assert_eq!((endpoint.authority(), endpoint.path(), endpoint.host()), (authority, "/", "s.n.svc"));
+            assert_eq!(endpoint.target(), "s.n.svc:443");
+            let later = Cluster::fixed(FixedState::default());
+            assert_eq!(endpoint.address(&later, 0), Ok(Address { host: address.into(), port: 443 }));
+        }
+        let headless = cluster(json!({"clusterIP": "None", "ports": ports}), None);
+        let endpoint = Endpoint::service("n", "s", 443, "", Vec::new()).resolved(&headless, 0);
+        assert_eq!(endpoint, Err("cannot route to service with ClusterIP \"None\"".into()));
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl GenericWebhook {
     async fn attempt(&self, body: Bytes, deadline: Instant) -> Result<Answer, CallFailure> {
         let until = deadline.min(Instant::now() + REQUEST_TIMEOUT);
         let body = [body, Bytes::new(), Bytes::new(), Bytes::new()];
-        let answer = self.client.post(&self.cluster, body, REQUEST_TIMEOUT.as_secs(), until).await?;
+        let answer = self.client.post(&self.cluster, body, Some(REQUEST_TIMEOUT.as_secs()), until).await?;
         response::check(&answer).map_err(|status| CallFailure::Status(Box::new(status)))?;
         Ok(answer)
     }

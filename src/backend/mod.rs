@@ -13,6 +13,7 @@ mod failure;
 mod generic;
 mod identity;
 mod kubeconfig;
+mod lookup;
 mod nesting;
 mod pool;
 mod redirect;
@@ -27,6 +28,7 @@ pub use breaker::Permit;
 pub use endpoint::Endpoint;
 pub use generic::{CallFailure, GenericWebhook, is_forbidden};
 pub use kubeconfig::Kubeconfig;
+pub use lookup::Lookup;
 pub(crate) use nesting::carried;
 
 use crate::admission::metrics::Metrics;
@@ -222,8 +224,8 @@ impl Client {
         self.breaker.as_ref().map(Breaker::enter).transpose()
     }
 
-    /// Posts a review, again if the answer has `Retry-After`. `timeout_seconds` is information for the webhook; only the
-    /// deadline counts.
+    /// Posts a review, again if the answer has `Retry-After`. `timeout_seconds`, if any, is information for the webhook; only
+    /// the deadline counts.
     ///
     /// # Errors
     /// If no answer comes.
@@ -231,7 +233,7 @@ impl Client {
         &self,
         cluster: &Cluster,
         body: [Bytes; 4],
-        timeout_seconds: u64,
+        timeout_seconds: Option<u64>,
         deadline: Instant,
     ) -> Result<Answer, NoAnswer> {
         let other = |why| NoAnswer::new(&Failure::Other(why), ToString::to_string);

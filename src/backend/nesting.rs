@@ -48,7 +48,7 @@ mod tests {
     async fn call(cluster: &Cluster) -> Result<u16, String> {
         let clients = Clients::new(&Limits::default(), Kubeconfig::default());
         let client = clients.client(Endpoint::service("default", "kubernetes", 443, "/hook", Vec::new())).unwrap();
-        let answer = client.post(cluster, Default::default(), 1, Instant::now() + Duration::from_secs(30)).await;
+        let answer = client.post(cluster, Default::default(), Some(1), Instant::now() + Duration::from_secs(30)).await;
         answer.map(|answer| answer.status.as_u16()).map_err(|why| why.to_string())
     }
 

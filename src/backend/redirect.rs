@@ -137,7 +137,7 @@ mod tests {
     fn followed_from(url: &str, status: u16, location: &str) -> Result<Option<String>, String> {
         let endpoint = Endpoint::server(url).unwrap();
         let body = Chunks::new(["b".into(), Bytes::new(), Bytes::new(), Bytes::new()]);
-        let target = Target::post(endpoint.path(), 10, body).unwrap();
+        let target = Target::post(endpoint.path(), Some(10), body).unwrap();
         let location = HeaderValue::from_str(location).unwrap();
         let next = follow(&endpoint, &target, (StatusCode::from_u16(status).unwrap(), Some(&location)), 1)?;
         Ok(next.map(|Redirected { elsewhere, target: Target { method, path, referer, .. } }| {

@@ -31,12 +31,13 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Creates the request of a review, with the timeout in its query.
+    /// Creates the request of a review, with the timeout in its query if there is one.
     ///
     /// # Errors
     /// If no request can have the path.
-    pub(super) fn post(path: &str, timeout_seconds: u64, body: Chunks) -> Result<Self, String> {
-        let path = PathAndQuery::from_maybe_shared(format!("{path}?timeout={timeout_seconds}s"));
+    pub(super) fn post(path: &str, timeout_seconds: Option<u64>, body: Chunks) -> Result<Self, String> {
+        let query = timeout_seconds.map(|seconds| format!("?timeout={seconds}s")).unwrap_or_default();
+        let path = PathAndQuery::from_maybe_shared(format!("{path}{query}"));
         let path = path.map_err(|error| error.to_string())?;
         Ok(Self { method: Method::POST, path, body, referer: None })
     }
@@ -167,12 +168,21 @@ mod tests {
     }
 
     #[test]
+    fn a_request_without_a_timeout_has_no_query() {
+        let with = |seconds| Target::post("/p", seconds, Chunks::default()).unwrap().path.to_string();
+        assert_eq!((with(None), with(Some(3))), ("/p".to_owned(), "/p?timeout=3s".to_owned()));
+    }
+
+    #[test]
     fn the_host_is_a_header_or_a_part_of_the_uri() {
         let endpoint = Endpoint::service("n", "s", 443, "/p", Vec::new());
         let template = Template::new(&endpoint, &Identity::default(), "agent", true).unwrap();
-        let target =
-            Target::post(endpoint.path(), 10, Chunks::new(["{}".into(), Bytes::new(), Bytes::new(), Bytes::new()]))
-                .unwrap();
+        let target = Target::post(
+            endpoint.path(),
+            Some(10),
+            Chunks::new(["{}".into(), Bytes::new(), Bytes::new(), Bytes::new()]),
+        )
+        .unwrap();
         let older = template.request(&target, false, None).unwrap();
         assert_eq!(
             (older.uri().to_string(), &older.headers()[HOST]),

@@ -223,9 +223,11 @@ async fn read_request(stream: &mut TlsStream<TcpStream>, buffer: &mut Vec<u8>) -
                 .filter_map(|line| line.split_once(": "))
                 .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
                 .collect();
-            let length: usize = headers["content-length"].parse().unwrap();
+            let length: usize = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
             if buffer.len() >= end + 4 + length {
-                let review = serde_json::from_slice(&buffer[end + 4..end + 4 + length]).unwrap();
+                // A GET has no body.
+                let body = if length == 0 { &b"null"[..] } else { &buffer[end + 4..end + 4 + length] };
+                let review = serde_json::from_slice(body).unwrap();
                 buffer.drain(..end + 4 + length);
                 return Some(Seen { path, headers, review });
             }

@@ -30,6 +30,38 @@ pub(super) enum Command {
     Check(Check),
     /// List the admission plugins: name, phase, default, kind of the configuration, and effect.
     Plugins,
+    /// Print what an operator needs for the proxy's surroundings.
+    #[command(subcommand)]
+    Print(Print),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Print {
+    /// Print the ClusterRole that the credentials of --upstream-kubeconfig need, for the enabled plugins.
+    Rbac(Rbac),
+    /// Print the CustomResourceDefinitions of the APIs that Kubernetes removed, for removed plugins in front of a real API server.
+    Crds,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Rbac {
+    /// As for serve.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) enable_admission_plugins: Vec<String>,
+    /// As for serve.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) disable_admission_plugins: Vec<String>,
+    /// As for serve.
+    #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
+    pub(super) upstream_identity: UpstreamIdentity,
+    /// As for serve.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) enable_aggregator_routing: bool,
+    /// Print the rights of each identity and of each plugin instead, as data for templates.
+    #[arg(long, conflicts_with_all = ["enable_admission_plugins", "disable_admission_plugins", "upstream_identity",
+          "enable_aggregator_routing"])]
+    pub(super) by_plugin: bool,
 }
 
 #[derive(Args, Debug)]
@@ -75,6 +107,10 @@ pub(super) struct Admission {
     /// Plugins not to run although they are on by default.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) disable_admission_plugins: Vec<String>,
+    /// All plugins to run, as in Kubernetes 1.7 to 1.9; deprecated. The order of the names matters only if one of them is a plugin that
+    /// Kubernetes removed.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) admission_control: Vec<String>,
     /// An AdmissionConfiguration file, which holds or names the configuration of single plugins.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
@@ -181,8 +217,8 @@ pub(super) struct Authentication {
 #[command(next_help_heading = "Authorization")]
 pub(super) struct Authorization {
     /// Webhook: the proxy authorizes each request by a SubjectAccessReview at the upstream API server before admission. AlwaysAllow:
-    /// the upstream API server authorizes the forwarded request. The default is Webhook, and AlwaysAllow with the embedded API
-    /// server.
+    /// the upstream API server authorizes the forwarded request. RBAC: the embedded API server authorizes by its roles and bindings.
+    /// The default is Webhook, and AlwaysAllow with the embedded API server.
     #[arg(long, value_name = "MODE", action = ArgAction::Append)]
     pub(super) authorization_mode: Vec<String>,
     /// Time for which the proxy caches that a user may do something. A right that is revoked without the proxy's knowledge can be

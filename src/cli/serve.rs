@@ -46,19 +46,22 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
             return Err(ConfigError::flag(flag, "0s", "must be more than 0"));
         }
     }
-    let plugins = app::enabled(
-        all,
-        &list(&flags.admission.enable_admission_plugins),
-        &list(&flags.admission.disable_admission_plugins),
-    )?;
+    let enable = list(&flags.admission.enable_admission_plugins);
+    let disable = list(&flags.admission.disable_admission_plugins);
+    let plugins = match &flags.admission.admission_control[..] {
+        [] => app::enabled(all, &enable, &disable)?,
+        names => app::listed(all, &list(names), &enable, &disable)?,
+    };
     let upstream = upstream(&flags.upstream)?;
     not_in_vain(flags)?;
+    let admission = admission(plugins, &flags.admission)?;
+    check_initializers(&admission, &upstream)?;
     Ok(Config {
         serving: serving(&flags.serving)?,
         authentication: authentication(&flags.authentication)?,
         authorization: authorization(&flags.authorization, &upstream)?,
         upstream,
-        admission: admission(plugins, &flags.admission)?,
+        admission,
         validation_view: flags.admission.validation_view,
         field_ownership: flags.admission.field_ownership,
         audit: audit(&flags.audit)?,
@@ -87,6 +90,20 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
         unreachable_seconds: flags.default_unreachable_toleration_seconds,
     };
     Ok(admission)
+}
+
+/// Refuses Initializers in front of a remote API server: it would show an object before the object is initialized, and another replica of
+/// the proxy would not know that the object is uninitialized.
+fn check_initializers(admission: &Admission, upstream: &Upstream) -> Result<(), ConfigError> {
+    match upstream {
+        Upstream::Remote { .. } if admission.has_initializers() => Err(ConfigError::flag(
+            "enable-admission-plugins",
+            crate::initializers::PLUGIN,
+            "does not work with --upstream-kubeconfig: an API server since Kubernetes 1.14 lacks metadata.initializers, so that it \
+             shows a new object before the object is initialized; use MutatingAdmissionWebhook instead",
+        )),
+        Upstream::Remote { .. } | Upstream::Embedded { .. } => Ok(()),
+    }
 }
 
 /// Refuses `--write-kubeconfig` with given certificates: the proxy does not have the keys for a kubeconfig then.
@@ -161,13 +178,19 @@ fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Resul
         [mode] => match mode.as_str() {
             "AlwaysAllow" => AuthorizationMode::AlwaysAllow,
             "Webhook" => AuthorizationMode::Webhook,
-            _ => return Err(ConfigError::flag("authorization-mode", mode, "must be AlwaysAllow or Webhook")),
+            "RBAC" if matches!(upstream, Upstream::Embedded { .. }) => AuthorizationMode::Rbac,
+            "RBAC" => {
+                let reason =
+                    "needs the embedded API server: with --upstream-kubeconfig, Webhook asks the upstream API server";
+                return Err(ConfigError::flag("authorization-mode", mode, reason));
+            }
+            _ => return Err(ConfigError::flag("authorization-mode", mode, "must be AlwaysAllow, RBAC or Webhook")),
         },
         several => {
             return Err(ConfigError::flag(
                 "authorization-mode",
                 several.join(","),
-                "must be one of AlwaysAllow and Webhook",
+                "must be one of AlwaysAllow, RBAC and Webhook",
             ));
         }
     };
@@ -205,7 +228,7 @@ fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
 }
 
 /// Splits the values of a flag that may be given several times, each with several values. Empty values are dropped.
-fn list(values: &[String]) -> Vec<String> {
+pub(super) fn list(values: &[String]) -> Vec<String> {
     let split = values.iter().flat_map(|value| value.split(','));
     split.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned).collect()
 }
@@ -256,7 +279,7 @@ mod tests {
         let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
         match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
             Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
-            Command::Check(_) | Command::Plugins => Err("not serve".to_owned()),
+            Command::Check(_) | Command::Plugins | Command::Print(_) => Err("not serve".to_owned()),
         }
     }
 
@@ -341,10 +364,13 @@ mod tests {
                 "--tls-private-key-file=Cargo.toml: needs --tls-cert-file".to_owned(),
             ),
             (&["--tls-cert-file=Cargo.toml"], "--tls-cert-file=Cargo.toml: needs --tls-private-key-file".to_owned()),
-            (&["--authorization-mode=RBAC"], "--authorization-mode=RBAC: must be AlwaysAllow or Webhook".to_owned()),
+            (
+                &["--authorization-mode=ABAC"],
+                "--authorization-mode=ABAC: must be AlwaysAllow, RBAC or Webhook".to_owned(),
+            ),
             (
                 &["--authorization-mode=AlwaysAllow,Webhook"],
-                "--authorization-mode=AlwaysAllow,Webhook: must be one of AlwaysAllow and Webhook".to_owned(),
+                "--authorization-mode=AlwaysAllow,Webhook: must be one of AlwaysAllow, RBAC and Webhook".to_owned(),
             ),
             (
                 &["--feature-gates=AllAlpha=true,B=false"],
@@ -368,12 +394,25 @@ mod tests {
                 "--write-kubeconfig=x: has no effect with --upstream-kubeconfig".to_owned(),
             ),
             (
+                &["--upstream-kubeconfig=Cargo.toml", "--enable-admission-plugins=Initializers"],
+                "--enable-admission-plugins=Initializers: does not work with --upstream-kubeconfig: an API server since Kubernetes 1.14 \
+                 lacks metadata.initializers, so that it shows a new object before the object is initialized; use \
+                 MutatingAdmissionWebhook instead"
+                    .to_owned(),
+            ),
+            (
                 &["--client-ca-file=Cargo.toml", "--write-kubeconfig=x"],
                 "--write-kubeconfig=x: has no effect with --client-ca-file".to_owned(),
             ),
         ] {
             assert_eq!(parse(arguments).unwrap_err(), line);
         }
+    }
+
+    #[test]
+    fn initializers_work_in_front_of_the_embedded_api_server() {
+        assert!(parse(&["--enable-admission-plugins=Initializers"]).unwrap().admission.has_initializers());
+        assert!(!parse(&["--upstream-kubeconfig=Cargo.toml"]).unwrap().admission.has_initializers());
     }
 
     #[test]

@@ -12,14 +12,15 @@ use crate::object::Object;
 use crate::object::normal::Normal;
 use crate::object::structural::Structural;
 use crate::object::version::custom_deprecation;
+use crate::removed::Api;
 use crate::status::Status;
 use arc_swap::ArcSwapOption;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{WebhookClientConfig, WebhookConversion};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -112,7 +113,8 @@ impl CustomResource {
 impl Cluster {
     /// The custom resource of the kind, from the cache.
     pub fn custom_resource(&self, kind: &GroupVersionKind) -> Option<Arc<CustomResource>> {
-        self.definitions.index(&self.all()).by_kind.get(kind).cloned()
+        let found = self.definitions.index(&self.all()).by_kind.get(kind).cloned();
+        found.or_else(|| self.definitions.removed_kind(kind).cloned())
     }
 
     /// The custom resource of the kind. If the cache lacks the kind, the function reads the definition of the resource from the
@@ -143,7 +145,8 @@ impl Cluster {
 
     /// The resource's definition in the cache, if the definition has the resource's version.
     pub(crate) fn definition(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
-        let found: Arc<Definition> = self.find("", &name_of(resource))?;
+        let name = name_of(resource);
+        let found: Arc<Definition> = self.find("", &name).or_else(|| self.definitions.removed.get(&name).cloned())?;
         found.version(&resource.version).is_some().then_some(found)
     }
 
@@ -196,6 +199,8 @@ fn unusable() -> Status {
 /// A cluster's data about definitions beside their cache.
 pub(super) struct Definitions {
     index: ArcSwapOption<Index>,
+    /// The definitions of the removed APIs that the embedded API server serves, by name. They are no objects there.
+    removed: HashMap<String, Arc<Definition>>,
     remembered: AnswerCache<Option<Arc<Definition>>>,
 }
 
@@ -206,8 +211,14 @@ struct Index {
 }
 
 impl Definitions {
-    pub(super) fn new() -> Self {
-        Self { index: ArcSwapOption::default(), remembered: AnswerCache::new(REMEMBERED) }
+    /// The data beside the cache, with definitions of these removed APIs in their original groups.
+    pub(super) fn new(removed: &[&'static Api]) -> Self {
+        let removed = removed.iter().flat_map(|api| of_removed(api)).collect();
+        Self { index: ArcSwapOption::default(), removed, remembered: AnswerCache::new(REMEMBERED) }
+    }
+
+    fn removed_kind(&self, kind: &GroupVersionKind) -> Option<&Arc<CustomResource>> {
+        self.removed.values().flat_map(|definition| &definition.versions).find(|version| version.kind == *kind)
     }
 
     /// The index of `all`, which are all definitions in the cache. The index is rebuilt when `all` is a new list.
@@ -278,6 +289,20 @@ impl Projection for Definition {
         let versions = versions.collect();
         (metadata.name.unwrap_or_default(), Self { versions, conversion: Conversion::new(spec.conversion) })
     }
+}
+
+/// The definitions of a removed API by name, one for each group in which the API was served.
+fn of_removed(api: &'static Api) -> impl Iterator<Item = (String, Arc<Definition>)> {
+    api.original_groups().filter_map(|group| {
+        let mut written = api.parsed().clone();
+        written.pointer_mut("/metadata").map(|metadata| *metadata = json!({"name": format!("{}.{group}", api.plural)}));
+        written.pointer_mut("/spec/group").map(|of| *of = Value::from(group));
+        let fields = written.as_object_mut()?;
+        fields.insert("status".to_owned(), json!({"acceptedNames": {"kind": api.kind}}));
+        // A schema is read as text.
+        let (name, definition) = Definition::project(serde_json::from_str(&written.to_string()).ok()?);
+        Some((name, Arc::new(definition)))
+    })
 }
 
 fn compile(version: &Version, preserves_unknown_fields: bool) -> Result<Structural, String> {

@@ -84,7 +84,7 @@ impl Cluster {
             live,
             limits: Limits::default(),
             caches,
-            definitions: Definitions::new(),
+            definitions: Definitions::new(&[]),
             parameters: Default::default(),
             loopback: Default::default(),
             seen_synced: AtomicBool::new(false),

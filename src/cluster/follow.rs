@@ -101,7 +101,7 @@ impl Source {
     }
 
     /// Whether discovery confirms within [`ABSENT_INTERVAL`] that the API server does not have the resource.
-    async fn is_surely_absent(&self) -> bool {
+    pub(super) async fn is_surely_absent(&self) -> bool {
         matches!(timeout(ABSENT_INTERVAL, self.is_absent()).await, Ok(Ok(true)))
     }
 
@@ -170,6 +170,9 @@ pub(super) enum Failure {
     Garbled,
     #[error("its objects are more than may be kept")]
     Full,
+    /// No group serves the resource of a removed API.
+    #[error("{0}")]
+    Missing(String),
     #[error("{0}")]
     Broken(String),
 }
@@ -211,8 +214,8 @@ pub(super) trait Follower {
     fn deleted(&mut self, object: &str);
     /// The API server answered, and the watch works.
     fn answered(&mut self);
-    /// The API server does not have the resource.
-    fn absent(&mut self);
+    /// The API server does not have the resource. Returns whether to look for the resource again later; [`follow`] ends otherwise.
+    fn absent(&mut self) -> bool;
     /// The list or watch failed and will be retried.
     fn failed(&mut self, failure: &Failure);
     /// Whether the follower holds too many objects. The resource is then listed again after [`FULL_INTERVAL`].
@@ -221,7 +224,7 @@ pub(super) trait Follower {
     }
 }
 
-/// Lists and watches a resource for ever.
+/// Lists and watches a resource, for ever unless the follower ends at an absent resource.
 pub(super) async fn follow(source: &Source, bounds: Bounds, follower: &mut impl Follower) {
     let mut pauses = Pauses::default();
     loop {
@@ -230,23 +233,31 @@ pub(super) async fn follow(source: &Source, bounds: Bounds, follower: &mut impl 
                 follower.answered();
                 watch(source, bounds, version, follower, &mut pauses).await;
             }
-            Err(failure) => retry(source, &failure, follower, &mut pauses).await,
+            Err(failure) => {
+                if !retry(source, &failure, follower, &mut pauses).await {
+                    return;
+                }
+            }
         }
     }
 }
 
-/// Reports a failure, and waits for the time of the next list.
-async fn retry(source: &Source, failure: &Failure, follower: &mut impl Follower, pauses: &mut Pauses) {
+/// Reports a failure, and waits for the time of the next list. Returns false if there is no next list.
+async fn retry(source: &Source, failure: &Failure, follower: &mut impl Follower, pauses: &mut Pauses) -> bool {
     let pause = match failure {
         Failure::Full => FULL_INTERVAL,
         Failure::Refused(404, _) if source.is_surely_absent().await => {
-            follower.absent();
-            return sleep(ABSENT_INTERVAL).await;
+            if !follower.absent() {
+                return false;
+            }
+            sleep(ABSENT_INTERVAL).await;
+            return true;
         }
         _ => pauses.next(),
     };
     follower.failed(failure);
     sleep(pause).await;
+    true
 }
 
 /// Lists all objects. Returns the resourceVersion of the list.
@@ -309,7 +320,9 @@ async fn watch(
                 return;
             }
             Err(failure @ (Failure::Refused(404, _) | Failure::Full)) => {
-                return retry(source, &failure, follower, pauses).await;
+                // The list that follows ends at an absent resource.
+                retry(source, &failure, follower, pauses).await;
+                return;
             }
             Err(failure) => {
                 follower.failed(&failure);

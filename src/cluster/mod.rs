@@ -1,6 +1,7 @@
 //! The cluster state that plugins read: watch caches, started only for the needs of enabled plugins, and discovery.
 
 mod need;
+mod removed_kinds;
 mod cache;
 mod decode;
 mod follow;
@@ -23,6 +24,7 @@ pub use parameters::{Parameter, Parameters, Scope, Unusable};
 pub use pods::PodPage;
 
 use crate::object::Object;
+use crate::removed::Api;
 use crate::status::Status;
 use cache::Cache;
 pub(crate) use cache::Projection;
@@ -35,9 +37,10 @@ use k8s_openapi::api::core::v1::Service;
 use live::{CallError, path};
 pub use live::{Loopback, segment};
 pub use need::Need;
-pub(crate) use need::RemovedKind;
+pub(crate) use need::GroupResource;
 pub(crate) use projections::{CONFIGURATION, slim_with};
 pub(crate) use quotas::{OwnedClaim, WholePod};
+pub(crate) use removed_kinds::RemovedKind;
 pub(crate) use service_accounts::ServiceAccount;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -187,6 +190,16 @@ enum Live {
 impl Cluster {
     /// Starts the caches in `needs`, which end when the cluster is dropped. Must be called on a tokio runtime.
     pub fn start(client: kube::Client, needs: &[Need], limits: Limits) -> Arc<Self> {
+        Self::start_with_removed(client, needs, limits, &[])
+    }
+
+    /// As [`Self::start`], in front of an API server that serves these removed APIs without definitions.
+    pub(crate) fn start_with_removed(
+        client: kube::Client,
+        needs: &[Need],
+        limits: Limits,
+        removed: &[&'static Api],
+    ) -> Arc<Self> {
         let mut watches = Vec::new();
         let mut caches = HashMap::new();
         for need in needs {
@@ -198,7 +211,7 @@ impl Cluster {
             live: Live::ApiServer(client),
             limits,
             caches,
-            definitions: Definitions::new(),
+            definitions: Definitions::new(removed),
             parameters: Default::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::default(),

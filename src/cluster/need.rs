@@ -4,6 +4,7 @@ use super::cache::{Cache, Projection};
 use super::custom_resources::Definition;
 use super::follow::Source;
 use super::quotas::OwnedClaim;
+use super::removed_kinds::{self, RemovedKind};
 use super::{Endpoints, Kept, Limits, Namespace, ServiceAccount};
 use crate::removed::Api;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -19,6 +20,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use kube::Resource;
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -28,9 +30,16 @@ use tokio_util::task::AbortOnDropHandle;
 #[derive(Clone, Copy)]
 pub struct Need {
     name: &'static str,
+    /// The API of the objects, if Kubernetes removed the API.
+    removed: Option<&'static Api>,
     /// Starts the cache. `None` for a cache that is started on demand.
     start: Option<Start>,
+    /// The API group and the plural name of the cached kind. `None` for a cache of any kind.
+    resource: Option<fn() -> GroupResource>,
 }
+
+/// An API group and the plural name of a resource.
+pub(crate) type GroupResource = (Cow<'static, str>, Cow<'static, str>);
 
 type Start = fn(&kube::Client, Limits, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn Kept>;
 
@@ -84,19 +93,30 @@ impl Need {
     /// MutatingAdmissionPolicies.
     pub const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
     /// Objects of a kind that policies use as parameters. The cache is started on demand.
-    pub const PARAMETERS: Self = Self { name: "Parameters", start: None };
+    pub const PARAMETERS: Self = Self { name: "Parameters", removed: None, start: None, resource: None };
 
     /// The need of the cache of `P`, with a unique name.
     pub(crate) const fn of<P: Projection>(name: &'static str) -> Self
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        Self { name, start: Some(spawn::<P>) }
+        Self { name, removed: None, start: Some(spawn::<P>), resource: Some(resource::<P>) }
     }
 
     /// The need of the cache of a kind whose API Kubernetes removed, with a unique name.
     pub(crate) const fn removed<P: RemovedKind>(name: &'static str) -> Self {
-        Self { name, start: Some(spawn_removed::<P>) }
+        let (removed, start) = (Some(P::API), Some(removed_kinds::spawn::<P> as Start));
+        Self { name, removed, start, resource: Some(removed_resource::<P>) }
+    }
+
+    /// The API of the objects, if Kubernetes removed the API.
+    pub(crate) const fn removed_api(self) -> Option<&'static Api> {
+        self.removed
+    }
+
+    /// The API group and the plural name of the cached kind; `None` for [`Self::PARAMETERS`].
+    pub(crate) fn resource(self) -> Option<GroupResource> {
+        self.resource.map(|resource| resource())
     }
 
     /// Starts the cache, except a cache that is started on demand.
@@ -130,30 +150,16 @@ impl fmt::Debug for Need {
     }
 }
 
-/// A kind whose API Kubernetes removed.
-pub(crate) trait RemovedKind: Projection {
-    /// The removed API.
-    const API: &'static Api;
+fn resource<P: Projection>() -> GroupResource
+where
+    P::Object: Resource<DynamicType = ()>,
+{
+    (P::Object::group(&()), P::Object::plural(&()))
 }
 
-fn spawn_removed<P: RemovedKind>(
-    client: &kube::Client,
-    limits: Limits,
-    watches: &mut Vec<AbortOnDropHandle<()>>,
-) -> Arc<dyn Kept> {
-    let cache = Arc::new(Cache::<P>::new());
-    let api = P::API;
-    let resource = kube::api::ApiResource {
-        group: api.group.to_owned(),
-        version: api.version.to_owned(),
-        api_version: format!("{}/{}", api.group, api.version),
-        kind: api.kind.to_owned(),
-        plural: api.plural.to_owned(),
-    };
-    let (followed, source) = (cache.clone(), Source::of(client.clone(), resource, None));
-    let task = async move { followed.follow(&source, |_| (), limits.follow()).await };
-    watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
-    cache
+/// A removed kind in front of a real API server is a custom resource.
+fn removed_resource<P: RemovedKind>() -> GroupResource {
+    (P::API.custom_group.unwrap_or(P::API.group).into(), P::API.plural.into())
 }
 
 fn spawn<P: Projection>(

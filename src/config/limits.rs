@@ -56,6 +56,8 @@ pub struct Limits {
     pub upgrades: usize,
     /// Number of upgraded connections of one user.
     pub user_upgrades: usize,
+    /// Number of creates of one user that wait for initializers. Further ones are refused.
+    pub user_waiting_creates: usize,
     /// Number of SubjectAccessReviews about callers at the same time. Further ones wait.
     pub access_reviews: usize,
     /// Number of SubjectAccessReviews about one user at the same time. Further ones wait.
@@ -198,6 +200,7 @@ impl Default for Limits {
             user_long_running_requests: 2048,
             upgrades: 4096,
             user_upgrades: 512,
+            user_waiting_creates: 64,
             access_reviews: 512,
             user_access_reviews: 32,
             whole_answers_bytes: 128 * MEBIBYTE,

@@ -11,7 +11,7 @@ mod plugin;
 
 pub use feature_gates::FeatureGates;
 pub use limits::Limits;
-pub use plugin::{BuildError, DefaultTolerations, PluginConfiguration, PolicyParameters};
+pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -78,6 +78,8 @@ pub enum AuthorizationMode {
     AlwaysAllow,
     /// The API server behind: the proxy sends a SubjectAccessReview before any other step.
     Webhook,
+    /// As Webhook, with the embedded API server, which decides by its roles and bindings.
+    Rbac,
 }
 
 /// The authorization of callers.

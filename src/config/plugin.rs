@@ -1,6 +1,10 @@
 //! The configuration of one plugin, and the flags that concern plugins.
 
+use serde::de::DeserializeOwned;
 use std::path::PathBuf;
+
+/// The apiVersion of the proxy's own configurations of plugins.
+pub const OWN_API_VERSION: &str = "config.kube-admission-proxy.dev/v1alpha1";
 
 /// The reason why a plugin cannot be built: its configuration is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +23,12 @@ pub struct PluginConfiguration {
 }
 
 impl PluginConfiguration {
+    /// The folder that the configuration names as `staticManifestsDir`, if it names one; relative to the configuration's folder.
+    pub(crate) fn static_manifests_dir(&self) -> Option<PathBuf> {
+        let folder = self.value.get("staticManifestsDir")?.as_str().filter(|folder| !folder.is_empty())?;
+        Some(self.directory.join(folder))
+    }
+
     /// Checks that the configuration has this apiVersion and kind.
     ///
     /// # Errors
@@ -31,6 +41,19 @@ impl PluginConfiguration {
         }
         let (origin, (version, found)) = (&self.origin, given);
         Err(BuildError(format!("{origin}: must be {api_version} {kind}, not {version:?} {found:?}")))
+    }
+
+    /// Decodes the fields of a configuration of this apiVersion and kind, without these two.
+    ///
+    /// # Errors
+    /// If the apiVersion or kind differs, or a field is invalid; the error names the file.
+    pub fn decode<T: DeserializeOwned>(&self, api_version: &str, kind: &str) -> Result<T, BuildError> {
+        self.expect_kind(api_version, kind)?;
+        let mut value = self.value.clone();
+        if let Some(fields) = value.as_object_mut() {
+            fields.retain(|field, _| !["apiVersion", "kind"].contains(&&**field));
+        }
+        serde_json::from_value(value).map_err(|error| BuildError(format!("{}: {error}", self.origin)))
     }
 }
 

@@ -72,7 +72,7 @@ impl<'a> Webhook<'a> {
             return Err("no supported conversion review versions".into());
         };
         let deadline = deadline.min(started + TIMEOUT);
-        let answer = self.client.post(cluster, request.body.clone(), TIMEOUT.as_secs(), deadline).await;
+        let answer = self.client.post(cluster, request.body.clone(), Some(TIMEOUT.as_secs()), deadline).await;
         let answer = answer.map_err(|error| {
             // In Go, the client's own timeout ends such a call and adds this text.
             let text = error.to_string();

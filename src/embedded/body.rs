@@ -1,6 +1,7 @@
 //! Bodies of requests: read and decoded as in the proxy, and converted to the form in which they are stored.
 
 use super::call::Call;
+use crate::initializers;
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, discard_nulls, typed};
 use crate::request::body::{self, DecodedObject, Form, MediaType, MediaTypes, Unseen};
@@ -15,7 +16,10 @@ pub(super) use crate::request::body::{check_name, check_new_name, ensure_namespa
 /// If the body is of another kind, or no object.
 pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
     let media_type = media_type(call)?;
-    let decoded = body::decode_object(&call.body, media_type, kind, Form::Carrying(None))?;
+    let mut decoded = body::decode_object(&call.body, media_type, kind, Form::Carrying(None))?;
+    if call.initializers {
+        decoded.unknown.retain(|text| text != initializers::UNKNOWN_FIELD);
+    }
     if call.parameter("fieldValidation").as_deref() == Some("Strict")
         && let Some(errors) = decoded.strict_errors(media_type)
     {

@@ -2,6 +2,7 @@
 
 use super::Limits;
 use super::catalog::Resource;
+use super::initializers::Waiting;
 use super::negotiate::Form;
 use super::store::{self, Collection, Store};
 use crate::request::body::{OptionsKind, WriteOptions};
@@ -16,6 +17,12 @@ use std::sync::Arc;
 pub(super) struct Call {
     /// The store of the objects.
     pub store: Arc<Store>,
+    /// The creates that wait for initializers.
+    pub waiting: Arc<Waiting>,
+    /// Whether objects have initializers.
+    pub initializers: bool,
+    /// Whether RBAC decides reviews.
+    pub rbac: bool,
     /// The server's bounds.
     pub limits: Limits,
     /// The parts of the URL.

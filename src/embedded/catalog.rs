@@ -2,10 +2,12 @@
 //!
 //! Does not contain custom resources and the groups `apiextensions.k8s.io` and `apiregistration.k8s.io`.
 
+use super::removed;
 use super::store::Collection;
 use crate::kind::GroupVersionKind;
 use crate::object::kinds::{self, BuiltIn};
 use crate::object::{Object, convert, normal};
+use crate::removed::Api;
 use crate::status::Status;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -57,13 +59,17 @@ impl Resource {
     /// The facts about the resource in Kubernetes.
     pub fn facts(&self) -> &'static BuiltIn {
         static NONE: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::default);
-        kinds::of_resource(self.group, self.name).unwrap_or_else(|| &NONE)
+        kinds::of_resource(self.group, self.name).or_else(|| removed::facts(self.group, self.name)).unwrap_or(&NONE)
     }
 
     /// The collection that stores the objects. Two resources with one storage share a collection.
     pub fn collection(&self) -> Collection {
         // `AddCohabitatingResources`
-        let group = if (self.group, self.name) == ("events.k8s.io", "events") { "" } else { self.group };
+        let group = match (self.group, self.name) {
+            ("events.k8s.io", "events") => "",
+            ("extensions", "podsecuritypolicies") => "policy",
+            _ => self.group,
+        };
         Collection { group, resource: self.name }
     }
 
@@ -73,6 +79,9 @@ impl Resource {
             ("events.k8s.io", _, "events") => Some(GroupVersionKind::new("", "v1", "Event")),
             ("autoscaling", "v1", "horizontalpodautoscalers") => {
                 Some(GroupVersionKind::new("autoscaling", "v2", "HorizontalPodAutoscaler"))
+            }
+            ("extensions", _, "podsecuritypolicies") => {
+                Some(GroupVersionKind::new("policy", "v1beta1", "PodSecurityPolicy"))
             }
             _ => None,
         }
@@ -113,7 +122,11 @@ impl Resource {
 }
 
 /// Converts an object to another version of its kind, with the defaults of the first version.
-fn converted(object: Object, from: &GroupVersionKind, to: &GroupVersionKind) -> Result<Object, String> {
+fn converted(mut object: Object, from: &GroupVersionKind, to: &GroupVersionKind) -> Result<Object, String> {
+    if from.kind == "PodSecurityPolicy" {
+        object.fields_mut().insert("apiVersion".to_owned(), to.api_version().into());
+        return Ok(object);
+    }
     let normal = match normal::built_in(from, object.into_value()) {
         Some(normal) => normal?.object,
         None => return Err(format!("{} is not known", from.kind)),
@@ -138,7 +151,7 @@ pub(super) fn group_version_path(group: &str, version: &str) -> String {
 }
 
 /// A recorded group: its versions, the preferred one first.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Group<'a> {
     pub(super) name: &'a str,
     #[serde(borrow)]
@@ -146,7 +159,7 @@ pub(super) struct Group<'a> {
 }
 
 /// A recorded version of a group.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Version<'a> {
     pub(super) version: &'a str,
     #[serde(borrow)]
@@ -154,7 +167,7 @@ pub(super) struct Version<'a> {
 }
 
 /// A recorded `metav1.APIResource`; `name` is `resource/subresource` for a subresource.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApiResource<'a> {
     pub(super) name: &'a str,
@@ -175,9 +188,13 @@ pub(super) struct ApiResource<'a> {
     pub(super) storage_version_hash: &'a str,
 }
 
-/// The groups in the order of discovery, the core group first.
-pub(super) fn groups() -> &'static [Group<'static>] {
-    &CATALOG.groups
+/// The groups that a server with these removed APIs serves, in the order of discovery, the core group first.
+pub(super) fn groups(removed: &[&'static Api]) -> Vec<Group<'static>> {
+    let mut groups = CATALOG.groups.clone();
+    for api in removed {
+        removed::add(api, &mut groups);
+    }
+    groups
 }
 
 struct Catalog {
@@ -199,7 +216,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     Catalog { groups, resources, index }
 });
 
-fn resources_of(group: &'static str, version: &Version<'static>) -> Vec<Resource> {
+pub(super) fn resources_of(group: &'static str, version: &Version<'static>) -> Vec<Resource> {
     let (below, top): (Vec<&ApiResource<'static>>, Vec<&ApiResource<'static>>) =
         version.resources.iter().partition(|recorded| recorded.name.contains('/'));
     let subresources_of = |parent: &str| {

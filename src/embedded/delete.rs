@@ -2,6 +2,7 @@
 
 use super::call::Call;
 use super::catalog::{self, Resource};
+use super::removed;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
 use super::store::{self, Collection, State};
@@ -70,7 +71,7 @@ pub(super) fn delete(call: &Call) -> Result<Response<Body>, Status> {
 /// If a selector is invalid, or a deletion fails.
 pub(super) fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
-    let selection = Selection::new(call)?;
+    let selection = Selection::new(call)?.with_uninitialized();
     let collection = call.collection();
     let (revision, objects) = call.store.with(|state| {
         let revision = state.revision();
@@ -293,7 +294,8 @@ fn empty_namespace(state: &mut State, namespace: &str) {
     for collection in state.collections_in(namespace) {
         let of_collection =
             |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
-        let Some(resource) = catalog::resources().iter().find(of_collection) else { continue };
+        let removed = || removed::of_collection(collection.group, collection.resource);
+        let Some(resource) = catalog::resources().iter().find(of_collection).or_else(removed) else { continue };
         for (key, object) in state.objects(collection, &store::prefix(namespace)) {
             // A deletion without preconditions cannot fail; an object that stays keeps the namespace.
             let _ = delete_in(state, resource, collection, &key, &object, &options);

@@ -4,45 +4,71 @@
 
 mod aggregated;
 
-use super::catalog::{self, ApiResource, Group, Version};
+use super::catalog::{ApiResource, Group, Version};
 use super::document;
 use crate::body::Body;
 use aggregated::Aggregated;
 use http::Response;
 use http::header::{CACHE_CONTROL, HeaderValue, VARY};
 use serde::Serialize;
+use std::sync::OnceLock;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const ACCEPTED: &[&str] = &["application/json", "application/yaml"];
 
+/// The served groups, and their aggregated documents, which are made at their first use.
+pub(super) struct Groups {
+    list: Vec<Group<'static>>,
+    core: OnceLock<Aggregated>,
+    named: OnceLock<Aggregated>,
+}
+
+impl Groups {
+    /// The groups in the order of discovery, the core group first.
+    pub(super) fn new(list: Vec<Group<'static>>) -> Self {
+        Self { list, core: OnceLock::new(), named: OnceLock::new() }
+    }
+
+    fn named(&self, name: &str) -> Option<&Group<'static>> {
+        self.list.iter().find(|group| !name.is_empty() && group.name == name)
+    }
+
+    /// The document of the groups for which `belongs` holds.
+    fn aggregated<'a>(&self, made: &'a OnceLock<Aggregated>, belongs: fn(&Group<'_>) -> bool) -> &'a Aggregated {
+        made.get_or_init(|| aggregated::document(self.list.iter().filter(|group| belongs(group))))
+    }
+}
+
 /// The response to a GET of a discovery path; `None` for other paths.
 ///
 /// [`document::conditional`] checks whether the client has the document already.
-pub fn respond(path: &str, accept: &str) -> Option<Response<Body>> {
+pub(super) fn respond(groups: &Groups, path: &str, accept: &str) -> Option<Response<Body>> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let mut segments = path.strip_prefix('/')?.split('/');
     match (segments.next()?, segments.next(), segments.next(), segments.next()) {
         ("version", None, ..) => Some(version_document(accept)),
-        ("api", None, ..) => Some(root(accept, &api_versions(), &aggregated::CORE)),
-        ("apis", None, ..) => Some(root(accept, &api_group_list(), &aggregated::GROUPS)),
+        ("api", None, ..) => {
+            let aggregated = groups.aggregated(&groups.core, |group| group.name.is_empty());
+            Some(root(accept, &api_versions(groups), aggregated))
+        }
+        ("apis", None, ..) => {
+            let aggregated = groups.aggregated(&groups.named, |group| !group.name.is_empty());
+            Some(root(accept, &api_group_list(groups), aggregated))
+        }
         ("api", Some(version), None, _) => {
-            let core = catalog::groups().iter().find(|group| group.name.is_empty())?;
+            let core = groups.list.iter().find(|group| group.name.is_empty())?;
             Some(legacy(accept, &resource_list(core, of_name(core, version)?)))
         }
-        ("apis", Some(group), None, _) => Some(legacy(accept, &ApiGroupDocument::of(named_group(group)?))),
+        ("apis", Some(group), None, _) => Some(legacy(accept, &ApiGroupDocument::of(groups.named(group)?))),
         ("apis", Some(group), Some(version), None) => {
-            let group = named_group(group)?;
+            let group = groups.named(group)?;
             Some(legacy(accept, &resource_list(group, of_name(group, version)?)))
         }
         _ => None,
     }
 }
 
-fn named_group(name: &str) -> Option<&'static Group<'static>> {
-    catalog::groups().iter().find(|group| !name.is_empty() && group.name == name)
-}
-
-fn of_name(group: &'static Group<'static>, name: &str) -> Option<&'static Version<'static>> {
+fn of_name<'a>(group: &'a Group<'static>, name: &str) -> Option<&'a Version<'static>> {
     group.versions.iter().find(|version| version.version == name)
 }
 
@@ -146,8 +172,8 @@ struct ServerAddress {
     server_address: &'static str,
 }
 
-fn api_versions() -> ApiVersions {
-    let core = catalog::groups().iter().filter(|group| group.name.is_empty());
+fn api_versions(groups: &Groups) -> ApiVersions {
+    let core = groups.list.iter().filter(|group| group.name.is_empty());
     ApiVersions {
         kind: "APIVersions",
         versions: core.flat_map(|group| &group.versions).map(|version| version.version).collect(),
@@ -192,7 +218,7 @@ struct ApiGroupDocument {
 }
 
 impl ApiGroup {
-    fn of(group: &'static Group<'static>) -> Self {
+    fn of(group: &Group<'static>) -> Self {
         let version = |version: &Version<'static>| GroupVersion {
             group_version: crate::kind::api_version(group.name, version.version),
             version: version.version,
@@ -203,28 +229,28 @@ impl ApiGroup {
 }
 
 impl ApiGroupDocument {
-    fn of(group: &'static Group<'static>) -> Self {
+    fn of(group: &Group<'static>) -> Self {
         Self { kind: "APIGroup", api_version: "v1", group: ApiGroup::of(group) }
     }
 }
 
-fn api_group_list() -> ApiGroupList {
-    let named = catalog::groups().iter().filter(|group| !group.name.is_empty());
+fn api_group_list(groups: &Groups) -> ApiGroupList {
+    let named = groups.list.iter().filter(|group| !group.name.is_empty());
     ApiGroupList { kind: "APIGroupList", api_version: "v1", groups: named.map(ApiGroup::of).collect() }
 }
 
 /// `metav1.APIResourceList`; the list of the core group has no `apiVersion` (`discovery.NewAPIVersionHandler`).
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ApiResourceList {
+struct ApiResourceList<'a> {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     group_version: String,
-    resources: &'static [ApiResource<'static>],
+    resources: &'a [ApiResource<'static>],
 }
 
-fn resource_list(group: &'static Group<'static>, version: &'static Version<'static>) -> ApiResourceList {
+fn resource_list<'a>(group: &Group<'static>, version: &'a Version<'static>) -> ApiResourceList<'a> {
     ApiResourceList {
         kind: "APIResourceList",
         api_version: (!group.name.is_empty()).then_some("v1"),
@@ -235,9 +261,14 @@ fn resource_list(group: &'static Group<'static>, version: &'static Version<'stat
 
 #[cfg(test)]
 mod tests {
+    use super::super::catalog;
     use super::*;
     use http_body_util::BodyExt;
     use serde_json::{Value, json};
+
+    fn respond(path: &str, accept: &str) -> Option<Response<Body>> {
+        super::respond(&Groups::new(catalog::groups(&[])), path, accept)
+    }
 
     const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 

@@ -3,6 +3,7 @@
 use super::body::strings;
 use super::catalog::Resource;
 use super::metadata;
+use super::removed;
 use super::store::{Collection, State, key};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
@@ -83,7 +84,7 @@ pub(super) fn prepare(resource: &Resource, object: &mut Object, caller: &UserInf
             default(object, &["spec", "replicas"], json!(1));
         }
         ("certificates.k8s.io", "certificatesigningrequests") => prepare_signing_request(object, caller),
-        _ => {}
+        _ => removed::api(resource).into_iter().for_each(|api| crate::removed::set_defaults(api, object)),
     }
 }
 
@@ -118,7 +119,10 @@ pub(super) fn keep(
             }
             Ok(())
         }
-        _ => Ok(()),
+        _ => {
+            removed::api(resource).into_iter().for_each(|api| removed::keep(api, object, current));
+            Ok(())
+        }
     }
 }
 

@@ -5,12 +5,13 @@
 
 pub mod catalog;
 pub mod document;
-pub mod discovery;
-pub mod openapi;
+mod discovery;
+mod openapi;
 pub mod table;
 
 mod route;
 mod call;
+mod removed;
 mod caller;
 mod negotiate;
 mod body;
@@ -24,9 +25,11 @@ mod delete;
 mod metadata;
 mod owners;
 mod initial;
+mod initializers;
 mod pods;
 mod scale;
 mod review;
+mod rbac;
 
 mod store;
 mod serve;
@@ -37,9 +40,11 @@ mod tests;
 pub use serve::serve;
 
 use crate::body::Body;
+use crate::removed::Api;
 use crate::upstream::{Transport, UpstreamError};
 use async_trait::async_trait;
 use http::{Request, Response};
+use initializers::Waiting;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Bounds, Store};
@@ -59,6 +64,8 @@ pub struct Limits {
     pub watch_seconds: u64,
     /// Time between a watch's bookmarks.
     pub bookmark_interval: Duration,
+    /// Creates of one user that wait for initializers.
+    pub user_waiting_creates: usize,
 }
 
 impl Default for Limits {
@@ -70,22 +77,56 @@ impl Default for Limits {
             page_objects: 10_000,
             watch_seconds: 1800,
             bookmark_interval: Duration::from_secs(60),
+            user_waiting_creates: 64,
         }
     }
+}
+
+/// What a [`Server`] has beside the resources of a kube-apiserver.
+#[derive(Debug, Default)]
+pub(crate) struct Features {
+    /// The APIs that Kubernetes removed and that the server serves nevertheless.
+    pub(crate) removed: Vec<&'static Api>,
+    /// Whether RBAC authorizes requests. Without it, every user may do everything.
+    pub(crate) rbac: bool,
+    /// Whether objects with `metadata.initializers` are hidden, and their creates wait.
+    pub(crate) initializers: bool,
 }
 
 /// An API server. [`Transport::send`] is its in-memory transport.
 pub struct Server {
     store: Arc<Store>,
+    waiting: Arc<Waiting>,
     limits: Limits,
+    /// The removed APIs that the server serves.
+    removed: Vec<&'static Api>,
+    /// Whether RBAC authorizes requests.
+    rbac: bool,
+    /// Whether objects have initializers.
+    initializers: bool,
+    groups: discovery::Groups,
+    openapi: openapi::Documents,
 }
 
 impl Server {
     /// A server that contains only the namespaces of every cluster.
     pub fn new(limits: Limits) -> Arc<Self> {
+        Self::with(limits, Features::default())
+    }
+
+    /// A server with these features.
+    pub(crate) fn with(limits: Limits, features: Features) -> Arc<Self> {
+        let Features { removed, rbac, initializers } = features;
         let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
-        let server = Self { store: Arc::new(Store::new(bounds)), limits };
+        let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
+        let groups = discovery::Groups::new(catalog::groups(&removed));
+        let openapi = openapi::Documents::new(&removed);
+        let store = Arc::new(Store::new(bounds));
+        let server = Self { store, waiting, limits, removed, rbac, initializers, groups, openapi };
         server.store.with(initial::namespaces);
+        if rbac {
+            server.store.with(rbac::bootstrap);
+        }
         Arc::new(server)
     }
 }

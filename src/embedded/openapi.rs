@@ -3,8 +3,11 @@
 //! The documents suffice for `kubectl explain`, for the patches of `kubectl apply`, and for clients that check whether the server validates
 //! fields. In the recording the v3 documents share their schemas; each document is assembled at its first use.
 
+mod removed;
+
 use super::document::{self, Clause};
 use crate::body::{Body, empty};
+use crate::removed::Api;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, EXPIRES, HeaderValue, LOCATION, VARY};
@@ -20,16 +23,35 @@ const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+pro
 /// The response to a GET of `/openapi/v2`, `/openapi/v3` or a path below; `None` for other paths.
 ///
 /// [`document::conditional`] checks whether the client has the document already.
-pub fn respond(path: &str, query: &str, accept: &str) -> Option<Response<Body>> {
+pub(super) fn respond(documents: &Documents, path: &str, query: &str, accept: &str) -> Option<Response<Body>> {
     match path.strip_prefix("/openapi/")? {
         "v2" => Some(v2(accept)),
         // kube-apiserver ignores the Accept header here and answers text/plain.
-        "v3" => Some(document::document("text/plain; charset=utf-8", INDEX.clone())),
+        "v3" => Some(document::document("text/plain; charset=utf-8", documents.index())),
         other => {
             let name = other.strip_prefix("v3/")?;
-            let document = V3.get(name)?;
+            let document = V3.get(name).or_else(|| documents.removed.get(name))?;
             Some(group_version(name, document, query, accept))
         }
+    }
+}
+
+/// The documents of a server: the recorded ones, and those of the removed APIs that it serves.
+pub(super) struct Documents {
+    removed: BTreeMap<String, Document>,
+}
+
+impl Documents {
+    /// The documents with those of these removed APIs.
+    pub(super) fn new(apis: &[&'static Api]) -> Self {
+        Self { removed: removed::documents(apis) }
+    }
+
+    fn index(&self) -> Bytes {
+        if self.removed.is_empty() {
+            return INDEX.clone();
+        }
+        index(V3.iter().chain(&self.removed))
     }
 }
 
@@ -119,13 +141,15 @@ static V3: LazyLock<BTreeMap<String, Document>> = LazyLock::new(|| {
     recorded.documents.iter().map(|(name, each)| (name.clone(), recorded.assembled(each))).collect()
 });
 
-static INDEX: LazyLock<Bytes> = LazyLock::new(|| {
+static INDEX: LazyLock<Bytes> = LazyLock::new(|| index(V3.iter()));
+
+fn index<'a>(documents: impl Iterator<Item = (&'a String, &'a Document)>) -> Bytes {
     let entry = |(name, document): (&String, &Document)| {
         (name.clone(), IndexEntry { server_relative_url: relative_url(name, &document.tag) })
     };
-    let index = Index { paths: V3.iter().map(entry).collect() };
+    let index = Index { paths: documents.map(entry).collect() };
     serde_json::to_vec(&index).unwrap_or_default().into()
-});
+}
 
 fn decompressed(data: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
@@ -207,6 +231,10 @@ mod tests {
     use super::*;
     use http_body_util::BodyExt;
     use serde_json::Value;
+
+    fn respond(path: &str, query: &str, accept: &str) -> Option<Response<Body>> {
+        super::respond(&Documents::new(&[]), path, query, accept)
+    }
 
     async fn json_at(url: &str) -> Value {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));

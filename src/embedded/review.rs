@@ -1,10 +1,12 @@
-//! Reviews: kinds that the server answers and does not store. Every user may do everything, and no token is valid.
+//! Reviews: kinds that the server answers and does not store. Without RBAC every user may do everything; no token is valid.
 
 use super::call::Call;
-use super::{body, respond};
+use super::{body, rbac, respond};
+use crate::authz::Attributes;
 use crate::body::Body;
 use crate::object::Object;
 use crate::status::Status;
+use crate::user::UserInfo;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -26,22 +28,88 @@ pub(super) fn review(call: &Call) -> Result<Response<Body>, Status> {
     let status = match call.resource.name {
         "selfsubjectreviews" => json!({"userInfo": call.caller}),
         "tokenreviews" => token_status(&review)?,
-        "selfsubjectrulesreviews" => json!({
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-            "incomplete": false,
-        }),
+        "selfsubjectrulesreviews" => rules_status(call, &review)?,
         "localsubjectaccessreviews" => {
             check_namespace(call, &mut review)?;
-            json!({"allowed": true})
+            access_status(call, &reviewed_user(&review), &review)?
         }
-        _ => json!({"allowed": true}),
+        "selfsubjectaccessreviews" => access_status(call, &call.caller, &review)?,
+        _ => access_status(call, &reviewed_user(&review), &review)?,
     };
     review.fields_mut().insert("status".into(), status);
     if review.get(&["metadata"]).is_none() {
         review.fields_mut().insert("metadata".into(), json!({}));
     }
     Ok(respond::value(StatusCode::CREATED, &review.into_value()))
+}
+
+/// The user in the spec of a SubjectAccessReview (`AuthorizationAttributesFrom`).
+fn reviewed_user(review: &Object) -> UserInfo {
+    let text = |field: &str| review.str(&["spec", field]).to_owned();
+    let groups = review.items(&["spec", "groups"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    UserInfo { username: text("user"), uid: text("uid"), groups, ..UserInfo::default() }
+}
+
+/// Decides the action in the spec of a review.
+///
+/// # Errors
+/// If the spec does not describe one action.
+fn access_status(call: &Call, user: &UserInfo, review: &Object) -> Result<Value, Status> {
+    let of = |part: &'static str| move |field: &str| review.str(&["spec", part, field]).to_owned();
+    let (resource, path) = (of("resourceAttributes"), of("nonResourceAttributes"));
+    let attributes = match (review.get(&["spec", "resourceAttributes"]), review.get(&["spec", "nonResourceAttributes"]))
+    {
+        (Some(_), None) => Attributes {
+            is_resource_request: true,
+            verb: resource("verb"),
+            namespace: resource("namespace"),
+            api_group: resource("group"),
+            api_version: resource("version"),
+            resource: resource("resource"),
+            subresource: resource("subresource"),
+            name: resource("name"),
+            ..Attributes::default()
+        },
+        (None, Some(_)) => Attributes { verb: path("verb"), path: path("path"), ..Attributes::default() },
+        (given, _) => {
+            let why = if given.is_some() { "cannot be specified in combination with" } else { "exactly one of" };
+            let why = format!("spec: {why} resourceAttributes and nonResourceAttributes");
+            return Err(Status::bad_request(why));
+        }
+    };
+    if !call.rbac {
+        return Ok(json!({"allowed": true}));
+    }
+    let decided = call.store.with(|state| rbac::authorize(state, user, &attributes));
+    let (allowed, reason) = match decided {
+        Ok(reason) => (true, reason),
+        Err(reason) => (false, reason),
+    };
+    let mut status = json!({ "allowed": allowed });
+    if let (false, Some(fields)) = (reason.is_empty(), status.as_object_mut()) {
+        fields.insert("reason".to_owned(), reason.into());
+    }
+    Ok(status)
+}
+
+/// `selfsubjectrulesreview.REST.Create`.
+///
+/// # Errors
+/// If the spec names no namespace.
+fn rules_status(call: &Call, review: &Object) -> Result<Value, Status> {
+    let namespace = review.str(&["spec", "namespace"]);
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    if !call.rbac {
+        return Ok(json!({
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            "incomplete": false,
+        }));
+    }
+    let (resources, paths) = call.store.with(|state| rbac::rules_of(state, &call.caller, namespace));
+    Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
 }
 
 /// `tokenreview.REST.Create`, without any authenticator.

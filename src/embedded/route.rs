@@ -3,12 +3,15 @@
 use super::call::Call;
 use super::catalog::{self, Resource};
 use super::{
-    Server, body, caller, delete, discovery, document, negotiate, openapi, pods, read, respond, review, scale,
+    Server, body, caller, delete, discovery, document, negotiate, openapi, pods, rbac, read, removed, respond, review,
+    scale,
 };
 use super::{watch, write};
+use crate::authz::Attributes;
 use crate::body::Body;
 use crate::request::{RequestInfo, request_info};
 use crate::status::{Details, Status};
+use crate::user::UserInfo;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, Uri};
@@ -29,40 +32,55 @@ pub(super) async fn respond(server: &Server, request: Request<Body>) -> Response
 async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body>, Status> {
     let (parts, body) = request.into_parts();
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
-    if is_read && let Some(response) = document(&parts.uri, &parts.headers) {
+    let info = request_info(&parts.method, &parts.uri);
+    let caller = caller::caller(&parts.headers);
+    authorize(server, &caller, &info)?;
+    if is_read && let Some(response) = document(server, &parts.uri, &parts.headers) {
         return Ok(response);
     }
-    let info = request_info(&parts.method, &parts.uri);
     if !info.is_resource_request {
         return Err(Status::no_such_path());
     }
-    let resource = resource(&info)?;
+    let resource = resource(server, &info)?;
     let form = negotiate::form(header(&parts.headers, ACCEPT))?;
     let body = if is_read { Bytes::new() } else { body::read(body, server.limits.body_bytes).await? };
     let call = Call {
         store: server.store.clone(),
+        waiting: server.waiting.clone(),
+        initializers: server.initializers,
+        rbac: server.rbac,
         limits: server.limits,
         info,
         resource,
         uri: parts.uri,
-        caller: caller::caller(&parts.headers),
+        caller,
         form,
         user_agent: header(&parts.headers, USER_AGENT).unwrap_or_default().to_owned(),
         content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
         body,
     };
-    if call.info.subresource.is_empty() { on_objects(call) } else { on_subresource(&call) }
+    if call.info.subresource.is_empty() { on_objects(call).await } else { on_subresource(&call) }
+}
+
+/// Checks by RBAC, if the server has it, whether the user may do what the request asks.
+fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(), Status> {
+    if !server.rbac {
+        return Ok(());
+    }
+    let attributes = Attributes::from(info);
+    let decided = server.store.with(|state| rbac::authorize(state, caller, &attributes));
+    decided.map(drop).map_err(|reason| attributes.forbidden(caller, &reason))
 }
 
 /// The document at a path that belongs to no resource.
-fn document(uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
+fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
     let path = uri.path();
     if ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health)) {
         return Some(respond::text("ok"));
     }
     let accept = header(headers, ACCEPT).unwrap_or_default();
-    let document =
-        discovery::respond(path, accept).or_else(|| openapi::respond(path, uri.query().unwrap_or_default(), accept))?;
+    let document = discovery::respond(&server.groups, path, accept)
+        .or_else(|| openapi::respond(&server.openapi, path, uri.query().unwrap_or_default(), accept))?;
     match header(headers, IF_NONE_MATCH) {
         Some(known) => Some(document::conditional(document, known)),
         None => Some(document),
@@ -74,8 +92,10 @@ fn is_below(path: &str, parent: &str) -> bool {
 }
 
 /// The resource that a URL names, if the URL's form is valid for that resource.
-fn resource(info: &RequestInfo) -> Result<&'static Resource, Status> {
-    let found = catalog::resource(&info.api_group, &info.api_version, &info.resource);
+fn resource(server: &Server, info: &RequestInfo) -> Result<&'static Resource, Status> {
+    let (group, version, plural) = (&*info.api_group, &*info.api_version, &*info.resource);
+    let found = catalog::resource(group, version, plural)
+        .or_else(|| removed::resource(&server.removed, group, version, plural));
     let resource = found.ok_or_else(Status::no_such_path)?;
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
     let is_in_place = if resource.namespaced {
@@ -90,7 +110,7 @@ fn resource(info: &RequestInfo) -> Result<&'static Resource, Status> {
     if is_in_place && is_known_depth { Ok(resource) } else { Err(Status::no_such_path()) }
 }
 
-fn on_objects(call: Call) -> Result<Response<Body>, Status> {
+async fn on_objects(call: Call) -> Result<Response<Body>, Status> {
     let verb = call.info.verb.as_str();
     let resource = call.resource;
     if !resource.serves(verb) {
@@ -105,7 +125,7 @@ fn on_objects(call: Call) -> Result<Response<Body>, Status> {
         "create" if !call.info.name.is_empty() => Err(method_not_allowed()),
         "create" if review::is_review(resource.group, resource.name) => review::review(&call),
         "create" if (resource.group, resource.name) == ("", "bindings") => pods::bind(&call),
-        "create" => write::create(&call),
+        "create" => write::create(&call).await,
         "update" | "patch" if call.info.name.is_empty() => Err(method_not_allowed()),
         "update" => write::update(&call),
         "patch" => write::patch(&call),

@@ -2,6 +2,7 @@
 
 use super::call::Call;
 use super::catalog::Resource;
+use super::initializers;
 use crate::object::Object;
 use crate::object::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
@@ -13,6 +14,8 @@ pub(super) struct Selection {
     fields: FieldSelector,
     /// The name in the URL's path, for a watch of the old form.
     name: String,
+    /// Whether uninitialized objects are not selected.
+    hides_uninitialized: bool,
     resource: &'static Resource,
 }
 
@@ -91,17 +94,24 @@ impl Selection {
         for requirement in fields.requirements() {
             check_field(call.resource, &requirement.field)?;
         }
-        Ok(Self { labels, fields, name: call.info.name.clone(), resource: call.resource })
+        let hides_uninitialized = initializers::are_hidden(call);
+        Ok(Self { labels, fields, name: call.info.name.clone(), hides_uninitialized, resource: call.resource })
+    }
+
+    /// Selects uninitialized objects too, whatever the request asks for.
+    pub(super) fn with_uninitialized(self) -> Self {
+        Self { hides_uninitialized: false, ..self }
     }
 
     /// Whether all objects are selected.
     pub(super) fn is_empty(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty() && self.name.is_empty()
+        self.labels.is_empty() && self.fields.is_empty() && self.name.is_empty() && !self.hides_uninitialized
     }
 
     /// Whether a stored object is selected.
     pub(super) fn matches(&self, object: &Object) -> bool {
         (self.name.is_empty() || self.name == object.name())
+            && !(self.hides_uninitialized && crate::initializers::is_uninitialized(object))
             && self.labels.matches(object.labels())
             && self.fields.matches(|field| value(self.resource, object, field))
     }

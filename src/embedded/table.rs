@@ -70,7 +70,9 @@ pub fn table(
 
 /// The columns of a resource's table.
 pub fn column_definitions(resource: &Resource) -> Value {
-    let columns = COLUMNS.get(resource.path().as_str()).unwrap_or(&UNKNOWN_COLUMNS);
+    let recorded = COLUMNS.get(resource.path().as_str()).map(Vec::as_slice);
+    let removed = || (resource.name == "podsecuritypolicies").then_some(&POD_SECURITY_POLICY_COLUMNS[..]);
+    let columns = recorded.or_else(removed).unwrap_or(&UNKNOWN_COLUMNS);
     columns.iter().map(definition).collect()
 }
 
@@ -86,8 +88,20 @@ static COLUMNS: LazyLock<BTreeMap<&'static str, Vec<Column>>> = LazyLock::new(||
     serde_json::from_str(include_str!("data/tables.json")).expect("the recorded columns are well-formed")
 });
 
-static UNKNOWN_COLUMNS: LazyLock<Vec<Column>> =
-    LazyLock::new(|| vec![("Name", "string", "name", 0), ("Created At", "date", "", 0)]);
+static UNKNOWN_COLUMNS: [Column; 2] = [("Name", "string", "name", 0), ("Created At", "date", "", 0)];
+
+/// The columns of PodSecurityPolicies in Kubernetes 1.24.
+static POD_SECURITY_POLICY_COLUMNS: [Column; 9] = [
+    ("Name", "string", "name", 0),
+    ("Priv", "string", "", 0),
+    ("Caps", "string", "", 0),
+    ("SELinux", "string", "", 0),
+    ("RunAsUser", "string", "", 0),
+    ("FsGroup", "string", "", 0),
+    ("SupGroup", "string", "", 0),
+    ("ReadOnlyRootFs", "string", "", 0),
+    ("Volumes", "string", "", 0),
+];
 
 fn metadata(objects: &[Value], list_metadata: Option<&Map<String, Value>>) -> Value {
     let kept = |source: &Map<String, Value>, fields: &[&str]| -> Map<String, Value> {
@@ -134,6 +148,7 @@ fn cells(resource: &Resource, object: View<'_>) -> Option<Vec<Value>> {
         ("networking.k8s.io", name) => return networking::cells(name, object),
         ("storage.k8s.io", name) => return storage::cells(name, object),
         ("events.k8s.io", "events") => events::event(object),
+        ("policy" | "extensions", "podsecuritypolicies") => cluster::pod_security_policy(object),
         ("policy", "poddisruptionbudgets") => workloads::pod_disruption_budget(object),
         (
             "rbac.authorization.k8s.io"

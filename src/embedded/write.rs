@@ -4,7 +4,7 @@ use super::call::Call;
 use super::catalog::Resource;
 use super::owners::{self, Subject};
 use super::store::{self, Collection, State};
-use super::{body, delete, initial, metadata, respond};
+use super::{body, delete, initial, initializers, metadata, removed, respond};
 use crate::body::Body;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -22,17 +22,26 @@ const NAME_ATTEMPTS: usize = 8;
 const OPTIMISTIC_LOCK: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// Responds to a create.
+/// Responds to a create, as soon as the object is initialized.
 ///
 /// # Errors
-/// If the object cannot be created.
-pub(super) fn create(call: &Call) -> Result<Response<Body>, Status> {
+/// If the object cannot be created or initialized.
+pub(super) async fn create(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
     let mut object = body::object(call, &call.resource.gvk())?;
     body::ensure_namespace(&mut object, call.namespace())?;
     Subject::object(call).record(None, &mut object);
-    let created = call.store.with(|state| create_in(state, call, object, dry_run))?;
-    Ok(respond::object(call, StatusCode::CREATED, &created))
+    let wait = initializers::Wait::begin(call, &object, dry_run)?;
+    let (created, changes) = call.store.with(|state| {
+        let created = create_in(state, call, object, dry_run)?;
+        let changes = wait.as_ref().map(|_| initializers::changes(state, call)).transpose()?;
+        Ok::<_, Status>((created, changes))
+    })?;
+    let created = match (wait, changes) {
+        (Some(wait), Some(changes)) => wait.end(call, created, changes).await?,
+        _ => created,
+    };
+    Ok(respond::object(call, initializers::code(call, &created), &created))
 }
 
 /// Responds to an update of an object, or of a subresource that is a part of the object.
@@ -181,7 +190,9 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     let collection = call.collection();
     metadata::begin(resource, &mut object);
     name_object(state, call, collection, &mut object)?;
+    initializers::check_new(call, &object)?;
     initial::prepare(resource, &mut object, &call.caller);
+    removed::check(resource, &object, None)?;
     let key = store::key(call.namespace(), object.name());
     if let Some(current) = state.object(collection, &key) {
         return Err(taken(resource, &object, &current));
@@ -247,11 +258,13 @@ pub(super) fn replace(
     if !resource.namespaced {
         object.remove(&["metadata", "namespace"]);
     }
-    let causes = metadata::update_causes(&object, current);
+    let mut causes = metadata::update_causes(&object, current);
+    causes.extend(initializers::update_causes(call, &object, current));
     if let Some(status) = invalid::status(&resource.gvk(), current.name(), causes) {
         return Err(status);
     }
     initial::keep(state, resource, &mut object, current)?;
+    removed::check(resource, &object, Some(current))?;
     let mut object = metadata::complete(object);
     metadata::count_generation(resource, &mut object, current);
     if object == **current {
@@ -264,7 +277,11 @@ pub(super) fn replace(
     if delete::is_over(&object) {
         return Ok(delete::finish(state, collection, &key, object));
     }
-    Ok(state.put(collection, &key, object))
+    let stored = state.put(collection, &key, object);
+    if initializers::has_failed(call, &stored) {
+        delete::finish(state, collection, &key, Object::clone(&stored));
+    }
+    Ok(stored)
 }
 
 /// Applies the part of the submitted object that the request may change. The `status` subresource is the only way to change a status.

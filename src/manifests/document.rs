@@ -63,6 +63,18 @@ pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, String> {
     if is_wanted { Ok(Read::Objects(item, objects)) } else { Ok(Read::Other(go_type)) }
 }
 
+/// The value of a document without duplicate fields.
+///
+/// # Errors
+/// If the document is neither YAML nor JSON, or has a field twice.
+pub(super) fn value(text: &[u8]) -> Result<Value, String> {
+    let decoded = parse(text)?.decoded;
+    match decoded.duplicates.first() {
+        Some(duplicate) => Err(duplicate.to_string()),
+        None => Ok(decoded.value),
+    }
+}
+
 /// Parses a document that begins with a brace as JSON, and others as YAML (`utilyaml.IsJSONBuffer`).
 fn parse(text: &[u8]) -> Result<Parsed, String> {
     let is_json = text.trim_ascii_start().starts_with(b"{");

@@ -1,7 +1,7 @@
 //! Admission configurations from files (KEP-5793, `k8s.io/apiserver/pkg/admission/plugin/manifest`): decodes the objects in a
 //! folder strictly, defaults and validates them like the API, and watches the folder while the process runs.
 //!
-//! A plugin gets a [`Source`] with the [`Set`] of its kinds. At the start, an invalid folder is an error for the caller. Later,
+//! A plugin gets a [`Source`] with the [`Set`] of its kinds, or the value of one file ([`FollowedFile`]). At the start, an invalid folder is an error for the caller. Later,
 //! an invalid folder is logged and counted, and the set stays unchanged.
 
 mod folder;
@@ -11,12 +11,16 @@ mod set;
 pub mod webhooks;
 pub mod policies;
 mod source;
+mod removed;
+mod file;
 mod metrics;
 mod names;
 
+pub use file::FollowedFile;
 pub use folder::documents_of;
 pub use metrics::Metrics;
 pub use names::ReservedNames;
+pub(crate) use removed::RemovedObjects;
 pub use set::{LoadError, Set};
 pub use source::{Loaded, Source};
 

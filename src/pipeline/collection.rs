@@ -10,7 +10,7 @@ use super::gateway::Answer;
 use super::outgoing::only_gzip;
 use super::write::{Attempts, Write, is_conflict};
 use super::{Exchange, negotiate};
-use crate::admission::Operation;
+use crate::admission::{Collection, Operation};
 use crate::body::Body;
 use crate::object::Object;
 use crate::object::selector::escape_field_value;
@@ -80,12 +80,13 @@ impl Write<'_> {
             shown => shown,
         };
         let mut spared = Vec::new();
+        let collection = Arc::default();
         loop {
             for item in List::read(&page)?.items.into_iter().flatten() {
                 let item: Object = serde_json::from_str(item.get())
                     .map_err(|error| Status::internal_error(format!("a list's item is no object: {error}")))?;
                 let name = item.name().to_owned();
-                match self.delete_item(&options, item, exchange).await? {
+                match self.delete_item((&options, &collection), item, exchange).await? {
                     Item::Deleted => {}
                     Item::Gone => spared.push(name),
                     Item::Refused(refusal) => return self.respond(refusal).await,
@@ -223,12 +224,20 @@ impl Write<'_> {
         for (key, value) in more.iter().filter(|(_, value)| !value.is_empty()) {
             query.append_pair(key, value);
         }
+        if self.pipeline.keeps_initializers {
+            query.append_pair("includeUninitialized", "true");
+        }
         query.finish()
     }
 
     /// Admits and deletes one item. After a conflict with the proxy's own resourceVersion, retries with the fresh item if the
     /// request still selects it.
-    async fn delete_item(&self, options: &Object, mut item: Object, exchange: &mut Exchange) -> Result<Item, Status> {
+    async fn delete_item(
+        &self,
+        (options, collection): (&Object, &Arc<Collection>),
+        mut item: Object,
+        exchange: &mut Exchange,
+    ) -> Result<Item, Status> {
         let mut attempts = Attempts::new(&self.pipeline.limits);
         loop {
             self.check_preconditions(options, &item, Deletion::OfCollection)?;
@@ -236,10 +245,10 @@ impl Write<'_> {
             let name = item.name().to_owned();
             let old = Arc::new(self.with_kind(item));
             let shown = completed(self.target.kind(), options, &old, Deletion::OfCollection);
-            match self.admit_item(&shown, &old, exchange).await {
+            match self.admit_item((&shown, collection), &old, exchange).await {
                 Ok(()) => {}
                 // `Store.DeleteCollection` goes on after every NotFound.
-                Err(status) if status.reason == "NotFound" => return Ok(Item::Deleted),
+                Err(status) if status.reason == "NotFound" && !collection.is_refused() => return Ok(Item::Deleted),
                 Err(status) => return Err(status),
             }
             let mut outgoing = self.outgoing(body);
@@ -268,9 +277,15 @@ impl Write<'_> {
         }
     }
 
-    async fn admit_item(&self, options: &Object, item: &Arc<Object>, exchange: &mut Exchange) -> Result<(), Status> {
+    async fn admit_item(
+        &self,
+        (options, collection): (&Object, &Arc<Collection>),
+        item: &Arc<Object>,
+        exchange: &mut Exchange,
+    ) -> Result<(), Status> {
         for state in admitted_states(self.target.kind(), options, item, Deletion::OfCollection) {
             let mut attributes = self.attributes(Operation::Delete, None, Some(state), options.clone());
+            attributes.collection = Some(collection.clone());
             self.admit(&mut attributes, exchange).await?;
             self.validate(&mut attributes, exchange).await?;
         }

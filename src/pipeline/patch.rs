@@ -14,6 +14,7 @@ use super::write::{Attempts, MODIFIED, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::go_text::{go_print, go_quote};
+use crate::initializers;
 use crate::object::decode::{self, Decoded};
 use crate::object::patch::{self, NO_FIELD, PatchType, merge_diff};
 use crate::object::{Object, typed};
@@ -135,7 +136,10 @@ impl Write<'_> {
     /// Applies the patch to the stored object.
     fn merged(&self, patch_type: PatchType, patch: &Decoded, stored: &Object) -> Result<Value, Status> {
         let stored = Value::Object(stored.fields().clone());
-        patch::apply(patch_type, stored, &patch.value, schema(self.target.kind()))
+        match patch_type {
+            PatchType::Strategic => self.merged_strategically(stored, &patch.value),
+            _ => patch::apply(patch_type, stored, &patch.value, schema(self.target.kind())),
+        }
     }
 
     /// Returns the client's own patch. Only the API server can apply a strategic patch to a list whose merge key is not known
@@ -173,14 +177,17 @@ impl Write<'_> {
         if typed::is_known(self.target.kind()) && says_no_version(&patched) {
             errors.extend(take_versioned(&mut patched));
         }
+        let field = self.take_initializers(&mut patched).map_err(|why| invalid(&why))?;
         let rest = patched.as_object_mut().filter(|_| has_rest);
         let rest = rest.and_then(|fields| typed::Rest::take(self.target.kind(), fields));
         let decoded = decode_patched(patched, self.target.kind(), self.schema.as_deref());
-        let normal = decoded.map_err(|unfit| match unfit {
+        let mut normal = decoded.map_err(|unfit| match unfit {
             Unfit::Invalid(why) => invalid(&why),
             Unfit::Refused(status) => status,
         })?;
+        initializers::put(&mut normal.object, field.value);
         errors.extend(normal.unknown);
+        errors.extend(field.unknown);
         match say(&errors) {
             Strictness::Passed => {
                 let unseen = rest.map_or(Unseen::Nothing, Unseen::Fields);

@@ -2,6 +2,7 @@
 //! has them.
 
 use super::write::Write;
+use crate::initializers;
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, typed};
 use crate::request::body::Unseen;
@@ -86,13 +87,15 @@ impl Write<'_> {
     /// Takes the unknown fields out of a stored object.
     pub(super) fn hide_rest(&self, object: &mut Object) {
         if self.has_rest(object) {
+            let field = if self.pipeline.keeps_initializers { initializers::take(object) } else { None };
             drop(Rest::take(self.target.kind(), object));
+            initializers::put(object, field);
         }
     }
 
     /// Whether a stored object has unknown fields; false for an object of another kind, as a subresource's parent.
     pub(super) fn has_rest(&self, object: &Object) -> bool {
         let kind = self.target.kind();
-        kind.is_said(object.api_version(), object.kind()) && typed::has_rest(kind, object.fields())
+        kind.is_said(object.api_version(), object.kind()) && self.has_unknown_fields(object)
     }
 }

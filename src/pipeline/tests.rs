@@ -4,6 +4,7 @@ mod apply;
 mod attacks;
 mod collections;
 mod owners;
+mod initializers;
 mod later;
 mod retries;
 mod view;
@@ -41,6 +42,20 @@ impl Plugin for Witness {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         if let Some(object) = &attributes.object {
             MUTATED.lock().unwrap().push(object.str(&["metadata", "labels", "id"]).to_owned());
+        }
+        if let (Some(collection), Some(item)) = (&attributes.collection, &attributes.old_object)
+            && collection.begins("Witness")
+        {
+            MUTATED.lock().unwrap().push(format!("first {}", item.str(&["metadata", "labels", "id"])));
+            if item.str(&["metadata", "labels", "refuse"]) == "collection" {
+                collection.refuse();
+                return Err(Status::not_found("", "things", "t").into());
+            }
+        }
+        let succeeds = |object: &crate::object::Object| object.str(&["metadata", "labels", "succeed"]) == "me";
+        if attributes.object.as_ref().is_some_and(succeeds) {
+            let success = Status { status: "Success".into(), ..Status::failure(200, "", "") };
+            return Err(success.into());
         }
         let is_marked = |object: &crate::object::Object| object.str(&["metadata", "labels", "mark"]) == "me";
         match &mut attributes.object {
@@ -142,15 +157,25 @@ impl Path {
 
     /// Builds a path over a transport that differs from the server's.
     async fn over(server: Arc<embedded::Server>, transport: SharedTransport) -> Self {
+        Self::with_plugins(server, transport, &[&WITNESS], FixedState::default()).await
+    }
+
+    /// Builds a path with these plugins and this state of the cluster.
+    async fn with_plugins(
+        server: Arc<embedded::Server>,
+        transport: SharedTransport,
+        plugins: &[&'static Spec],
+        state: FixedState,
+    ) -> Self {
         let client = kube_client(Arc::new(server.clone()));
         let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), discovery::Limits::default());
         discovery.wait_synced().await;
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
-        let cluster = Cluster::fixed(FixedState::default());
+        let cluster = Cluster::fixed(state);
         // The seats suffice for a test's requests, and the room for a page of 1 MiB.
         let limits = Limits { page_bytes: 1 << 20, ..Limits::default() };
         let (gates, shadows, policies) = Default::default();
-        let chain = Chain::build(&[&WITNESS], metrics.clone(), |_| Environment {
+        let chain = Chain::build(plugins, metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
             limits: &limits,
@@ -184,6 +209,7 @@ impl Path {
             audit: Audit::off(),
             in_flight: InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap(),
             processor: Processor::new(0),
+            keeps_initializers: false,
             limits,
         };
         Self { pipeline, server }
@@ -275,6 +301,16 @@ async fn a_refused_create_stores_nothing() {
     let (code, status) = path.json("POST", CONFIG_MAPS, &object).await;
     assert_eq!((code, &status["message"]), (403, &json!("configmaps \"refused\" is forbidden: it says so itself")));
     assert_eq!(path.stored(&at("refused")).await["reason"], "NotFound");
+}
+
+#[tokio::test]
+async fn a_refusal_with_the_code_of_a_success_stores_nothing() {
+    let path = Path::new().await;
+    let mut object = config_map("succeeds");
+    object["metadata"]["labels"] = json!({"succeed": "me"});
+    let (code, status) = path.json("POST", CONFIG_MAPS, &object).await;
+    assert_eq!((code, &status["kind"], &status["status"]), (200, &json!("Status"), &json!("Success")));
+    assert_eq!(path.stored(&at("succeeds")).await["reason"], "NotFound");
 }
 
 #[tokio::test]

@@ -151,11 +151,15 @@ impl Write<'_> {
             let _metadata_is_an_object = object.set(&VERSION, version);
         }
         outgoing.method = Method::POST;
-        outgoing.uri = self.collection_uri()?;
-        let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
+        // A PUT does not wait for initializers.
+        outgoing.uri = self.without_wait(self.collection_uri()?)?;
+        let mut answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
             Some(refusal) => refusal,
             None => self.send_admitted(Operation::Create, outgoing, exchange).await?,
         };
+        if answer.status == StatusCode::ACCEPTED {
+            answer.status = StatusCode::CREATED;
+        }
         Ok(if is_already_exists(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 

@@ -1,6 +1,7 @@
 //! The common parts of all writes: body, options, attributes, and the request to the API server.
 
 use super::gateway::{Answer, without_cbor};
+use super::initializers::with_grace;
 use super::owner_references::Seen;
 use super::rest::Rest;
 use super::target::Target;
@@ -136,10 +137,13 @@ impl<'a> Write<'a> {
         let limits = &pipeline.limits;
         // A collection may take as long as any other request: `handlers.DeleteCollection` sets no bound of its own.
         let is_collection = parts.method == Method::DELETE && target.name.is_empty();
-        let longest = if is_collection { limits.request_timeout } else { limits.mutating_timeout };
+        let may_wait = pipeline.may_wait(&parts.method, &target.subresource);
+        let longest = if is_collection || may_wait { limits.request_timeout } else { limits.mutating_timeout };
         let asked = timeout::asked(parts.uri.query().unwrap_or_default())?;
         let time_limit =
             if asked.is_some_and(|asked| asked <= longest) { TimeLimit::OfClient } else { TimeLimit::OfServer };
+        // The API server behind answers a create that waits in vain, and counts the time from its own start.
+        let asked = if may_wait { asked.map(with_grace) } else { asked };
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| time_limit.status())??;
@@ -197,7 +201,10 @@ impl<'a> Write<'a> {
         let kind = self.target.kind();
         let schema = self.schema.as_deref();
         let form = if self.may_have_rest { Form::Carrying(schema) } else { Form::Normal(schema) };
-        let decoded = body::decode_object(&self.body, media_type, kind, form)?;
+        let mut decoded = body::decode_object(&self.body, media_type, kind, form)?;
+        if self.pipeline.keeps_initializers {
+            decoded = decoded.with_initializers(&self.body, media_type, kind)?;
+        }
         let found = self.say_strict_errors(options, decoded.strict_warnings());
         if let (Strictness::Refused, Some(found)) = (found, decoded.strict_errors(media_type)) {
             let (name, version) = (&kind.kind, &kind.version);

@@ -58,8 +58,13 @@ pub(crate) struct Checked {
 
 impl Check<'_> {
     /// Sets the caller's permissions to those that `rule` allows.
-    pub(crate) fn caller(mut self, rule: fn(&authz::Attributes) -> Decision) -> Self {
-        self.authorizer = CallerAuthorizer::fixed(rule);
+    pub(crate) fn caller(self, rule: fn(&authz::Attributes) -> Decision) -> Self {
+        self.authorizer(CallerAuthorizer::fixed(rule))
+    }
+
+    /// Sets the permissions of the caller and of other users.
+    pub(crate) fn authorizer(mut self, authorizer: CallerAuthorizer) -> Self {
+        self.authorizer = authorizer;
         self
     }
 

@@ -1,5 +1,6 @@
 //! No plugin panics, whatever values an object has.
 
+use super::pod_security_policy::PodSecurityPolicy;
 use super::{ALL, checker};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Environment, Operation, Resources, Spec};
@@ -119,8 +120,21 @@ fn cluster() -> Arc<Cluster> {
     let state = state.with::<LimitRange>(vec![serde_json::from_value(of(json!({ "limits": [limit] }))).unwrap()]);
     let state = state.with::<ResourceQuota>(vec![serde_json::from_value(of(json!({ "hard": hard }))).unwrap()]);
     let state = state.with::<Node>(vec![serde_json::from_value(of(json!({}))).unwrap()]);
+    let state = state.with::<PodSecurityPolicy>(vec![serde_json::from_value(of(pod_security_policy())).unwrap()]);
     let class = json!({"metadata": {"name": "a", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "p"});
     Cluster::fixed(state.with::<StorageClass>(vec![serde_json::from_value(class).unwrap()]))
+}
+
+/// The spec of a policy with a rule of every kind.
+fn pod_security_policy() -> Value {
+    let ids = json!({"rule": "MustRunAs", "ranges": [{"min": 1, "max": 5}]});
+    json!({
+        "runAsUser": ids, "runAsGroup": ids, "supplementalGroups": ids, "fsGroup": ids,
+        "seLinux": {"rule": "MustRunAs", "seLinuxOptions": {"level": "s0:c1"}},
+        "volumes": ["secret", "hostPath"], "allowedHostPaths": [{"pathPrefix": "/a", "readOnly": true}],
+        "defaultAddCapabilities": ["A"], "requiredDropCapabilities": ["B"], "readOnlyRootFilesystem": true,
+        "allowPrivilegeEscalation": false, "runtimeClass": {"allowedRuntimeClassNames": ["a"], "defaultRuntimeClassName": "a"},
+    })
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod media_type;
 mod check;
 mod options;
+mod initializers;
 
 pub use check::{check_name, check_new_name, ensure_namespace};
 pub use media_type::{MediaType, MediaTypes, media_type};

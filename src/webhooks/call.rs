@@ -157,8 +157,10 @@ async fn send(hook: &Hook, prepared: &Prepared, cluster: &Cluster) -> Result<Ans
     }
     let permit = client.enter().map_err(failed)?;
     let timeout_seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-    let answer =
-        client.post(cluster, request.body.clone(), timeout_seconds, *deadline).await.map_err(|error| error.to_string());
+    let answer = client
+        .post(cluster, request.body.clone(), Some(timeout_seconds), *deadline)
+        .await
+        .map_err(|error| error.to_string());
     match (&answer, permit) {
         (Ok(_), Some(permit)) => permit.answered(),
         // A request that had less time than the hook's timeout proves no fault of the hook.

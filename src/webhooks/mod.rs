@@ -1,6 +1,6 @@
 //! Admission webhooks: the match of hooks with requests, the calls of hooks, and the effect of their answers.
 //!
-//! The two plugins in `plugins/` are thin: they hand a request to [`Mutating`] or [`Validating`]. Configurations are compiled
+//! The plugins in `plugins/` are thin: they hand a request to [`Mutating`], [`Validating`] or [`v1alpha1::External`]. Configurations are compiled
 //! once per change (`hook.rs`), so that a request pays only for the hooks that name its resource. A hook that names only an
 //! equivalent resource gets the objects in the version of that resource, and its patch is converted back: `conversion/`.
 
@@ -14,6 +14,7 @@ mod shadow;
 mod patched;
 mod mutating;
 mod validating;
+pub mod v1alpha1;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -2,6 +2,7 @@
 
 use crate::go_text::json::escape_html;
 use crate::go_text::{go_quote, go_type};
+use crate::initializers;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::structural::numbers;
 use crate::object::typed::{self, Typed};
@@ -48,9 +49,28 @@ pub(super) fn decode(
         true if is_defaulted && before.unwritten().is_empty() && before.fields() == object.fields() => {
             Ok(Patched { object, is_changed: false })
         }
-        true => decode_built_in((before, is_defaulted), object, kind),
+        true => decode_beside_initializers((before, is_defaulted), object, kind),
         false => decode_custom(before, object, kind),
     }
+}
+
+/// Decodes an object of a built-in kind. The types lack `metadata.initializers`, so a patch can only change a value that is there.
+fn decode_beside_initializers(
+    (before, is_defaulted): (&Object, bool),
+    mut object: Object,
+    kind: &GroupVersionKind,
+) -> Result<Patched, Box<Status>> {
+    let Some(old) = initializers::of(before).cloned() else {
+        return decode_built_in((before, is_defaulted), object, kind);
+    };
+    let mut rest = before.clone();
+    initializers::take(&mut rest);
+    let sent = initializers::take(&mut object).unwrap_or_default();
+    let new = initializers::decode(&sent).map_err(Status::internal_error)?.value;
+    let mut patched = decode_built_in((&rest, is_defaulted), object, kind)?;
+    patched.is_changed |= new.as_ref() != Some(&old);
+    initializers::put(&mut patched.object, new);
+    Ok(patched)
 }
 
 fn decode_built_in(
@@ -219,6 +239,31 @@ mod tests {
             let (slow, fast) = (again(false), again(true));
             assert_eq!((fast.is_changed, fast.object), (slow.is_changed, slow.object), "{before} {after}");
         }
+    }
+
+    #[test]
+    fn initializers_are_kept() {
+        let kind = GroupVersionKind::new("", "v1", "ConfigMap");
+        let object = |metadata: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        let before = Object::from_value(object(json!({"initializers": {"pending": [{"name": "a.b.c"}]}}))).unwrap();
+        for (sent, kept, is_changed) in [
+            (json!({"pending": [{"name": "a.b.c"}]}), json!({"pending": [{"name": "a.b.c"}]}), false),
+            (json!({"pending": [{"name": "d.e.f", "x": 1}]}), json!({"pending": [{"name": "d.e.f"}]}), true),
+            (Value::Null, Value::Null, true),
+        ] {
+            let sent = object(json!({"initializers": sent, "labels": null}));
+            for is_defaulted in [false, true] {
+                let patched = decode((&before, is_defaulted), sent.clone(), &kind).unwrap();
+                let found = patched.object.get(&["metadata", "initializers"]).cloned().unwrap_or_default();
+                assert_eq!((found, patched.is_changed), (kept.clone(), is_changed), "{sent}");
+            }
+        }
+        let wrong = object(json!({"initializers": 1}));
+        assert_eq!(decode((&before, true), wrong, &kind).err().map(|status| status.code), Some(500));
+        let initialized = Object::from_value(object(json!({}))).unwrap();
+        let sent = object(json!({"initializers": {"pending": [{"name": "a.b.c"}]}}));
+        let patched = decode((&initialized, true), sent, &kind).unwrap();
+        assert!(!patched.is_changed && patched.object.get(&["metadata", "initializers"]).is_none());
     }
 
     #[test]

@@ -129,6 +129,7 @@ impl Front {
             audit: Audit::off(),
             in_flight: InFlight::new(&limits, &kube_admission_proxy::metrics::Registry::new()).unwrap(),
             processor: Processor::new(0),
+            keeps_initializers: false,
             limits,
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));

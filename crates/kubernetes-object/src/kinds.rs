@@ -33,6 +33,11 @@ pub struct BuiltIn {
 pub type FieldPath = Vec<String>;
 
 impl BuiltIn {
+    /// A stored kind of which no other fact holds.
+    pub fn stored(kind: &'static str, is_namespaced: bool) -> Self {
+        Self { kind, is_namespaced, is_stored: true, ..Self::default() }
+    }
+
     /// Fields that a write of the resource, or of a subresource, resets to their stored values (`GetResetFields`). The empty subresource is
     /// the resource itself.
     pub fn resets(&self, subresource: &str) -> &[FieldPath] {
@@ -74,7 +79,7 @@ impl Table {
             };
             let group = if group == r#""""# { "" } else { group };
             let is_namespaced = scope == "namespaced";
-            let mut row = BuiltIn { kind, is_namespaced, is_stored: true, ..BuiltIn::default() };
+            let mut row = BuiltIn::stored(kind, is_namespaced);
             columns.for_each(|fact| _ = row.add(fact));
             table.by_resource.insert((group, resource), table.rows.len());
             table.by_kind.insert((group, kind), table.rows.len());

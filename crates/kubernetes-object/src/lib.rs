@@ -20,7 +20,9 @@ pub mod kinds;
 mod name;
 pub mod typed;
 pub mod normal;
+pub mod object_meta;
 pub mod structural;
+pub mod custom_resource_definition;
 pub mod version;
 mod unwritten;
 

@@ -4,6 +4,7 @@
 //! response.
 
 pub mod invalid;
+pub mod fault;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -12,6 +12,7 @@ mod nulls;
 pub mod numbers;
 mod prune;
 mod unknown;
+pub mod validate;
 
 use super::Object;
 use super::normal::Normal;
@@ -106,6 +107,26 @@ impl Structural {
     /// If the schema is too large or too deep.
     pub fn compile_preserving(schema: &Value) -> Result<Self, String> {
         compile::compile_preserving(schema)
+    }
+
+    /// Compiles a part of a schema, whose defaults are not pruned.
+    pub(crate) fn compile_part(schema: &Value) -> Result<Self, String> {
+        compile::compile_part(schema)
+    }
+
+    /// Drops the unknown fields of a value of the schema.
+    pub(crate) fn prune_value(&self, value: &mut Value, is_resource: bool) {
+        if let Some(root) = self.root() {
+            prune::prune_value(value, root, is_resource);
+        }
+    }
+
+    /// Converts the metadata of a value of the schema to its Go types.
+    ///
+    /// # Errors
+    /// If the metadata has wrong types: the path, a colon and kube-apiserver's text.
+    pub(crate) fn coerce_value(&self, value: &mut Value, is_resource: bool) -> Result<(), String> {
+        self.root().map_or(Ok(()), |root| embedded::coerce_value(value, root, is_resource))
     }
 
     /// Decodes an object of the schema's kind (`unstructuredSchemaCoercer.apply`, then `unstructuredDefaulter.Default`).

@@ -126,7 +126,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
         (state.answered, state.failing_since, state.is_absent) = (Some(Instant::now()), None, false);
     }
 
-    fn absent(&mut self) {
+    fn absent(&mut self) -> bool {
         let mut state = self.cache.state();
         if !std::mem::replace(&mut state.is_absent, true) {
             tracing::info!(
@@ -140,6 +140,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
         self.begin();
         self.end();
         self.cache.state().is_absent = true;
+        true
     }
 
     fn failed(&mut self, failure: &Failure) {

@@ -108,7 +108,9 @@ impl Follower for Notice {
         self.is_refused = false;
     }
 
-    fn absent(&mut self) {}
+    fn absent(&mut self) -> bool {
+        true
+    }
 
     fn failed(&mut self, failure: &Failure) {
         let kind = &self.kind;

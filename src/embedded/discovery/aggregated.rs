@@ -1,9 +1,8 @@
 //! The aggregated form of `/api` and `/apis`: every group with every resource in one `APIGroupDiscoveryList`.
 
-use super::super::catalog::{self, ApiResource, Group, Version};
-use super::super::document;
+use super::super::catalog::{ApiResource, Group, Version};
+use super::super::document::tag;
 use serde::Serialize;
-use std::sync::LazyLock;
 
 /// An aggregated document and its entity tag.
 pub(super) struct Aggregated {
@@ -11,11 +10,8 @@ pub(super) struct Aggregated {
     pub(super) tag: String,
 }
 
-pub(super) static CORE: LazyLock<Aggregated> = LazyLock::new(|| aggregated(|group| group.name.is_empty()));
-pub(super) static GROUPS: LazyLock<Aggregated> = LazyLock::new(|| aggregated(|group| !group.name.is_empty()));
-
-fn aggregated(belongs: fn(&Group<'_>) -> bool) -> Aggregated {
-    let groups = catalog::groups().iter().filter(|group| belongs(group));
+/// The document of the groups.
+pub(super) fn document<'a>(groups: impl Iterator<Item = &'a Group<'static>>) -> Aggregated {
     let list = DiscoveryList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
@@ -23,16 +19,16 @@ fn aggregated(belongs: fn(&Group<'_>) -> bool) -> Aggregated {
         items: groups.map(GroupDiscovery::of).collect(),
     };
     let body = super::line(&list);
-    Aggregated { tag: document::tag(&body), body: body.into() }
+    Aggregated { tag: tag(&body), body: body.into() }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct DiscoveryList {
+struct DiscoveryList<'a> {
     kind: &'static str,
     api_version: &'static str,
     metadata: Metadata,
-    items: Vec<GroupDiscovery>,
+    items: Vec<GroupDiscovery<'a>>,
 }
 
 /// The metadata of a group with its name; a list and the core group have no name.
@@ -43,40 +39,40 @@ struct Metadata {
 }
 
 #[derive(Serialize)]
-struct GroupDiscovery {
+struct GroupDiscovery<'a> {
     metadata: Metadata,
-    versions: Vec<VersionDiscovery>,
+    versions: Vec<VersionDiscovery<'a>>,
 }
 
 #[derive(Serialize)]
-struct VersionDiscovery {
+struct VersionDiscovery<'a> {
     version: &'static str,
-    resources: Vec<ResourceDiscovery>,
+    resources: Vec<ResourceDiscovery<'a>>,
     freshness: &'static str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ResourceDiscovery {
+struct ResourceDiscovery<'a> {
     resource: &'static str,
     response_kind: ResponseKind,
     scope: &'static str,
     singular_resource: &'static str,
-    verbs: &'static [&'static str],
+    verbs: &'a [&'static str],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    short_names: &'static [&'static str],
+    short_names: &'a [&'static str],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    categories: &'static [&'static str],
+    categories: &'a [&'static str],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    subresources: Vec<SubresourceDiscovery>,
+    subresources: Vec<SubresourceDiscovery<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SubresourceDiscovery {
+struct SubresourceDiscovery<'a> {
     subresource: &'static str,
     response_kind: ResponseKind,
-    verbs: &'static [&'static str],
+    verbs: &'a [&'static str],
 }
 
 /// A kind; group and version are empty if they equal those of the surrounding version.
@@ -87,8 +83,8 @@ struct ResponseKind {
     kind: &'static str,
 }
 
-impl GroupDiscovery {
-    fn of(group: &'static Group<'static>) -> Self {
+impl<'a> GroupDiscovery<'a> {
+    fn of(group: &'a Group<'static>) -> Self {
         let versions = group.versions.iter().map(|version| VersionDiscovery {
             version: version.version,
             resources: resources_discovery(version),
@@ -98,7 +94,7 @@ impl GroupDiscovery {
     }
 }
 
-fn resources_discovery(version: &'static Version<'static>) -> Vec<ResourceDiscovery> {
+fn resources_discovery<'a>(version: &'a Version<'static>) -> Vec<ResourceDiscovery<'a>> {
     let top = version.resources.iter().filter(|recorded| !recorded.name.contains('/'));
     top.map(|recorded| ResourceDiscovery {
         resource: recorded.name,
@@ -117,7 +113,7 @@ fn resources_discovery(version: &'static Version<'static>) -> Vec<ResourceDiscov
     .collect()
 }
 
-fn subresource_discovery(of: &str, recorded: &'static ApiResource<'static>) -> Option<SubresourceDiscovery> {
+fn subresource_discovery<'a>(of: &str, recorded: &'a ApiResource<'static>) -> Option<SubresourceDiscovery<'a>> {
     let (parent, subresource) = recorded.name.split_once('/')?;
     let response_kind = ResponseKind::of(recorded);
     (parent == of).then_some(SubresourceDiscovery { subresource, response_kind, verbs: &recorded.verbs })

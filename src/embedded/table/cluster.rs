@@ -19,6 +19,22 @@ pub(super) fn core_cells(name: &str, object: View<'_>) -> Option<Vec<Value>> {
     })
 }
 
+/// `printPodSecurityPolicy` of Kubernetes 1.24.
+pub(super) fn pod_security_policy(object: View<'_>) -> Vec<Value> {
+    let rule = |field: &str| json!(object.text(&format!("/spec/{field}/rule")));
+    vec![
+        object.name(),
+        json!(object.flag("/spec/privileged").to_string()),
+        json!(object.texts("/spec/allowedCapabilities").join(",")),
+        rule("seLinux"),
+        rule("runAsUser"),
+        rule("fsGroup"),
+        rule("supplementalGroups"),
+        json!(object.flag("/spec/readOnlyRootFilesystem")),
+        json!(object.texts("/spec/volumes").join(",")),
+    ]
+}
+
 pub(super) fn cells(name: &str, object: View<'_>) -> Option<Vec<Value>> {
     Some(match name {
         "rolebindings" | "clusterrolebindings" => role_binding(object),

@@ -45,7 +45,11 @@ impl Client {
     }
 
     pub(super) fn with_limits(limits: Limits) -> Self {
-        Self { server: Server::new(limits), headers: Vec::new() }
+        Self::of(Server::new(limits))
+    }
+
+    pub(super) fn of(server: Arc<Server>) -> Self {
+        Self { server, headers: Vec::new() }
     }
 
     /// A client of the same server, with one more header in every request.

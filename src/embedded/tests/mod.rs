@@ -10,3 +10,6 @@ mod subresources;
 mod forms;
 mod every_change;
 mod socket;
+mod initializers;
+mod rbac;
+mod removed;

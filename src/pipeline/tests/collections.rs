@@ -45,6 +45,32 @@ async fn many_pages_are_shown_as_one_list() {
 }
 
 #[tokio::test]
+async fn a_plugin_recognizes_the_first_item_of_a_collection() {
+    let path = Path::new().await;
+    for name in ["i1", "i2", "i3"] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"in": "it", "id": "of-collection"});
+        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+    }
+    assert_eq!(delete(&path, SELECTED, "application/json").await.0, 200);
+    assert_eq!(mutated("first of-collection"), 1);
+}
+
+#[tokio::test]
+async fn a_refused_collection_stays_whatever_the_reason() {
+    let path = Path::new().await;
+    let uri = "/api/v1/namespaces/default/configmaps?labelSelector=refuse%3Dcollection";
+    for name in ["r1", "r2"] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"refuse": "collection"});
+        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+    }
+    let (code, status, _) = delete(&path, uri, "application/json").await;
+    assert_eq!((code, &status["message"]), (404, &json!("things \"t\" not found")));
+    assert_eq!(names(&path.stored(uri).await), ["r1", "r2"]);
+}
+
+#[tokio::test]
 async fn what_is_larger_than_a_page_is_shown_as_a_whole() {
     let path = Path::new().await;
     let uri = "/api/v1/namespaces/kube-system/configmaps";

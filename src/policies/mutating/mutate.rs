@@ -9,6 +9,7 @@ use crate::expressions::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
 use crate::expressions::request::Shown;
 use crate::expressions::reviews::Pause;
 use crate::expressions::variables::Variables;
+use crate::initializers;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::merge::Node;
 use crate::object::{Object, normal, schema, typed};
@@ -106,6 +107,22 @@ impl Mutation {
     /// # Errors
     /// If the result could not be stored.
     fn patch(&self, kind: &Kind, of: &GroupVersionKind, object: &Object, value: &Value<'_>) -> Result<Object, Refusal> {
+        let Some(field) = initializers::of(object).cloned() else { return self.patch_known(kind, of, object, value) };
+        // No type has this field, so no policy changes it.
+        let mut known = object.clone();
+        initializers::take(&mut known);
+        let mut patched = self.patch_known(kind, of, &known, value)?;
+        initializers::put(&mut patched, Some(field));
+        Ok(patched)
+    }
+
+    fn patch_known(
+        &self,
+        kind: &Kind,
+        of: &GroupVersionKind,
+        object: &Object,
+        value: &Value<'_>,
+    ) -> Result<Object, Refusal> {
         match self {
             Mutation::Apply(_) => {
                 names::check(value).map_err(Refusal::Error)?;

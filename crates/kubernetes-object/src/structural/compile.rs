@@ -11,6 +11,13 @@ const MAX_DEPTH: usize = 128;
 /// size of a request.
 const MAX_SCHEMAS: usize = 262_144;
 
+/// Compiles a part of a schema. Its defaults are not pruned.
+pub(super) fn compile_part(schema: &Value) -> Result<Structural, String> {
+    let mut compiler = Compiler::default();
+    let root = compiler.schema(schema, 0)?;
+    Ok(compiler.finish(root, false))
+}
+
 /// Compiles the schema of a definition without `preserveUnknownFields`.
 pub(super) fn compile(schema: &Value) -> Result<Structural, String> {
     let mut compiler = Compiler::default();

@@ -26,6 +26,12 @@ pub(super) fn coerce_leniently(resource: &mut Value, schema: Schema<'_>) -> Resu
     coercer.coerce(resource, schema, true)
 }
 
+/// Decodes and encodes the metadata of a value, which is a whole resource if `is_resource`, and of its embedded resources.
+pub(super) fn coerce_value(value: &mut Value, schema: Schema<'_>, is_resource: bool) -> Result<(), String> {
+    let mut coercer = Coercer { drops_invalid: false, path: String::new(), unknown: &mut Unknown::default() };
+    coercer.coerce(value, schema, is_resource)
+}
+
 struct Coercer<'a> {
     drops_invalid: bool,
     /// The current path in the format of `field.Path`.

@@ -73,7 +73,7 @@ fn whole(float: f64) -> Option<i64> {
 }
 
 /// The JSON text that Go writes for a number.
-pub(super) fn text(number: &Number) -> String {
+pub(crate) fn text(number: &Number) -> String {
     match (number.as_i64(), number.as_f64()) {
         (Some(whole), _) => whole.to_string(),
         (None, Some(float)) if float == 0.0 || (1e-6..1e21).contains(&float.abs()) => float.to_string(),

@@ -26,6 +26,15 @@ pub(super) fn prune(resource: &mut Value, schema: Option<Schema<'_>>, unknown: &
     unknown.sort_from(first);
 }
 
+/// Drops the unknown fields of a value, which is a whole resource if `is_resource`.
+pub(super) fn prune_value(value: &mut Value, schema: Schema<'_>, is_resource: bool) {
+    let mut pruner = Pruner { path: String::new(), unknown: &mut Unknown::default() };
+    match schema.node.preserves {
+        true => pruner.skip(value, schema, is_resource),
+        false => pruner.prune_known(value, schema, is_resource),
+    }
+}
+
 struct Pruner<'a> {
     path: String,
     unknown: &'a mut Unknown,

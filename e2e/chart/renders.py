@@ -1,0 +1,258 @@
+"""Tests of the rendered chart, which need no API server."""
+import difflib
+import functools
+import json
+import re
+import shutil
+
+from tools import (BINARY, CHART, HELM, HERE, ROOT, WORK, Failed, cases, decode, expect, of_kind, proxy_container, succeed,
+                   template)
+
+GOLDEN = CHART / "tests/golden"
+
+# Settings that the chart refuses, and the text of the refusal.
+REFUSALS = [
+    ("replicaCount=two", "at '/replicaCount': got string, want integer"),
+    ("replicas=2", "additional properties 'replicas' not allowed"),
+    ("upstream.identty=impersonate", "at '/upstream': additional properties 'identty' not allowed"),
+    ("upstream.kind=remote", "at '/upstream/kind': value must be one of 'inCluster', 'kubeconfig', 'embedded'"),
+    ("upstream.identity=requestheader", "upstream.identity=requestheader needs upstream.kind=kubeconfig: the kubeconfig holds the "
+                                        "client certificate of the front proxy"),
+    ("upstream.kind=kubeconfig", "upstream.kind=kubeconfig needs upstream.kubeconfigSecret.name: the Secret that holds the kubeconfig"),
+    ("upstream.kubeconfigSecret.name=x", "upstream.kubeconfigSecret.name has no effect with upstream.kind=inCluster: set "
+                                         "upstream.kind=kubeconfig"),
+    ("upstream.kind=embedded", "upstream.kind=embedded needs replicaCount=1 without autoscaling: each replica would have objects of "
+                               "its own"),
+    ("upstream.kind=embedded,replicaCount=1,upstream.identity=passthrough",
+     "upstream.identity=passthrough has no effect with upstream.kind=embedded"),
+    ("upstream.server=kubernetes", "at '/upstream/server': 'kubernetes' does not match pattern"),
+    ('admission.enablePlugins=["PodSecurty"]', "admission.enablePlugins: PodSecurty is no plugin; `kube-admission-proxy plugins` lists "
+                                               "all"),
+    ('admission={"enablePlugins":["PodSecurity"],"disablePlugins":["PodSecurity"]}',
+     "PodSecurity is in admission.enablePlugins and in admission.disablePlugins"),
+    ('admission.pluginConfig={"EventRateLimit":{}}', "the configuration of EventRateLimit has no effect: the plugin is not enabled"),
+    ('admission.manifests={"PodSecurity":{"a.yaml":""}}', "at '/admission/manifests': additional properties 'PodSecurity' not allowed"),
+    ('admission.manifests={"ValidatingAdmissionPolicy":{"a.txt":""}}', "invalid propertyName 'a.txt'"),
+    ('admission={"manifests":{"MutatingAdmissionPolicy":{"a.yaml":""}},"pluginConfig":{"MutatingAdmissionPolicy":'
+     '{"staticManifestsDir":"/x"}}}', "admission.manifests.MutatingAdmissionPolicy and staticManifestsDir in "
+                                      "admission.pluginConfig.MutatingAdmissionPolicy exclude each other"),
+    ('admission={"manifests":{"MutatingAdmissionPolicy":{"a.yaml":""}},"featureGates":{"ManifestBasedAdmissionControlConfig":false}}',
+     "admission.manifests needs the feature gate ManifestBasedAdmissionControlConfig, which admission.featureGates turns off"),
+    ("admission.timeout=5", "at '/admission/timeout': got number, want string"),
+    ("admission.timeout=5x", "at '/admission/timeout': '5x' does not match pattern"),
+    ("admission.circuitBreaker.failures=1001", "at '/admission/circuitBreaker/failures': maximum: got 1,001, want 1,000"),
+    ('authentication.clientCA={"configMap":"a","secret":"b"}', "authentication.clientCA.configMap and authentication.clientCA.secret "
+                                                               "exclude each other"),
+    ('authentication.requestHeader.allowedNames=["front"]', "authentication.requestHeader has no effect without "
+                                                            "authentication.requestHeader.configMap or "
+                                                            "authentication.requestHeader.secret"),
+    ("tls.mode=auto", "at '/tls/mode': value must be one of 'given', 'cert-manager'"),
+    ('tls.dnsNames=["proxy.example.com"]', "tls.dnsNames, tls.ipAddresses and tls.certManager.issuerRef have no effect without "
+                                           "tls.mode=cert-manager"),
+    ('audit.volume={"emptyDir":{}}', "audit.volume has no effect without audit.policy"),
+    ("image.digest=latest", "at '/image/digest': 'latest' does not match pattern"),
+    ("service.nodePort=30443", "service.nodePort has no effect with service.type=ClusterIP"),
+    ("serving.port=443", "at '/serving/port': minimum: got 443, want 1,024"),
+    ("serving.port=10280", "serving.port and serving.healthPort must differ"),
+    ("networkPolicy.enabled=true,hostNetwork=true", "networkPolicy.enabled has no effect with hostNetwork=true: a NetworkPolicy does "
+                                                    "not select pods of the host's network"),
+    ("autoscaling.enabled=true,autoscaling.minReplicas=11", "autoscaling.minReplicas is more than autoscaling.maxReplicas"),
+    ("serviceAccount.create=false", "serviceAccount.create=false needs serviceAccount.name"),
+    ('extraArgs=["v=2"]', "at '/extraArgs/0': 'v=2' does not match pattern '^-'"),
+]
+
+# Flags of serve for which the chart has no value.
+WITHOUT_VALUE = {
+    "--write-kubeconfig",  # for the embedded API server without a given certificate
+}
+
+
+def rendered(name, files):
+    """The manifests of a case. The sidecar is rendered as a dependency of another chart."""
+    chart = CHART
+    if name == "sidecar":
+        chart, values = WORK / "sidecar", WORK / "sidecar-values.yaml"
+        shutil.rmtree(chart, ignore_errors=True)
+        shutil.copytree(HERE / "sidecar", chart)
+        shutil.copytree(CHART, chart / "charts/kube-admission-proxy")
+        lines = "".join(f"  {line}" for line in files[0].read_text().splitlines(keepends=True))
+        values.write_text(f"kube-admission-proxy:\n{lines}")
+        files = [values]
+    code, manifests, errors = template(files, chart=chart)
+    expect(code == 0, f"{name}: {errors}")
+    return manifests
+
+
+@functools.cache
+def all_rendered():
+    """The manifests of all cases, by name."""
+    return {name: rendered(name, files) for name, files in cases().items()}
+
+
+def lint():
+    for name, files in cases().items():
+        values = [part for file in files for part in ("--values", file)]
+        succeed(HELM, "lint", "--strict", CHART, *values)
+
+
+def refusals():
+    for setting, text in REFUSALS:
+        code, _, errors = template(settings=[setting])
+        expect(code != 0 and text in errors, f"{setting} should be refused with:\n{text}\nbut the answer is:\n{errors}")
+
+
+def schema_covers_values():
+    """Every value has a schema, and every property of the schema is a value."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = {key for key, (default, _) in documented_values().items() if default is not None}
+
+    def properties(node, path):
+        for key, below in node.get("properties", {}).items():
+            yield from properties(below, [*path, key]) if "properties" in below else [".".join([*path, key])]
+
+    of_schema = set(properties(schema, []))
+    def meet(one, other):
+        return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+
+    missing = {value for value in values if not any(meet(value, known) for known in of_schema)}
+    unknown = {known for known in of_schema if not any(meet(value, known) for value in values)}
+    expect(not missing and not unknown, f"without a schema: {missing}; without a value: {unknown}")
+
+
+def golden(record=False):
+    """The manifests are the recorded ones."""
+    every = all_rendered()
+    if record:
+        shutil.rmtree(GOLDEN, ignore_errors=True)
+        GOLDEN.mkdir(parents=True)
+    for name, manifests in every.items():
+        path = GOLDEN / f"{name}.yaml"
+        if record:
+            path.write_text(manifests)
+        before = path.read_text() if path.exists() else ""
+        changes = difflib.unified_diff(before.splitlines(), manifests.splitlines(), str(path), "rendered", lineterm="", n=2)
+        expect(before == manifests, "`make record-chart` records the chart again:\n" + "\n".join(changes))
+    recorded = {path.stem for path in GOLDEN.glob("*.yaml")}
+    expect(recorded == set(every), f"recorded cases that do not exist: {recorded - set(every)}")
+
+
+def templates_read_nothing():
+    """The templates have no hooks, and no functions whose result depends on the cluster, the time or chance."""
+    pattern = r"helm\.sh/hook|\b(lookup|rand\w+|gen\w+(CA|Cert|Key)\w*|uuidv4|now|getHostByName|htpasswd|bcrypt)\b|\.Capabilities\.APIVersions"
+    for path in (CHART / "templates").iterdir():
+        found = [match[0] for match in re.finditer(pattern, path.read_text())]
+        expect(not found, f"{path}: {found}")
+
+
+def strict_decoding():
+    for name, manifests in all_rendered().items():
+        try:
+            objects = decode(manifests)
+        except Failed as failed:
+            raise Failed(f"{name}: {failed}") from None
+        names = [(found["kind"], found["metadata"]["name"]) for found in objects]
+        expect(len(names) == len(set(names)), f"{name}: two objects of one name among {names}")
+
+
+@functools.cache
+def deployments():
+    """The names of the cases with pods, and their objects."""
+    every = {name: decode(manifests) for name, manifests in all_rendered().items()}
+    return {name: objects for name, objects in every.items() if of_kind(objects, "Deployment")}
+
+
+def pod_of(objects):
+    return of_kind(objects, "Deployment")[0]["spec"]["template"]
+
+
+def rights():
+    """The rules of the ClusterRole are those that the program prints for the rendered flags."""
+    compared = 0
+    for name, objects in deployments().items():
+        for role in of_kind(objects, "ClusterRole"):
+            args = proxy_container(pod_of(objects)["spec"])["args"]
+            concerned = ("--enable-admission-plugins=", "--disable-admission-plugins=", "--upstream-identity=",
+                         "--enable-aggregator-routing=")
+            flags = [arg for arg in args if arg.startswith(concerned)]
+            printed = decode(succeed(BINARY, "print", "rbac", *flags))[0]["rules"]
+            of_values = [rule for rule in role["rules"] if rule.get("apiGroups") == ["example.com"]]
+            order = functools.partial(json.dumps, sort_keys=True)
+            expect(sorted((rule for rule in role["rules"] if rule not in of_values), key=order) == sorted(printed, key=order),
+                   f"{name}: the rules are not those of `kube-admission-proxy print rbac {' '.join(flags)}`")
+            compared += 1
+    expect(compared > 2, "no ClusterRole was compared")
+
+
+def flags():
+    """Every rendered flag exists, and every flag is rendered."""
+    known = set(re.findall(r"^ +(?:-\w, )?(--[a-z][-a-z0-9]*)", succeed(BINARY, "serve", "--help"), re.M))
+    used = set()
+    for name, objects in deployments().items():
+        names = {arg.split("=")[0] for arg in proxy_container(pod_of(objects)["spec"])["args"][1:]}
+        expect(names <= known, f"{name}: flags that do not exist: {names - known}")
+        used |= names
+    missing = known - used - WITHOUT_VALUE - {"--help"}
+    expect(not missing, f"flags that no case renders: {missing}")
+
+
+def metrics():
+    """Alerts and dashboard name metrics of docs/src/metrics.md."""
+    table = (ROOT / "docs/src/metrics.md").read_text()
+    known = dict(re.findall(r"^\| `([a-z_]+)` \| (\w+)", table, re.M))
+    histograms = {f"{name}_{part}" for name, kind in known.items() if kind == "histogram" for part in ("bucket", "count", "sum")}
+    for file in ("files/alerts.yaml", "files/dashboard.json"):
+        text = (CHART / file).read_text()
+        names = set(re.findall(r"\b(?:apiserver|kube_admission_proxy|admission_proxy|pod_security|workqueue)_[a-z_]+\b", text))
+        unknown = names - set(known) - histograms
+        expect(names and not unknown, f"{file}: not in docs/src/metrics.md: {unknown}")
+
+
+def documented_values():
+    """The values of values.yaml: their defaults and comments, by key."""
+    found, above, comment = {}, [], []
+    for line in (CHART / "values.yaml").read_text().splitlines():
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if text.startswith("#"):
+            comment.append(text[1:].strip())
+        elif not text:
+            comment = []
+        elif match := re.match(r"([A-Za-z_]+):(?: (.*))?$", text):
+            above = [(depth, key) for depth, key in above if depth < indent] + [(indent, match[1])]
+            found[".".join(key for _, key in above)] = (match[2], " ".join(comment))
+            comment = []
+        elif text.startswith("- "):  # an item of the list above
+            found[".".join(key for _, key in above)] = ("[…]", found[".".join(key for _, key in above)][1])
+            above.append((indent, "[]"))
+    found = {key: value for key, value in found.items() if "[]" not in key}
+    # A map is a row only if it has a comment.
+    return {key: value for key, value in found.items() if value[0] is not None or value[1]}
+
+
+def comments():
+    """Every value, or a map around it, has a comment."""
+    values = documented_values()
+
+    def has_comment(key):
+        return values.get(key, (None, ""))[1] or "." in key and has_comment(key.rpartition(".")[0])
+
+    missing = [key for key in values if not has_comment(key)]
+    expect(not missing, f"values.yaml: no comment on {missing}")
+
+
+def readme(record=False):
+    """The table of values in the chart's README is that of values.yaml."""
+    path = CHART / "README.md"
+    rows = ["| value | default | meaning |", "| --- | --- | --- |"]
+    for key, (default, comment) in documented_values().items():
+        shown = f"`{default}`" if default is not None else ""
+        rows.append(f"| `{key}` | {shown} | {comment.replace('|', chr(92) + '|')} |")
+    start, end = "<!-- values -->\n", "<!-- end of values -->\n"
+    before, rest = path.read_text().split(start)
+    text = before + start + "\n" + "\n".join(rows) + "\n\n" + end + rest.split(end)[1]
+    if record:
+        path.write_text(text)
+    expect(path.read_text() == text, f"{path}: `make record-chart` writes the table of values again")
+
+
+ALL = [lint, refusals, schema_covers_values, golden, templates_read_nothing, strict_decoding, rights, flags, metrics, comments, readme]

@@ -1,0 +1,167 @@
+//! The plugins that Kubernetes removed, in front of a real API server, which does not have their APIs.
+
+use crate::harness::{ControlPlane, Kubectl, Proxy, User, eventually, folder, get, only, post, upstream};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+
+fn pod(name: &str, namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "labels": {"role": "frontend"}},
+        "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+    })
+}
+
+/// The output of `print crds`.
+fn definitions() -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).args(["print", "crds"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_plugin_without_its_api_is_not_ready_and_custom_resources_are_its_api() {
+    let control_plane = ControlPlane::start("removed", &only(&[]));
+    let admin = User::named("admission-proxy", "system:masters");
+    let plugins = "--enable-admission-plugins=PodPreset,PodSecurityPolicy,GenericAdmissionWebhook";
+    let proxy = Proxy::starting(&control_plane.kubeconfig(&admin), &[plugins]);
+    eventually("the reason why the proxy is not ready", || {
+        let (code, text) = proxy.health("/readyz?verbose")?;
+        assert_eq!(code, 500, "{text}");
+        let log = proxy.output();
+        let kinds = ["podpresets", "podsecuritypolicies", "externaladmissionhookconfigurations"];
+        let why = |kind: &&str| log.contains(&format!("the API server serves no {kind} in "));
+        (kinds.iter().all(why) && log.contains("print crds")).then_some(())
+    });
+    let kubectl = Kubectl::new(control_plane.kubeconfig(&admin));
+    kubectl.ok_with_input(&["create", "-f", "-"], &definitions());
+    let proxy = proxy.ready();
+    let namespace = proxy.namespace("removed");
+    let preset = json!({
+        "apiVersion": "settings.k8s.io/v1alpha1", "kind": "PodPreset", "metadata": {"name": "p", "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"role": "frontend"}}, "env": [{"name": "A", "value": "1"}]},
+    });
+    proxy.accepts(post(&format!("/apis/settings.k8s.io/v1alpha1/namespaces/{namespace}/podpresets"), &preset));
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    let why = "PodSecurityPolicy: no providers available to validate pod request";
+    proxy.rejects(post(&pods, &pod("early", &namespace)), 403, &format!("pods \"early\" is forbidden: {why}"));
+    let any = json!({"rule": "RunAsAny"});
+    let policy = json!({
+        "apiVersion": "policy.kube-admission-proxy.dev/v1beta1", "kind": "PodSecurityPolicy", "metadata": {"name": "open"},
+        "spec": {"volumes": ["*"], "seLinux": any, "runAsUser": any, "supplementalGroups": any, "fsGroup": any},
+    });
+    proxy.accepts(post("/apis/policy.kube-admission-proxy.dev/v1beta1/podsecuritypolicies", &policy));
+    let created = eventually("a pod that the policy allows", || {
+        let answer = proxy.send(&User::admin(), post(&pods, &pod("late", &namespace)));
+        (answer.status == 201).then(|| answer.json())
+    });
+    assert_eq!(created["metadata"]["annotations"]["kubernetes.io/psp"], "open");
+    assert_eq!(created["spec"]["containers"][0]["env"], json!([{"name": "A", "value": "1"}]));
+}
+
+#[test]
+fn policies_come_from_files() {
+    let folder = folder("policies");
+    let any = json!({"rule": "RunAsAny"});
+    let policy = |name: &str, privileged: bool| {
+        json!({
+            "apiVersion": "policy/v1beta1", "kind": "PodSecurityPolicy", "metadata": {"name": name},
+            "spec": {
+                "privileged": privileged, "volumes": ["*"], "seLinux": any, "runAsUser": any, "supplementalGroups": any,
+                "fsGroup": any,
+            },
+        })
+    };
+    std::fs::create_dir(folder.join("policies")).unwrap();
+    std::fs::write(folder.join("policies/policy.yaml"), policy("closed", false).to_string()).unwrap();
+    let configuration = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
+        "plugins": [{"name": "PodSecurityPolicy", "configuration": {
+            "apiVersion": "config.kube-admission-proxy.dev/v1alpha1", "kind": "PodSecurityPolicyConfiguration",
+            "staticManifestsDir": "policies",
+        }}],
+    });
+    let file = folder.join("admission.json");
+    std::fs::write(&file, configuration.to_string()).unwrap();
+    let file = format!("--admission-control-config-file={}", file.display());
+    let proxy = Proxy::before(upstream(), &["--enable-admission-plugins=PodSecurityPolicy", &file]);
+    let namespace = proxy.namespace("files");
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    let mut privileged = pod("privileged", &namespace);
+    privileged["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    let why =
+        "spec.containers[0].securityContext.privileged: Invalid value: true: Privileged containers are not allowed";
+    let why = format!("pods \"privileged\" is forbidden: PodSecurityPolicy: unable to admit pod: [{why}]");
+    proxy.rejects(post(&pods, &privileged), 403, &why);
+    // A developer may create pods, but use no policy.
+    let refused = proxy.send(&User::developer(), post(&pods, &pod("other", &namespace)));
+    assert_eq!(
+        (refused.status.as_u16(), refused.message().ends_with("unable to admit pod: []")),
+        (403, true),
+        "{}",
+        refused.text()
+    );
+    std::fs::write(folder.join("policies/policy.yaml"), policy("open", true).to_string()).unwrap();
+    let created = eventually("a pod that the new file allows", || {
+        let answer = proxy.send(&User::admin(), post(&pods, &privileged));
+        (answer.status == 201).then(|| answer.json())
+    });
+    assert_eq!(created["metadata"]["annotations"]["kubernetes.io/psp"], "open");
+}
+
+#[test]
+fn initializers_need_the_embedded_api_server() {
+    let admin = User::named("admission-proxy", "system:masters");
+    let kubeconfig = format!("--upstream-kubeconfig={}", upstream().kubeconfig(&admin).display());
+    let output = Proxy::refusal(&["--enable-admission-plugins=Initializers", &kubeconfig]);
+    assert!(output.contains("Initializers") && output.contains("MutatingAdmissionWebhook"), "{output}");
+}
+
+#[test]
+fn an_old_list_of_plugins_keeps_its_order() {
+    let proxy = Proxy::embedded(&["--admission-control=NamespaceLifecycle,SecurityContextDeny,AlwaysPullImages"]);
+    let mut other = pod("p", "default");
+    other["spec"]["containers"][0]["securityContext"] = json!({"runAsUser": 1});
+    let why = "pods \"p\" is forbidden: SecurityContext.RunAsUser is forbidden";
+    proxy.rejects(post("/api/v1/namespaces/default/pods", &other), 403, why);
+    let created = proxy.accepts(post("/api/v1/namespaces/default/pods", &pod("q", "default")));
+    assert_eq!(created["spec"]["containers"][0]["imagePullPolicy"], "Always");
+    // ServiceAccount is not in the list.
+    assert!(created["spec"].get("serviceAccountName").is_none(), "{created}");
+    proxy.accepts(get("/api/v1/namespaces/default/pods/q"));
+    let refusal = Proxy::refusal(&["--admission-control=Nothing"]);
+    assert!(refusal.contains("admission-control plugin \"Nothing\" is unknown"), "{refusal}");
+}
+
+/// Runs the initializer of the documentation until it is dropped.
+struct Initializer(std::process::Child);
+
+impl Initializer {
+    pub fn start(kubeconfig: &Path, path: &str) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/config/removed/sidecar-initializer.py");
+        let mut command = Command::new("python3");
+        Self(command.arg(script).env("KUBECONFIG", kubeconfig).env("PATH", path).spawn().unwrap())
+    }
+}
+
+impl Drop for Initializer {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_sessions_about_removed_plugins_are_what_kubectl_prints() {
+    let page = "docs/src/removed-plugins.md";
+    let plugins = "--enable-admission-plugins=PodPreset";
+    crate::documentation::plays_section(&Proxy::embedded(&[plugins]), page, "PodPreset");
+    let plugins = "--enable-admission-plugins=PodSecurityPolicy";
+    let proxy = Proxy::embedded(&[plugins, "--authorization-mode=RBAC"]);
+    crate::documentation::plays_section(&proxy, page, "PodSecurityPolicy");
+    let proxy = Proxy::embedded(&["--enable-admission-plugins=Initializers"]);
+    let kubectl = crate::harness::binary("kubectl");
+    let path = format!("{}:{}", kubectl.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let _initializer = Initializer::start(&proxy.kubeconfig(&User::admin()), &path);
+    crate::documentation::plays_section(&proxy, page, "Initializers");
+}

@@ -1,0 +1,3 @@
+module internal-types
+
+go 1.24
