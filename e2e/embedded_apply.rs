@@ -1,5 +1,8 @@
 //! Compares managed fields and server-side apply of the embedded API server with kube-apiserver's.
 
+mod kinds;
+mod workloads;
+
 use crate::harness::differential::proxy_only;
 use crate::harness::{Api, Proxy, Request, User, get, patch, post, put, upstream};
 use serde_json::{Value, json};
@@ -18,27 +21,12 @@ fn step(api: &Api, request: &Request) -> Seen {
     if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
         causes.sort_by_key(Value::to_string);
     }
-    without_version(&mut body);
     if body["kind"] != "Status" {
         body = json!({"managedFields": owners(&body), "data": body["data"], "replicas": body["spec"]["replicas"],
             "labels": body["metadata"]["labels"], "annotations": body["metadata"]["annotations"],
             "finalizers": body["metadata"]["finalizers"], "template": body["spec"]["template"], "spec": shown_spec(&body)});
     }
     Seen { code: answer.status, body }
-}
-
-/// Removes the resourceVersion from the annotation of client-side apply: the proxy adds a resourceVersion to every configuration.
-fn without_version(object: &mut Value) {
-    let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
-    if let Some(Value::String(text)) =
-        annotations.and_then(|annotations| annotations.get_mut("kubectl.kubernetes.io/last-applied-configuration"))
-        && let Some((before, after)) = text.split_once(",\"resourceVersion\":\"")
-    {
-        *text = format!(
-            "{before}{}",
-            after.trim_start_matches(|digit: char| digit.is_ascii_digit()).trim_start_matches('"')
-        );
-    }
 }
 
 /// The spec of the kinds to which kube-apiserver adds no values of its own choice.
@@ -214,239 +202,6 @@ fn malformed_configurations_are_refused_as_by_kube_apiserver() {
             apply(&deployment, "one", of_deployment(json!({"template": {"spec": {"containers": {"name": "a"}}}}))),
             apply(&deployment, "one", of_deployment(json!({"paused": "yes"}))),
             apply(&deployment, "one", of_deployment(json!({"nope": {}}))),
-        ]
-    });
-}
-
-#[test]
-fn lists_and_subresources_of_workloads_have_the_owners_of_kube_apiserver() {
-    compare("embedded-workloads", |namespace| {
-        let deployments = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
-        let (a, pods) = (format!("{deployments}/a"), format!("/api/v1/namespaces/{namespace}/pods"));
-        let deployment = |spec: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec});
-        let selector = json!({"matchLabels": {"app": "a"}});
-        let whole = |replicas: Value, containers: Value| {
-            let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": containers}});
-            let mut spec = json!({"selector": selector, "template": template});
-            if !replicas.is_null() {
-                spec["replicas"] = replicas;
-            }
-            deployment(spec)
-        };
-        let container = |name: &str, more: Value| with(json!({"name": name, "image": format!("{name}:1")}), more);
-        let env = |names: &[&str]| json!({"env": names.iter().map(|name| json!({"name": name, "value": "1"})).collect::<Vec<_>>()});
-        let ports = json!({"ports": [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]});
-        let scale = |replicas: u8| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": replicas}});
-        let at_scale = format!("{a}/scale");
-        let pod = |more: Value| with(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}), more);
-        vec![
-            apply(&a, "one", whole(json!(2), json!([container("x", env(&["A", "B"])), container("y", ports.clone())]))),
-            apply(&a, "two", deployment(json!({"template": {"spec": {"containers": [container("z", json!({}))]}}}))),
-            apply(
-                &a,
-                "two",
-                deployment(json!({"template": {"spec": {"containers": [{"name": "x", "image": "other"}]}}})),
-            ),
-            apply(
-                &a,
-                "two",
-                deployment(
-                    json!({"template": {"spec": {"containers": [{"name": "x", "env": [{"name": "A", "value": "2"}, {"name": "C", "value": "1"}]}]}}}),
-                ),
-            ),
-            apply(&a, "one", whole(Value::Null, json!([container("x", env(&["B"]))]))),
-            apply(&a, "one", whole(json!(2), json!([container("x", json!({})), container("y", ports)]))),
-            put(&format!("{at_scale}?fieldManager=scaler"), &scale(3)),
-            get(&a),
-            apply(&a, "one", whole(json!(2), json!([container("x", json!({}))]))),
-            apply(&at_scale, "applier", scale(3)),
-            get(&a),
-            apply(&at_scale, "other", scale(4)),
-            apply(&at_scale, "other&force=true", scale(4)),
-            get(&a),
-            patch(&format!("{at_scale}?fieldManager=scaler"), "merge", &json!({"spec": {"replicas": 5}})),
-            get(&a),
-            patch(&format!("{a}?fieldManager=me"), "merge", &json!({"spec": {"replicas": 6}})),
-            patch(&format!("{at_scale}?fieldManager=me"), "merge", &json!({"spec": {"replicas": 7}})),
-            get(&a),
-            patch(
-                &format!("{a}/status?fieldManager=kubelet"),
-                "merge",
-                &json!({"status": {"replicas": 5}, "metadata": {"annotations": {"s": "1"}, "labels": {"s": "1"}}}),
-            ),
-            apply(
-                &format!("{a}/status"),
-                "controller",
-                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "status": {"replicas": 6}}),
-            ),
-            apply(
-                &format!("{a}/status"),
-                "controller&force=true",
-                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "status": {"replicas": 6, "conditions": [{"type": "Available", "status": "True"}]}}),
-            ),
-            apply(
-                &a,
-                "one",
-                with(whole(Value::Null, json!([container("x", json!({}))])), json!({"status": {"replicas": 9}})),
-            ),
-            get(&a),
-            apply(
-                &format!("{pods}/p"),
-                "one",
-                pod(json!({"spec": {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"a": "b"}}})),
-            ),
-            apply(&format!("{pods}/p"), "two", pod(json!({"metadata": {"labels": {"a": "b"}}}))),
-            apply(
-                &format!("{pods}/p"),
-                "one",
-                pod(json!({"spec": {"containers": [{"name": "c", "image": "j"}], "nodeSelector": {"a": "b"}}})),
-            ),
-            patch(
-                &format!("{pods}/p/status?fieldManager=kubelet"),
-                "strategic",
-                &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
-            ),
-            apply(
-                &format!("{pods}/p/status"),
-                "probe",
-                pod(json!({"status": {"conditions": [{"type": "Probe", "status": "True"}]}})),
-            ),
-            apply(
-                &format!("{pods}/p/status"),
-                "probe",
-                pod(json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}})),
-            ),
-            post(
-                &format!("{pods}/p/binding"),
-                &json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}),
-            ),
-            get(&format!("{pods}/p")),
-            patch(
-                &format!("{pods}/p/ephemeralcontainers?fieldManager=debugger"),
-                "strategic",
-                &json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "d", "terminationMessagePolicy": "File"}]}}),
-            ),
-        ]
-    });
-}
-
-#[test]
-fn other_kinds_and_versions_have_the_owners_of_kube_apiserver() {
-    compare("embedded-kinds", |namespace| {
-        let core = format!("/api/v1/namespaces/{namespace}");
-        let service =
-            |more: Value| with(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}), more);
-        let at_service = format!("{core}/services/a");
-        let jobs = format!("/apis/batch/v1/namespaces/{namespace}/cronjobs/a");
-        let cron =
-            |spec: Value| json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a"}, "spec": spec});
-        let job = json!({"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
-        let v =
-            |version: &str| format!("/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers/a");
-        let scaler = |version: &str, spec: Value| {
-            let target = json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "maxReplicas": 5});
-            json!({"apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}, "spec": with(target, spec)})
-        };
-        let networking = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}");
-        let ingress = |hosts: &[&str]| {
-            let rule = |host: &&str| json!({"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {"number": 80}}}}]}});
-            json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "a"}, "spec": {"rules": hosts.iter().map(rule).collect::<Vec<_>>()}})
-        };
-        let policy = |spec: Value| json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "a"}, "spec": spec});
-        let secret = |more: Value| with(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}), more);
-        let cpu = |percent: u8| json!({"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}}]});
-        vec![
-            apply(
-                &at_service,
-                "one",
-                service(
-                    json!({"spec": {"ports": [{"port": 80, "name": "web"}, {"port": 53, "protocol": "UDP", "name": "dns"}], "selector": {"a": "b"}}}),
-                ),
-            ),
-            apply(
-                &at_service,
-                "one",
-                service(
-                    json!({"spec": {"ports": [{"port": 80, "name": "http"}, {"port": 53, "protocol": "UDP", "name": "dns"}], "selector": {"a": "b"}}}),
-                ),
-            ),
-            apply(
-                &at_service,
-                "two",
-                service(json!({"spec": {"ports": [{"port": 81, "name": "more"}], "selector": {"a": "c"}}})),
-            ),
-            apply(
-                &at_service,
-                "two&force=true",
-                service(json!({"spec": {"ports": [{"port": 81, "name": "more"}], "selector": {"a": "c"}}})),
-            ),
-            apply(
-                &at_service,
-                "one",
-                service(json!({"spec": {"ports": [{"port": 80, "name": "http"}], "selector": {"a": "c"}}})),
-            ),
-            patch(&format!("{at_service}?fieldManager=me"), "merge", &json!({"spec": {"sessionAffinity": "ClientIP"}})),
-            post(
-                &format!("{core}/services?fieldManager=creator"),
-                &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "b"}, "spec": {"ports": [{"port": 80}]}}),
-            ),
-            apply(&jobs, "one", cron(json!({"schedule": "* * * * *", "jobTemplate": job}))),
-            apply(&jobs, "two", cron(json!({"schedule": "1 * * * *"}))),
-            apply(&jobs, "two", cron(json!({"suspend": true}))),
-            apply(&jobs, "two", cron(json!({}))),
-            post(
-                &format!("/apis/autoscaling/v1/namespaces/{namespace}/horizontalpodautoscalers?fieldManager=creator"),
-                &scaler("v1", json!({"targetCPUUtilizationPercentage": 50})),
-            ),
-            get(&v("v2")),
-            apply(&v("v2"), "one", scaler("v2", cpu(60))),
-            apply(&v("v2"), "one&force=true", scaler("v2", cpu(60))),
-            apply(&v("v2"), "one", scaler("v2", json!({"minReplicas": 2}))),
-            apply(&v("v1"), "two", scaler("v1", json!({"targetCPUUtilizationPercentage": 70, "minReplicas": 2}))),
-            apply(&v("v1"), "one", scaler("v1", json!({}))),
-            put(&format!("{}?fieldManager=putter", v("v1")), &scaler("v1", json!({"minReplicas": 3}))),
-            get(&v("v2")),
-            apply(&format!("{networking}/ingresses/a"), "one", ingress(&["a.test", "b.test"])),
-            apply(&format!("{networking}/ingresses/a"), "two", ingress(&["b.test"])),
-            apply(&format!("{networking}/ingresses/a"), "two&force=true", ingress(&["b.test"])),
-            apply(
-                &format!("{networking}/networkpolicies/a"),
-                "one",
-                policy(json!({"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Ingress"]})),
-            ),
-            apply(
-                &format!("{networking}/networkpolicies/a"),
-                "two",
-                policy(json!({"podSelector": {"matchLabels": {"a": "c"}}})),
-            ),
-            apply(&format!("{networking}/networkpolicies/a"), "one", policy(json!({"podSelector": {}}))),
-            post(&format!("{core}/secrets?fieldManager=creator"), &secret(json!({"stringData": {"a": "b"}}))),
-            apply(&format!("{core}/secrets/a"), "one", secret(json!({"stringData": {"a": "b", "c": "d"}}))),
-            apply(&format!("{core}/secrets/a"), "one", secret(json!({"stringData": {"c": "d"}}))),
-            apply(
-                &format!("/api/v1/namespaces/{namespace}"),
-                "one",
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": {"a": "b"}}}),
-            ),
-            apply(
-                "/apis/rbac.authorization.k8s.io/v1/clusterroles/embedded-kinds",
-                "one",
-                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "embedded-kinds"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
-            ),
-            apply(
-                "/apis/rbac.authorization.k8s.io/v1/clusterroles/embedded-kinds",
-                "two",
-                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "embedded-kinds"}, "rules": []}),
-            ),
-            apply(
-                &format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/l"),
-                "one",
-                json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {"holderIdentity": "h"}}),
-            ),
-            put(
-                &format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/m?fieldManager=putter"),
-                &json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "m"}, "spec": {"holderIdentity": "h"}}),
-            ),
         ]
     });
 }
