@@ -96,7 +96,7 @@ fn policies_come_from_files() {
     // A developer may create pods, but use no policy.
     let refused = proxy.send(&User::developer(), post(&pods, &pod("other", &namespace)));
     assert_eq!(
-        (refused.status.as_u16(), refused.message().ends_with("unable to admit pod: []")),
+        (refused.status, refused.message().ends_with("unable to admit pod: []")),
         (403, true),
         "{}",
         refused.text()
