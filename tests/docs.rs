@@ -195,6 +195,9 @@ fn the_example_configurations_of_plugins_are_accepted() {
     let here = folder.path().to_str().unwrap();
     for entry in fs::read_dir(root().join("config")).unwrap() {
         let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
         let text = fs::read_to_string(&path).unwrap();
         let text = text.replace("/etc/kube-admission-proxy", here).replace("/var/run/secrets/image-policy", here);
         fs::write(folder.path().join(path.file_name().unwrap()), text).unwrap();
@@ -209,4 +212,8 @@ fn the_example_configurations_of_plugins_are_accepted() {
     serves_with(folder.path(), &[&file("plugins.yaml"), plugins]);
     let gate = "--feature-gates=ManifestBasedAdmissionControlConfig=true";
     serves_with(folder.path(), &[&file("admission-manifests.yaml"), gate]);
+    let removed = root().join("config/removed/admission.yaml");
+    let removed = format!("--admission-control-config-file={}", removed.display());
+    let plugins = "--enable-admission-plugins=PodSecurityPolicy,PersistentVolumeLabel,InitialResources";
+    serves_with(folder.path(), &[&removed, plugins]);
 }

@@ -63,6 +63,7 @@ REFUSALS = [
 
 # Flags of serve for which the chart has no value.
 WITHOUT_VALUE = {
+    "--admission-control",  # the old form of admission.enablePlugins
     "--write-kubeconfig",  # for the embedded API server without a given certificate
 }
 

@@ -34,8 +34,12 @@ const IMPERSONATION: &[Right] = &[
     ("authentication.k8s.io", "*", &["impersonate"]),
 ];
 
+const LIVE_POD: &[Right] = &[("", "pods", &["get"])];
+
 /// The requests of plugins that no cache answers, and the caches that plugins start on demand.
 const BESIDE_NEEDS: &[(&str, &[Right])] = &[
+    ("DenyEscalatingExec", LIVE_POD),
+    ("DenyExecOnPrivileged", LIVE_POD),
     ("JobValidation", &[("scheduling.k8s.io", "podgroups", &["get", "list"])]),
     ("LimitRanger", &[("", "limitranges", &["list"])]),
     // A policy may have parameters of any kind.
@@ -98,9 +102,9 @@ impl Rights {
 
     fn add_plugin(&mut self, spec: &Spec) {
         for need in spec.needs {
-            let Some(resource) = need.resource() else { continue };
             // A namespace that is not in the cache is looked up.
-            self.add(resource, if *need == Need::NAMESPACES { READ } else { FOLLOW }, spec.name);
+            let verbs = if *need == Need::NAMESPACES { READ } else { FOLLOW };
+            need.resources().into_iter().for_each(|resource| self.add(resource, verbs, spec.name));
         }
         let beside = BESIDE_NEEDS.iter().filter(|(plugin, _)| *plugin == spec.name);
         beside.for_each(|(_, rights)| self.add_all(rights, spec.name));
@@ -108,7 +112,7 @@ impl Rights {
 
     /// Adds the rights for `--enable-aggregator-routing`.
     fn add_endpoints(&mut self) {
-        if let Some(resource) = Need::ENDPOINT_SLICES.resource() {
+        for resource in Need::ENDPOINT_SLICES.resources() {
             self.add(resource, FOLLOW, "--enable-aggregator-routing");
         }
     }
@@ -280,9 +284,9 @@ mod tests {
                 assert!(spec.needs.contains(&Need::NAMESPACES), "{name}");
             }
         }
-        let policies = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];
-        let rights =
-            BESIDE_NEEDS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !policies.contains(&&**name));
+        // Policies read parameters, and the second plugin for exec shares the code of the first.
+        let others = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "DenyExecOnPrivileged"];
+        let rights = BESIDE_NEEDS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !others.contains(&&**name));
         assert_eq!(found, rights.collect());
         for (name, _) in BESIDE_NEEDS {
             assert_eq!(plugin(name).len(), 1, "{name}");

@@ -36,8 +36,8 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, 
 use k8s_openapi::api::core::v1::Service;
 use live::{CallError, path};
 pub use live::{Loopback, segment};
-pub use need::Need;
 pub(crate) use need::GroupResource;
+pub use need::Need;
 pub(crate) use projections::{CONFIGURATION, slim_with};
 pub(crate) use quotas::{OwnedClaim, WholePod};
 pub(crate) use removed_kinds::RemovedKind;

@@ -34,7 +34,7 @@ pub struct Need {
     removed: Option<&'static Api>,
     /// Starts the cache. `None` for a cache that is started on demand.
     start: Option<Start>,
-    /// The API group and the plural name of the cached kind. `None` for a cache of any kind.
+    /// The API group and the plural name of the objects. `None` for a removed API, and for objects of any kind.
     resource: Option<fn() -> GroupResource>,
 }
 
@@ -105,8 +105,7 @@ impl Need {
 
     /// The need of the cache of a kind whose API Kubernetes removed, with a unique name.
     pub(crate) const fn removed<P: RemovedKind>(name: &'static str) -> Self {
-        let (removed, start) = (Some(P::API), Some(removed_kinds::spawn::<P> as Start));
-        Self { name, removed, start, resource: Some(removed_resource::<P>) }
+        Self { name, removed: Some(P::API), start: Some(removed_kinds::spawn::<P>), resource: None }
     }
 
     /// The API of the objects, if Kubernetes removed the API.
@@ -114,9 +113,13 @@ impl Need {
         self.removed
     }
 
-    /// The API group and the plural name of the cached kind; `None` for [`Self::PARAMETERS`].
-    pub(crate) fn resource(self) -> Option<GroupResource> {
-        self.resource.map(|resource| resource())
+    /// The API group and the plural name of the objects. A removed API may be in one of several groups. Empty for
+    /// [`Self::PARAMETERS`].
+    pub(crate) fn resources(self) -> Vec<GroupResource> {
+        match self.removed {
+            Some(api) => api.groups().map(|group| (group.into(), api.plural.into())).collect(),
+            None => self.resource.iter().map(|resource| resource()).collect(),
+        }
     }
 
     /// Starts the cache, except a cache that is started on demand.
@@ -155,11 +158,6 @@ where
     P::Object: Resource<DynamicType = ()>,
 {
     (P::Object::group(&()), P::Object::plural(&()))
-}
-
-/// A removed kind in front of a real API server is a custom resource.
-fn removed_resource<P: RemovedKind>() -> GroupResource {
-    (P::API.custom_group.unwrap_or(P::API.group).into(), P::API.plural.into())
 }
 
 fn spawn<P: Projection>(

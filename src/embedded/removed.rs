@@ -5,6 +5,7 @@ use crate::object::Object;
 use crate::object::kinds::BuiltIn;
 use crate::removed::{self, Api};
 use crate::status::{Status, invalid};
+use serde_json::Value;
 use std::sync::LazyLock;
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -167,17 +168,40 @@ pub(super) fn keep(api: &Api, object: &mut Object, current: &Object) {
     }
 }
 
-/// Validates a new object, or an update of `current`, if its API is a removed one.
+/// Validates a new object, or an update of `current`, if its API is a removed one. Empty lists count for the validation, and are not stored.
 ///
 /// # Errors
 /// 422 with every error.
-pub(super) fn check(resource: &Resource, object: &Object, current: Option<&Object>) -> Result<(), Status> {
+pub(super) fn check(resource: &Resource, object: &mut Object, current: Option<&Object>) -> Result<(), Status> {
     let Some(api) = api(resource) else { return Ok(()) };
     let causes = match current {
         None => removed::validate(api, object),
         Some(current) => removed::validate_update(api, object, current),
     };
-    invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
+    if let Some(status) = invalid::status(&resource.gvk(), object.name(), causes) {
+        return Err(status);
+    }
+    for (_, value) in object.fields_mut().iter_mut().filter(|(field, _)| *field != "metadata") {
+        drop_empty_lists(value);
+    }
+    object.fields_mut().retain(|field, value| field == "metadata" || !is_empty_list(value));
+    Ok(())
+}
+
+/// Removes fields that are empty lists: their Go fields have `omitempty`.
+fn drop_empty_lists(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(drop_empty_lists);
+            fields.retain(|_, value| !is_empty_list(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_empty_lists),
+        _ => {}
+    }
+}
+
+fn is_empty_list(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty)
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     name_object(state, call, collection, &mut object)?;
     initializers::check_new(call, &object)?;
     initial::prepare(resource, &mut object, &call.caller);
-    removed::check(resource, &object, None)?;
+    removed::check(resource, &mut object, None)?;
     let key = store::key(call.namespace(), object.name());
     if let Some(current) = state.object(collection, &key) {
         return Err(taken(resource, &object, &current));
@@ -264,7 +264,7 @@ pub(super) fn replace(
         return Err(status);
     }
     initial::keep(state, resource, &mut object, current)?;
-    removed::check(resource, &object, Some(current))?;
+    removed::check(resource, &mut object, Some(current))?;
     let mut object = metadata::complete(object);
     metadata::count_generation(resource, &mut object, current);
     if object == **current {

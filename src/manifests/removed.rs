@@ -44,7 +44,8 @@ impl<P: RemovedKind> RemovedObjects<P> {
         if let Some(given) = environment.configuration {
             given.expect_kind(OWN_API_VERSION, kind)?;
             let mut fields = given.value.as_object().into_iter().flat_map(|fields| fields.keys());
-            if let Some(field) = fields.find(|field| !["apiVersion", "kind", "staticManifestsDir"].contains(&&***field)) {
+            if let Some(field) = fields.find(|field| !["apiVersion", "kind", "staticManifestsDir"].contains(&&***field))
+            {
                 return Err(BuildError(format!("{}: unknown field {field:?}", given.origin)));
             }
         }

@@ -135,7 +135,7 @@ async fn a_hook_that_cannot_be_reached_allows() {
         (with("caBundle", json!("eA==")), vec![("a", open)], "no certificate"),
         (with("service", json!({"namespace": "lab", "name": "c"})), vec![("c", open)], "another name"),
         (with("service", json!({"namespace": "lab", "name": "none"})), vec![("a", open)], "no Service"),
-        (with("service", Value::Null), vec![("a", open)], "no reference"),
+        (with("service", json!({})), vec![("a", open)], "no reference"),
         (with("url", json!(denying.url("/"))), vec![("a", closed)], "nobody listens"),
     ] {
         let mut state = state(&[], &services);
