@@ -44,6 +44,33 @@ fn what_admission_adds_is_owned_by_nobody_and_stays() {
     assert_eq!(owners(&again), owners(&plain));
 }
 
+#[test]
+fn the_annotation_of_client_side_apply_is_renewed_as_in_kube_apiserver() {
+    const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let proxy = Proxy::before(upstream(), &["--disable-admission-plugins=ServiceAccount"]);
+    let sides: [&Api; 2] = [upstream(), &proxy];
+    let seen = sides.map(|api| {
+        let maps = format!("/api/v1/namespaces/{}/configmaps", proxy.namespace("renewed"));
+        let at = format!("{maps}/a?fieldManager=kubectl");
+        let object = |value: &str, annotations: Value| {
+            let metadata = json!({"name": "a", "annotations": annotations});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": value}})
+        };
+        let annotated = object("<1>", json!({ANNOTATION: object("<1>", json!({})).to_string()}));
+        let first = api.accepts(post(&format!("{maps}?fieldManager=kubectl-client-side-apply"), &annotated));
+        let applied = object("<2>", json!({"b": "c"}));
+        let tried = api.accepts(patch(&format!("{at}&dryRun=All"), "apply", &applied));
+        let second = api.accepts(patch(&at, "apply", &applied));
+        let third = api.accepts(patch(&at, "apply", &applied));
+        assert_eq!(second, third, "nothing changes");
+        let mut new = object("1", json!({ANNOTATION: "{}"}));
+        new["metadata"]["name"] = json!("b");
+        let new = api.accepts(patch(&at.replace("/a?", "/b?"), "apply", &new));
+        [first, tried, second, new].map(|object| (object["metadata"]["annotations"].clone(), owners(&object)))
+    });
+    assert_eq!(seen[0], seen[1]);
+}
+
 /// A webhook for objects with this label that responds with this patch.
 fn hook(webhook: &Webhook, label: &str, operations: &Value) -> Value {
     let path = match operations {

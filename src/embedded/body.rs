@@ -1,9 +1,10 @@
 //! Bodies of requests: read and decoded as in the proxy, and converted to the form in which they are stored.
 
 use super::call::Call;
+use crate::initializers;
 use crate::kind::GroupVersionKind;
-use crate::object::{Object, discard_nulls};
-use crate::request::body::{self, Form, MediaType, MediaTypes};
+use crate::object::{Object, discard_nulls, typed};
+use crate::request::body::{self, DecodedObject, Form, MediaType, MediaTypes, Unseen};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
@@ -14,15 +15,20 @@ pub(super) use crate::request::body::{check_name, check_new_name, ensure_namespa
 /// # Errors
 /// If the body is of another kind, or no object.
 pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
-    let decoded = body::decode_object(&call.body, media_type(call)?, kind, Form::AsSent)?;
-    if call.parameter("fieldValidation").as_deref() == Some("Strict") && !decoded.duplicates.is_empty() {
-        let duplicates = decoded.duplicates.join(", ");
+    let media_type = media_type(call)?;
+    let mut decoded = body::decode_object(&call.body, media_type, kind, Form::Carrying(None))?;
+    if call.initializers {
+        decoded.unknown.retain(|text| text != initializers::UNKNOWN_FIELD);
+    }
+    if call.parameter("fieldValidation").as_deref() == Some("Strict")
+        && let Some(errors) = decoded.strict_errors(media_type)
+    {
         return Err(Status::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: strict decoding error: {duplicates}",
+            "{} in version {:?} cannot be handled as a {}: strict decoding error: {errors}",
             kind.kind, kind.version, kind.kind
         )));
     }
-    Ok(without_nulls(decoded.object))
+    Ok(whole(decoded, kind))
 }
 
 /// A patched object, checked to be still of its kind.
@@ -31,17 +37,18 @@ pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Sta
 /// If the object is of another kind, or has fields of wrong types.
 pub(super) fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status> {
     let text = value.to_string();
-    let decoded = body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::AsSent).map_err(|status| {
-        // `handlers.jsonPatcher.applyPatchToCurrentObject`: a decoding error is reported as an error of the patch.
-        let Some((_, why)) = status.message.split_once(&format!("cannot be handled as a {}: ", kind.kind)) else {
-            return status;
-        };
-        let message = format!("Invalid value: {text:?}: {why}");
-        let cause = Cause { reason: "FieldValueInvalid".into(), message, field: "patch".into() };
-        let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        Status::invalid(&kind.group, &kind.kind, name, &format!("patch: {}", cause.message), vec![cause])
-    })?;
-    Ok(without_nulls(decoded.object))
+    let decoded =
+        body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::Carrying(None)).map_err(|status| {
+            // `handlers.jsonPatcher.applyPatchToCurrentObject`: a decoding error is reported as an error of the patch.
+            let Some((_, why)) = status.message.split_once(&format!("cannot be handled as a {}: ", kind.kind)) else {
+                return status;
+            };
+            let message = format!("Invalid value: {text:?}: {why}");
+            let cause = Cause { reason: "FieldValueInvalid".into(), message, field: "patch".into() };
+            let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            Status::invalid(&kind.group, &kind.kind, name, &format!("patch: {}", cause.message), vec![cause])
+        })?;
+    Ok(whole(decoded, kind))
 }
 
 /// The encoding of a body.
@@ -57,9 +64,20 @@ pub(super) fn strings(object: &Object, path: &[&str]) -> Map<String, Value> {
     object.get(path).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// Removes null fields, since a typed decoder drops them. Only a ControllerRevision holds data in which null has a meaning.
-fn without_nulls(object: Object) -> Object {
-    if object.kind() == "ControllerRevision" {
+/// The object with its unknown fields, which are stored too.
+fn whole(decoded: DecodedObject, kind: &GroupVersionKind) -> Object {
+    let DecodedObject { mut object, unseen, .. } = decoded;
+    if let Unseen::Fields(rest) = unseen {
+        let before = object.fields().clone();
+        // Decoding adds defaults and moves no items, so each item is found again.
+        let _ = rest.put_back(&before, object.fields_mut());
+    }
+    without_nulls(object, kind)
+}
+
+/// Removes null fields of a kind without a typed decoder, which would drop them.
+fn without_nulls(object: Object, kind: &GroupVersionKind) -> Object {
+    if typed::has_type(kind) {
         return object;
     }
     let mut value = object.into_value();

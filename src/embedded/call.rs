@@ -35,6 +35,8 @@ pub(super) struct Call {
     pub caller: UserInfo,
     /// The form of the response.
     pub form: Form,
+    /// `User-Agent`; empty if the request has none.
+    pub user_agent: String,
     /// `Content-Type`.
     pub content_type: Option<String>,
     /// The body; empty for reads.

@@ -2,14 +2,15 @@
 
 use super::catalog::Resource;
 use crate::go_text::go_quote;
+use crate::kind::{GroupVersionKind, split_api_version};
 use crate::names::path_segment_errors;
-use crate::object::Object;
+use crate::object::{Object, typed};
 use crate::status::{Cause, invalid};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Fields that only the server may set.
-const SERVERS: [&str; 9] = [
+const SERVERS: [&str; 8] = [
     "uid",
     "resourceVersion",
     "generation",
@@ -17,7 +18,6 @@ const SERVERS: [&str; 9] = [
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "selfLink",
-    "managedFields",
     "clusterName",
 ];
 
@@ -50,12 +50,21 @@ pub(super) fn begin(resource: &Resource, object: &mut Object) {
     drop_empty(object);
 }
 
+/// Adds zero values that Go writes, such as an empty status, and removes zero values that Go omits.
+pub(super) fn complete(object: Object) -> Object {
+    let (group, version) = split_api_version(object.api_version());
+    let kind = GroupVersionKind::new(group, version, object.kind());
+    let mut value = object.into_value();
+    typed::encode(&kind, &mut value);
+    Object::from_value(value).unwrap_or_default()
+}
+
 /// Copies metadata that an update does not change from the current object (`rest.BeforeUpdate`).
 pub(super) fn carry_over(object: &mut Object, current: &Object) {
     if object.uid().is_empty() {
         copy(object, current, "uid");
     }
-    for field in ["resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields"] {
+    for field in ["resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"] {
         copy(object, current, field);
     }
     object.remove(&["metadata", "selfLink"]);

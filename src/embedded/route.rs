@@ -13,7 +13,7 @@ use crate::request::{RequestInfo, request_info};
 use crate::status::{Details, Status};
 use crate::user::UserInfo;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, Uri};
 
 /// Subresources that the API server forwards to a kubelet or a pod.
@@ -55,6 +55,7 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
         uri: parts.uri,
         caller,
         form,
+        user_agent: header(&parts.headers, USER_AGENT).unwrap_or_default().to_owned(),
         content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
         body,
     };

@@ -1,11 +1,14 @@
 //! The `scale` subresource: an `autoscaling/v1` Scale, read from an object and written back to it.
 
 use super::call::Call;
+use super::owners::{self, MANAGED_FIELDS, Subject};
 use super::{body, respond, write};
 use crate::body::Body;
-use crate::kind::GroupVersionKind;
+use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
-use crate::request::body::OptionsKind;
+use crate::object::managed_fields::{of_scale, of_scaled};
+use crate::object::patch::PatchType;
+use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::{Status, invalid};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -27,7 +30,12 @@ pub(super) fn get(call: &Call) -> Result<Response<Body>, Status> {
 pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
     let submitted = body::object(call, &kind())?;
     write::check_name(call, &submitted)?;
-    change(call, |_| Ok(submitted))
+    let options = WriteOptions::from_query(call.query(), OptionsKind::Update)?;
+    change(call, &options, |owners, before| {
+        let mut submitted = submitted;
+        owners.record(Some(before), &mut submitted);
+        Ok(submitted)
+    })
 }
 
 /// Responds to a patch.
@@ -36,8 +44,15 @@ pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
 /// If the patch does not apply to the Scale, or the object has changed.
 pub(super) fn patch(call: &Call) -> Result<Response<Body>, Status> {
     let (patch_type, patch) = write::patch_of(call)?;
-    change(call, |current| {
-        let patched = write::apply(patch_type, scale(current), &patch, &kind())?;
+    let options = WriteOptions::from_query(call.query(), OptionsKind::Patch(patch_type))?;
+    change(call, &options, |owners, before| {
+        let patched = if patch_type == PatchType::Apply {
+            owners.apply(Some(before), &patch, options.force == Some(true))?
+        } else {
+            let mut patched = write::apply(patch_type, before.clone(), &patch, &kind())?;
+            owners.record(Some(before), &mut patched);
+            patched
+        };
         write::check_name(call, &patched)?;
         Ok(patched)
     })
@@ -47,11 +62,21 @@ fn kind() -> GroupVersionKind {
     GroupVersionKind::new("autoscaling", "v1", "Scale")
 }
 
-fn change(call: &Call, wanted: impl FnOnce(&Object) -> Result<Object, Status>) -> Result<Response<Body>, Status> {
-    let dry_run = call.dry_run(OptionsKind::Update)?;
+fn change(
+    call: &Call,
+    options: &WriteOptions,
+    wanted: impl FnOnce(&Subject<'_>, &Object) -> Result<Object, Status>,
+) -> Result<Response<Body>, Status> {
+    let replicas_in = |api_version: &str| {
+        let (group, _) = split_api_version(api_version);
+        (group == call.resource.group).then_some(".spec.replicas")
+    };
     let stored = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        let scale = wanted(&current)?;
+        let parent = current.get(&MANAGED_FIELDS).unwrap_or(&Value::Null);
+        let mut before = scale(&current);
+        owners::set(&mut before, of_scale(parent, replicas_in));
+        let scale = wanted(&Subject::scale(call, kind()), &before)?;
         let replicas = scale.get(&["spec", "replicas"]).cloned().unwrap_or_else(|| json!(0));
         if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
             let why = "must be greater than or equal to 0";
@@ -61,7 +86,10 @@ fn change(call: &Call, wanted: impl FnOnce(&Object) -> Result<Object, Status>) -
         let mut object = Object::clone(&current);
         let _ = object.set(&["spec", "replicas"], replicas);
         let _ = object.set(&["metadata", "resourceVersion"], Value::from(scale.resource_version()));
-        write::replace(state, call, &current, object, dry_run)
+        let owners_of_scale = scale.get(&MANAGED_FIELDS).unwrap_or(&Value::Null);
+        let api_version = call.resource.gvk().api_version();
+        owners::set(&mut object, of_scaled(parent, owners_of_scale, &api_version, replicas_in));
+        write::replace(state, call, &current, object, options.is_dry_run())
     })?;
     Ok(respond::value(StatusCode::OK, &scale(&stored).into_value()))
 }

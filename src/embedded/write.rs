@@ -1,17 +1,19 @@
-//! Create, update and patch.
+//! Create, update, patch and apply.
 
 use super::call::Call;
 use super::catalog::Resource;
+use super::owners::{self, Subject};
 use super::store::{self, Collection, State};
 use super::{body, delete, initial, initializers, metadata, removed, respond};
 use crate::body::Body;
+use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, generate_name, schema};
-use crate::request::body::OptionsKind;
+use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::{Status, invalid};
 use http::{Response, StatusCode};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The number of generated names that are tried until one is free (`Store.Create`, `maxNameGenerationCreateAttempts`).
@@ -28,6 +30,7 @@ pub(super) async fn create(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
     let mut object = body::object(call, &call.resource.gvk())?;
     body::ensure_namespace(&mut object, call.namespace())?;
+    Subject::object(call).record(None, &mut object);
     let wait = initializers::Wait::begin(call, &object, dry_run)?;
     let (created, changes) = call.store.with(|state| {
         let created = create_in(state, call, object, dry_run)?;
@@ -60,9 +63,12 @@ pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
             }
             let mut object = object;
             body::ensure_namespace(&mut object, call.namespace())?;
+            Subject::object(call).record(None, &mut object);
             return Ok((StatusCode::CREATED, create_in(state, call, object, dry_run)?));
         };
         check_uid(call, &object, &current)?;
+        let mut object = object;
+        Subject::object(call).record(Some(&call.resource.shown(&current)), &mut object);
         let object = call.resource.stored(object)?;
         Ok((StatusCode::OK, replace(state, call, &current, object, dry_run)?))
     })?;
@@ -75,12 +81,17 @@ pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
 /// If the object cannot be patched.
 pub(super) fn patch(call: &Call) -> Result<Response<Body>, Status> {
     let (patch_type, patch) = patch_of(call)?;
-    let dry_run = call.dry_run(OptionsKind::Patch(patch_type))?;
+    let options = WriteOptions::from_query(call.query(), OptionsKind::Patch(patch_type))?;
+    let dry_run = options.is_dry_run();
+    if patch_type == PatchType::Apply {
+        return apply_configuration(call, &patch, &options);
+    }
     let kind = call.resource.gvk();
     let stored = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        let shown = call.resource.shown(&current).into_owned();
-        let object = apply(patch_type, shown, &patch, &kind)?;
+        let shown = call.resource.shown(&current);
+        let mut object = apply(patch_type, shown.clone().into_owned(), &patch, &kind)?;
+        Subject::object(call).record(Some(&shown), &mut object);
         check_name(call, &object)?;
         let object = call.resource.stored(object)?;
         replace(state, call, &current, object, dry_run)
@@ -91,15 +102,68 @@ pub(super) fn patch(call: &Call) -> Result<Response<Body>, Status> {
 /// The patch in a request's body.
 ///
 /// # Errors
-/// 415 for server-side apply, which is not implemented here, and for unknown media types.
+/// 415 for unknown media types, 400 for a body that cannot be decoded.
 pub(super) fn patch_of(call: &Call) -> Result<(PatchType, Value), Status> {
     let patch_type = PatchType::from_content_type(call.content_type.as_deref(), false)?;
     if patch_type == PatchType::Apply {
-        let others = [PatchType::Json, PatchType::Merge, PatchType::Strategic];
-        return Err(Status::unsupported_media_type(&others.map(PatchType::content_type)));
+        return Ok((patch_type, configuration(call)?));
     }
     let decoded = crate::object::decode::json(&call.body).map_err(Status::bad_request)?;
     Ok((patch_type, decoded.value))
+}
+
+/// The apply configuration in a request's body.
+fn configuration(call: &Call) -> Result<Value, Status> {
+    let decoded = patch::decode_configuration(call.content_type.as_deref(), &call.body)?;
+    if call.parameter("fieldValidation").as_deref() == Some("Strict") && !decoded.duplicates.is_empty() {
+        let duplicates = decoded.duplicates.join("\n  ");
+        return Err(Status::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {duplicates}"
+        )));
+    }
+    match decoded.value {
+        // An empty document is an empty object.
+        Value::Null => Ok(Value::Object(Map::new())),
+        value @ Value::Object(_) => Ok(value),
+        other => Err(Status::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
+             map[string]interface {{}}",
+            go_type(&other)
+        ))),
+    }
+}
+
+/// Responds to a server-side apply, which creates a missing object.
+fn apply_configuration(call: &Call, configuration: &Value, options: &WriteOptions) -> Result<Response<Body>, Status> {
+    let (dry_run, force) = (options.is_dry_run(), options.force == Some(true));
+    let (code, stored) = call.store.with(|state| {
+        let current = state.object(call.collection(), &call.key());
+        if current.is_none() && !call.info.subresource.is_empty() {
+            return Err(call.not_found());
+        }
+        let shown = current.as_deref().map(|current| call.resource.shown(current));
+        let mut object = Subject::object(call).apply(shown.as_deref(), configuration, force)?;
+        if current.is_none() && !object.uid().is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                object.uid()
+            );
+            return Err(Status::conflict(call.resource.group, call.resource.name, &call.info.name, &why));
+        }
+        body::ensure_namespace(&mut object, call.namespace())?;
+        check_name(call, &object)?;
+        match current {
+            Some(current) => {
+                let object = call.resource.stored(object)?;
+                Ok((StatusCode::OK, replace(state, call, &current, object, dry_run)?))
+            }
+            None => {
+                object.remove(&["metadata", "resourceVersion"]);
+                Ok((StatusCode::CREATED, create_in(state, call, object, dry_run)?))
+            }
+        }
+    })?;
+    Ok(respond::object(call, code, &stored))
 }
 
 /// A patched object, checked to be still of its kind.
@@ -136,6 +200,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     if collection == initial::SERVICES {
         initial::allocate(state, &mut object)?;
     }
+    let object = metadata::complete(object);
     if dry_run {
         return Ok(Arc::new(object));
     }
@@ -200,6 +265,7 @@ pub(super) fn replace(
     }
     initial::keep(state, resource, &mut object, current)?;
     removed::check(resource, &mut object, Some(current))?;
+    let mut object = metadata::complete(object);
     metadata::count_generation(resource, &mut object, current);
     if object == **current {
         return Ok(current.clone());
@@ -222,6 +288,7 @@ pub(super) fn replace(
 fn part(call: &Call, object: Object, current: &Object) -> Object {
     let only = |path: &[&str]| {
         let mut changed = current.clone();
+        owners::set(&mut changed, object.get(&owners::MANAGED_FIELDS).cloned());
         match object.get(path) {
             Some(value) => {
                 let _ = changed.set(path, value.clone());
@@ -231,7 +298,7 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
         changed
     };
     match call.info.subresource.as_str() {
-        "status" => only(&["status"]),
+        "status" => with_status(call.resource, object, current),
         "finalize" => only(&["spec", "finalizers"]),
         "approval" => only(&["status", "conditions"]),
         "ephemeralcontainers" => only(&["spec", "ephemeralContainers"]),
@@ -253,6 +320,20 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
             object
         }
     }
+}
+
+/// Applies a write of the status: the fields that the strategy resets keep their current values.
+fn with_status(resource: &Resource, mut object: Object, current: &Object) -> Object {
+    let owners = object.get(&owners::MANAGED_FIELDS).cloned();
+    for field in resource.facts().resets("status") {
+        let path: Vec<&str> = field.iter().map(|step| step.strip_prefix("f:").unwrap_or(step)).collect();
+        match current.get(&path) {
+            Some(value) => drop::<bool>(object.set(&path, value.clone())),
+            None => drop::<Option<Value>>(object.remove(&path)),
+        }
+    }
+    owners::set(&mut object, owners);
+    object
 }
 
 /// `Store.Update` on resourceVersions.

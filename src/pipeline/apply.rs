@@ -6,6 +6,7 @@
 
 mod deviation;
 mod extend;
+mod last_applied;
 
 use super::gateway::Answer;
 use super::outgoing::{Outgoing, with_parameter};
@@ -144,6 +145,7 @@ impl Write<'_> {
             // The version is compared before the object is validated (`Store.Update`).
             return if is_stale { Err(self.conflict(MODIFIED)) } else { Ok(rehearsed) };
         };
+        let is_corrected = self.correct_annotation(&mut before, first.as_ref(), &pinned, configuration);
         let whole_before = typed::has_rest(self.target.kind(), before.fields()).then(|| before.clone());
         let rest = Rest::take(self.target.kind(), &mut before);
         before.settle();
@@ -164,7 +166,7 @@ impl Write<'_> {
         if admitted_version != version && !names_no_version(admitted_version) {
             return Err(self.conflict(MODIFIED));
         }
-        let is_changed = admitted.is_changed();
+        let is_changed = admitted.is_changed() || is_corrected;
         let (last, tried) = match &first {
             Some(_) if !is_changed => (self.apply_patch(&pinned)?, rehearsed),
             None if !is_changed => return Ok(rehearsed),
@@ -175,7 +177,9 @@ impl Write<'_> {
                 let written = numbers::as_written(admitted);
                 let written = if rest.is_empty() { written } else { Cow::Owned(rest.put_back(&written)?.into_owned()) };
                 let before = whole_before.as_ref().unwrap_or(&before);
-                let forms = Forms { first: first.as_ref(), before, admitted: &written };
+                // The API server would renew the annotation again after an apply.
+                let first = first.as_ref().filter(|_| !is_corrected);
+                let forms = Forms { first, before, admitted: &written };
                 let (last, tried) = self.try_admitted(&pinned, forms, old.as_deref()).await?;
                 if !tried.status.is_success() {
                     return Ok(tried);
@@ -204,6 +208,22 @@ impl Write<'_> {
                 (None, None) => self.forward(last).await,
             },
         }
+    }
+
+    /// Removes the resourceVersion of the proxy from the annotation of client-side apply in an outcome. Returns whether the annotation that
+    /// the API server reported has it.
+    fn correct_annotation(
+        &self,
+        outcome: &mut Object,
+        reported: Option<&Object>,
+        pinned: &Object,
+        configuration: &Object,
+    ) -> bool {
+        let query = self.parts.uri.query().unwrap_or_default();
+        let is_kubectl = query_value(query, "fieldManager").is_some_and(|manager| manager == last_applied::KUBECTL);
+        let reported = reported.filter(|_| is_kubectl);
+        let corrected = reported.and_then(|reported| last_applied::corrected(reported, pinned, configuration));
+        corrected.is_some_and(|text| outcome.set(&last_applied::ANNOTATION, text.into()))
     }
 
     /// Returns the outcome with the defaults of a version that is not the storage version: no answer shows these defaults,

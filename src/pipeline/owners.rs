@@ -98,10 +98,10 @@ impl Write<'_> {
             Operation::Update => self.target.subresource != "scale",
             Operation::Delete | Operation::Connect => false,
         };
-        // The embedded API server, the only one with initializers, records no owners.
-        let is_recorded = !self.pipeline.keeps_initializers;
+        // Initializers may change the object between the two writes.
+        let is_final = !self.pipeline.keeps_initializers;
         let is_known = self.schema.is_some() || schema(self.target.kind()).is_some();
-        is_wanted && is_recorded && is_object && is_known
+        is_wanted && is_final && is_object && is_known
     }
 
     /// Returns the object that a write replaces; on a create, Go's empty object.

@@ -1,25 +1,34 @@
 //! Field ownership: `metadata.managedFields` as kube-apiserver writes it on create, update and patch (`managedfields.FieldManager.Update`)
-//! before admission, and on an apply whose object only admission made valid.
+//! before admission, and on an apply (`managedfields.FieldManager.Apply`).
 
 mod apply;
+mod changes;
 mod compare;
+mod conflict;
 mod entries;
 mod fields;
 mod give_back;
+mod last_applied;
 mod own;
+mod prune;
 mod reset;
+mod scale;
 mod set;
+mod versions;
 
 use crate::kind::GroupVersionKind;
 use crate::merge::Node;
 use crate::structural::numbers::canonicalize;
-use compare::compare;
 use entries::{Entry, Operation};
 pub use give_back::give_back;
 use jiff::Timestamp;
 pub use own::owned_as;
+pub use scale::{of_scale, of_scaled};
 use serde_json::Value;
+pub use versions::{InVersion, OneVersion, Versions};
 
+/// The manager of the fields of an object that had no managedFields before its first apply.
+const FIRST: &str = "before-first-apply";
 /// The number of bytes of a manager name that comes from a user agent (`validation.FieldManagerMaxLength`).
 const NAME_BYTES: usize = 128;
 /// The number of steps that the paths to all fields of an object may have together, since field sets take memory in proportion to it. A
@@ -142,25 +151,37 @@ fn text_bytes(text: &str) -> usize {
 
 impl Change<'_> {
     /// Returns `metadata.managedFields` of `new` once it replaces `old`, `None` if no field has an owner; and whether they contain `now`.
-    /// On a create, `old` is Go's empty object.
+    /// On a create, `old` is Go's empty object. Entries of other versions stay unchanged.
     pub fn managed_fields(&self, old: &Value, new: &Value) -> (Option<Value>, bool) {
-        let mut entries = self.entries_before(old, new);
+        self.managed_fields_in(old, new, &OneVersion)
+    }
+
+    /// As [`Self::managed_fields`], with the object in the versions of all entries.
+    pub fn managed_fields_in(&self, old: &Value, new: &Value, versions: &dyn Versions) -> (Option<Value>, bool) {
+        let entries = self.entries_before(old, new);
         let is_create = old.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().is_empty();
         if entries.is_empty() && !is_create {
             // The stored object has no managedFields (`skipNonAppliedManager`).
             return (None, false);
         }
-        let mut changed = compare(self.schema, &without_managed_fields(old), &without_managed_fields(new));
-        let reset = reset::fields(self.kind, self.subresource, self.has_status);
-        changed.retain(|path| !reset.takes(path));
+        let (old, new) = (without_managed_fields(old), without_managed_fields(new));
+        let (entries, is_renewed) = self.entries_after(entries, &old, &new, versions);
+        (entries::encode(entries), is_renewed)
+    }
+
+    /// `merge.Updater.Update`, and whether the manager's entry has changed.
+    fn entries_after(
+        &self,
+        mut entries: Vec<Entry>,
+        old: &Value,
+        new: &Value,
+        versions: &dyn Versions,
+    ) -> (Vec<Entry>, bool) {
+        self.reconcile(&mut entries, old, versions);
+        let changes = self.changes(&mut entries, old, new, versions);
+        changes.release(&mut entries);
         let api_version = self.kind.api_version();
-        for entry in &mut entries {
-            // Entries of other versions would need both objects in those versions; these entries stay unchanged.
-            if entry.api_version == api_version {
-                entry.fields.retain(|path| !changed.contains(path));
-            }
-        }
-        let mut own = changed.into_kept();
+        let mut own = changes.into_changed(&api_version).into_kept();
         own.retain(|path| !NOBODYS.iter().any(|nobodys| path.iter().eq(nobodys.iter())));
         let is_renewed = !own.is_empty();
         if is_renewed {
@@ -182,7 +203,7 @@ impl Change<'_> {
         }
         entries.retain(|entry| !entry.fields.is_empty());
         entries::cap(&mut entries);
-        (entries::encode(entries), is_renewed)
+        (entries, is_renewed)
     }
 
     /// The managedFields entries before the write (`decodeLiveOrNew`).
@@ -200,21 +221,6 @@ impl Change<'_> {
         }
         entries::decode(&live).unwrap_or_default()
     }
-}
-
-/// Derives `metadata.managedFields` of a scale from its parent's: the owners of the replicas, which `replicas` locates in each version
-/// (`ScaleHandler.ToSubresource`).
-pub fn of_scale<'p>(parent: &Value, replicas: impl Fn(&str) -> Option<&'p str>) -> Option<Value> {
-    let mut entries = entries::decode(parent).ok()?;
-    entries.retain_mut(|entry| {
-        let path = replicas(&entry.api_version).map(|path| path.split('.').filter(|step| !step.is_empty()));
-        let is_owner =
-            path.is_some_and(|path| entry.fields.contains(&path.map(|step| format!("f:{step}")).collect::<Vec<_>>()));
-        entry.api_version = "autoscaling/v1".to_owned();
-        entry.fields = [vec!["f:spec".to_owned(), "f:replicas".to_owned()]].into();
-        is_owner
-    });
-    entries::encode(entries)
 }
 
 /// Prepares an object for comparison: removes its managedFields and writes equal numbers alike.

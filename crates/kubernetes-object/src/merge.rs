@@ -2,9 +2,11 @@
 
 mod element;
 mod node;
+mod validate;
 
 pub use element::{Element, element};
 pub use node::{Atom, FieldType, Items, ListType, MapType, Node, Scalar};
+pub use validate::validate;
 
 use serde_json::{Map, Value as Json};
 use std::collections::{HashMap, HashSet};

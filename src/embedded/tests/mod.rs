@@ -2,6 +2,7 @@
 
 mod client;
 mod objects;
+mod owners;
 mod lists;
 mod watches;
 mod deletion;

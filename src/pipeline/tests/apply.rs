@@ -4,6 +4,7 @@ use super::*;
 use http::header::CONTENT_TYPE;
 
 const APPLY: &str = "application/apply-patch+yaml";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A transport to a server that treats an apply configuration as a merge patch; `tamper` may change the configurations that
 /// admission extended. Counts the configurations that are not dry runs.
@@ -81,4 +82,61 @@ async fn an_apply_with_a_version_that_admission_did_not_see_is_never_forwarded()
     configuration["metadata"]["labels"] = json!({"mark": "me", "id": "guessed"});
     let (code, _) = path.ask("PATCH", &uri, APPLY, configuration.to_string()).await;
     assert_eq!((code, mutated("guessed"), forwarded.load(Ordering::SeqCst)), (409, 1, 0));
+}
+
+/// The annotation that kube-apiserver writes for a configuration.
+fn last_applied_configuration(configuration: &Value) -> String {
+    configuration.to_string().replace('<', "\\u003c").replace('>', "\\u003e") + "\n"
+}
+
+/// The managers of the only item of the data, with their operations.
+fn owners_of_data(object: &Value) -> Vec<(&str, &str)> {
+    let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
+    let of_data = entries.filter(|entry| entry["fieldsV1"]["f:data"].get("f:a").is_some());
+    of_data.map(|entry| (entry["manager"].as_str().unwrap(), entry["operation"].as_str().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn the_annotation_of_client_side_apply_has_no_version_of_the_proxy() {
+    let path = Path::new().await;
+    for (name, label) in [("renewed", "a"), ("renewed-and-changed", "mark")] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({label: "me"});
+        let mut annotated = object.clone();
+        let annotation = last_applied_configuration(&object);
+        annotated["metadata"]["annotations"] = json!({LAST_APPLIED: annotation});
+        let by_client = format!("{CONFIG_MAPS}?fieldManager=kubectl-client-side-apply");
+        assert_eq!(path.json("POST", &by_client, &annotated).await.0, 201);
+        object["data"] = json!({"a": "<2>"});
+        let uri = format!("{}?fieldManager=kubectl", at(name));
+        for uri in [format!("{uri}&dryRun=All"), uri.clone(), uri] {
+            let (code, applied) = path.ask("PATCH", &uri, APPLY, object.to_string()).await;
+            assert_eq!((code, &applied["data"]), (200, &json!({"a": "<2>"})), "{applied}");
+            let annotation = &applied["metadata"]["annotations"][LAST_APPLIED];
+            assert_eq!(annotation, &last_applied_configuration(&object), "{uri}");
+            assert_eq!(owners_of_data(&applied), [("kubectl", "Apply")], "{applied}");
+        }
+        let stored = path.stored(&at(name)).await;
+        assert_eq!(stored["metadata"]["annotations"][LAST_APPLIED], last_applied_configuration(&object));
+        assert_eq!(owners_of_data(&stored), [("kubectl", "Apply")], "{stored}");
+        let shown = seen(name).pop().unwrap();
+        assert_eq!(shown["object"]["metadata"]["annotations"][LAST_APPLIED], last_applied_configuration(&object));
+    }
+}
+
+#[tokio::test]
+async fn an_annotation_in_the_configuration_of_a_new_object_is_renewed_without_a_version() {
+    let path = Path::new().await;
+    let mut object = config_map("new-and-renewed");
+    let expected = last_applied_configuration(&{
+        let mut object = object.clone();
+        object["metadata"]["annotations"] = json!({});
+        object
+    });
+    object["metadata"]["annotations"] = json!({LAST_APPLIED: "{}"});
+    let uri = format!("{}?fieldManager=kubectl", at("new-and-renewed"));
+    let (code, applied) = path.ask("PATCH", &uri, APPLY, object.to_string()).await;
+    assert_eq!(code, 201, "{applied}");
+    assert_eq!(applied["metadata"]["annotations"][LAST_APPLIED], expected);
+    assert_eq!(path.stored(&at("new-and-renewed")).await["metadata"]["annotations"][LAST_APPLIED], expected);
 }

@@ -49,6 +49,11 @@ impl Changed {
     }
 
     /// The added and modified paths.
+    pub(super) fn kept(&self) -> &Set {
+        &self.kept
+    }
+
+    /// The added and modified paths.
     pub(super) fn into_kept(self) -> Set {
         self.kept
     }

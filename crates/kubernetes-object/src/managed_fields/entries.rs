@@ -50,7 +50,18 @@ impl Entry {
 pub(super) fn decode(list: &Value) -> Result<Vec<Entry>, String> {
     match list {
         Value::Null => Ok(Vec::new()),
-        Value::Array(list) => list.iter().enumerate().map(|(index, entry)| decode_one(index, entry)).collect(),
+        Value::Array(list) => {
+            let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
+            for (index, entry) in list.iter().enumerate() {
+                let entry = decode_one(index, entry)?;
+                // The last of several entries of one manager counts.
+                match entries.iter_mut().find(|other| other.is_of_the_same_manager_as(&entry)) {
+                    Some(other) => *other = entry,
+                    None => entries.push(entry),
+                }
+            }
+            Ok(entries)
+        }
         _ => Err("managed fields must be a list".to_owned()),
     }
 }

@@ -103,6 +103,39 @@ pub(super) fn with_named(node: Node<'_>, set: &Set) -> Set {
     all
 }
 
+/// The set with one path for each list or map that has become atomic, instead of the paths below it (`reconcileWithSchemaWalker`);
+/// `None` if the set fits the type.
+pub(super) fn reconciled(node: Node<'_>, set: &Set) -> Option<Set> {
+    if set.iter().all(|path| atomic_length(node, path) == path.len()) {
+        return None;
+    }
+    Some(set.iter().map(|path| path.iter().take(atomic_length(node, path)).cloned().collect()).collect())
+}
+
+/// The number of elements of a path up to the first list or map that is owned as a whole.
+fn atomic_length(mut node: Node<'_>, path: &Path) -> usize {
+    for (at, element) in path.iter().enumerate() {
+        let atom = node.atom();
+        let next = match (atom.map, atom.list) {
+            // Types that are deduced from values are not adapted.
+            _ if matches!(node, Node::Deduced) => None,
+            (Some(map), _) if map.is_atomic => return at,
+            (Some(map), _) => element.strip_prefix("f:").and_then(|name| match map.field(name) {
+                FieldType::Named(node) | FieldType::Other(node) => Some(node),
+                FieldType::Unknown => None,
+            }),
+            (None, Some(list)) if atom.scalar.is_none() && matches!(list.items, Items::Atomic) => return at,
+            (None, Some(list)) => Some(list.element),
+            (None, None) => None,
+        };
+        match next {
+            Some(next) => node = next,
+            None => break,
+        }
+    }
+    path.len()
+}
+
 /// Removes the values at these paths. A value without remaining parts becomes null.
 pub(super) fn without(node: Node<'_>, value: Value, gone: &Set) -> Value {
     match set::encode(gone) {

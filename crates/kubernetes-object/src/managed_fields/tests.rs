@@ -1,4 +1,5 @@
 use super::*;
+use crate::status::Status;
 use crate::structural::Structural;
 use serde_json::{Map, json};
 
@@ -282,4 +283,121 @@ fn items_that_are_applied_no_more_go_as_well() {
     assert_eq!(outcome["spec"]["containers"], json!([{"name": "a", "image": "2", "tty": true}]));
     let fields = json!({"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:image": {}}}}});
     assert_eq!(outcome["metadata"]["managedFields"][0]["fieldsV1"], fields);
+}
+
+/// A kind whose field `a` of v1 is `b` in v2; v3 does not exist.
+struct Renamed;
+
+impl Versions for Renamed {
+    fn convert(&self, object: &Value, from: &str, to: &str) -> InVersion<'_> {
+        if to == "v3" {
+            return InVersion::Missing;
+        }
+        let mut object = object.clone();
+        let (old, new) = match (from, to) {
+            ("v1", "v2") => ("a", "b"),
+            ("v2", "v1") => ("b", "a"),
+            _ => ("", ""),
+        };
+        if let Some(data) = object.get_mut("data").and_then(Value::as_object_mut)
+            && let Some(value) = data.remove(old)
+        {
+            data.insert(new.into(), value);
+        }
+        InVersion::Known(object, Node::built_in(&kind("", "v1", "ConfigMap")).unwrap())
+    }
+}
+
+fn apply(live: &Value, manager: &str, data: Value, force: bool) -> Result<Value, Status> {
+    let kind = kind("", "v1", "ConfigMap");
+    let now = "2026-01-02T00:00:00Z".parse().unwrap();
+    let schema = Node::built_in(&kind).unwrap();
+    let change = Change { kind: &kind, schema, has_status: false, subresource: "", manager, now };
+    let configuration = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+    change.apply(Some(live), &configuration, force, &Renamed)
+}
+
+fn in_version(mut entry: Value, version: &str) -> Value {
+    entry["apiVersion"] = version.into();
+    entry
+}
+
+#[test]
+fn managers_conflict_in_their_own_versions() {
+    let owners = json!([
+        in_version(applier("one", json!({"f:data": {"f:b": {}}})), "v2"),
+        in_version(entry("two", 1, json!({"f:data": {"f:b": {}, "f:c": {}}})), "v2"),
+        in_version(entry("gone", 1, json!({"f:data": {"f:a": {}}})), "v3"),
+    ]);
+    let live = config_map(json!({"a": "1", "c": "1"}), owners);
+    let conflict = apply(&live, "me", json!({"a": "2", "c": "2"}), false).unwrap_err();
+    assert_eq!(
+        conflict.message,
+        "Apply failed with 3 conflicts: conflicts with \"one\":\n- .data.b\nconflicts with \"two\" using v2:\n- .data.b\n- .data.c"
+    );
+    assert_eq!((conflict.code, conflict.details.unwrap().causes.len()), (409, 3));
+    let forced = apply(&live, "me", json!({"a": "2", "c": "2"}), true).unwrap();
+    let entries = forced["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(entries.iter().map(|entry| &entry["manager"]).collect::<Vec<_>>(), ["me"]);
+}
+
+#[test]
+fn fields_of_an_apply_in_another_version_are_removed_unless_others_own_them() {
+    let of = |other: Value| {
+        json!([in_version(applier("me", json!({"f:data": {"f:b": {}, "f:c": {}}})), "v2"), entry("other", 1, other)])
+    };
+    let data = json!({"a": "1", "c": "1", "d": "1"});
+    let live = config_map(data.clone(), of(json!({"f:data": {"f:d": {}}})));
+    assert_eq!(apply(&live, "me", json!({"d": "1"}), false).unwrap()["data"], json!({"d": "1"}));
+    let live = config_map(data, of(json!({"f:data": {"f:a": {}}})));
+    assert_eq!(apply(&live, "me", json!({"d": "1"}), false).unwrap()["data"], json!({"a": "1", "d": "1"}));
+}
+
+#[test]
+fn fields_without_managed_fields_belong_to_before_first_apply() {
+    let live = config_map(json!({"a": "1"}), Value::Null);
+    let conflict = apply(&live, "me", json!({"a": "2"}), false).unwrap_err();
+    assert_eq!(
+        conflict.message,
+        "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .data.a"
+    );
+    let shared = apply(&live, "me", json!({"a": "1"}), false).unwrap();
+    let entries = shared["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!((&entries[0]["manager"], entries[0].get("time")), (&json!("me"), None));
+    assert_eq!(entries[1]["fieldsV1"], json!({"f:data": {".": {}, "f:a": {}}}));
+}
+
+#[test]
+fn an_apply_that_changes_nothing_keeps_its_time() {
+    let live = config_map(json!({"a": "1"}), json!([applier("me", json!({"f:data": {"f:a": {}}}))]));
+    let again = apply(&live, "me", json!({"a": "1"}), false).unwrap();
+    assert_eq!(again["metadata"]["managedFields"], live["metadata"]["managedFields"]);
+    let malformed = config_map(json!({}), json!([{"operation": "x"}]));
+    let refused = apply(&malformed, "me", json!({}), false).unwrap_err();
+    assert_eq!(refused.message, "failed to decode managed fields: operation must be `Apply` or `Update`");
+}
+
+#[test]
+fn an_entry_names_a_list_that_has_become_atomic() {
+    let node = Node::built_in(&kind("", "v1", "Pod")).unwrap();
+    let of = |fields: Value| fields::reconciled(node, &set::decode(&fields).unwrap()).map(|set| set::encode(&set));
+    let args = |args: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {"f:args": args}}}});
+    assert_eq!(of(args(json!({"v:\"x\"": {}, "v:\"y\"": {}}))), Some(args(json!({}))));
+    assert_eq!(of(args(json!({}))), None);
+    assert_eq!(of(json!({"f:spec": {"f:nodeSelector": {"f:a": {}}}})), Some(json!({"f:spec": {"f:nodeSelector": {}}})));
+}
+
+#[test]
+fn a_scaled_object_has_the_owners_of_its_scale() {
+    let replicas = |version: &str| version.starts_with("a/").then_some(".spec.replicas");
+    let of = |manager: &str, version: &str, fields: Value| in_version(entry(manager, 1, fields), version);
+    let both = json!({"f:spec": {"f:replicas": {}, "f:x": {}}});
+    let parent = json!([of("one", "a/v1", both.clone()), of("two", "b/v1", both)]);
+    let own = json!({"f:spec": {"f:replicas": {}}});
+    let scale = json!([of("scaler", "autoscaling/v1", own.clone())]);
+    let mut scaler = of("scaler", "a/v1", own);
+    scaler.as_object_mut().unwrap().remove("time");
+    let expected = json!([scaler, of("one", "a/v1", json!({"f:spec": {"f:x": {}}}))]);
+    assert_eq!(of_scaled(&parent, &scale, "a/v1", replicas), Some(expected));
+    assert_eq!(of_scaled(&Value::Null, &Value::Null, "a/v1", replicas), None);
 }

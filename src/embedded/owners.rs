@@ -1,0 +1,151 @@
+//! The owners of an object's fields: `metadata.managedFields` after each write, and server-side apply.
+//!
+//! The server's own objects and changes have no owners.
+
+use super::call::Call;
+use super::catalog::{self, Resource};
+use crate::kind::GroupVersionKind;
+use crate::object::managed_fields::{Change, InVersion, OneVersion, Versions, is_too_large, manager_name};
+use crate::object::merge::Node;
+use crate::object::typed::Rest;
+use crate::object::{Object, convert, normal, typed};
+use crate::status::Status;
+use serde_json::{Value, json};
+
+pub(super) const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+
+/// The versions in which a resource is served.
+struct Served(&'static Resource);
+
+impl Versions for Served {
+    fn convert(&self, object: &Value, from: &str, to: &str) -> InVersion<'_> {
+        let (Some(from), Some(to)) = (self.kind(from), self.kind(to)) else { return InVersion::Missing };
+        let Some(node) = Node::built_in(&to) else { return InVersion::Missing };
+        if from == to {
+            return InVersion::Known(object.clone(), node);
+        }
+        let object = Object::from_value(object.clone()).unwrap_or_default();
+        let converted = convert::built_in(&object, &from, &to);
+        converted.map_or(InVersion::Missing, |object| InVersion::Known(object.into_value(), node))
+    }
+}
+
+impl Served {
+    fn kind(&self, api_version: &str) -> Option<GroupVersionKind> {
+        let cohabitants = catalog::resources().iter().filter(|other| other.collection() == self.0.collection());
+        cohabitants.map(Resource::gvk).find(|kind| kind.api_version() == api_version)
+    }
+}
+
+/// The kind of a write's bodies, and the versions of its objects.
+pub(super) struct Subject<'a> {
+    call: &'a Call,
+    kind: GroupVersionKind,
+    manager: String,
+    versions: Box<dyn Versions>,
+}
+
+impl<'a> Subject<'a> {
+    /// An object, or a subresource that is a part of the object.
+    pub(super) fn object(call: &'a Call) -> Self {
+        Self::new(call, call.resource.gvk(), Box::new(Served(call.resource)))
+    }
+
+    /// A scale.
+    pub(super) fn scale(call: &'a Call, kind: GroupVersionKind) -> Self {
+        Self::new(call, kind, Box::new(OneVersion))
+    }
+
+    fn new(call: &'a Call, kind: GroupVersionKind, versions: Box<dyn Versions>) -> Self {
+        let manager = manager_name(&call.parameter("fieldManager").unwrap_or_default(), &call.user_agent);
+        Self { call, kind, manager, versions }
+    }
+
+    /// Sets the managedFields of an object after a create, update or patch by the client (`FieldManager.UpdateNoErrors`). `current` is
+    /// the object that it replaces, in the same version.
+    pub(super) fn record(&self, current: Option<&Object>, object: &mut Object) {
+        if object.is_empty_but_not_nil(&MANAGED_FIELDS) {
+            // An empty list resets the field as a list with an empty entry does (`isResetManagedFields`).
+            let _ = object.set(&MANAGED_FIELDS, json!([{}]));
+        }
+        let old = current.map_or_else(|| self.empty(), |current| current.clone().into_value());
+        let new = object.clone().into_value();
+        let owners = match self.change() {
+            Some(change) if !is_too_large(&old) && !is_too_large(&new) => {
+                change.managed_fields_in(&old, &new, &*self.versions).0
+            }
+            _ => current.and_then(|current| current.get(&MANAGED_FIELDS).cloned()),
+        };
+        set(object, owners);
+        if let Some(current) = current {
+            keep_times(object, current);
+        }
+    }
+
+    /// Returns the result of an apply to the current object, with its managedFields (`FieldManager.Apply`).
+    ///
+    /// # Errors
+    /// 409 for conflicts with other managers, 400 and 500 for a malformed configuration, 413 for too many fields.
+    pub(super) fn apply(&self, current: Option<&Object>, configuration: &Value, force: bool) -> Result<Object, Status> {
+        let live = current.map(|current| current.clone().into_value());
+        if is_too_large(configuration) || live.as_ref().is_some_and(is_too_large) {
+            return Err(Status::too_large("the object has too many fields for a server-side apply"));
+        }
+        let change = self.change().ok_or_else(|| Status::plain("no corresponding type for the kind"))?;
+        let mut applied = change.apply(live.as_ref(), configuration, force, &*self.versions)?;
+        let unfit = |why: String| Status::plain(format!("failed to convert new object to proper version: {why}"));
+        let rest = applied.as_object_mut().and_then(|fields| Rest::take(&self.kind, fields));
+        typed::from_unstructured(&self.kind, &mut applied).map_err(unfit)?;
+        let normal = normal::built_in(&self.kind, applied).unwrap_or_else(|| Err("the kind has no type".into()));
+        let mut object = normal.map_err(unfit)?.object;
+        if let Some(rest) = rest {
+            let before = object.fields().clone();
+            // Unknown fields of the current object stay.
+            let _ = rest.put_back(&before, object.fields_mut());
+        }
+        if let Some(current) = current {
+            keep_times(&mut object, current);
+        }
+        Ok(object)
+    }
+
+    fn change(&self) -> Option<Change<'_>> {
+        Some(Change {
+            kind: &self.kind,
+            schema: Node::built_in(&self.kind)?,
+            has_status: self.call.resource.facts().has_status,
+            subresource: &self.call.info.subresource,
+            manager: &self.manager,
+            now: jiff::Timestamp::now(),
+        })
+    }
+
+    /// Go's empty object of the kind.
+    fn empty(&self) -> Value {
+        let mut empty = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind});
+        typed::encode(&self.kind, &mut empty);
+        empty
+    }
+}
+
+/// Sets the managedFields of an object.
+pub(super) fn set(object: &mut Object, owners: Option<Value>) {
+    match owners {
+        Some(owners) => drop::<bool>(object.set(&MANAGED_FIELDS, owners)),
+        None => drop::<Option<Value>>(object.remove(&MANAGED_FIELDS)),
+    }
+}
+
+/// Restores the times of the managedFields if nothing else differs (`IgnoreManagedFieldsTimestampsTransformer`).
+fn keep_times(object: &mut Object, current: &Object) {
+    let timeless = |object: &Object| {
+        let mut object = object.clone();
+        if let Some(Value::Array(entries)) = object.get_mut(&MANAGED_FIELDS) {
+            entries.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| _ = entry.remove("time"));
+        }
+        object
+    };
+    if object.get(&MANAGED_FIELDS) != current.get(&MANAGED_FIELDS) && timeless(object) == timeless(current) {
+        set(object, current.get(&MANAGED_FIELDS).cloned());
+    }
+}
