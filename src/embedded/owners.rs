@@ -4,6 +4,7 @@
 
 use super::call::Call;
 use super::catalog::{self, Resource};
+use super::removed;
 use crate::kind::GroupVersionKind;
 use crate::object::managed_fields::{Change, InVersion, OneVersion, Versions, is_too_large, manager_name};
 use crate::object::merge::Node;
@@ -20,11 +21,16 @@ struct Served(&'static Resource);
 impl Versions for Served {
     fn convert(&self, object: &Value, from: &str, to: &str) -> InVersion<'_> {
         let (Some(from), Some(to)) = (self.kind(from), self.kind(to)) else { return InVersion::Missing };
-        let Some(node) = Node::built_in(&to) else { return InVersion::Missing };
+        let Some(node) = node(self.0, &to) else { return InVersion::Missing };
         if from == to {
             return InVersion::Known(object.clone(), node);
         }
-        let object = Object::from_value(object.clone()).unwrap_or_default();
+        let mut object = Object::from_value(object.clone()).unwrap_or_default();
+        if removed::schema(self.0).is_some() {
+            // The versions of a removed kind differ in their names only.
+            object.fields_mut().insert("apiVersion".to_owned(), to.api_version().into());
+            return InVersion::Known(object.into_value(), node);
+        }
         let converted = convert::built_in(&object, &from, &to);
         converted.map_or(InVersion::Missing, |object| InVersion::Known(object.into_value(), node))
     }
@@ -32,7 +38,8 @@ impl Versions for Served {
 
 impl Served {
     fn kind(&self, api_version: &str) -> Option<GroupVersionKind> {
-        let cohabitants = catalog::resources().iter().filter(|other| other.collection() == self.0.collection());
+        let all = catalog::resources().iter().chain(removed::resources());
+        let cohabitants = all.filter(|other| other.collection() == self.0.collection());
         cohabitants.map(Resource::gvk).find(|kind| kind.api_version() == api_version)
     }
 }
@@ -94,6 +101,11 @@ impl<'a> Subject<'a> {
         let change = self.change().ok_or_else(|| Status::plain("no corresponding type for the kind"))?;
         let mut applied = change.apply(live.as_ref(), configuration, force, &*self.versions)?;
         let unfit = |why: String| Status::plain(format!("failed to convert new object to proper version: {why}"));
+        if let Some(schema) = removed::schema(self.call.resource) {
+            let mut object = schema.normalize(applied).map_err(unfit)?.object;
+            current.into_iter().for_each(|current| keep_times(&mut object, current));
+            return Ok(object);
+        }
         let rest = applied.as_object_mut().and_then(|fields| Rest::take(&self.kind, fields));
         typed::from_unstructured(&self.kind, &mut applied).map_err(unfit)?;
         let normal = normal::built_in(&self.kind, applied).unwrap_or_else(|| Err("the kind has no type".into()));
@@ -112,7 +124,7 @@ impl<'a> Subject<'a> {
     fn change(&self) -> Option<Change<'_>> {
         Some(Change {
             kind: &self.kind,
-            schema: Node::built_in(&self.kind)?,
+            schema: node(self.call.resource, &self.kind)?,
             has_status: self.call.resource.facts().has_status,
             subresource: &self.call.info.subresource,
             manager: &self.manager,
@@ -126,6 +138,11 @@ impl<'a> Subject<'a> {
         typed::encode(&self.kind, &mut empty);
         empty
     }
+}
+
+/// The types of the fields of a kind of the resource.
+fn node(resource: &Resource, kind: &GroupVersionKind) -> Option<Node<'static>> {
+    Node::built_in(kind).or_else(|| removed::schema(resource)?.root().map(Node::Whole))
 }
 
 /// Sets the managedFields of an object.

@@ -3,6 +3,7 @@
 use super::catalog::{ApiResource, Group, Resource, Version};
 use crate::object::Object;
 use crate::object::kinds::BuiltIn;
+use crate::object::structural::Structural;
 use crate::removed::{self, Api};
 use crate::status::{Status, invalid};
 use serde_json::Value;
@@ -135,7 +136,22 @@ pub(super) fn resource(served: &[&'static Api], group: &str, version: &str, plur
 
 /// The resources whose objects are in the collection of the group and plural name, if they are of a removed API.
 pub(super) fn of_collection(group: &str, plural: &str) -> Option<&'static Resource> {
-    RESOURCES.iter().map(|(_, resource)| resource).find(|resource| (resource.group, resource.name) == (group, plural))
+    resources().find(|resource| (resource.group, resource.name) == (group, plural))
+}
+
+/// The resources of all removed APIs.
+pub(super) fn resources() -> impl Iterator<Item = &'static Resource> {
+    RESOURCES.iter().map(|(_, resource)| resource)
+}
+
+/// The structural schema of a resource, if its API is a removed one.
+pub(super) fn schema(resource: &Resource) -> Option<&'static Structural> {
+    static SCHEMAS: LazyLock<Vec<(&'static str, Structural)>> = LazyLock::new(|| {
+        let compiled = |api: &&'static Api| Some((api.kind, Structural::compile(api.schema()).ok()?));
+        removed::ALL.iter().filter_map(compiled).collect()
+    });
+    let api = api(resource)?;
+    SCHEMAS.iter().find(|(kind, _)| *kind == api.kind).map(|(_, schema)| schema)
 }
 
 /// The API of a resource, if it is a removed one.

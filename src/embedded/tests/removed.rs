@@ -46,6 +46,23 @@ async fn a_preset_is_created_read_and_deleted_but_its_spec_never_changes() {
 }
 
 #[tokio::test]
+async fn a_preset_is_applied_by_its_manager() {
+    let client = client();
+    let path = format!("{PRESETS}/p?fieldManager=one");
+    let applied = client
+        .patch_as(&path, "application/apply-patch+yaml", preset(json!([{"name": "A", "value": "1"}])))
+        .await
+        .with_code(201);
+    let owners = &applied["metadata"]["managedFields"];
+    assert_eq!((&owners[0]["manager"], &owners[0]["operation"]), (&json!("one"), &json!("Apply")));
+    assert_eq!(owners[0]["apiVersion"], "settings.k8s.io/v1alpha1");
+    client
+        .patch_as(&path, "application/apply-patch+yaml", preset(json!([{"name": "A", "value": "1"}])))
+        .await
+        .with_code(200);
+}
+
+#[tokio::test]
 async fn an_invalid_object_is_refused_with_the_old_texts() {
     let client = client();
     let mut empty = preset(json!([]));
