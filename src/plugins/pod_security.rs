@@ -326,3 +326,11 @@ fn is_significant(pod: &Pod<'_>, old: &Pod<'_>) -> Result<bool, WrongType> {
     }
     Ok(false)
 }
+
+/// Whether the latest version of a level allows the pod.
+#[cfg(test)]
+pub(super) fn allows(level: &str, pod: &serde_json::Value) -> bool {
+    let policy = LevelVersion { level: Level::parse(level).expect("a level"), version: policy::Version::Latest };
+    let pod = Fields::of(pod).and_then(Pod::read).expect("a pod");
+    Evaluator::new().evaluate(policy, &pod).expect("a pod").is_empty()
+}

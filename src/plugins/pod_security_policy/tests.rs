@@ -1,5 +1,6 @@
 mod fields;
 mod groups_and_users;
+mod levels;
 mod profiles;
 mod recorded;
 mod selection;

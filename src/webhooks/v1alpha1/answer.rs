@@ -46,6 +46,10 @@ fn complete(mut status: Status) -> Status {
             _ => {}
         }
     }
+    // An interim code would end the connection of the client.
+    if !(200..600).contains(&status.code) {
+        status.code = 500;
+    }
     status
 }
 
@@ -107,6 +111,16 @@ mod tests {
             for (field, value) in given.as_object().unwrap() {
                 assert_eq!(got.get(field), Some(value), "{given}");
             }
+        }
+    }
+
+    #[test]
+    fn a_code_that_no_whole_response_has_becomes_500() {
+        for code in [100, 101, 199, 600] {
+            let Denial::Status(got) = refusal(json!({"allowed": false, "status": {"code": code}})) else {
+                panic!("{code}")
+            };
+            assert_eq!(got.code, 500);
         }
     }
 
