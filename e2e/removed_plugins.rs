@@ -137,18 +137,18 @@ fn an_old_list_of_plugins_keeps_its_order() {
     assert!(refusal.contains("admission-control plugin \"Nothing\" is unknown"), "{refusal}");
 }
 
-/// Runs the initializer of the documentation until it is dropped.
-struct Initializer(std::process::Child);
+/// A program of the documentation, which runs until it is dropped.
+struct Program(std::process::Child);
 
-impl Initializer {
-    pub fn start(kubeconfig: &Path, path: &str) -> Self {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/config/removed/sidecar-initializer.py");
+impl Program {
+    fn start(script: &str, arguments: &[&str], kubeconfig: &Path, path: &str) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/removed").join(script);
         let mut command = Command::new("python3");
-        Self(command.arg(script).env("KUBECONFIG", kubeconfig).env("PATH", path).spawn().unwrap())
+        Self(command.arg(script).args(arguments).env("KUBECONFIG", kubeconfig).env("PATH", path).spawn().unwrap())
     }
 }
 
-impl Drop for Initializer {
+impl Drop for Program {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -166,6 +166,14 @@ fn the_sessions_about_removed_plugins_are_what_kubectl_prints() {
     let proxy = Proxy::embedded(&["--enable-admission-plugins=Initializers"]);
     let kubectl = crate::harness::binary("kubectl");
     let path = format!("{}:{}", kubectl.parent().unwrap().display(), std::env::var("PATH").unwrap());
-    let _initializer = Initializer::start(&proxy.kubeconfig(&User::admin()), &path);
+    let _initializer = Program::start("sidecar-initializer.py", &[], &proxy.kubeconfig(&User::admin()), &path);
     crate::documentation::plays_section(&proxy, page, "Initializers");
+    let plugins = "--enable-admission-plugins=GenericAdmissionWebhook";
+    let proxy = Proxy::embedded(&[plugins, "--enable-aggregator-routing"]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/hook");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let _hook = Program::start("hook.py", &[folder.to_str().unwrap()], &proxy.kubeconfig(&User::admin()), &path);
+    eventually("the configuration of the hook", || folder.join("hook.yaml").exists().then_some(()));
+    crate::documentation::plays_section(&proxy, page, "External admission hooks");
 }
