@@ -177,3 +177,37 @@ fn the_sessions_about_removed_plugins_are_what_kubectl_prints() {
     eventually("the configuration of the hook", || folder.join("hook.yaml").exists().then_some(()));
     crate::documentation::plays_section(&proxy, page, "External admission hooks");
 }
+
+#[test]
+fn a_policy_about_one_group_of_pod_security_policies_counts_for_the_other() {
+    let proxy = Proxy::embedded(&["--enable-admission-plugins=PodSecurityPolicy"]);
+    let registration = "/apis/admissionregistration.k8s.io/v1";
+    let rule = json!({
+        "apiGroups": ["policy"], "apiVersions": ["v1beta1"], "resources": ["podsecuritypolicies"], "operations": ["CREATE"],
+    });
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "none"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": "object.apiVersion != 'policy/v1beta1'", "message": "no policies"}],
+        },
+    });
+    proxy.accepts(post(&format!("{registration}/validatingadmissionpolicies"), &policy));
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "none"},
+        "spec": {"policyName": "none", "validationActions": ["Deny"]},
+    });
+    proxy.accepts(post(&format!("{registration}/validatingadmissionpolicybindings"), &binding));
+    let any = json!({"rule": "RunAsAny"});
+    for group in ["policy", "extensions"] {
+        let object = json!({
+            "apiVersion": format!("{group}/v1beta1"), "kind": "PodSecurityPolicy", "metadata": {"name": "open"},
+            "spec": {"volumes": ["*"], "seLinux": any, "runAsUser": any, "supplementalGroups": any, "fsGroup": any},
+        });
+        let path = format!("/apis/{group}/v1beta1/podsecuritypolicies?dryRun=All");
+        eventually(&format!("a refusal in {group}"), || {
+            let answer = proxy.send(&User::admin(), post(&path, &object));
+            (answer.status == 422 && answer.message().contains("no policies")).then_some(())
+        });
+    }
+}

@@ -17,15 +17,17 @@ pub struct Equivalent {
     pub kind: GroupVersionKind,
 }
 
-/// The groups that share the storage of a resource. Among the groups that are still served, only those of events do
-/// (`AddCohabitatingResources`).
-const EVENT_GROUPS: [&str; 2] = ["", "events.k8s.io"];
+/// Resources with groups that share their storage (`AddCohabitatingResources`). Only the embedded API server serves the second one.
+const COHABITANTS: [(&str, [&str; 2]); 2] =
+    [("events", ["", "events.k8s.io"]), ("podsecuritypolicies", ["policy", "extensions"])];
 
 /// The groups that share the storage of a resource, in kube-apiserver's order.
 pub fn cohabiting_groups<'a>(group: &'a str, resource: &str) -> impl Iterator<Item = &'a str> {
-    let [core, events] = EVENT_GROUPS;
-    let (first, second) =
-        if resource == "events" && EVENT_GROUPS.contains(&group) { (core, Some(events)) } else { (group, None) };
+    let shared = COHABITANTS.iter().find(|(name, groups)| *name == resource && groups.contains(&group));
+    let (first, second) = match shared {
+        Some((_, [first, second])) => (*first, Some(*second)),
+        None => (group, None),
+    };
     std::iter::once(first).chain(second)
 }
 
@@ -52,8 +54,9 @@ impl Converter {
     /// The equivalents that are known without a call to the API server. `None` if the definition is not in the cache.
     pub fn known_equivalents(&self, resource: &GroupVersionResource, subresource: &str) -> Option<Vec<Equivalent>> {
         let group = &*resource.group;
-        if is_built_in_group(group) {
-            let groups = cohabiting_groups(group, &resource.resource);
+        let groups = cohabiting_groups(group, &resource.resource);
+        // The group `extensions` has no resources but removed ones.
+        if is_built_in_group(group) || group == "extensions" {
             return Some(groups.flat_map(|group| self.served(group, resource, subresource)).collect());
         }
         let definition = self.cluster.definition(resource)?;
