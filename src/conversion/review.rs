@@ -2,7 +2,7 @@
 
 use super::metrics::Failure;
 use crate::backend::{Answer, response};
-use crate::go_text::{go_quote, go_type};
+use crate::go_text::{go_dynamic_type, go_quote, go_type};
 use crate::kind::GroupVersionKind;
 use crate::names::{label_value_errors, qualified_name_errors};
 use crate::object::Object;
@@ -125,7 +125,7 @@ impl Metadata<'_> {
             None => return Err("missing metadata in converted object".into()),
             Some(Value::Object(answered)) => answered,
             Some(other) => {
-                return Err(format!("invalid metadata of type {} in converted object", dynamic_type(&other)));
+                return Err(format!("invalid metadata of type {} in converted object", go_dynamic_type(&other)));
             }
         };
         let original = self.original.get(&["metadata"]);
@@ -136,13 +136,13 @@ impl Metadata<'_> {
                 None | Some(Value::Null) => continue,
                 Some(Value::Object(after)) => after,
                 Some(other) => {
-                    let found = dynamic_type(other);
+                    let found = go_dynamic_type(other);
                     return Err(format!("invalid metadata.{name} of type {found} in converted object"));
                 }
             };
             for (key, value) in after {
                 if !value.is_string() {
-                    let found = dynamic_type(value);
+                    let found = go_dynamic_type(value);
                     return Err(format!("metadata.{name}[{key}] must be a string, but is {found} in converted object"));
                 }
             }
@@ -178,17 +178,4 @@ fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), String> {
         }
     }
     aggregate(errors).map_or(Ok(()), Err)
-}
-
-/// Go's `%T` of a value in unstructured JSON.
-fn dynamic_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }

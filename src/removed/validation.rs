@@ -39,8 +39,9 @@ pub(crate) fn validate_update(api: &Api, object: &Object, _old: &Object) -> Vec<
     match api.kind {
         "PodPreset" => pod_preset::validate_update(object, &mut causes),
         "PodSecurityPolicy" => pod_security_policy::validate_update(object, &mut causes),
-        "InitializerConfiguration" => initializers::validate_update(object, &mut causes),
-        "ExternalAdmissionHookConfiguration" => hooks::validate_update(object, &mut causes),
+        // `initializerConfigurationStrategy.ValidateUpdate` and that of the hooks validate the object twice.
+        "InitializerConfiguration" => (0..2).for_each(|_| initializers::validate(object, &mut causes)),
+        "ExternalAdmissionHookConfiguration" => (0..2).for_each(|_| hooks::validate(object, &mut causes)),
         _ => {}
     }
     causes.0

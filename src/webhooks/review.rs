@@ -40,17 +40,17 @@ impl Request {
 }
 
 #[derive(Serialize)]
-struct Kind<'a> {
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
+pub(super) struct Kind<'a> {
+    pub(super) group: &'a str,
+    pub(super) version: &'a str,
+    pub(super) kind: &'a str,
 }
 
 #[derive(Serialize)]
-struct Resource<'a> {
-    group: &'a str,
-    version: &'a str,
-    resource: &'a str,
+pub(super) struct Resource<'a> {
+    pub(super) group: &'a str,
+    pub(super) version: &'a str,
+    pub(super) resource: &'a str,
 }
 
 /// The fields between the uid and the objects, in kube-apiserver's order.

@@ -62,6 +62,19 @@ pub fn go_type(value: &Value) -> &'static str {
     }
 }
 
+/// Returns Go's `%T` of a value in unstructured JSON.
+pub fn go_dynamic_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,12 +18,6 @@ pub(super) fn validate(object: &Object, causes: &mut Causes) {
     }
 }
 
-/// Validates twice (`externaladmissionhookConfigurationStrategy.ValidateUpdate`).
-pub(super) fn validate_update(object: &Object, causes: &mut Causes) {
-    validate(object, causes);
-    validate(object, causes);
-}
-
 #[cfg(test)]
 mod tests {
     use crate::removed::EXTERNAL_ADMISSION_HOOK_CONFIGURATIONS;

@@ -14,12 +14,6 @@ pub(super) fn validate(object: &Object, causes: &mut Causes) {
     }
 }
 
-/// Validates twice (`initializerConfigurationStrategy.ValidateUpdate`).
-pub(super) fn validate_update(object: &Object, causes: &mut Causes) {
-    validate(object, causes);
-    validate(object, causes);
-}
-
 #[cfg(test)]
 mod tests {
     use crate::removed::INITIALIZER_CONFIGURATIONS;

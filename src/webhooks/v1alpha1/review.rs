@@ -1,5 +1,6 @@
 //! The AdmissionReview that a hook receives (`NewAdmissionReview`).
 
+use super::super::review::{Kind, Resource};
 use super::internal;
 use crate::admission::{Attributes, Operation};
 use crate::go_text::json::escape_html;
@@ -46,20 +47,6 @@ struct Spec<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     sub_resource: &'a str,
     user_info: &'a UserInfo,
-}
-
-#[derive(Serialize)]
-struct Kind<'a> {
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
-}
-
-#[derive(Serialize)]
-struct Resource<'a> {
-    group: &'a str,
-    version: &'a str,
-    resource: &'a str,
 }
 
 /// Returns the body of the request to the hooks.

@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The versions of ConversionReview that the API server reads.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 
-/// What an update may keep although it is invalid.
+/// The invalid parts of a definition that an update may keep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     /// Whether a known version of ConversionReview is required.

@@ -180,7 +180,7 @@ pub(super) fn children<'a>(schema: Fields<'a>) -> impl Iterator<Item = Fields<'a
     single.chain(lists).chain(maps.into_iter().flat_map(move |name| schema.map(name).map(|(_, child)| child)))
 }
 
-/// Whether a schema, or one below it, is as the test says (`SchemaHas`).
+/// Whether the test accepts a schema or a schema below it (`SchemaHas`).
 pub(super) fn has(schema: &Value, test: &dyn Fn(Fields<'_>) -> bool) -> bool {
     fn within(schema: Fields<'_>, test: &dyn Fn(Fields<'_>) -> bool) -> bool {
         test(schema) || children(schema).any(|child| within(child, test))

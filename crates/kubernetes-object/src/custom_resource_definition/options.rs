@@ -5,7 +5,7 @@ use super::{Checks, conversion, default_values, schema, structural, version};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// What an update may keep although it is invalid.
+/// The invalid parts of a definition that an update may keep.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) conversion: conversion::Options,

@@ -12,7 +12,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 /// The number of errors after which no further schema is checked. kube-apiserver has no such limit.
 pub(super) const MAX_CAUSES: usize = 4096;
 
-/// What an update may keep although it is invalid.
+/// The invalid parts of a definition that an update may keep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) requires_valid_types: bool,
@@ -36,7 +36,7 @@ pub(super) fn check(schema: Fields<'_>, options: Options, path: &str) -> Vec<Cau
     checker.causes
 }
 
-/// Whether the type of a schema is none of OpenAPI.
+/// Whether OpenAPI lacks the type of a schema.
 pub(super) fn has_invalid_type(schema: Fields<'_>) -> bool {
     let of = schema.text("type");
     !of.is_empty() && !TYPES.contains(&of)

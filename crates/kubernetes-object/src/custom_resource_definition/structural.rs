@@ -1,4 +1,4 @@
-//! Whether a schema is structural (`NewStructural`, `ValidateStructural`).
+//! The check of a definition's schema that it is structural (`NewStructural`, `ValidateStructural`).
 
 use super::internal::Fields;
 use super::schema::MAX_CAUSES;

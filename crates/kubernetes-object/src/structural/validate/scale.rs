@@ -1,7 +1,7 @@
 //! The numbers of replicas of a custom resource with a scale subresource.
 
 use crate::Object;
-use crate::go_text::go_print;
+use crate::go_text::{go_dynamic_type, go_print};
 use crate::status::fault;
 use crate::status::{Cause, invalid};
 use serde_json::Value;
@@ -78,15 +78,7 @@ fn nested<'a>(object: &'a Object, path: &str) -> Result<Option<&'a Value>, Strin
 }
 
 fn wrong(path: &str, value: &Value, expected: &str) -> String {
-    let of = match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
+    let of = go_dynamic_type(value);
     let path = path.strip_prefix('.').unwrap_or(path);
     format!(".{path} accessor error: {} is of the type {of}, expected {expected}", go_print(value))
 }
