@@ -14,7 +14,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release run test check record docs deny fuzz e2e-assets e2e integration chart record-chart soak bench
+.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration chart record-chart soak bench
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -37,6 +37,37 @@ release: e2e-assets ## Build the same binary with a profile of bench, which take
 	$(PROFDATA) merge -o $(PROFILED)/profile $(PROFILED)/raw
 	RUSTFLAGS="-Cprofile-use=$(CURDIR)/$(PROFILED)/profile" $(PROFILED_BUILD)
 	mkdir -p target/release && cp $(PROFILED)/$(HOST)/release/kube-admission-proxy target/release/
+
+# The binary of packages: static, without symbols, and without the paths of this machine. BINARY names another one.
+STATIC := target/static/$(HOST)/release/kube-admission-proxy
+BINARY ?= $(STATIC)
+DIST := target/dist
+
+.PHONY: $(STATIC)
+$(STATIC):
+	RUSTFLAGS="-Ctarget-feature=+crt-static --remap-path-prefix=$(HOME)/.cargo=/cargo --remap-path-prefix=$(CURDIR)=/source" \
+		CFLAGS="-ffile-prefix-map=$(HOME)/.cargo=/cargo" CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false \
+		$(CARGO) build --release --locked --bin kube-admission-proxy --target $(HOST) --target-dir target/static
+
+image: $(BINARY) ## Write the container image, an OCI image layout, to target/image.tar.
+	$(PYTHON) packaging/dist.py image $(BINARY) target/image.tar
+
+CYCLONEDX := target/tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx
+ABOUT := target/tools/cargo-about-0.9.3/bin/cargo-about
+
+$(CYCLONEDX):
+	$(CARGO) install --locked --quiet --root target/tools/cargo-cyclonedx-0.5.9 cargo-cyclonedx --version 0.5.9
+
+$(ABOUT):
+	$(CARGO) install --locked --quiet --root target/tools/cargo-about-0.9.3 cargo-about --version 0.9.3 --features cli
+
+dist: $(BINARY) $(CYCLONEDX) $(ABOUT) $(HELM) ## Write the files of a release to target/dist and check them; needs mandoc and lintian.
+	rm -rf $(DIST)
+	$(CYCLONEDX) cyclonedx --format json --describe binaries --target $(HOST) --override-filename sbom >/dev/null
+	mkdir -p target && mv sbom.json target/sbom.json
+	$(ABOUT) generate --locked --config packaging/about.toml --output-file target/notices.txt packaging/about.hbs
+	SBOM=target/sbom.json NOTICES=target/notices.txt HELM=$(HELM) $(PYTHON) packaging/dist.py all $(BINARY) $(DIST)
+	$(PYTHON) packaging/check.py $(DIST)
 
 run: ## Run the proxy with the embedded API server on https://127.0.0.1:6443; ARGS adds flags.
 	@mkdir -p $(RUN_DIR)

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod check;
+mod manual;
 mod rbac;
 mod serve;
 mod table;
@@ -13,9 +14,11 @@ mod documentation;
 
 use crate::pipeline::REQUEST_LOG;
 use crate::server::descriptors;
+use anyhow::Context as _;
 use arguments::{Arguments, Command, Print};
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser};
+use clap_complete::Shell;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -47,6 +50,14 @@ pub fn main() -> ExitCode {
             print!("{}", crate::removed::definitions());
             Ok(true)
         }
+        Command::Completion { shell } => {
+            print!("{}", completion(shell));
+            Ok(true)
+        }
+        Command::ManualPages { folder, date } => {
+            let written = manual::write(Arguments::command(), &date, &folder);
+            written.with_context(|| format!("the manual pages in {}", folder.display())).map(|()| true)
+        }
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -56,6 +67,14 @@ pub fn main() -> ExitCode {
             ExitCode::from(FAILURE)
         }
     }
+}
+
+/// Returns the completion script of a shell.
+fn completion(shell: Shell) -> String {
+    let mut command = Arguments::command();
+    let (name, mut script) = (command.get_name().to_owned(), Vec::new());
+    clap_complete::generate(shell, &mut command, name, &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }
 
 fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
 use crate::go_text::duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
+use clap_complete::Shell;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +34,23 @@ pub(super) enum Command {
     /// Print what an operator needs for the proxy's surroundings.
     #[command(subcommand)]
     Print(Print),
+    /// Print the completion script of a shell.
+    ///
+    /// For example `source <(kube-admission-proxy completion bash)`.
+    Completion {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write the manual pages of all subcommands into a folder.
+    #[command(hide = true)]
+    ManualPages {
+        /// The folder, which must exist.
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+        /// The date of the pages.
+        #[arg(long, value_name = "YYYY-MM-DD")]
+        date: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
