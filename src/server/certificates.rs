@@ -1,9 +1,13 @@
-//! Certificates for a server without configured ones: an authority of its own, valid for a year, which this module writes to no file.
+//! Certificates that the process issues itself.
 
+use jiff::{Timestamp, ToSpan};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, Error, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    BasicConstraints, CertificateParams, DnType, Error, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
+
+/// The lifetime of certificates that are never renewed, in days.
+const DAYS: i32 = 365;
 
 /// A certificate and its key, both as PEM.
 #[derive(Clone)]
@@ -14,46 +18,75 @@ pub struct Issued {
     pub key_pem: String,
 }
 
-/// A certificate authority that lives in memory.
+/// A certificate authority.
 pub struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
 }
 
 impl Authority {
-    /// Creates an authority of this name.
+    /// Creates an authority of this name, valid for a year.
     ///
     /// # Errors
     /// If no key can be generated.
     pub fn generate(common_name: &str) -> Result<Self, Error> {
-        let mut parameters = parameters(common_name, &[])?;
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        parameters.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-        Ok(Self { issuer: CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)? })
+        Self::create(common_name, DAYS)
+    }
+
+    /// Creates an authority of this name, valid for a number of days.
+    ///
+    /// # Errors
+    /// If no key can be generated.
+    pub(super) fn create(common_name: &str, days: i32) -> Result<Self, Error> {
+        let (parameters, key) = (of_an_authority(common_name, days)?, KeyPair::generate()?);
+        let pem = parameters.self_signed(&key)?.pem();
+        Ok(Self { issuer: Issuer::new(parameters, key), pem })
+    }
+
+    /// Returns the authority that [`Authority::create`] made with this name, from its certificate and [`Authority::key_pem`].
+    ///
+    /// # Errors
+    /// If the key cannot be read.
+    pub(super) fn restore(common_name: &str, pem: &str, key_pem: &str) -> Result<Self, Error> {
+        let issuer = Issuer::new(of_an_authority(common_name, DAYS)?, KeyPair::from_pem(key_pem)?);
+        Ok(Self { issuer, pem: pem.to_owned() })
     }
 
     /// Returns the authority's certificate, for clients to trust.
     pub fn pem(&self) -> String {
-        self.issuer.pem()
+        self.pem.clone()
     }
 
-    /// Issues a serving certificate for these DNS names and IP addresses.
+    /// Returns the authority's private key, PKCS#8.
+    pub(super) fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
+    /// Issues a serving certificate for these DNS names and IP addresses, valid for a year.
     ///
     /// # Errors
     /// If a name is neither a DNS name nor an IP address.
     pub fn serving(&self, names: &[String]) -> Result<Issued, Error> {
+        self.serving_for(names, DAYS)
+    }
+
+    /// Issues a serving certificate for these DNS names and IP addresses, valid for a number of days.
+    ///
+    /// # Errors
+    /// If a name is neither a DNS name nor an IP address.
+    pub(super) fn serving_for(&self, names: &[String], days: i32) -> Result<Issued, Error> {
         let common_name = names.first().map_or("localhost", String::as_str);
-        let mut parameters = parameters(common_name, names)?;
+        let mut parameters = parameters(common_name, names, days)?;
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.issue(parameters)
     }
 
-    /// Issues a client certificate for this user and this group.
+    /// Issues a client certificate for this user and this group, valid for a year.
     ///
     /// # Errors
     /// If a name cannot be written in a certificate.
     pub fn client(&self, user: &str, group: &str) -> Result<Issued, Error> {
-        let mut parameters = parameters(user, &[])?;
+        let mut parameters = parameters(user, &[], DAYS)?;
         parameters.distinguished_name.push(DnType::OrganizationName, group);
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(parameters)
@@ -67,18 +100,26 @@ impl Authority {
     }
 }
 
-fn parameters(common_name: &str, names: &[String]) -> Result<CertificateParams, Error> {
+fn of_an_authority(common_name: &str, days: i32) -> Result<CertificateParams, Error> {
+    let mut parameters = parameters(common_name, &[], days)?;
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    parameters.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    Ok(parameters)
+}
+
+fn parameters(common_name: &str, names: &[String], days: i32) -> Result<CertificateParams, Error> {
     let mut parameters = CertificateParams::new(names)?;
     parameters.distinguished_name = rcgen::DistinguishedName::new();
     parameters.distinguished_name.push(DnType::CommonName, common_name);
     parameters.use_authority_key_identifier_extension = true;
-    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let today = Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let day = |date: jiff::civil::Date| {
         date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
     };
     // A day early, for clients whose clock is behind.
     parameters.not_before = day(today.yesterday().unwrap_or(today));
-    parameters.not_after = day(today.saturating_add(jiff::Span::new().days(365)));
+    parameters.not_after = day(today.saturating_add(days.days()));
     Ok(parameters)
 }
 

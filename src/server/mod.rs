@@ -7,6 +7,7 @@ mod listener;
 pub mod tls;
 pub mod certificates;
 pub mod reload;
+pub mod renewal;
 pub mod drain;
 pub mod health;
 pub mod descriptors;

@@ -11,6 +11,7 @@ mod pool;
 mod probe;
 mod release;
 mod remote;
+mod serving_secret;
 mod upgrade;
 mod webhooks;
 
@@ -22,6 +23,7 @@ pub use identity::{ClientCredentials, Identity};
 pub use probe::Probe;
 pub use release::Release;
 pub use remote::{Remote, RemoteError};
+pub use serving_secret::{ServingSecret, ServingSecretError};
 pub use upgrade::Upgrade;
 pub use webhooks::Doubled;
 
