@@ -7,8 +7,9 @@ use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
     Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
-    DefaultTolerations, FeatureGates, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
+    DefaultTolerations, FeatureGates, Impersonator, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
 };
+use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -129,7 +130,7 @@ fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
         flags.tls_private_key_file.as_deref(),
     );
     Ok(Serving {
-        address: SocketAddr::new(flags.bind_address, flags.secure_port),
+        addresses: flags.bind_address.iter().map(|address| SocketAddr::new(*address, flags.secure_port)).collect(),
         certificate: certificate(pair)?,
         health_address: flags.health_bind_address,
         shutdown_delay: flags.shutdown_delay_duration,
@@ -199,7 +200,21 @@ fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Resul
 
 fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
     let identity = flags.upstream_identity;
+    let of_forwarding = [
+        ("upstream-impersonator", flags.upstream_impersonator.clone()),
+        ("upstream-impersonator-kubeconfig", shown(flags.upstream_impersonator_kubeconfig.as_deref())),
+        ("upstream-group-prefix", Some(flags.upstream_group_prefix.clone()).filter(|prefix| !prefix.is_empty())),
+        ("admitted-mark", flags.admitted_mark.clone()),
+    ];
+    let refuse = |only_impersonator: bool, reason: &str| match of_forwarding.iter().find_map(|(flag, value)| {
+        let value = value.as_ref().filter(|_| !only_impersonator || flag.starts_with("upstream-impersonator"))?;
+        Some(ConfigError::flag(flag, value, reason))
+    }) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    };
     let Some(kubeconfig) = readable("upstream-kubeconfig", flags.upstream_kubeconfig.as_deref())? else {
+        refuse(false, "has no effect without --upstream-kubeconfig")?;
         if identity != UpstreamIdentity::Impersonate {
             let text = "--upstream-identity has no effect without --upstream-kubeconfig";
             return Err(ConfigError::Rule(text.to_owned()));
@@ -211,7 +226,61 @@ fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
         let reason = "has no effect with --upstream-kubeconfig";
         return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
     }
-    Ok(Upstream::Remote { kubeconfig, identity, calls_webhooks: flags.upstream_calls_webhooks })
+    match identity {
+        UpstreamIdentity::Impersonate => {}
+        UpstreamIdentity::RequestHeader => refuse(true, "needs --upstream-identity=impersonate")?,
+        UpstreamIdentity::Passthrough => {
+            let reason = "does not work with --upstream-identity=passthrough, which sends the credentials of the client unchanged";
+            refuse(false, reason)?;
+        }
+    }
+    if let Some(mark) = &flags.admitted_mark {
+        namespaced("admitted-mark", mark)?;
+    }
+    Ok(Upstream::Remote {
+        kubeconfig,
+        identity,
+        calls_webhooks: flags.upstream_calls_webhooks,
+        impersonator: impersonator(flags)?,
+        admitted_mark: flags.admitted_mark.clone(),
+        group_prefix: group_prefix(&flags.upstream_group_prefix)?,
+    })
+}
+
+fn shown(path: Option<&Path>) -> Option<String> {
+    path.map(|path| path.display().to_string())
+}
+
+fn impersonator(flags: &arguments::Upstream) -> Result<Option<Impersonator>, ConfigError> {
+    if let Some(account) = &flags.upstream_impersonator {
+        let (namespace, name) = namespaced("upstream-impersonator", account)?;
+        return Ok(Some(Impersonator::ServiceAccount { namespace, name }));
+    }
+    let path = readable("upstream-impersonator-kubeconfig", flags.upstream_impersonator_kubeconfig.as_deref())?;
+    Ok(path.map(Impersonator::Kubeconfig))
+}
+
+/// Splits `NAMESPACE/NAME`.
+pub(super) fn namespaced(flag: &'static str, text: &str) -> Result<(String, String), ConfigError> {
+    match text.split_once('/') {
+        Some((namespace, name)) if is_dns_1123_label(namespace) && is_dns_1123_subdomain(name) => {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err(ConfigError::flag(flag, text, "must be NAMESPACE/NAME")),
+    }
+}
+
+/// Checks the prefix of groups: with `system:` a client's group could become one of Kubernetes' own.
+fn group_prefix(prefix: &str) -> Result<String, ConfigError> {
+    let is_printable = prefix.bytes().all(|byte| byte.is_ascii_graphic());
+    let reason = match prefix {
+        _ if !is_printable => "must have visible ASCII characters only",
+        _ if "system:".starts_with(prefix) && !prefix.is_empty() || prefix.starts_with("system:") => {
+            "must not be the beginning of Kubernetes' own groups (system:)"
+        }
+        _ => return Ok(prefix.to_owned()),
+    };
+    Err(ConfigError::flag("upstream-group-prefix", prefix, reason))
 }
 
 fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
@@ -290,7 +359,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_kube_apiserver() {
         let config = parse(&[]).unwrap();
-        assert_eq!(config.serving.address, "0.0.0.0:6443".parse().unwrap());
+        assert_eq!(config.serving.addresses, ["0.0.0.0:6443".parse().unwrap()]);
         assert_eq!(config.serving.drain_timeout, Duration::from_secs(60));
         assert_eq!(config.limits, Limits::default());
         assert_eq!(config.authorization.mode, AuthorizationMode::AlwaysAllow);
@@ -308,6 +377,8 @@ mod tests {
             "NamespaceExists",
             "--disable-admission-plugins=",
             "--anonymous-auth",
+            "--bind-address=10.0.0.1,::1",
+            "--bind-address=127.0.0.1",
             "--secure-port=1",
             "--secure-port",
             "0",
@@ -325,7 +396,7 @@ mod tests {
             assert!(names(&config).contains(&name), "{name}");
         }
         assert!(config.authentication.anonymous);
-        assert_eq!(config.serving.address.port(), 0);
+        assert_eq!(config.serving.addresses, ["10.0.0.1:0", "[::1]:0", "127.0.0.1:0"].map(|address| address.parse().unwrap()));
         assert_eq!(config.limits.request_timeout, Duration::from_secs(90));
         assert_eq!(config.authentication.request_header.unwrap().username_headers, ["X-A", "X-B", "X-C"]);
         assert_eq!(config.authorization.mode, AuthorizationMode::Webhook);
