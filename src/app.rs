@@ -11,7 +11,7 @@ use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfi
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::body::{Body, BoxError};
 use crate::cluster::discovery::{self, Discovery};
-use crate::cluster::{self, Cluster, Loopback, Need};
+use crate::cluster::{self, AuthorityMaps, Cluster, Loopback, Need};
 use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits, UpstreamIdentity};
 use crate::embedded;
@@ -19,6 +19,7 @@ use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
+use crate::plugins::in_cluster_clients;
 use crate::processor::Processor;
 use crate::removed::Api;
 use crate::request::body::MediaTypes;
@@ -26,7 +27,8 @@ use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
-    self, Doubled, Forwarder, FrontProxy, Identity, Probe, Release, Remote, SharedTransport, kube_client,
+    self, Doubled, Forwarder, FrontProxy, Identity, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
+    SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
@@ -54,14 +56,13 @@ pub async fn run(config: Config) -> Result<()> {
     let serving = &config.serving;
     let health = Listener::bind(serving.health_address)
         .with_context(|| format!("--health-bind-address={}", serving.health_address))?;
-    let listener = Listener::bind(serving.address)
-        .with_context(|| format!("--bind-address={} --secure-port={}", serving.address.ip(), serving.address.port()))?;
+    let listener = listener(&serving.addresses)?;
     let (address, health_address) = (listener.local_addr()?, health.local_addr()?);
     let _health = health::start(health, checks.clone(), registry.clone(), config.limits.health_connections)
         .context("the thread of the health port")?;
 
     let files = Files::new(&config)?;
-    let front = Front::new(&config, address)?;
+    let front = Front::new(&config)?;
     for spec in &config.admission.plugins {
         if let Some(removed) = spec.removed {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
@@ -97,6 +98,17 @@ pub async fn run(config: Config) -> Result<()> {
     Ok(())
 }
 
+/// Binds all addresses with the same port.
+fn listener(addresses: &[SocketAddr]) -> Result<Listener> {
+    let flags = |address: &SocketAddr| format!("--bind-address={} --secure-port={}", address.ip(), address.port());
+    let (first, others) = addresses.split_first().context("--bind-address names no address")?;
+    let mut listener = Listener::bind(*first).with_context(|| flags(first))?;
+    for address in others {
+        listener.bind_also(address.ip()).with_context(|| flags(address))?;
+    }
+    Ok(listener)
+}
+
 fn incoming(body: Incoming) -> Body {
     body.map_err(BoxError::from).boxed_unsync()
 }
@@ -110,7 +122,7 @@ struct Front {
 }
 
 impl Front {
-    fn new(config: &Config, address: SocketAddr) -> Result<Self> {
+    fn new(config: &Config) -> Result<Self> {
         let client_ca =
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
@@ -125,7 +137,7 @@ impl Front {
             return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
         }
         let own = Authority::generate("kube-admission-proxy")?;
-        let issued = own.serving(&own_names(address.ip()))?;
+        let issued = own.serving(&own_names(&config.serving.addresses))?;
         // In front of a remote API server, the process trusts no authority of its own.
         let is_own = client_ca.is_none() && matches!(config.upstream, config::Upstream::Embedded { .. });
         if !is_own {
@@ -142,7 +154,12 @@ impl Front {
     /// Logs the address of the server; in front of the embedded API server, also writes a kubeconfig for it.
     fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
         let server = format!("https://{}", reachable(address));
-        tracing::info!("serving on {server}, health and metrics on http://{}", reachable(health));
+        let others = config.serving.addresses.iter().skip(1).map(|other| format!(", {}", other.ip()));
+        tracing::info!(
+            "serving on {server}{}, health and metrics on http://{}",
+            others.collect::<String>(),
+            reachable(health)
+        );
         let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else {
             return Ok(());
         };
@@ -167,14 +184,15 @@ fn client_authorities(authentication: &config::Authentication) -> Vec<PathBuf> {
 }
 
 /// Returns the names in a certificate that the process generates for itself.
-fn own_names(bound: IpAddr) -> Vec<String> {
+fn own_names(bound: &[SocketAddr]) -> Vec<String> {
     let mut names: Vec<String> =
         ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
             .map(String::from)
             .into();
-    let bound = bound.to_string();
-    if !names.contains(&bound) {
-        names.push(bound);
+    for name in bound.iter().map(|address| address.ip().to_string()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
     }
     names
 }
@@ -259,6 +277,7 @@ struct Upstream {
 
 impl Upstream {
     async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
+        let mut forwarding = None;
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
                 let limits = embedded::Limits {
@@ -273,31 +292,61 @@ impl Upstream {
                 };
                 (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate)
             }
-            config::Upstream::Remote { kubeconfig, identity, .. } => {
+            config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
                 tracing::info!("the API server behind is {}", remote.url());
-                let remote: SharedTransport = Arc::new(remote);
+                let known = KnownHeaders::default();
+                let remote: SharedTransport = match own_user {
+                    Some(user) => Arc::new(OwnUser::new(Arc::new(remote), known.clone(), user.clone())),
+                    None => Arc::new(remote),
+                };
                 let identity = match identity {
                     UpstreamIdentity::Impersonate => Identity::Impersonate,
-                    UpstreamIdentity::RequestHeader => front_proxy(&remote, &config.limits, checks),
+                    UpstreamIdentity::RequestHeader => front_proxy(&remote, known, &config.limits, checks),
                     UpstreamIdentity::Passthrough => Identity::Passthrough,
                 };
+                if let Some(given) = given {
+                    forwarding = Some(impersonator(given, &remote, &config.limits, checks).await?);
+                }
                 (remote, identity)
             }
         };
         let is_passthrough = matches!(identity, Identity::Passthrough);
-        let forwarder = Forwarder::new(transport.clone(), identity, drain.clone());
+        let forwarder = Forwarder::new(forwarding.unwrap_or_else(|| transport.clone()), identity, drain.clone());
         Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
     }
 }
 
 /// Follows the header names that the API server publishes for front proxies; the proxy is not ready while they cannot be read.
-fn front_proxy(transport: &SharedTransport, limits: &Limits, checks: &Checks) -> Identity {
-    let (front_proxy, known) =
-        FrontProxy::follow(transport.clone(), limits.front_proxy_headers_interval, limits.call_timeout);
+fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Limits, checks: &Checks) -> Identity {
+    let (every, patience) = (limits.front_proxy_headers_interval, limits.call_timeout);
+    let front_proxy = FrontProxy::follow(transport.clone(), known.clone(), every, patience);
     checks.ready("front-proxy-headers", move || front_proxy.check());
     Identity::RequestHeader(known)
+}
+
+/// Returns the transport of clients' requests by the second identity. The proxy is not ready without a token of a service account.
+async fn impersonator(
+    given: &config::Impersonator,
+    remote: &SharedTransport,
+    limits: &Limits,
+    checks: &Checks,
+) -> Result<SharedTransport> {
+    match given {
+        config::Impersonator::Kubeconfig(path) => {
+            let other = Remote::from_kubeconfig(path, upstream_bounds(limits)).await;
+            Ok(Arc::new(other.with_context(|| format!("--upstream-impersonator-kubeconfig={}", path.display()))?))
+        }
+        config::Impersonator::ServiceAccount { namespace, name } => {
+            let client = kube_client(remote.clone());
+            let account = Impersonator::start(remote.clone(), client, namespace, name, limits.call_timeout);
+            let account = Arc::new(account);
+            let checked = account.clone();
+            checks.ready("upstream-impersonator", move || checked.check());
+            Ok(account)
+        }
+    }
 }
 
 fn upstream_bounds(limits: &Limits) -> upstream::Bounds {
@@ -365,6 +414,10 @@ fn pipeline(
         checks.advise("webhooks-called-once", move || doubled.check());
     }
 
+    if let Some(maps) = authority_maps(config, &upstream)? {
+        checks.advise("in-cluster-authorities", move || maps.check());
+    }
+
     let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
     let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| Environment {
         cluster: cluster.clone(),
@@ -407,6 +460,10 @@ fn pipeline(
         validation_view: config.validation_view,
         field_ownership: config.field_ownership,
         media_types: MediaTypes { has_cbor: config.admission.feature_gates.is_on("CBORServingAndStorage") },
+        admitted_mark: match &config.upstream {
+            config::Upstream::Remote { admitted_mark, .. } => admitted_mark.clone(),
+            config::Upstream::Embedded { .. } => None,
+        },
         gateway: Gateway {
             transport: upstream.transport,
             forwarder: upstream.forwarder,
@@ -421,6 +478,19 @@ fn pipeline(
         keeps_initializers: config.admission.has_initializers(),
         limits: limits.clone(),
     })
+}
+
+/// Keeps the ConfigMaps of InClusterClients, if the plugin is enabled and names authorities.
+fn authority_maps(config: &Config, upstream: &Upstream) -> Result<Option<AuthorityMaps>> {
+    let name = in_cluster_clients::SPEC.name;
+    if !config.admission.plugins.iter().any(|spec| spec.name == name) {
+        return Ok(None);
+    }
+    let configuration = in_cluster_clients::Configuration::read(config.admission.configuration(name))?;
+    let limits = &config.limits;
+    let keep =
+        |file| AuthorityMaps::keep(upstream.client.clone(), file, limits.authority_interval, limits.call_timeout);
+    Ok(configuration.authorities.map(keep))
 }
 
 /// The caches that the plugins read. A plugin whose configuration names a folder of manifests does not read a removed API.
@@ -505,6 +575,10 @@ fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upst
         },
         anonymous: config.authentication.anonymous,
         closes_unauthenticated: config.admission.feature_gates.is_on("UnauthenticatedHTTP2DOSMitigation"),
+        group_prefix: match &config.upstream {
+            config::Upstream::Remote { group_prefix, .. } => group_prefix.clone(),
+            config::Upstream::Embedded { .. } => String::new(),
+        },
         api_audiences: Vec::new(),
     })
 }

@@ -1,14 +1,17 @@
 //! The command line: parses the arguments and returns the exit code.
 //!
-//! `arguments.rs` defines the arguments, `serve.rs` makes a [`crate::app::Config`] of them, `check.rs` and `rbac.rs` need no
-//! configuration.
+//! `arguments.rs` defines the arguments, `serve.rs` makes a [`crate::app::Config`] of them, `check.rs`, `guard.rs` and `rbac.rs` need
+//! no configuration.
 
 mod arguments;
 mod check;
+mod guard;
 mod manual;
 mod rbac;
 mod serve;
+mod sidecar;
 mod table;
+mod upstream;
 #[cfg(test)]
 mod documentation;
 
@@ -46,6 +49,11 @@ pub fn main() -> ExitCode {
             Ok(true)
         }
         Command::Print(Print::Rbac(flags)) => print_rbac(&flags).map(|()| true),
+        Command::Print(Print::Guard(flags)) => print_guard(&flags).map(|()| true),
+        Command::Print(Print::Sidecar(flags)) => {
+            print!("{}", sidecar::sidecar(&flags));
+            Ok(true)
+        }
         Command::Print(Print::Crds) => {
             print!("{}", crate::removed::definitions());
             Ok(true)
@@ -86,7 +94,21 @@ fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
     let (enable, disable) =
         (serve::list(&flags.enable_admission_plugins), serve::list(&flags.disable_admission_plugins));
     let plugins = crate::app::enabled(all, &enable, &disable)?;
-    print!("{}", rbac::cluster_role(&plugins, flags.upstream_identity, flags.enable_aggregator_routing));
+    let impersonator = match &flags.upstream_impersonator {
+        Some(account) => Some(upstream::namespaced("upstream-impersonator", account)?),
+        None => None,
+    };
+    let rights = rbac::Serving {
+        identity: flags.upstream_identity,
+        routes_to_endpoints: flags.enable_aggregator_routing,
+        impersonator,
+    };
+    print!("{}", rbac::roles(&plugins, &rights));
+    Ok(())
+}
+
+fn print_guard(flags: &arguments::Guard) -> anyhow::Result<()> {
+    print!("{}", guard::guard(flags)?);
     Ok(())
 }
 

@@ -98,6 +98,8 @@ pub struct Pipeline {
     pub field_ownership: FieldOwnership,
     /// The media types of bodies and answers.
     pub media_types: MediaTypes,
+    /// The value of the mark that admitted requests carry to the API server behind; `None` for no mark.
+    pub admitted_mark: Option<String>,
     /// The connection to the API server.
     pub gateway: Gateway,
     /// The cache of the operations of aggregated APIs that support dry run.
@@ -304,6 +306,7 @@ impl Pipeline {
         if !info.is_resource_request {
             return self.gateway.stream(request, &caller).await;
         }
+        let caller = self.marked(caller);
         // The futures from here on are on the heap, so that the future of a read does not reserve memory for a write.
         let authorized = Box::pin(async {
             self.authorize(info, &caller, exchange).await?;
@@ -384,6 +387,17 @@ impl Pipeline {
             event.set_impersonated(&impersonated.user, impersonated.constraint);
         }
         Ok(Caller { user: impersonated.user, credentials: impersonated.credentials, is_proxy: false })
+    }
+
+    /// Returns the caller of a request that admission sees, with the mark of admitted requests. Plugins, webhooks and policies see the
+    /// user as those of the API server behind do: its guard is one of the policies.
+    fn marked(&self, caller: Caller) -> Caller {
+        match &self.admitted_mark {
+            Some(mark) => {
+                Caller { user: Arc::new(Arc::unwrap_or_clone(caller.user).with_admitted_mark(mark)), ..caller }
+            }
+            None => caller,
+        }
     }
 
     /// Checks that the caller is authorized, and records the decision in the audit event.

@@ -9,6 +9,8 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const ALL_AUTHENTICATED: &str = "system:authenticated";
 /// The group of all users without valid credentials (`user.AllUnauthenticated`).
 pub const ALL_UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The extra field by which the API server behind recognizes requests that the proxy has admitted. No client can have it.
+pub const ADMITTED_EXTRA: &str = "kube-admission-proxy.dev/admitted";
 
 /// An `authentication.k8s.io/v1` `UserInfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,6 +45,33 @@ impl UserInfo {
         self.groups.iter().any(|group| group == "system:masters")
     }
 
+    /// Whether the user has the mark of admitted requests, in any case: API servers read header names in lower case.
+    pub(crate) fn has_admitted_mark(&self) -> bool {
+        self.extra.keys().any(|key| key.eq_ignore_ascii_case(ADMITTED_EXTRA))
+    }
+
+    /// Removes the mark of admitted requests.
+    pub(crate) fn without_admitted_mark(mut self) -> Self {
+        self.extra.retain(|key, _| !key.eq_ignore_ascii_case(ADMITTED_EXTRA));
+        self
+    }
+
+    /// Adds the mark of admitted requests.
+    pub(crate) fn with_admitted_mark(self, mark: &str) -> Self {
+        let mut marked = self.without_admitted_mark();
+        marked.extra.insert(ADMITTED_EXTRA.to_owned(), vec![mark.to_owned()]);
+        marked
+    }
+
+    /// Prepends the prefix to the names of all groups, except for Kubernetes' own (`system:…`).
+    pub(crate) fn with_group_prefix(mut self, prefix: &str) -> Self {
+        self.groups
+            .iter_mut()
+            .filter(|group| !group.starts_with("system:"))
+            .for_each(|group| group.insert_str(0, prefix));
+        self
+    }
+
     /// Adds `system:authenticated` to the groups of every user but the anonymous one (`AuthenticatedGroupAdder`).
     pub(crate) fn with_authenticated_group(mut self) -> Self {
         let decided = |group: &String| group == ALL_AUTHENTICATED || group == ALL_UNAUTHENTICATED;
@@ -61,5 +90,34 @@ impl From<k8s_openapi::api::authentication::v1::UserInfo> for UserInfo {
             groups: user.groups.unwrap_or_default(),
             extra: user.extra.unwrap_or_default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_replaces_every_forged_one() {
+        let forged = ["kube-admission-proxy.dev/admitted", "Kube-Admission-Proxy.dev/ADMITTED", "scopes"];
+        let extra = forged.map(|key| (key.to_owned(), vec!["forged".to_owned()])).into();
+        let user = UserInfo { extra, ..UserInfo::default() };
+        assert!(user.has_admitted_mark());
+        let scopes = ("scopes".to_owned(), vec!["forged".to_owned()]);
+        let stripped = user.clone().without_admitted_mark();
+        assert!(!stripped.has_admitted_mark());
+        assert_eq!(stripped.extra, BTreeMap::from([scopes.clone()]));
+        let mark = (ADMITTED_EXTRA.to_owned(), vec!["ns/main".to_owned()]);
+        assert_eq!(user.with_admitted_mark("ns/main").extra, BTreeMap::from([mark, scopes]));
+    }
+
+    #[test]
+    fn kubernetes_own_groups_get_no_prefix() {
+        let groups = ["dev", "via:dev", "system:masters", "systems", ""].map(String::from).into();
+        let user = UserInfo { groups, ..UserInfo::default() };
+        assert_eq!(
+            user.with_group_prefix("via:").groups,
+            ["via:dev", "via:via:dev", "system:masters", "via:systems", "via:"]
+        );
     }
 }

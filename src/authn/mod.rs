@@ -68,6 +68,8 @@ pub struct Config {
     pub anonymous: bool,
     /// Whether connections are closed after a request that did not authenticate (`UnauthenticatedHTTP2DOSMitigation`).
     pub closes_unauthenticated: bool,
+    /// The prefix of the user's groups, except for Kubernetes' own (`system:…`); empty for none.
+    pub group_prefix: String,
     /// Audiences of which a reviewed token must have one; empty for any audience that the upstream accepts.
     pub api_audiences: Vec<String>,
 }
@@ -136,6 +138,7 @@ pub struct Authenticator {
     places: Arc<places::ReviewPlaces>,
     anonymous: bool,
     closes_unauthenticated: bool,
+    group_prefix: String,
 }
 
 impl Authenticator {
@@ -162,6 +165,7 @@ impl Authenticator {
             places,
             anonymous: config.anonymous,
             closes_unauthenticated: config.closes_unauthenticated,
+            group_prefix: config.group_prefix,
         }
     }
 
@@ -184,7 +188,7 @@ impl Authenticator {
             _ => self.first_that_knows(headers, connection, &mut warnings).await,
         };
         let user = match found {
-            Ok(Some(user)) => user,
+            Ok(Some(user)) => self.adapted(user),
             Ok(None) if self.anonymous => Arc::new(UserInfo::anonymous()),
             Ok(None) => return Err(self.refuse(connection, &[], warnings)),
             Err(failures) => return Err(self.refuse(connection, &failures, warnings)),
@@ -197,6 +201,14 @@ impl Authenticator {
         headers.remove(AUTHORIZATION);
         request_header::clear(headers, self.request_header.as_ref());
         Ok(Authenticated { user, credentials: credentials.and_then(Result::ok), warnings })
+    }
+
+    /// Returns the user without the mark of admitted requests, whichever scheme it came from, and with the prefix of groups.
+    fn adapted(&self, user: Arc<UserInfo>) -> Arc<UserInfo> {
+        if self.group_prefix.is_empty() && !user.has_admitted_mark() {
+            return user;
+        }
+        Arc::new(Arc::unwrap_or_clone(user).without_admitted_mark().with_group_prefix(&self.group_prefix))
     }
 
     /// Rejects a request. As in kube-apiserver (`handlers.Unauthorized`), it is the last request of an HTTP/2 connection; here also of an

@@ -57,6 +57,12 @@ pub(super) enum Command {
 pub(super) enum Print {
     /// Print the ClusterRole that the credentials of --upstream-kubeconfig need, for the enabled plugins.
     Rbac(Rbac),
+    /// Print the ValidatingAdmissionPolicy by which an API server refuses writes that did not go through the proxy, with its binding,
+    /// and the right of the proxy to mark what it has admitted.
+    Guard(Guard),
+    /// Print the patch or the values that put the proxy beside the API server of a control plane, on the API server's own address and
+    /// port.
+    Sidecar(Sidecar),
     /// Print the CustomResourceDefinitions of the APIs that Kubernetes removed, for removed plugins in front of a real API server.
     Crds,
 }
@@ -76,10 +82,80 @@ pub(super) struct Rbac {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = boolean, action = ArgAction::Set)]
     pub(super) enable_aggregator_routing: bool,
+    /// As for serve. Also prints the rights of the service account, and the right to request its tokens.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) upstream_impersonator: Option<String>,
     /// Print the rights of each identity and of each plugin instead, as data for templates.
     #[arg(long, conflicts_with_all = ["enable_admission_plugins", "disable_admission_plugins", "upstream_identity",
-          "enable_aggregator_routing"])]
+          "enable_aggregator_routing", "upstream_impersonator"])]
     pub(super) by_plugin: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Guard {
+    /// What the API server does with a write that did not go through the proxy: Audit annotates the audit event, Warn warns the client,
+    /// Deny refuses the write.
+    #[arg(long, value_name = "ACTION", value_enum, ignore_case = true, default_value = "Audit")]
+    pub(super) action: GuardAction,
+    /// As for serve.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) admitted_mark: String,
+    /// User of --upstream-kubeconfig, whose own writes have no mark: namespaces, the status of quotas, tokens of the impersonator.
+    #[arg(long, value_name = "USER")]
+    pub(super) proxy_user: String,
+    /// As for serve.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) upstream_impersonator: Option<String>,
+    /// As for serve.
+    #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
+    pub(super) upstream_identity: UpstreamIdentity,
+    /// Users that may write without the proxy, besides the control plane and the controllers of Kubernetes.
+    #[arg(long, value_name = "USER,…", action = ArgAction::Append)]
+    pub(super) exempt_users: Vec<String>,
+    /// Groups that may write without the proxy, besides kubelets. system:serviceaccounts:kube-system is a wide one.
+    #[arg(long, value_name = "GROUP,…", action = ArgAction::Append)]
+    pub(super) exempt_groups: Vec<String>,
+}
+
+/// The action of a guard (`validationActions`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(super) enum GuardAction {
+    Audit,
+    Warn,
+    Deny,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Sidecar {
+    /// The control plane.
+    #[arg(long = "for", value_name = "CONTROL_PLANE", value_enum)]
+    pub(super) control_plane: ControlPlane,
+    /// The patch or values of the control plane, or the kubeconfig that the proxy reads there.
+    #[arg(long, value_name = "PART", value_enum, default_value = "patch")]
+    pub(super) part: SidecarPart,
+    /// The image of the proxy.
+    #[arg(long, value_name = "IMAGE", default_value = concat!("ghcr.io/kube-admission-proxy/kube-admission-proxy:", env!("CARGO_PKG_VERSION")))]
+    pub(super) image: String,
+    /// Further flags of serve, after --.
+    #[arg(last = true, value_name = "FLAG")]
+    pub(super) serve_flags: Vec<String>,
+}
+
+/// A control plane that has a place for a sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ControlPlane {
+    Kubeadm,
+    Kamaji,
+    Vcluster,
+    Karmada,
+}
+
+/// A part of the sidecar's setup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum SidecarPart {
+    Patch,
+    Kubeconfig,
 }
 
 #[derive(Args, Debug)]
@@ -252,9 +328,9 @@ pub(super) struct Authorization {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Serving")]
 pub(super) struct Serving {
-    /// Address on which the proxy serves the Kubernetes API.
-    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
-    pub(super) bind_address: IpAddr,
+    /// Addresses on which the proxy serves the Kubernetes API, all on the same port.
+    #[arg(long, value_name = "IP,…", default_value = "0.0.0.0", value_delimiter = ',', action = ArgAction::Append)]
+    pub(super) bind_address: Vec<IpAddr>,
     /// Port on which the proxy serves the Kubernetes API, over TLS. With 0 the system chooses a free port, which is logged.
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     pub(super) secure_port: u16,
@@ -301,6 +377,26 @@ pub(super) struct Upstream {
     /// for the proxy's own requests. passthrough: the caller, with the credentials of the request.
     #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
     pub(super) upstream_identity: UpstreamIdentity,
+    /// User of the proxy's own requests with --upstream-identity=requestheader, followed by groups. The proxy names the user in request
+    /// headers, as it names clients, so that the kubeconfig needs no token.
+    #[arg(long, value_name = "USER,GROUP…", action = ArgAction::Append)]
+    pub(super) upstream_own_user: Vec<String>,
+    /// Service account that forwards the requests of clients and impersonates them, so that the credentials of --upstream-kubeconfig
+    /// need no right to impersonate. The proxy requests tokens of the account (TokenRequest) and renews them.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) upstream_impersonator: Option<String>,
+    /// Kubeconfig whose user forwards the requests of clients and impersonates them, instead of the user of --upstream-kubeconfig.
+    #[arg(long, value_name = "FILE", conflicts_with = "upstream_impersonator")]
+    pub(super) upstream_impersonator_kubeconfig: Option<PathBuf>,
+    /// Prefix of the groups of all clients, so that rights can be bound to groups that only the proxy names. Groups that begin with
+    /// system: have no prefix.
+    #[arg(long, value_name = "PREFIX")]
+    pub(super) upstream_group_prefix: Option<String>,
+    /// Mark of the requests that the proxy has admitted: the value of the user's extra field kube-admission-proxy.dev/admitted at the
+    /// upstream API server. No client can have the field. The policy that `kube-admission-proxy print guard` prints refuses writes
+    /// without the mark.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) admitted_mark: Option<String>,
     /// Whether the upstream API server calls webhooks itself, so that each webhook is called twice; the proxy warns of it. With auto
     /// the proxy reads the metrics of the upstream API server.
     #[arg(long, value_name = "WHETHER", value_parser = calls_webhooks(), default_value = "auto")]

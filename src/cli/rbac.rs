@@ -1,5 +1,6 @@
 //! `print rbac`: the rights that the proxy's own credentials need at the upstream API server.
 
+use super::guard::service_account;
 use crate::admission::Spec;
 use crate::cluster::{GroupResource, Need};
 use crate::config::UpstreamIdentity;
@@ -40,6 +41,8 @@ const LIVE_POD: &[Right] = &[("", "pods", &["get"])];
 const BESIDE_NEEDS: &[(&str, &[Right])] = &[
     ("DenyEscalatingExec", LIVE_POD),
     ("DenyExecOnPrivileged", LIVE_POD),
+    // The ConfigMaps with the authorities of the proxy's serving certificate.
+    ("InClusterClients", &[("", "configmaps", &["create", "get", "list", "update"])]),
     ("JobValidation", &[("scheduling.k8s.io", "podgroups", &["get", "list"])]),
     ("LimitRanger", &[("", "limitranges", &["list"])]),
     // A policy may have parameters of any kind.
@@ -88,14 +91,14 @@ impl Rights {
         }
     }
 
-    /// Adds the rights for requests that no plugin causes.
-    fn add_identity(&mut self, identity: UpstreamIdentity) {
+    /// Adds the rights for requests that no plugin causes. `impersonates` is false if another identity forwards requests.
+    fn add_identity(&mut self, identity: UpstreamIdentity, impersonates: bool) {
         self.add_all(ALWAYS, "every proxy");
         if identity != UpstreamIdentity::Passthrough {
             self.add_all(&[STORED_OBJECTS], "stored objects");
             self.add_all(&[TOKEN_REVIEWS], "bearer tokens");
         }
-        if identity == UpstreamIdentity::Impersonate {
+        if identity == UpstreamIdentity::Impersonate && impersonates {
             self.add_all(IMPERSONATION, "forwarded requests");
         }
     }
@@ -117,6 +120,15 @@ impl Rights {
         }
     }
 
+    /// The rules of a role, each with a comment that says what it is for.
+    fn rules(&self) -> String {
+        let rule = |((group, resource), rule): (&GroupResource, &Verbs)| {
+            let (reasons, verbs) = (rule.reasons.join(", "), list(&rule.verbs));
+            format!("  # {reasons}\n  - apiGroups: [{group:?}]\n    resources: [{resource:?}]\n    verbs: {verbs}\n")
+        };
+        self.0.iter().map(rule).collect()
+    }
+
     /// The lines `"group/resource": [verbs]`, below this indentation, or ` {}`.
     fn lines(&self, indentation: &str) -> String {
         if self.0.is_empty() {
@@ -135,22 +147,73 @@ fn list<'a>(texts: impl IntoIterator<Item = &'a &'a str>) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-/// Returns the ClusterRole for these plugins, as YAML.
-pub(super) fn cluster_role(plugins: &[&'static Spec], identity: UpstreamIdentity, routes_to_endpoints: bool) -> String {
+/// The flags of `serve`, other than those about plugins, on which the rights depend.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Serving {
+    pub(super) identity: UpstreamIdentity,
+    pub(super) routes_to_endpoints: bool,
+    /// Namespace and name of the service account that forwards requests.
+    pub(super) impersonator: Option<(String, String)>,
+}
+
+/// Returns the roles for these plugins, as YAML.
+pub(super) fn roles(plugins: &[&'static Spec], serving: &Serving) -> String {
+    let role = cluster_role(plugins, serving);
+    match &serving.impersonator {
+        Some((namespace, name)) => role + &of_impersonator(namespace, name),
+        None => role,
+    }
+}
+
+/// Returns the role of the second identity, bound to its service account, and the role for requesting its tokens.
+fn of_impersonator(namespace: &str, name: &str) -> String {
     let mut rights = Rights::default();
-    rights.add_identity(identity);
+    rights.add_all(IMPERSONATION, "forwarded requests");
+    let subject = service_account(namespace, name);
+    format!(
+        r#"---
+# For the service account that forwards requests.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: kube-admission-proxy-impersonator
+rules:
+{}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: kube-admission-proxy-impersonator
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kube-admission-proxy-impersonator}}
+subjects:
+  - {subject}
+---
+# For the credentials of --upstream-kubeconfig, beside the first ClusterRole.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: kube-admission-proxy-impersonator-token
+  namespace: {namespace:?}
+rules:
+  - apiGroups: [""]
+    resources: ["serviceaccounts/token"]
+    resourceNames: [{name:?}]
+    verbs: ["create"]
+"#,
+        rights.rules()
+    )
+}
+
+fn cluster_role(plugins: &[&'static Spec], serving: &Serving) -> String {
+    let mut rights = Rights::default();
+    rights.add_identity(serving.identity, serving.impersonator.is_none());
     plugins.iter().for_each(|spec| rights.add_plugin(spec));
-    if routes_to_endpoints && plugins.iter().any(|spec| spec.needs.contains(&Need::SERVICES)) {
+    if serving.routes_to_endpoints && plugins.iter().any(|spec| spec.needs.contains(&Need::SERVICES)) {
         rights.add_endpoints();
     }
-    let mut role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: kube-admission-proxy\nrules:\n"
-        .to_owned();
-    for ((group, resource), rule) in &rights.0 {
-        role += &format!("  # {}\n", rule.reasons.join(", "));
-        role +=
-            &format!("  - apiGroups: [{group:?}]\n    resources: [{resource:?}]\n    verbs: {}\n", list(&rule.verbs));
-    }
-    role + &format!("  # discovery, probes\n  - nonResourceURLs: {}\n    verbs: [\"get\"]\n", list(&PATHS))
+    let head = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: kube-admission-proxy\nrules:\n";
+    head.to_owned()
+        + &rights.rules()
+        + &format!("  # discovery, probes\n  - nonResourceURLs: {}\n    verbs: [\"get\"]\n", list(&PATHS))
 }
 
 /// Returns the rights of each identity and of each plugin, as YAML. Keys of rights are `group/resource`.
@@ -163,7 +226,7 @@ pub(super) fn by_plugin(all: &[&'static Spec]) -> String {
         ("passthrough", UpstreamIdentity::Passthrough),
     ] {
         let mut rights = Rights::default();
-        rights.add_identity(identity);
+        rights.add_identity(identity, true);
         data += &format!("  {name}:{}", rights.lines("    "));
     }
     let mut endpoints = Rights::default();
@@ -193,11 +256,28 @@ mod tests {
         crate::plugins::ALL.iter().copied().filter(|spec| spec.name == name).collect()
     }
 
+    fn role_of(plugins: &[&'static Spec], identity: UpstreamIdentity) -> String {
+        roles(plugins, &Serving { identity, routes_to_endpoints: true, impersonator: None })
+    }
+
+    #[test]
+    fn the_second_identity_alone_may_impersonate() {
+        let impersonator = Some(("kube-system".to_owned(), "forwarder".to_owned()));
+        let all = roles(&[], &Serving { impersonator, ..Serving::default() });
+        let objects: Vec<&str> = all.split("---\n").collect();
+        let [own, impersonator, binding, tokens] = objects[..] else { panic!("{all}") };
+        assert!(!own.contains("impersonate") && impersonator.contains("\"impersonate\""), "{all}");
+        assert!(binding.contains("name: \"forwarder\"") && tokens.contains("resourceNames: [\"forwarder\"]"), "{all}");
+        for object in objects {
+            crate::object::decode::yaml(object.as_bytes()).unwrap();
+        }
+    }
+
     #[test]
     fn a_plugin_adds_its_caches_and_its_requests() {
-        let none = cluster_role(&[], UpstreamIdentity::Passthrough, true);
+        let none = role_of(&[], UpstreamIdentity::Passthrough);
         assert!(!none.contains("endpointslices") && !none.contains("\"*\"") && !none.contains("impersonate"), "{none}");
-        let quota = cluster_role(&plugin("ResourceQuota"), UpstreamIdentity::Passthrough, true);
+        let quota = role_of(&plugin("ResourceQuota"), UpstreamIdentity::Passthrough);
         for rule in [
             "  # ResourceQuota\n  - apiGroups: [\"\"]\n    resources: [\"resourcequotas\"]\n    verbs: [\"list\", \"watch\"]\n",
             "    resources: [\"resourcequotas/status\"]\n    verbs: [\"update\"]\n",
@@ -205,13 +285,13 @@ mod tests {
         ] {
             assert!(quota.contains(rule), "{rule} is missing in\n{quota}");
         }
-        let webhooks = cluster_role(&plugin("ValidatingAdmissionWebhook"), UpstreamIdentity::Passthrough, true);
+        let webhooks = role_of(&plugin("ValidatingAdmissionWebhook"), UpstreamIdentity::Passthrough);
         assert!(webhooks.contains("endpointslices") && webhooks.contains("validatingwebhookconfigurations"));
     }
 
     #[test]
     fn the_identity_decides_about_impersonation_and_stored_objects() {
-        let role = |identity| cluster_role(&[], identity, false);
+        let role = |identity| role_of(&[], identity);
         let stored = "resources: [\"*\"]\n    verbs: [\"get\", \"list\"]";
         let impersonate = role(UpstreamIdentity::Impersonate);
         assert!(impersonate.contains(stored) && impersonate.contains("\"impersonate\""), "{impersonate}");
@@ -222,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_role_is_yaml_that_rbac_decodes() {
-        let role = cluster_role(&defaults(), UpstreamIdentity::Impersonate, true);
+        let role = role_of(&defaults(), UpstreamIdentity::Impersonate);
         let role: k8s_openapi::api::rbac::v1::ClusterRole =
             serde_json::from_value(crate::object::decode::yaml(role.as_bytes()).unwrap().value).unwrap();
         let rules = role.rules.unwrap();
@@ -284,8 +364,9 @@ mod tests {
                 assert!(spec.needs.contains(&Need::NAMESPACES), "{name}");
             }
         }
-        // Policies read parameters, and the second plugin for exec shares the code of the first.
-        let others = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "DenyExecOnPrivileged"];
+        // Policies read parameters, the second plugin for exec shares the code of the first, and a task keeps the ConfigMaps.
+        let others =
+            ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "DenyExecOnPrivileged", "InClusterClients"];
         let rights = BESIDE_NEEDS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !others.contains(&&**name));
         assert_eq!(found, rights.collect());
         for (name, _) in BESIDE_NEEDS {

@@ -1,20 +1,18 @@
 //! Turns the arguments of `serve` into the configuration.
 
 use super::arguments::{self, Serve};
+use super::upstream::upstream;
 use crate::admission::shadow::Shadows;
 use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
     Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
-    DefaultTolerations, FeatureGates, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
+    DefaultTolerations, FeatureGates, Limits, RequestHeader, Serving, Upstream,
 };
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-
-/// The default path of the kubeconfig for the API server in this process.
-const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 
 /// Builds the configuration from the arguments; `all` are the existing plugins.
 ///
@@ -129,7 +127,7 @@ fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
         flags.tls_private_key_file.as_deref(),
     );
     Ok(Serving {
-        address: SocketAddr::new(flags.bind_address, flags.secure_port),
+        addresses: flags.bind_address.iter().map(|address| SocketAddr::new(*address, flags.secure_port)).collect(),
         certificate: certificate(pair)?,
         health_address: flags.health_bind_address,
         shutdown_delay: flags.shutdown_delay_duration,
@@ -197,23 +195,6 @@ fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Resul
     Ok(Authorization { mode })
 }
 
-fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
-    let identity = flags.upstream_identity;
-    let Some(kubeconfig) = readable("upstream-kubeconfig", flags.upstream_kubeconfig.as_deref())? else {
-        if identity != UpstreamIdentity::Impersonate {
-            let text = "--upstream-identity has no effect without --upstream-kubeconfig";
-            return Err(ConfigError::Rule(text.to_owned()));
-        }
-        let kubeconfig = flags.write_kubeconfig.clone().unwrap_or_else(|| PathBuf::from(KUBECONFIG));
-        return Ok(Upstream::Embedded { kubeconfig });
-    };
-    if let Some(path) = &flags.write_kubeconfig {
-        let reason = "has no effect with --upstream-kubeconfig";
-        return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
-    }
-    Ok(Upstream::Remote { kubeconfig, identity, calls_webhooks: flags.upstream_calls_webhooks })
-}
-
 fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
     let log = match flags.audit_log_path.as_deref() {
         None => None,
@@ -243,7 +224,7 @@ fn headers(flag: &'static str, values: &[String]) -> Result<Vec<String>, ConfigE
 }
 
 /// Returns the path if one is given; fails if the file cannot be read.
-fn readable(flag: &'static str, path: Option<&Path>) -> Result<Option<PathBuf>, ConfigError> {
+pub(super) fn readable(flag: &'static str, path: Option<&Path>) -> Result<Option<PathBuf>, ConfigError> {
     let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else { return Ok(None) };
     match fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(metadata) if metadata.is_dir() => Err(ConfigError::flag(flag, path.display().to_string(), "is a directory")),
@@ -271,6 +252,7 @@ fn certificate(
 #[cfg(test)]
 mod tests {
     use super::super::arguments::{Arguments, Command};
+    use super::super::upstream::KUBECONFIG;
     use super::*;
     use clap::Parser;
     use std::time::Duration;
@@ -290,7 +272,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_kube_apiserver() {
         let config = parse(&[]).unwrap();
-        assert_eq!(config.serving.address, "0.0.0.0:6443".parse().unwrap());
+        assert_eq!(config.serving.addresses, ["0.0.0.0:6443".parse().unwrap()]);
         assert_eq!(config.serving.drain_timeout, Duration::from_secs(60));
         assert_eq!(config.limits, Limits::default());
         assert_eq!(config.authorization.mode, AuthorizationMode::AlwaysAllow);
@@ -308,6 +290,8 @@ mod tests {
             "NamespaceExists",
             "--disable-admission-plugins=",
             "--anonymous-auth",
+            "--bind-address=10.0.0.1,::1",
+            "--bind-address=127.0.0.1",
             "--secure-port=1",
             "--secure-port",
             "0",
@@ -325,7 +309,10 @@ mod tests {
             assert!(names(&config).contains(&name), "{name}");
         }
         assert!(config.authentication.anonymous);
-        assert_eq!(config.serving.address.port(), 0);
+        assert_eq!(
+            config.serving.addresses,
+            ["10.0.0.1:0", "[::1]:0", "127.0.0.1:0"].map(|address| address.parse().unwrap())
+        );
         assert_eq!(config.limits.request_timeout, Duration::from_secs(90));
         assert_eq!(config.authentication.request_header.unwrap().username_headers, ["X-A", "X-B", "X-C"]);
         assert_eq!(config.authorization.mode, AuthorizationMode::Webhook);
@@ -399,6 +386,33 @@ mod tests {
                  lacks metadata.initializers, so that it shows a new object before the object is initialized; use \
                  MutatingAdmissionWebhook instead"
                     .to_owned(),
+            ),
+            (&["--admitted-mark=a/b"], "--admitted-mark=a/b: has no effect without --upstream-kubeconfig".to_owned()),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--admitted-mark=main"],
+                "--admitted-mark=main: must be NAMESPACE/NAME".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-identity=passthrough", "--admitted-mark=a/b"],
+                "--admitted-mark=a/b: does not work with --upstream-identity=passthrough, which sends the credentials of the client \
+                 unchanged"
+                    .to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-identity=requestheader", "--upstream-impersonator=a/b"],
+                "--upstream-impersonator=a/b: needs --upstream-identity=impersonate".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-own-user=proxy,system:masters"],
+                "--upstream-own-user=proxy,system:masters: needs --upstream-identity=requestheader".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-group-prefix=sys"],
+                "--upstream-group-prefix=sys: must not be the beginning of Kubernetes' own groups (system:)".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-group-prefix=ä:"],
+                "--upstream-group-prefix=ä:: must have visible ASCII characters only".to_owned(),
             ),
             (
                 &["--client-ca-file=Cargo.toml", "--write-kubeconfig=x"],

@@ -13,6 +13,7 @@ pub use feature_gates::FeatureGates;
 pub use limits::Limits;
 pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
 
+use crate::user::UserInfo;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,8 +30,8 @@ pub struct CertificateFiles {
 /// The listener.
 #[derive(Clone, Debug)]
 pub struct Serving {
-    /// The address of the API, served over TLS. Port 0 selects a free port.
-    pub address: SocketAddr,
+    /// The addresses of the API, served over TLS, with the same port. Port 0 selects a free port.
+    pub addresses: Vec<SocketAddr>,
     /// The certificate; generated at start if there is none.
     pub certificate: Option<CertificateFiles>,
     /// The address of `/livez`, `/readyz` and `/metrics`, served over plain HTTP. Port 0 selects a free port.
@@ -152,7 +153,29 @@ pub enum Upstream {
         identity: UpstreamIdentity,
         /// Whether the API server calls webhooks itself.
         calls_webhooks: CallsWebhooks,
+        /// The second identity, which forwards the requests of clients; the kubeconfig's identity forwards them if there is none.
+        impersonator: Option<Impersonator>,
+        /// The user of the proxy's own requests as a front proxy; the kubeconfig's token names the user if there is none.
+        own_user: Option<UserInfo>,
+        /// The mark of admitted requests, `NAMESPACE/NAME`.
+        admitted_mark: Option<String>,
+        /// The prefix of the groups of clients, except for Kubernetes' own (`system:…`); empty for none.
+        group_prefix: String,
     },
+}
+
+/// The identity that forwards the requests of clients, and impersonates them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Impersonator {
+    /// A service account, whose tokens the proxy requests.
+    ServiceAccount {
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+    },
+    /// The user of another kubeconfig.
+    Kubeconfig(PathBuf),
 }
 
 /// The audit log.

@@ -37,6 +37,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
+pub use rbac::controllers;
 pub use serve::serve;
 
 use crate::body::Body;

@@ -11,6 +11,7 @@ use crate::status::invalid::aggregate;
 use crate::user::UserInfo;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -21,9 +22,7 @@ const ROLE_BINDINGS: Collection = Collection { group: GROUP, resource: "rolebind
 
 /// Creates the roles and bindings of the bootstrap policy.
 pub(super) fn bootstrap(state: &mut State) {
-    let data = GzDecoder::new(&include_bytes!("data/rbac.json.gz")[..]);
-    let recorded: Vec<Value> = serde_json::from_reader(data).expect("the recorded bootstrap policy is well-formed");
-    for object in recorded.into_iter().filter_map(Object::from_value) {
+    for object in recorded().into_iter().filter_map(Object::from_value) {
         let plural = match object.kind() {
             "ClusterRole" => "clusterroles",
             "ClusterRoleBinding" => "clusterrolebindings",
@@ -36,6 +35,22 @@ pub(super) fn bootstrap(state: &mut State) {
         let key = key(object.namespace(), object.name());
         state.put(Collection { group: GROUP, resource: plural }, &key, object);
     }
+}
+
+/// Returns the service accounts of `kube-system` that the bootstrap policy binds to the roles of controllers, in order.
+pub fn controllers() -> Vec<String> {
+    let accounts = recorded().into_iter().filter(|object| {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        name.starts_with("system:controller:")
+    });
+    let subjects = accounts.filter_map(|binding| binding["subjects"].as_array().cloned()).flatten();
+    let names = subjects.filter_map(|subject| subject["name"].as_str().map(str::to_owned));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn recorded() -> Vec<Value> {
+    let data = GzDecoder::new(&include_bytes!("data/rbac.json.gz")[..]);
+    serde_json::from_reader(data).expect("the recorded bootstrap policy is well-formed")
 }
 
 /// Whether the user may do this, with the reason (`RBACAuthorizer.Authorize`).

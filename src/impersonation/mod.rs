@@ -10,7 +10,7 @@ use crate::authz::{Attributes, Authorizer};
 use crate::request::RequestInfo;
 use crate::status::Status;
 use crate::upstream::ClientCredentials;
-use crate::user::UserInfo;
+use crate::user::{ADMITTED_EXTRA, UserInfo};
 use http::HeaderMap;
 pub use metrics::Metrics;
 use modes::{Checks, MODES, Mode};
@@ -72,7 +72,7 @@ impl Impersonation {
     /// Returns the user that the request impersonates, if any and allowed. Removes all `Impersonate-*` headers.
     ///
     /// # Errors
-    /// 400 for invalid headers, 403 if the requestor may not impersonate the user.
+    /// 400 for invalid headers, 403 if the requestor may not impersonate the user, or the user has the mark of admitted requests.
     pub async fn apply(
         &self,
         headers: &mut HeaderMap,
@@ -85,6 +85,12 @@ impl Impersonation {
         let Some(wanted) = headers::wanted_user(&taken).map_err(Status::bad_request)? else {
             return Ok(None);
         };
+        if wanted.has_admitted_mark() {
+            let why = format!(
+                "the extra {ADMITTED_EXTRA} marks requests that the admission proxy has admitted, and cannot be impersonated"
+            );
+            return Err(Status::forbidden("authentication.k8s.io", "userextras", "", &why));
+        }
         let attributes = Attributes::from(info);
         let mut checks = Checks::new(authorizer, requestor, credentials, self.max_checks, self.metrics.as_ref());
         let started = Instant::now();

@@ -67,7 +67,7 @@ impl Pipeline {
         if !is_canonical(request.uri()) {
             return Err(target::not_canonical(&info.path, &self.discovery));
         }
-        let caller = Caller { user: SYSTEM.clone(), credentials: None, is_proxy: false };
+        let caller = self.marked(Caller { user: SYSTEM.clone(), credentials: None, is_proxy: false });
         match self.connect_target(request.method(), &info).await? {
             Some(_) => Err(target::not_allowed()),
             None if info.is_resource_request => self.write(request, &info, &caller, &mut Exchange::default()).await,

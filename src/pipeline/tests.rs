@@ -198,6 +198,7 @@ impl Path {
             validation_view: ValidationView::Stored,
             field_ownership: FieldOwnership::Exact,
             media_types: MediaTypes::default(),
+            admitted_mark: None,
             gateway: Gateway {
                 transport,
                 forwarder,

@@ -10,9 +10,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -85,10 +86,11 @@ const ACCEPT_QUEUE: u32 = 4096;
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(1);
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
 
-/// A bound socket.
+/// The bound sockets of one server.
 #[derive(Debug)]
 pub struct Listener {
-    socket: TcpListener,
+    first: TcpListener,
+    others: Vec<TcpListener>,
 }
 
 impl Listener {
@@ -100,23 +102,33 @@ impl Listener {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        Ok(Self { socket: socket.listen(ACCEPT_QUEUE)? })
+        Ok(Self { first: socket.listen(ACCEPT_QUEUE)?, others: Vec::new() })
     }
 
-    /// Returns the bound address, with the port that the kernel chose.
+    /// Binds another address, with the port of the first one.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_also(&mut self, address: IpAddr) -> std::io::Result<()> {
+        let other = Self::bind(SocketAddr::new(address, self.local_addr()?.port()))?;
+        self.others.push(other.first);
+        Ok(())
+    }
+
+    /// Returns the first bound address, with the port that the kernel chose.
     ///
     /// # Errors
     /// If the socket is broken.
     pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        self.socket.local_addr()
+        self.first.local_addr()
     }
 
-    /// Returns the socket, for a runtime of its own.
+    /// Returns the first socket, for a runtime of its own.
     ///
     /// # Errors
     /// If the socket cannot be taken from the present runtime.
     pub(super) fn into_std(self) -> std::io::Result<std::net::TcpListener> {
-        self.socket.into_std()
+        self.first.into_std()
     }
 
     /// Serves until the drain has started and everything in flight has finished, or the drain timeout is over. Every request
@@ -131,11 +143,13 @@ impl Listener {
         let handshakes = Budget::new(bounds.max_handshakes);
         let server = Arc::new(Server::new(bounds, drain.clone()));
         let connections = TaskTracker::new();
+        let sockets: Vec<TcpListener> = [self.first].into_iter().chain(self.others).collect();
+        let mut turn = 0;
         loop {
             let next = async {
                 handshakes.room(HANDSHAKE_PATIENCE).await;
                 let permit = Arc::clone(&permits).acquire_owned().await.ok()?;
-                accept(&self.socket).await.map(|(stream, remote)| (stream, remote, permit))
+                accept(&sockets, &mut turn).await.map(|(stream, remote)| (stream, remote, permit))
             };
             let accepted = tokio::select! {
                 accepted = next => accepted,
@@ -154,7 +168,7 @@ impl Listener {
                 }
             });
         }
-        drop(self.socket);
+        drop(sockets);
         connections.close();
         let finish = async {
             connections.wait().await;
@@ -165,9 +179,16 @@ impl Listener {
     }
 }
 
-/// Accepts the next connection; `None`, after a pause, if the kernel fails.
-pub(super) async fn accept(socket: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
-    match socket.accept().await {
+/// Accepts the next connection of any socket; `None`, after a pause, if the kernel fails. The sockets take turns, which `turn` counts, so
+/// that many connections to one socket do not keep the others waiting.
+pub(super) async fn accept(sockets: &[TcpListener], turn: &mut usize) -> Option<(TcpStream, SocketAddr)> {
+    *turn = turn.wrapping_add(1);
+    let (later, sooner) = sockets.split_at(*turn % sockets.len().max(1));
+    let accepted = std::future::poll_fn(|context| {
+        let mut polled = sooner.iter().chain(later).map(|socket| socket.poll_accept(context));
+        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    });
+    match accepted.await {
         Ok((stream, remote)) => {
             // A connection without these socket options still works.
             let _ = stream.set_nodelay(true);

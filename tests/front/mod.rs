@@ -118,6 +118,7 @@ impl Front {
             validation_view: ValidationView::Stored,
             field_ownership: FieldOwnership::Exact,
             media_types: Default::default(),
+            admitted_mark: None,
             gateway: Gateway {
                 transport,
                 forwarder,
