@@ -255,7 +255,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{Phases, Resources};
+    use crate::admission::{FrontEnd, Phases, Resources};
     use crate::plugins::checker::attributes;
     use async_trait::async_trait;
     use serde_json::json;
@@ -287,6 +287,7 @@ mod tests {
         needs: &[],
         configuration: None,
         removed: None,
+        front_end: FrontEnd::Full,
         about: "",
         build: |_| Ok(Box::new(Counter)),
     };

@@ -162,7 +162,7 @@ pub fn enabled(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{BuildError, Operations, Phases, Removed, Resources};
+    use crate::admission::{BuildError, FrontEnd, Operations, Phases, Removed, Resources};
 
     const fn spec(name: &'static str, default_on: bool) -> Spec {
         Spec {
@@ -174,6 +174,7 @@ mod tests {
             needs: &[],
             configuration: None,
             removed: None,
+            front_end: FrontEnd::Full,
             about: "",
             build: |_| Err(BuildError(String::new())),
         }
