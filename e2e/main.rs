@@ -27,6 +27,7 @@ mod odd_writes;
 mod off_by_default;
 mod expressions;
 mod foreign_webhook;
+mod front_end;
 mod guard;
 mod hostile;
 mod in_cluster_clients;

@@ -12,6 +12,7 @@ mod serve;
 mod sidecar;
 mod table;
 mod upstream;
+mod webhooks;
 #[cfg(test)]
 mod documentation;
 
@@ -54,6 +55,7 @@ pub fn main() -> ExitCode {
             print!("{}", sidecar::sidecar(&flags));
             Ok(true)
         }
+        Command::Print(Print::Webhooks(flags)) => print_webhooks(&flags).map(|()| true),
         Command::Print(Print::Crds) => {
             print!("{}", crate::removed::definitions());
             Ok(true)
@@ -109,6 +111,16 @@ fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
 
 fn print_guard(flags: &arguments::Guard) -> anyhow::Result<()> {
     print!("{}", guard::guard(flags)?);
+    Ok(())
+}
+
+fn print_webhooks(flags: &arguments::Webhooks) -> anyhow::Result<()> {
+    let all = crate::plugins::ALL;
+    let (enable, disable) =
+        (serve::list(&flags.enable_admission_plugins), serve::list(&flags.disable_admission_plugins));
+    let enabled = crate::app::enabled(all, &enable, &disable)?;
+    let plugins = crate::app::reviewing(all, &enabled, &serve::list(&flags.webhook_admission_plugins))?;
+    print!("{}", webhooks::configurations(&plugins, flags)?);
     Ok(())
 }
 

@@ -24,7 +24,7 @@ pub use chain::Chain;
 pub use denial::Denial;
 pub use effects::Effects;
 pub use options::PolicyOptions;
-pub use spec::{Environment, Operations, Phases, Removed, Resources, Spec};
+pub use spec::{Environment, FrontEnd, Operations, Phases, Removed, Resources, Spec};
 pub use warnings::Warnings;
 
 pub use crate::config::BuildError;

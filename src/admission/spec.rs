@@ -76,22 +76,51 @@ impl Phases {
 pub enum Resources {
     /// All resources, with their subresources.
     All,
-    /// The listed resources, as group, resource and subresource.
+    /// All resources in namespaces, with their subresources, and namespaces.
+    Namespaced,
+    /// The listed resources, as group, resource and subresource. The subresource `*` stands for the resource and all its
+    /// subresources.
     Only(&'static [(&'static str, &'static str, &'static str)]),
 }
 
 impl Resources {
     /// Whether the request's resource is in the set.
     pub fn contain(self, attributes: &Attributes) -> bool {
-        self.have(&attributes.resource.group, &attributes.resource.resource, &attributes.subresource)
+        let resource = &attributes.resource;
+        match self {
+            Self::Namespaced => !attributes.namespace.is_empty() || resource.resource == "namespaces",
+            _ => self.have(&resource.group, &resource.resource, &attributes.subresource),
+        }
     }
 
-    /// Whether the given resource is in the set.
+    /// Whether the given resource is in the set, or may be in it.
     pub fn have(self, group: &str, resource: &str, subresource: &str) -> bool {
         match self {
-            Self::All => true,
-            Self::Only(list) => list.contains(&(group, resource, subresource)),
+            Self::All | Self::Namespaced => true,
+            Self::Only(list) => list.iter().any(|(of_group, of_resource, of_subresource)| {
+                (*of_group, *of_resource) == (group, resource) && ["*", subresource].contains(of_subresource)
+            }),
         }
+    }
+}
+
+/// How a plugin works in the webhook front end, which only sees the reviews of an API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrontEnd {
+    /// As in the proxy.
+    Full,
+    /// With this difference.
+    Part(&'static str),
+    /// The front end leaves the plugin out, for this reason.
+    LeftOut(&'static str),
+    /// The front end does not start with the plugin, for this reason.
+    Refused(&'static str),
+}
+
+impl FrontEnd {
+    /// Whether the front end runs the plugin.
+    pub const fn runs(self) -> bool {
+        matches!(self, Self::Full | Self::Part(_))
     }
 }
 
@@ -153,6 +182,8 @@ pub struct Spec {
     pub configuration: Option<&'static str>,
     /// The history of a plugin that Kubernetes removed; `None` for a plugin of the current release.
     pub removed: Option<Removed>,
+    /// How the plugin works in the webhook front end.
+    pub front_end: FrontEnd,
     /// A description of the plugin, in one line.
     pub about: &'static str,
     /// The plugin's constructor.

@@ -12,7 +12,7 @@ mod wire;
 
 use super::*;
 use crate::admission::metrics::Metrics;
-use crate::admission::{Attributes, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::authz::{self, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
@@ -131,6 +131,7 @@ static WITNESS: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
+    front_end: FrontEnd::Full,
     about: "",
     build: |_| Ok(Box::new(Witness)),
 };

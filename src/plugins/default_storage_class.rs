@@ -1,6 +1,6 @@
 //! DefaultStorageClass: sets the default class of a persistent volume claim without a class.
 
-use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use async_trait::async_trait;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -18,6 +18,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::STORAGE_CLASSES],
     configuration: None,
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Gives claims without a storage class the default class.",
     build: |environment| Ok(Box::new(DefaultStorageClass(environment.cluster.clone()))),
 };

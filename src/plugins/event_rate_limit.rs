@@ -1,6 +1,8 @@
 //! EventRateLimit: limits the rate of events of the server, a namespace, a user, or a source.
 
-use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+};
 use crate::status::Status;
 use crate::status::invalid::aggregate;
 use async_trait::async_trait;
@@ -21,6 +23,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: Some("eventratelimit.admission.k8s.io/v1alpha1 Configuration"),
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Limits the rate of events, by server, namespace, user or source.",
     build,
 };

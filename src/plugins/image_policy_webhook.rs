@@ -8,7 +8,9 @@ mod answers;
 mod configuration;
 mod review;
 
-use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+};
 use crate::backend::{CallFailure, GenericWebhook, is_forbidden};
 use crate::status::Status;
 use answers::Answers;
@@ -28,6 +30,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: Some("imagePolicy"),
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Calls a backend that decides whether a pod may run its images.",
     build,
 };

@@ -2,7 +2,7 @@
 
 mod constraints;
 
-use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::status::Status;
@@ -24,6 +24,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::LIMIT_RANGES],
     configuration: None,
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Gives containers the default resources of their namespace, and keeps pods and claims within its limits.",
     build: |environment| Ok(Box::new(LimitRanger::new(environment.cluster.clone()))),
 };

@@ -1,6 +1,8 @@
 //! MutatingAdmissionPolicy: applies the cluster's mutating policies to an object. The implementation is in `policies/`.
 
-use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+};
 use crate::policies::{MUTATING_NEEDS, Mutating, config, mutating_files};
 use async_trait::async_trait;
 
@@ -14,6 +16,7 @@ pub static SPEC: Spec = Spec {
     needs: MUTATING_NEEDS,
     configuration: Some("MutatingAdmissionPolicyConfiguration"),
     removed: None,
+    front_end: FrontEnd::LeftOut("the API server evaluates policies itself"),
     about: "Changes objects by mutating admission policies.",
     build,
 };

@@ -1,6 +1,8 @@
 //! MutatingAdmissionWebhook: calls the webhooks of MutatingWebhookConfigurations. The implementation is in `webhooks/`.
 
-use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+};
 use crate::cluster::Need;
 use crate::webhooks::{Mutating, config, manifests};
 use async_trait::async_trait;
@@ -15,6 +17,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES, Need::MUTATING_WEBHOOKS, Need::SERVICES],
     configuration: Some("WebhookAdmissionConfiguration"),
     removed: None,
+    front_end: FrontEnd::LeftOut("the API server calls webhooks itself"),
     about: "Calls mutating webhooks, one after the other, and applies their patches.",
     build,
 };

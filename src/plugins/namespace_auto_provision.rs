@@ -1,7 +1,7 @@
 //! NamespaceAutoProvision: creates the missing namespace of a new object.
 
 use super::namespace_lifecycle::is_in_a_namespace;
-use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -12,10 +12,11 @@ pub static SPEC: Spec = Spec {
     default_on: false,
     phases: Phases::Mutating,
     operations: Operations::CREATE,
-    resources: Resources::All,
+    resources: Resources::Namespaced,
     needs: &[Need::NAMESPACES],
     configuration: None,
     removed: None,
+    front_end: FrontEnd::Refused("the API server refuses an object in a missing namespace before it calls webhooks"),
     about: "Creates the missing namespace of a new object.",
     build: |environment| Ok(Box::new(NamespaceAutoProvision { cluster: environment.cluster.clone() })),
 };

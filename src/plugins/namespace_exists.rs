@@ -1,7 +1,7 @@
 //! NamespaceExists: refuses requests in a namespace that does not exist.
 
 use super::namespace_lifecycle::{internal_unless_not_found, is_in_a_namespace};
-use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::status::Status;
 use async_trait::async_trait;
@@ -13,10 +13,11 @@ pub static SPEC: Spec = Spec {
     default_on: false,
     phases: Phases::Validating,
     operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
-    resources: Resources::All,
+    resources: Resources::Namespaced,
     needs: &[Need::NAMESPACES],
     configuration: None,
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Refuses requests in a namespace that does not exist.",
     build: |environment| Ok(Box::new(NamespaceExists { cluster: environment.cluster.clone() })),
 };

@@ -1,6 +1,6 @@
 //! NamespaceLifecycle: refuses new objects in a missing or terminating namespace, and the deletion of the system namespaces.
 
-use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::status::{Cause, Status};
 use async_trait::async_trait;
@@ -13,10 +13,11 @@ pub static SPEC: Spec = Spec {
     default_on: true,
     phases: Phases::Mutating,
     operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
-    resources: Resources::All,
+    resources: Resources::Namespaced,
     needs: &[Need::NAMESPACES],
     configuration: None,
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Refuses new objects in a missing or terminating namespace, and deletion of the namespaces default, kube-system and kube-public.",
     build: |environment| Ok(Box::new(NamespaceLifecycle::new(environment.cluster.clone()))),
 };

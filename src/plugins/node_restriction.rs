@@ -13,7 +13,7 @@ mod read;
 mod references;
 mod tokens;
 
-use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::go_text::go_quote;
 use crate::status::Status;
@@ -27,8 +27,17 @@ pub static SPEC: Spec = Spec {
     default_on: false,
     phases: Phases::Mutating,
     operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
-    // All resources, because the subresources of pods and nodes are not all known here.
-    resources: Resources::All,
+    resources: Resources::Only(&[
+        ("", "pods", "*"),
+        ("", "nodes", "*"),
+        ("", "persistentvolumeclaims", "*"),
+        ("", "serviceaccounts", "*"),
+        ("coordination.k8s.io", "leases", "*"),
+        ("storage.k8s.io", "csinodes", "*"),
+        ("resource.k8s.io", "resourceslices", "*"),
+        ("certificates.k8s.io", "certificatesigningrequests", "*"),
+        ("certificates.k8s.io", "podcertificaterequests", "*"),
+    ]),
     needs: &[
         Need::PODS,
         Need::NODES,
@@ -39,6 +48,7 @@ pub static SPEC: Spec = Spec {
     ],
     configuration: None,
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Lets kubelets change only their own node and the pods bound to it.",
     build: |environment| {
         let gates = environment.feature_gates;

@@ -1,6 +1,8 @@
 //! PodNodeSelector: a namespace's node selector applies to all pods in the namespace.
 
-use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+};
 use crate::cluster::{Cluster, Need};
 use crate::names::{label_value_errors, qualified_name_errors};
 use crate::object::Object;
@@ -20,6 +22,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES],
     configuration: Some("podNodeSelectorPluginConfig"),
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Gives pods the node selector of their namespace, and refuses pods with a conflicting one.",
     build,
 };

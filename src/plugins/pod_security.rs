@@ -13,7 +13,7 @@ mod policy;
 mod tests;
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, Operation, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec,
 };
 use crate::cluster::{Cluster, Namespace, Need};
 use crate::object::Object;
@@ -34,10 +34,23 @@ pub static SPEC: Spec = Spec {
     default_on: true,
     phases: Phases::Validating,
     operations: Operations::CREATE.or(Operations::UPDATE),
-    resources: Resources::All,
+    // All subresources of pods, because a later release may add some that change the spec.
+    resources: Resources::Only(&[
+        ("", "namespaces", ""),
+        ("", "pods", "*"),
+        ("", "podtemplates", ""),
+        ("", "replicationcontrollers", ""),
+        ("apps", "daemonsets", ""),
+        ("apps", "deployments", ""),
+        ("apps", "replicasets", ""),
+        ("apps", "statefulsets", ""),
+        ("batch", "cronjobs", ""),
+        ("batch", "jobs", ""),
+    ]),
     needs: &[Need::NAMESPACES],
     configuration: Some(config::KIND),
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Refuses pods that the namespace's Pod Security labels do not allow, and warns of templates of such pods.",
     build,
 };

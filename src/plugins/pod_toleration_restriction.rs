@@ -1,7 +1,7 @@
 //! PodTolerationRestriction: adds a namespace's default tolerations to pods, and checks the whitelist of tolerations.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, Operation, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec,
 };
 use crate::cluster::{Cluster, Need};
 use crate::go_text;
@@ -24,6 +24,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES],
     configuration: Some("podtolerationrestriction.admission.k8s.io/v1alpha1 Configuration"),
     removed: None,
+    front_end: FrontEnd::Full,
     about: "Adds a namespace's default tolerations to pods, and refuses tolerations that are not on its whitelist.",
     build,
 };

@@ -15,7 +15,7 @@ mod services;
 mod volume_claims;
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, Operation, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec,
 };
 use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
@@ -34,10 +34,13 @@ pub static SPEC: Spec = Spec {
     default_on: true,
     phases: Phases::Validating,
     operations: Operations::CREATE.or(Operations::UPDATE),
-    resources: Resources::All,
+    resources: Resources::Namespaced,
     needs: &[Need::RESOURCE_QUOTAS, Need::DEVICE_CLASSES],
     configuration: Some("apiserver.config.k8s.io/v1 ResourceQuotaConfiguration"),
     removed: None,
+    front_end: FrontEnd::Part(
+        "a write that another validating webhook or the API server refuses stays charged until the quota is recounted; disable the plugin in the API server, or both charge",
+    ),
     about: "Refuses requests that exceed a quota of the namespace, and charges the others to it.",
     build,
 };

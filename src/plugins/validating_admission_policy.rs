@@ -1,6 +1,8 @@
 //! ValidatingAdmissionPolicy: checks requests against the cluster's validating policies. The implementation is in `policies/`.
 
-use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+};
 use crate::policies::{VALIDATING_NEEDS, Validating, config, validating_files};
 use async_trait::async_trait;
 
@@ -14,6 +16,7 @@ pub static SPEC: Spec = Spec {
     needs: VALIDATING_NEEDS,
     configuration: Some("ValidatingAdmissionPolicyConfiguration"),
     removed: None,
+    front_end: FrontEnd::LeftOut("the API server evaluates policies itself"),
     about: "Refuses, warns of and audits requests that violate validating admission policies.",
     build,
 };
