@@ -75,6 +75,7 @@ record: ## Record again what the program knows of Kubernetes' Go code, in KUBERN
 	$(call recording,protobuf-table,. -types,cat,crates/kubernetes-object/src/typed/types.txt)
 	$(call recording,protobuf-table,. -cases 1,gzip -9n,crates/kubernetes-object/src/typed/cases.gz)
 	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,crates/kubernetes-object/src/defaults/vectors.gz)
+	$(call recording,apiserver-flags,$(WITH_ASSETS) .,cat,src/cli/apiserver/flags.txt)
 	cd e2e/assets && $(GO) mod download
 	$(PYTHON) tools/record-feature-gates.py $(shell $(GO) env GOMODCACHE)/k8s.io $(KUBERNETES_VERSION) >target/recorded
 	mv target/recorded src/config/feature_gates.txt

@@ -13,8 +13,8 @@ use crate::body::{Body, BoxError};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Loopback, Need};
 use crate::config::kubeconfig::Kubeconfig;
-use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits, UpstreamIdentity};
-use crate::embedded;
+use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, CertificateFiles, Limits, UpstreamIdentity};
+use crate::embedded::{self, Tokens};
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
@@ -33,10 +33,14 @@ use http::{HeaderName, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use rustls::ServerConfig;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::DropGuard;
 
 /// The user that the kubeconfig for the embedded API server names, and its group.
 const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
@@ -46,19 +50,103 @@ const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
 /// # Errors
 /// If a file, an address or another resource that the configuration names is not available.
 pub async fn run(config: Config) -> Result<()> {
+    let running = start(config).await?;
+    running.drain.start_on_signal(running.shutdown_delay).await?;
+    running.end().await
+}
+
+/// A server that runs. Dropping the value stops nothing: see [`Running::stop`].
+pub struct Running {
+    address: SocketAddr,
+    own: Option<Authority>,
+    checks: Checks,
+    drain: Drain,
+    serve: JoinHandle<()>,
+    log: Option<Arc<Log>>,
+    shutdown_delay: Duration,
+    drain_timeout: Duration,
+    _health: Option<DropGuard>,
+}
+
+/// The credentials of an administrator, in PEM form.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The authority that signed the server's certificate.
+    pub authority: String,
+    /// The client's certificate.
+    pub certificate: String,
+    /// The client's key.
+    pub key: String,
+}
+
+impl Running {
+    /// The address of the API.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether the server is ready, as `/readyz` says.
+    pub fn is_ready(&self) -> bool {
+        self.checks.is_ready()
+    }
+
+    /// New credentials of a user in one group; `None` if the server has no authority of its own.
+    ///
+    /// # Errors
+    /// If the names cannot be written in a certificate.
+    pub fn credentials(&self, user: &str, group: &str) -> Result<Option<Credentials>> {
+        let Some(own) = &self.own else { return Ok(None) };
+        let issued = own.client(user, group)?;
+        Ok(Some(Credentials { authority: own.pem(), certificate: issued.certificate_pem, key: issued.key_pem }))
+    }
+
+    /// Stops the server: requests in flight may finish, within the time of the configuration.
+    ///
+    /// # Errors
+    /// If the listener has failed.
+    pub async fn stop(self) -> Result<()> {
+        self.drain.start(Duration::ZERO).await;
+        self.end().await
+    }
+
+    /// Waits for the end of a server whose drain has started.
+    async fn end(self) -> Result<()> {
+        self.serve.await.context("the listener")?;
+        let in_time = tokio::time::timeout(self.drain_timeout, self.drain.finished()).await.is_ok();
+        tracing::info!(in_time, "drained");
+        if let Some(log) = self.log
+            && !log.shutdown().await
+        {
+            tracing::warn!("the end of the audit log could not be written in time");
+        }
+        Ok(())
+    }
+}
+
+/// Starts the server. Must be called inside a multi-threaded tokio runtime.
+///
+/// # Errors
+/// If a file, an address or another resource that the configuration names is not available.
+pub async fn start(config: Config) -> Result<Running> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
     // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
     let serving = &config.serving;
-    let health = Listener::bind(serving.health_address)
-        .with_context(|| format!("--health-bind-address={}", serving.health_address))?;
+    let health = serving.health_address.map(|address| {
+        Listener::bind(address).with_context(|| format!("--health-bind-address={address}"))
+    });
+    let health = health.transpose()?;
     let listener = Listener::bind(serving.address)
         .with_context(|| format!("--bind-address={} --secure-port={}", serving.address.ip(), serving.address.port()))?;
-    let (address, health_address) = (listener.local_addr()?, health.local_addr()?);
-    let _health = health::start(health, checks.clone(), registry.clone(), config.limits.health_connections)
-        .context("the thread of the health port")?;
+    let address = listener.local_addr()?;
+    let health_address = health.as_ref().map(Listener::local_addr).transpose()?;
+    let health = health.map(|listener| {
+        let connections = config.limits.health_connections;
+        health::start(listener, checks.clone(), registry.clone(), connections).context("the thread of the health port")
+    });
+    let health = health.transpose()?;
 
     let files = Files::new(&config)?;
     let front = Front::new(&config, address)?;
@@ -67,7 +155,7 @@ pub async fn run(config: Config) -> Result<()> {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
         }
     }
-    let upstream = Upstream::new(&config, &drain, &checks).await?;
+    let upstream = Upstream::new(&config, &front, &drain, &checks, &registry).await?;
     let (audit, log) = audit(&config, &registry)?;
     let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
     front.announce(&config, address, health_address)?;
@@ -85,16 +173,17 @@ pub async fn run(config: Config) -> Result<()> {
     };
     let serve = tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle));
     start.finish();
-    drain.start_on_signal(serving.shutdown_delay).await?;
-    serve.await.context("the listener")?;
-    let in_time = tokio::time::timeout(serving.drain_timeout, drain.finished()).await.is_ok();
-    tracing::info!(in_time, "drained");
-    if let Some(log) = log
-        && !log.shutdown().await
-    {
-        tracing::warn!("the end of the audit log could not be written in time");
-    }
-    Ok(())
+    Ok(Running {
+        address,
+        own: front.own,
+        checks,
+        drain,
+        serve,
+        log,
+        shutdown_delay: config.serving.shutdown_delay,
+        drain_timeout: config.serving.drain_timeout,
+        _health: health,
+    })
 }
 
 fn incoming(body: Incoming) -> Body {
@@ -114,6 +203,9 @@ impl Front {
         let client_ca =
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
+            if config.serving.made_certificate {
+                make_certificate(files, address.ip())?;
+            }
             let authorities = client_authorities(&config.authentication);
             let tls = tls::watch_certificate(&files.certificate, &files.key, authorities).with_context(|| {
                 format!(
@@ -139,13 +231,21 @@ impl Front {
         Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
     }
 
+    /// Returns the certificates that verify the server's certificate, as far as the process knows them.
+    fn root_ca(&self, config: &Config) -> Option<String> {
+        let files = config.serving.certificate.as_ref();
+        self.own.as_ref().map(Authority::pem).or_else(|| std::fs::read_to_string(&files?.certificate).ok())
+    }
+
     /// Logs the address of the server; in front of the embedded API server, also writes a kubeconfig for it.
-    fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
+    fn announce(&self, config: &Config, address: SocketAddr, health: Option<SocketAddr>) -> Result<()> {
         let server = format!("https://{}", reachable(address));
-        tracing::info!("serving on {server}, health and metrics on http://{}", reachable(health));
-        let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else {
+        let beside = health.map(|health| format!(", health and metrics on http://{}", reachable(health)));
+        tracing::info!("serving on {server}{}", beside.unwrap_or_default());
+        let (config::Upstream::Embedded(embedded), Some(own)) = (&config.upstream, &self.own) else {
             return Ok(());
         };
+        let Some(kubeconfig) = &embedded.kubeconfig else { return Ok(()) };
         let client = own.client(ADMINISTRATOR.0, ADMINISTRATOR.1)?;
         let written = Kubeconfig {
             server: &server,
@@ -157,6 +257,23 @@ impl Front {
         println!("export KUBECONFIG={}", std::path::absolute(kubeconfig)?.display());
         Ok(())
     }
+}
+
+/// Makes a serving certificate in these files, unless both exist.
+fn make_certificate(files: &CertificateFiles, bound: IpAddr) -> Result<()> {
+    if files.certificate.exists() && files.key.exists() {
+        return Ok(());
+    }
+    let authority = Authority::generate("kube-admission-proxy")?;
+    let issued = authority.serving(&own_names(bound))?;
+    let folder = files.certificate.parent().unwrap_or(Path::new("."));
+    let write = || {
+        std::fs::create_dir_all(folder)?;
+        std::fs::write(&files.certificate, issued.certificate_pem + &authority.pem())?;
+        let mut key = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&files.key)?;
+        key.write_all(issued.key_pem.as_bytes())
+    };
+    write().with_context(|| format!("--cert-dir={}: cannot make a certificate there", folder.display()))
 }
 
 /// Returns the files of the CAs that sign client certificates, including those of front proxies
@@ -258,9 +375,15 @@ struct Upstream {
 }
 
 impl Upstream {
-    async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
+    async fn new(
+        config: &Config,
+        front: &Front,
+        drain: &Drain,
+        checks: &Checks,
+        registry: &Registry,
+    ) -> Result<Self> {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
-            config::Upstream::Embedded { .. } => {
+            config::Upstream::Embedded(options) => {
                 let limits = embedded::Limits {
                     body_bytes: config.limits.body_bytes,
                     user_waiting_creates: config.limits.user_waiting_creates,
@@ -270,8 +393,17 @@ impl Upstream {
                     removed: served_removed_apis(config),
                     rbac: config.authorization.mode == AuthorizationMode::Rbac,
                     initializers: config.admission.has_initializers(),
+                    controllers: options.controllers,
+                    addresses: options.addresses,
+                    apis: options.apis.clone(),
+                    allow_privileged: options.allow_privileged,
+                    tokens: Tokens::from_files(&options.tokens)?,
+                    root_ca: front.root_ca(config),
+                    health: config.serving.health_address.is_none().then(|| (checks.clone(), registry.clone())),
                 };
-                (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate)
+                let server = embedded::Server::with(limits, features);
+                embedded::run_controllers(&server);
+                (Arc::new(server), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
@@ -352,8 +484,11 @@ fn pipeline(
     let cluster = Cluster::start_with_removed(upstream.client.clone(), &needs, cluster_limits(limits), &removed);
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
-    let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
-    checks.ready("upstream", move || probe.check());
+    // The health of the embedded API server is that of this process, if it serves the health paths itself.
+    if config.serving.health_address.is_some() {
+        let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+        checks.ready("upstream", move || probe.check());
+    }
     checks.ready("informer-sync", move || match (ready.1.unsynced(), ready.1.stale()) {
         (waiting, stale) if waiting.is_empty() && stale.is_empty() => Ok(()),
         (waiting, stale) if waiting.is_empty() => Err(format!("not followed: {stale:?}")),

@@ -7,14 +7,18 @@ use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
     Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
-    DefaultTolerations, FeatureGates, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
+    Addresses, Apis, Controllers, DefaultTolerations, Embedded, FeatureGates, Limits, RequestHeader, Serving,
+    TokenFiles, Upstream, UpstreamIdentity,
 };
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The default path of the kubeconfig for the API server in this process.
 const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
+/// The shortest bound of `--service-account-max-token-expiration` (`ServiceAccountAuthenticationOptions.Validate`).
+const MIN_TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Builds the configuration from the arguments; `all` are the existing plugins.
 ///
@@ -52,7 +56,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         [] => app::enabled(all, &enable, &disable)?,
         names => app::listed(all, &list(names), &enable, &disable)?,
     };
-    let upstream = upstream(&flags.upstream)?;
+    let upstream = upstream(&flags.upstream, &flags.embedded)?;
     not_in_vain(flags)?;
     let admission = admission(plugins, &flags.admission)?;
     check_initializers(&admission, &upstream)?;
@@ -108,8 +112,11 @@ fn check_initializers(admission: &Admission, upstream: &Upstream) -> Result<(), 
 
 /// Refuses `--write-kubeconfig` with given certificates: the proxy does not have the keys for a kubeconfig then.
 fn not_in_vain(flags: &Serve) -> Result<(), ConfigError> {
-    let files =
-        [("tls-cert-file", &flags.serving.tls_cert_file), ("client-ca-file", &flags.authentication.client_ca_file)];
+    let files = [
+        ("tls-cert-file", &flags.serving.tls_cert_file),
+        ("cert-dir", &flags.serving.cert_dir),
+        ("client-ca-file", &flags.authentication.client_ca_file),
+    ];
     let given = files.into_iter().find(|(_, path)| path.is_some());
     match (&flags.upstream.write_kubeconfig, given) {
         (Some(path), Some((flag, _))) => Err(ConfigError::flag(
@@ -130,8 +137,13 @@ fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
     );
     Ok(Serving {
         address: SocketAddr::new(flags.bind_address, flags.secure_port),
-        certificate: certificate(pair)?,
-        health_address: flags.health_bind_address,
+        certificate: match (certificate(pair)?, &flags.cert_dir) {
+            (Some(files), _) => Some(files),
+            (None, Some(folder)) => Some(certificate_in(folder)),
+            (None, None) => None,
+        },
+        made_certificate: flags.tls_cert_file.is_none() && flags.cert_dir.is_some(),
+        health_address: Some(flags.health_bind_address),
         shutdown_delay: flags.shutdown_delay_duration,
         drain_timeout: flags.shutdown_drain_timeout,
     })
@@ -170,34 +182,35 @@ fn authentication(flags: &arguments::Authentication) -> Result<Authentication, C
 }
 
 fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Result<Authorization, ConfigError> {
-    let mode = match list(&flags.authorization_mode).as_slice() {
-        [] => match upstream {
-            Upstream::Embedded { .. } => AuthorizationMode::AlwaysAllow,
-            Upstream::Remote { .. } => AuthorizationMode::Webhook,
-        },
-        [mode] => match mode.as_str() {
-            "AlwaysAllow" => AuthorizationMode::AlwaysAllow,
-            "Webhook" => AuthorizationMode::Webhook,
-            "RBAC" if matches!(upstream, Upstream::Embedded { .. }) => AuthorizationMode::Rbac,
-            "RBAC" => {
-                let reason =
-                    "needs the embedded API server: with --upstream-kubeconfig, Webhook asks the upstream API server";
-                return Err(ConfigError::flag("authorization-mode", mode, reason));
-            }
-            _ => return Err(ConfigError::flag("authorization-mode", mode, "must be AlwaysAllow, RBAC or Webhook")),
-        },
-        several => {
-            return Err(ConfigError::flag(
-                "authorization-mode",
-                several.join(","),
-                "must be one of AlwaysAllow, RBAC and Webhook",
-            ));
+    let is_embedded = matches!(upstream, Upstream::Embedded { .. });
+    let given = list(&flags.authorization_mode);
+    let mut modes: Vec<&str> = given.iter().map(String::as_str).collect();
+    if is_embedded && modes.contains(&"RBAC") {
+        // RBAC alone decides about the requests of nodes, by the bindings that an operator creates.
+        modes.retain(|mode| *mode != "Node");
+    }
+    let mode = match modes[..] {
+        [] if is_embedded => AuthorizationMode::AlwaysAllow,
+        [] => AuthorizationMode::Webhook,
+        ["AlwaysAllow"] => AuthorizationMode::AlwaysAllow,
+        ["AlwaysAllow", "RBAC"] | ["RBAC", "AlwaysAllow"] if is_embedded => AuthorizationMode::AlwaysAllow,
+        ["Webhook"] => AuthorizationMode::Webhook,
+        ["RBAC"] if is_embedded => AuthorizationMode::Rbac,
+        ["RBAC"] => {
+            let reason =
+                "needs the embedded API server: with --upstream-kubeconfig, Webhook asks the upstream API server";
+            return Err(ConfigError::flag("authorization-mode", "RBAC", reason));
+        }
+        [mode] => return Err(ConfigError::flag("authorization-mode", mode, "must be AlwaysAllow, RBAC or Webhook")),
+        _ => {
+            let reason = "must be one of AlwaysAllow, RBAC and Webhook";
+            return Err(ConfigError::flag("authorization-mode", given.join(","), reason));
         }
     };
     Ok(Authorization { mode })
 }
 
-fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
+fn upstream(flags: &arguments::Upstream, embedded: &arguments::Embedded) -> Result<Upstream, ConfigError> {
     let identity = flags.upstream_identity;
     let Some(kubeconfig) = readable("upstream-kubeconfig", flags.upstream_kubeconfig.as_deref())? else {
         if identity != UpstreamIdentity::Impersonate {
@@ -205,13 +218,60 @@ fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
             return Err(ConfigError::Rule(text.to_owned()));
         }
         let kubeconfig = flags.write_kubeconfig.clone().unwrap_or_else(|| PathBuf::from(KUBECONFIG));
-        return Ok(Upstream::Embedded { kubeconfig });
+        return Ok(Upstream::Embedded(Embedded { kubeconfig: Some(kubeconfig), ..options_of(embedded)? }));
     };
     if let Some(path) = &flags.write_kubeconfig {
         let reason = "has no effect with --upstream-kubeconfig";
         return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
     }
+    for (flag, is_given) in [
+        ("controllers", !embedded.controllers.is_empty()),
+        ("runtime-config", !embedded.runtime_config.is_empty()),
+        ("service-account-issuer", !embedded.service_account_issuer.is_empty()),
+        ("service-account-key-file", !embedded.service_account_key_file.is_empty()),
+        ("service-account-signing-key-file", embedded.service_account_signing_key_file.is_some()),
+    ] {
+        if is_given {
+            return Err(ConfigError::Rule(format!("--{flag} has no effect with --upstream-kubeconfig")));
+        }
+    }
     Ok(Upstream::Remote { kubeconfig, identity, calls_webhooks: flags.upstream_calls_webhooks })
+}
+
+/// The options of the embedded API server.
+fn options_of(flags: &arguments::Embedded) -> Result<Embedded, ConfigError> {
+    let controllers = match &flags.controllers[..] {
+        [] => Controllers::ALL,
+        names => Controllers::parse(&list(names))
+            .map_err(|reason| ConfigError::flag("controllers", names.join(","), reason))?,
+    };
+    let range = &flags.service_cluster_ip_range;
+    let runtime_config = list(&flags.runtime_config);
+    let max = flags.service_account_max_token_expiration;
+    if !max.is_zero() && max < MIN_TOKEN_LIFETIME {
+        let reason = "must be at least 1h0m0s, or 0";
+        return Err(ConfigError::flag("service-account-max-token-expiration", format!("{}s", max.as_secs()), reason));
+    }
+    let key = |path: &PathBuf| readable("service-account-key-file", Some(path));
+    Ok(Embedded {
+        kubeconfig: None,
+        controllers,
+        addresses: Addresses::parse(range)
+            .map_err(|reason| ConfigError::flag("service-cluster-ip-range", range, reason))?,
+        tokens: TokenFiles {
+            issuers: flags.service_account_issuer.clone(),
+            audiences: list(&flags.api_audiences),
+            signing_key: readable(
+                "service-account-signing-key-file",
+                flags.service_account_signing_key_file.as_deref(),
+            )?,
+            keys: flags.service_account_key_file.iter().filter_map(|path| key(path).transpose()).collect::<Result<_, _>>()?,
+            max_seconds: i64::try_from(max.as_secs()).ok().filter(|seconds| *seconds > 0),
+        },
+        apis: Apis::parse(&runtime_config)
+            .map_err(|reason| ConfigError::flag("runtime-config", runtime_config.join(","), reason))?,
+        allow_privileged: flags.allow_privileged,
+    })
 }
 
 fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
@@ -252,6 +312,11 @@ fn readable(flag: &'static str, path: Option<&Path>) -> Result<Option<PathBuf>, 
     }
 }
 
+/// The files of `--cert-dir` (`SecureServingOptions.MaybeDefaultWithSelfSignedCerts`).
+fn certificate_in(folder: &Path) -> CertificateFiles {
+    CertificateFiles { certificate: folder.join("apiserver.crt"), key: folder.join("apiserver.key") }
+}
+
 /// Reads two flags that need each other: a certificate and its key.
 fn certificate(
     (certificate_flag, certificate, key_flag, key): (&'static str, Option<&Path>, &'static str, Option<&Path>),
@@ -273,13 +338,12 @@ mod tests {
     use super::super::arguments::{Arguments, Command};
     use super::*;
     use clap::Parser;
-    use std::time::Duration;
 
     fn parse(arguments: &[&str]) -> Result<Config, String> {
         let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
         match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
             Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
-            Command::Check(_) | Command::Plugins | Command::Print(_) => Err("not serve".to_owned()),
+            Command::Check(_) | Command::Plugins | Command::Print(_) | Command::Envtest(_) => Err("not serve".to_owned()),
         }
     }
 
@@ -295,7 +359,7 @@ mod tests {
         assert_eq!(config.limits, Limits::default());
         assert_eq!(config.authorization.mode, AuthorizationMode::AlwaysAllow);
         assert!(!config.authentication.anonymous);
-        assert!(matches!(config.upstream, Upstream::Embedded { kubeconfig } if kubeconfig == Path::new(KUBECONFIG)));
+        assert!(matches!(config.upstream, Upstream::Embedded(Embedded { kubeconfig: Some(path), .. }) if path == Path::new(KUBECONFIG)));
     }
 
     #[test]
