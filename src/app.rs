@@ -12,7 +12,7 @@ use crate::authz::{self, Authorizer, Reviewer};
 use crate::body::{Body, BoxError};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Loopback, Need};
-use crate::config::kubeconfig::Kubeconfig;
+use crate::config::kubeconfig::{self, Kubeconfig};
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, CertificateFiles, Limits, UpstreamIdentity};
 use crate::embedded::{self, Tokens};
 use crate::impersonation::{self, Impersonation};
@@ -68,17 +68,6 @@ pub struct Running {
     _health: Option<DropGuard>,
 }
 
-/// The credentials of an administrator, in PEM form.
-#[derive(Clone)]
-pub struct Credentials {
-    /// The authority that signed the server's certificate.
-    pub authority: String,
-    /// The client's certificate.
-    pub certificate: String,
-    /// The client's key.
-    pub key: String,
-}
-
 impl Running {
     /// The address of the API.
     pub fn address(&self) -> SocketAddr {
@@ -90,14 +79,12 @@ impl Running {
         self.checks.is_ready()
     }
 
-    /// New credentials of a user in one group; `None` if the server has no authority of its own.
+    /// A kubeconfig with a new client certificate of a user in one group; `None` if the server has no authority of its own.
     ///
     /// # Errors
     /// If the names cannot be written in a certificate.
-    pub fn credentials(&self, user: &str, group: &str) -> Result<Option<Credentials>> {
-        let Some(own) = &self.own else { return Ok(None) };
-        let issued = own.client(user, group)?;
-        Ok(Some(Credentials { authority: own.pem(), certificate: issued.certificate_pem, key: issued.key_pem }))
+    pub fn kubeconfig(&self, user: &str, group: &str) -> Result<Option<String>> {
+        self.own.as_ref().map(|own| kubeconfig_of(own, self.address, user, group)).transpose()
     }
 
     /// Stops the server: requests in flight may finish, within the time of the configuration.
@@ -134,9 +121,9 @@ pub async fn start(config: Config) -> Result<Running> {
     // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
     let serving = &config.serving;
-    let health = serving.health_address.map(|address| {
-        Listener::bind(address).with_context(|| format!("--health-bind-address={address}"))
-    });
+    let health = serving
+        .health_address
+        .map(|address| Listener::bind(address).with_context(|| format!("--health-bind-address={address}")));
     let health = health.transpose()?;
     let listener = Listener::bind(serving.address)
         .with_context(|| format!("--bind-address={} --secure-port={}", serving.address.ip(), serving.address.port()))?;
@@ -246,17 +233,23 @@ impl Front {
             return Ok(());
         };
         let Some(kubeconfig) = &embedded.kubeconfig else { return Ok(()) };
-        let client = own.client(ADMINISTRATOR.0, ADMINISTRATOR.1)?;
-        let written = Kubeconfig {
-            server: &server,
-            certificate_authority: &own.pem(),
-            client_certificate: &client.certificate_pem,
-            client_key: &client.key_pem,
-        };
-        written.write(kubeconfig).with_context(|| format!("--write-kubeconfig={}", kubeconfig.display()))?;
+        let text = kubeconfig_of(own, address, ADMINISTRATOR.0, ADMINISTRATOR.1)?;
+        kubeconfig::write(kubeconfig, &text).with_context(|| format!("--write-kubeconfig={}", kubeconfig.display()))?;
         println!("export KUBECONFIG={}", std::path::absolute(kubeconfig)?.display());
         Ok(())
     }
+}
+
+/// A kubeconfig for a user of the server.
+fn kubeconfig_of(own: &Authority, address: SocketAddr, user: &str, group: &str) -> Result<String> {
+    let client = own.client(user, group)?;
+    let kubeconfig = Kubeconfig {
+        server: &format!("https://{}", reachable(address)),
+        certificate_authority: &own.pem(),
+        client_certificate: &client.certificate_pem,
+        client_key: &client.key_pem,
+    };
+    Ok(kubeconfig.text())
 }
 
 /// Makes a serving certificate in these files, unless both exist.
@@ -270,7 +263,8 @@ fn make_certificate(files: &CertificateFiles, bound: IpAddr) -> Result<()> {
     let write = || {
         std::fs::create_dir_all(folder)?;
         std::fs::write(&files.certificate, issued.certificate_pem + &authority.pem())?;
-        let mut key = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&files.key)?;
+        let mut key =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&files.key)?;
         key.write_all(issued.key_pem.as_bytes())
     };
     write().with_context(|| format!("--cert-dir={}: cannot make a certificate there", folder.display()))
@@ -375,13 +369,7 @@ struct Upstream {
 }
 
 impl Upstream {
-    async fn new(
-        config: &Config,
-        front: &Front,
-        drain: &Drain,
-        checks: &Checks,
-        registry: &Registry,
-    ) -> Result<Self> {
+    async fn new(config: &Config, front: &Front, drain: &Drain, checks: &Checks, registry: &Registry) -> Result<Self> {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
                 let limits = embedded::Limits {
@@ -401,6 +389,12 @@ impl Upstream {
                     root_ca: front.root_ca(config),
                     health: config.serving.health_address.is_none().then(|| (checks.clone(), registry.clone())),
                 };
+                for (group, version) in options.apis.wanted() {
+                    let has = embedded::catalog::resources().iter().any(|each| (each.group, each.version) == (group, version));
+                    if !has {
+                        tracing::warn!(group, version, "--runtime-config: the embedded API server does not have this API");
+                    }
+                }
                 let server = embedded::Server::with(limits, features);
                 embedded::run_controllers(&server);
                 (Arc::new(server), Identity::Impersonate)

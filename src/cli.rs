@@ -79,6 +79,21 @@ fn run_api_server(arguments: &[String]) -> ExitCode {
     exit(run_until_signal(config))
 }
 
+/// The configuration of `kube-admission-proxy serve` with these flags, each as `--name=value`.
+///
+/// # Errors
+/// If a flag is unknown or its value is invalid.
+pub fn configuration(flags: impl IntoIterator<Item = String>) -> anyhow::Result<Config> {
+    let line = ["kube-admission-proxy".to_owned(), "serve".to_owned()].into_iter().chain(flags);
+    match Arguments::try_parse_from(line)?.command {
+        Command::Serve(flags) => Ok(serve::config(&flags, crate::plugins::ALL)?),
+        // The second word of the line is the command.
+        Command::Check(_) | Command::Plugins | Command::Print(_) | Command::Envtest(_) => {
+            anyhow::bail!("no flags of serve")
+        }
+    }
+}
+
 /// The reason why a command line gives no configuration.
 #[derive(Debug, thiserror::Error)]
 enum Failure {

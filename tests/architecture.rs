@@ -46,11 +46,12 @@ const LAYERS: [&str; 32] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 15] = [
+const WITH_TASKS: [&str; 16] = [
     "app.rs",
     "audit/log.rs",
     "backend/",
     "cluster/",
+    "embedded/garbage.rs",
     "embedded/serve.rs",
     "pipeline/answers.rs",
     PLUGIN_WITH_A_TASK,

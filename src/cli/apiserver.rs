@@ -273,8 +273,14 @@ mod tests {
     fn the_help_names_every_flag_once() {
         let help = help();
         for flag in flags() {
-            assert_eq!(help.matches(&format!("--{} ", flag.name)).count() + help.matches(&format!("--{}\n", flag.name)).count()
-                + help.matches(&format!("--{}]", flag.name)).count(), 1, "{}", flag.name);
+            assert_eq!(
+                help.matches(&format!("--{} ", flag.name)).count()
+                    + help.matches(&format!("--{}\n", flag.name)).count()
+                    + help.matches(&format!("--{}]", flag.name)).count(),
+                1,
+                "{}",
+                flag.name
+            );
         }
     }
 }

@@ -54,8 +54,7 @@ pub(super) fn main(arguments: &[String]) -> Result<()> {
     };
     let address = address.trim_end_matches('/').to_owned();
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let listener =
-            TcpListener::bind(&address).await.with_context(|| format!("--listen-client-urls={url}"))?;
+        let listener = TcpListener::bind(&address).await.with_context(|| format!("--listen-client-urls={url}"))?;
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         loop {
             tokio::select! {
@@ -106,7 +105,10 @@ mod tests {
     #[test]
     fn the_address_is_that_of_clients() {
         for (arguments, url) in [
-            (&["--listen-client-urls=http://127.0.0.1:1,http://127.0.0.1:2", "--data-dir=x"][..], Some("http://127.0.0.1:1")),
+            (
+                &["--listen-client-urls=http://127.0.0.1:1,http://127.0.0.1:2", "--data-dir=x"][..],
+                Some("http://127.0.0.1:1"),
+            ),
             (&["-listen-client-urls", "http://127.0.0.1:1"], Some("http://127.0.0.1:1")),
             (&["--listen-peer-urls=http://127.0.0.1:1"], None),
             (&["--listen-client-urls"], None),

@@ -6,9 +6,9 @@ use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
-    Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
-    Addresses, Apis, Controllers, DefaultTolerations, Embedded, FeatureGates, Limits, RequestHeader, Serving,
-    TokenFiles, Upstream, UpstreamIdentity,
+    Addresses, Apis, Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
+    Controllers, DefaultTolerations, Embedded, FeatureGates, Limits, RequestHeader, Serving, TokenFiles, Upstream,
+    UpstreamIdentity,
 };
 use std::fs;
 use std::net::SocketAddr;
@@ -265,7 +265,11 @@ fn options_of(flags: &arguments::Embedded) -> Result<Embedded, ConfigError> {
                 "service-account-signing-key-file",
                 flags.service_account_signing_key_file.as_deref(),
             )?,
-            keys: flags.service_account_key_file.iter().filter_map(|path| key(path).transpose()).collect::<Result<_, _>>()?,
+            keys: flags
+                .service_account_key_file
+                .iter()
+                .filter_map(|path| key(path).transpose())
+                .collect::<Result<_, _>>()?,
             max_seconds: i64::try_from(max.as_secs()).ok().filter(|seconds| *seconds > 0),
         },
         apis: Apis::parse(&runtime_config)
@@ -343,7 +347,9 @@ mod tests {
         let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
         match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
             Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
-            Command::Check(_) | Command::Plugins | Command::Print(_) | Command::Envtest(_) => Err("not serve".to_owned()),
+            Command::Check(_) | Command::Plugins | Command::Print(_) | Command::Envtest(_) => {
+                Err("not serve".to_owned())
+            }
         }
     }
 
@@ -359,7 +365,9 @@ mod tests {
         assert_eq!(config.limits, Limits::default());
         assert_eq!(config.authorization.mode, AuthorizationMode::AlwaysAllow);
         assert!(!config.authentication.anonymous);
-        assert!(matches!(config.upstream, Upstream::Embedded(Embedded { kubeconfig: Some(path), .. }) if path == Path::new(KUBECONFIG)));
+        assert!(
+            matches!(config.upstream, Upstream::Embedded(Embedded { kubeconfig: Some(path), .. }) if path == Path::new(KUBECONFIG))
+        );
     }
 
     #[test]

@@ -74,7 +74,10 @@ mod tests {
         assert_eq!(parse(&[]), Ok(Controllers::NONE));
         assert_eq!(parse(&["*", "-namespace"]), Ok(Controllers { namespace: false, ..Controllers::ALL }));
         assert_eq!(parse(&["namespace-controller"]), Ok(Controllers { namespace: true, ..Controllers::NONE }));
-        assert_eq!(parse(&["-garbagecollector", "*"]), Ok(Controllers { garbage_collector: false, ..Controllers::ALL }));
+        assert_eq!(
+            parse(&["-garbagecollector", "*"]),
+            Ok(Controllers { garbage_collector: false, ..Controllers::ALL })
+        );
         let known = "garbagecollector, namespace, serviceaccount, root-ca-cert-publisher";
         assert_eq!(parse(&["-job"]), Err(format!(r#""job" is not in the list of known controllers: {known}"#)));
     }

@@ -138,8 +138,7 @@ pub(super) fn as_controller(
 
 /// A resource whose objects are in the collection.
 fn resource_of(collection: Collection) -> Option<&'static Resource> {
-    let is_of =
-        |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
+    let is_of = |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
     let removed = || removed::of_collection(collection.group, collection.resource);
     catalog::resources().iter().find(is_of).or_else(removed)
 }

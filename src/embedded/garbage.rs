@@ -160,7 +160,9 @@ fn delete_dependents(state: &mut State, place: &Place, owner: &Object) -> bool {
     let blocking: Vec<(Place, Arc<Object>)> = dependents
         .into_iter()
         .filter_map(|place| state.object(place.collection, &place.key).map(|object| (place, object)))
-        .filter(|(_, object)| references(object).any(|reference| text(reference, "uid") == owner.uid() && blocks(reference)))
+        .filter(|(_, object)| {
+            references(object).any(|reference| text(reference, "uid") == owner.uid() && blocks(reference))
+        })
         .collect();
     if blocking.is_empty() {
         without_finalizer(state, place, FOREGROUND);
@@ -221,7 +223,8 @@ fn owner(state: &mut State, reference: &Value, dependent: &Object) -> Option<Arc
     let place = state.garbage().places.get(text(reference, "uid")).cloned()?;
     let owner = state.object(place.collection, &place.key)?;
     let is_reachable = owner.namespace().is_empty() || owner.namespace() == dependent.namespace();
-    (is_reachable && owner.name() == text(reference, "name") && owner.kind() == text(reference, "kind")).then_some(owner)
+    (is_reachable && owner.name() == text(reference, "name") && owner.kind() == text(reference, "kind"))
+        .then_some(owner)
 }
 
 /// Removes the references to these owners.

@@ -298,7 +298,8 @@ pub(super) fn allocate(state: &State, service: &mut Object) -> Result<(), Status
     if service.str(&["spec", "clusterIP"]).is_empty() {
         let range = state.settings().addresses;
         let taken: HashSet<&str> = others.iter().map(|other| other.str(&["spec", "clusterIP"])).collect();
-        let mut addresses = (range.first..range.first.saturating_add(range.count)).skip(1).map(|n| Ipv4Addr::from(n).to_string());
+        let mut addresses =
+            (range.first..range.first.saturating_add(range.count)).skip(1).map(|n| Ipv4Addr::from(n).to_string());
         let address = addresses.find(|address| !taken.contains(address.as_str()));
         let address = address.ok_or_else(|| Status::internal_error("failed to allocate a serviceIP: range is full"))?;
         put(service, &["spec", "clusterIP"], Value::from(address));

@@ -17,11 +17,6 @@ pub(super) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            controllers: Controllers::ALL,
-            addresses: Addresses::default(),
-            allow_privileged: true,
-            root_ca: None,
-        }
+        Self { controllers: Controllers::ALL, addresses: Addresses::default(), allow_privileged: true, root_ca: None }
     }
 }

@@ -80,11 +80,7 @@ pub(super) fn issue(call: &Call) -> Result<Response<Body>, Status> {
     }
     set(&mut request, &["metadata", "creationTimestamp"], Value::from(metadata::timestamp(now)));
     set(&mut request, &["spec", "expirationSeconds"], Value::from(seconds));
-    set(
-        &mut request,
-        &["status"],
-        json!({"token": token, "expirationTimestamp": metadata::timestamp(expires)}),
-    );
+    set(&mut request, &["status"], json!({"token": token, "expirationTimestamp": metadata::timestamp(expires)}));
     Ok(respond::value(StatusCode::CREATED, &request.into_value()))
 }
 
@@ -103,11 +99,8 @@ fn check_seconds(kind: &GroupVersionKind, seconds: i64) -> Result<(), Status> {
 /// # Errors
 /// If the object does not exist, or is not one of the service account.
 fn bound(state: &State, request: &Object, account: &Object) -> Result<Bound, Status> {
-    let mut bound = Bound {
-        namespace: account.namespace().to_owned(),
-        serviceaccount: reference(account),
-        ..Bound::default()
-    };
+    let mut bound =
+        Bound { namespace: account.namespace().to_owned(), serviceaccount: reference(account), ..Bound::default() };
     if request.get(&["spec", "boundObjectRef"]).is_none_or(Value::is_null) {
         return Ok(bound);
     }

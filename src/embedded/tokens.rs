@@ -136,9 +136,9 @@ impl Tokens {
     /// If a file cannot be read or has no key.
     pub(crate) fn from_files(files: &TokenFiles) -> Result<Self, KeyError> {
         let signer = match &files.signing_key {
-            Some(path) => {
-                private_keys(&read(path)?).pop().ok_or_else(|| KeyError::Missing(path.clone(), "RSA or ECDSA private key"))?
-            }
+            Some(path) => private_keys(&read(path)?)
+                .pop()
+                .ok_or_else(|| KeyError::Missing(path.clone(), "RSA or ECDSA private key"))?,
             None => Signer::make().ok_or(KeyError::Made)?,
         };
         let mut verifiers = Vec::new();
@@ -195,7 +195,8 @@ impl Tokens {
             return Ok(None);
         };
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
-        let (Some(header), Some(payload), Some(signature)) = (decode(header), decode(payload), decode(signature)) else {
+        let (Some(header), Some(payload), Some(signature)) = (decode(header), decode(payload), decode(signature))
+        else {
             return Ok(None);
         };
         let (Ok(header), Ok(claims)) =
