@@ -45,8 +45,18 @@ fn the_same_test_passes_on_kube_apiserver_itself() {
 /// The names of the flags in a help.
 fn flags(help: &[u8]) -> BTreeSet<String> {
     let names = text(help);
-    let names = names.lines().filter_map(|line| line.trim_start().trim_start_matches("-v, ").trim_start_matches("-h, ").trim_start_matches('[').strip_prefix("--"));
-    names.map(|rest| rest.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '-')).next().unwrap().to_owned()).collect()
+    let names = names.lines().filter_map(|line| {
+        line.trim_start()
+            .trim_start_matches("-v, ")
+            .trim_start_matches("-h, ")
+            .trim_start_matches('[')
+            .strip_prefix("--")
+    });
+    names
+        .map(|rest| {
+            rest.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '-')).next().unwrap().to_owned()
+        })
+        .collect()
 }
 
 #[test]
@@ -78,6 +88,7 @@ fn the_tarball_holds_both_binaries() {
     assert!(made.status.success(), "{}", text(&made.stderr));
     let unpacked = Command::new("tar").args(["-xzf", "assets.tar.gz"]).current_dir(&folder).status().unwrap();
     assert!(unpacked.success());
-    let version = Command::new(folder.join("controller-tools/envtest/kube-apiserver")).arg("--version").output().unwrap();
+    let version =
+        Command::new(folder.join("controller-tools/envtest/kube-apiserver")).arg("--version").output().unwrap();
     assert_eq!(text(&version.stdout), "Kubernetes v1.36.3\n");
 }

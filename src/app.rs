@@ -390,9 +390,15 @@ impl Upstream {
                     health: config.serving.health_address.is_none().then(|| (checks.clone(), registry.clone())),
                 };
                 for (group, version) in options.apis.wanted() {
-                    let has = embedded::catalog::resources().iter().any(|each| (each.group, each.version) == (group, version));
+                    let has = embedded::catalog::resources()
+                        .iter()
+                        .any(|each| (each.group, each.version) == (group, version));
                     if !has {
-                        tracing::warn!(group, version, "--runtime-config: the embedded API server does not have this API");
+                        tracing::warn!(
+                            group,
+                            version,
+                            "--runtime-config: the embedded API server does not have this API"
+                        );
                     }
                 }
                 let server = embedded::Server::with(limits, features);

@@ -5,9 +5,8 @@
 //! has each object at most once, so that its bound is the number of objects.
 
 use super::delete::{self, FOREGROUND, ORPHAN, Options};
-use super::store::{Change, Collection, State};
+use super::store::{Action, Change, Collection, State};
 use super::{Server, metadata};
-use crate::embedded::store::Action;
 use crate::object::Object;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -125,19 +124,17 @@ impl Garbage {
     }
 }
 
-fn look_at(state: &mut State, place: &Place, object: &Arc<Object>) {
+fn look_at(state: &mut State, place: &Place, object: &Object) {
     if metadata::is_deleting(object) {
         if is_held_by(object, ORPHAN) {
             return orphan_dependents(state, place, object);
         }
-        if is_held_by(object, FOREGROUND) && !delete_dependents(state, place, object) {
-            return;
+        if is_held_by(object, FOREGROUND) {
+            return delete_dependents(state, place, object);
         }
+        return;
     }
-    // The steps above may have changed the object.
-    if let Some(object) = state.object(place.collection, &place.key) {
-        delete_without_owners(state, place, &object);
-    }
+    delete_without_owners(state, place, object);
 }
 
 /// `GarbageCollector.orphanDependents`, a batch of dependents at a time.
@@ -154,8 +151,8 @@ fn orphan_dependents(state: &mut State, place: &Place, owner: &Object) {
     }
 }
 
-/// `GarbageCollector.processDeletingDependentsItem`. Returns whether the object is deleted by other owners too.
-fn delete_dependents(state: &mut State, place: &Place, owner: &Object) -> bool {
+/// `GarbageCollector.processDeletingDependentsItem`.
+fn delete_dependents(state: &mut State, place: &Place, owner: &Object) {
     let dependents = state.garbage().dependents_of(owner.uid());
     let blocking: Vec<(Place, Arc<Object>)> = dependents
         .into_iter()
@@ -165,22 +162,17 @@ fn delete_dependents(state: &mut State, place: &Place, owner: &Object) -> bool {
         })
         .collect();
     if blocking.is_empty() {
-        without_finalizer(state, place, FOREGROUND);
-        return false;
+        return without_finalizer(state, place, FOREGROUND);
     }
     for (dependent, object) in blocking {
         if !is_deleting_dependents(&object) {
             state.garbage().add(dependent);
         }
     }
-    true
 }
 
 /// `GarbageCollector.attemptToDeleteItem`.
-fn delete_without_owners(state: &mut State, place: &Place, object: &Arc<Object>) {
-    if metadata::is_deleting(object) && !is_deleting_dependents(object) {
-        return;
-    }
+fn delete_without_owners(state: &mut State, place: &Place, object: &Object) {
     let (mut has_solid, mut dangling, mut waiting) = (false, Vec::new(), Vec::new());
     for reference in references(object) {
         let uid = text(reference, "uid");

@@ -374,11 +374,11 @@ mod tests {
         let (tokens, others) = (Tokens::default(), Tokens::default());
         let token = tokens.sign(claims()).unwrap();
         assert_eq!(others.verify(&token).unwrap_err(), "invalid signature, no keys found");
-        let forged = token.replace('.', "_.").replacen("_.", ".", 1);
-        assert!(!matches!(tokens.verify(&forged), Ok(Some(_))));
-        let mut cut = token.clone();
-        cut.truncate(token.len() - 4);
-        assert_eq!(tokens.verify(&cut).unwrap_err(), "go-jose/go-jose: error in cryptographic primitive");
+        let other = tokens.sign(Claims::default()).unwrap();
+        let (signed, _) = token.rsplit_once('.').unwrap();
+        let (_, signature) = other.rsplit_once('.').unwrap();
+        let forged = tokens.verify(&format!("{signed}.{signature}"));
+        assert_eq!(forged.unwrap_err(), "go-jose/go-jose: error in cryptographic primitive");
         for none in ["", "a", "a.b.c", "a.b.c.d", "eyJhbGciOiJub25lIn0.e30."] {
             assert!(matches!(tokens.verify(none), Ok(None)), "{none}");
         }

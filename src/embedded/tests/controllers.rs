@@ -156,7 +156,8 @@ async fn without_controllers_everything_stays() {
 #[tokio::test]
 async fn the_contents_of_a_namespace_come_back() {
     let client = with(Features { root_ca: Some("PEM".to_owned()), ..Features::default() });
-    let (account, root) = ("/api/v1/namespaces/n/serviceaccounts/default", "/api/v1/namespaces/n/configmaps/kube-root-ca.crt");
+    let (account, root) =
+        ("/api/v1/namespaces/n/serviceaccounts/default", "/api/v1/namespaces/n/configmaps/kube-root-ca.crt");
     client.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.with_code(201);
     let before = client.get(account).await.with_code(200);
     client.delete(account).await.with_code(200);

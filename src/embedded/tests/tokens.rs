@@ -73,9 +73,7 @@ async fn a_token_ends_with_its_service_account() {
 async fn a_request_for_a_token_is_checked_as_in_kube_apiserver() {
     let client = Client::new();
     client.post(PODS, pod("p")).await.with_code(201);
-    let bound = |kind: &str, name: &str, uid: &str| {
-        json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}}})
-    };
+    let bound = |kind: &str, name: &str, uid: &str| json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}}});
     for (request, code, message) in [
         (json!({"spec": {"expirationSeconds": 1}}), 422, "may not specify a duration less than 10 minutes"),
         (json!({"metadata": {"name": "x"}, "spec": {}}), 422, "must match the service account name if specified"),
