@@ -9,6 +9,7 @@ ASSETS := target/e2e-assets
 VENV := target/e2e-python
 CLIENTGO := target/e2e-assets/clientgo
 CONTROLLERS := target/e2e-assets/kube-controller-manager target/e2e-assets/kube-scheduler
+ENVTEST := target/e2e-assets/envtest
 WEBHOOK := target/e2e-assets/agnhost-webhook
 KUBERNETES_VERSION := 1.36.3
 MDBOOK_VERSION := 0.5.2
@@ -76,7 +77,7 @@ run: ## Run the proxy with the embedded API server on https://127.0.0.1:6443; AR
 
 test: ## Run all tests that need no foreign binary.
 	$(CARGO) test --workspace --lib --bins --tests
-	$(CARGO) test --doc -p kubernetes-object -p kubernetes-cel
+	$(CARGO) test --doc -p kubernetes-object -p kubernetes-cel -p kube-test-server
 
 check: ## Check format, lints and code documentation; warnings are errors.
 	$(CARGO) fmt --all --check
@@ -107,6 +108,7 @@ record: ## Record again what the program knows of Kubernetes' Go code, in KUBERN
 	$(call recording,protobuf-table,. -types,cat,crates/kubernetes-object/src/typed/types.txt)
 	$(call recording,protobuf-table,. -cases 1,gzip -9n,crates/kubernetes-object/src/typed/cases.gz)
 	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,crates/kubernetes-object/src/defaults/vectors.gz)
+	$(call recording,apiserver-flags,$(WITH_ASSETS) .,cat,src/cli/apiserver/flags.txt)
 	cd e2e/assets && $(GO) mod download
 	$(PYTHON) tools/record-feature-gates.py $(shell $(GO) env GOMODCACHE)/k8s.io $(KUBERNETES_VERSION) >target/recorded
 	mv target/recorded src/config/feature_gates.txt
@@ -169,15 +171,21 @@ $(CLIENTGO): e2e/clientgo/main.go e2e/clientgo/go.mod e2e/clientgo/go.sum
 	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for client-go" >&2; exit 1; }
 	cd e2e/clientgo && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@ .
 
+# The test of a controller that uses controller-runtime's envtest.
+$(ENVTEST): e2e/envtest/main.go e2e/envtest/go.mod e2e/envtest/go.sum
+	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for envtest" >&2; exit 1; }
+	cd e2e/envtest && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@ .
+
 # The virtual environment of the Python client.
 $(VENV)/ready: e2e/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/requirements.txt
 	touch $@
 
-e2e: e2e-assets $(CONTROLLERS) $(VENV)/ready $(CLIENTGO) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
+e2e: e2e-assets $(CONTROLLERS) $(VENV)/ready $(CLIENTGO) $(ENVTEST) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
-		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" E2E_CONTROLLERS="$(CURDIR)/$(ASSETS)" $(CARGO) test --test e2e -- $(ARGS)
+		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_ENVTEST="$(CURDIR)/$(ENVTEST)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" \
+		E2E_CONTROLLERS="$(CURDIR)/$(ASSETS)" $(CARGO) test --test e2e -- $(ARGS)
 
 SOAK_MINUTES ?= 30
 

@@ -79,3 +79,8 @@ fn the_sessions_about_policies_are_what_kubectl_prints() {
     let proxy = Proxy::embedded(&["--enable-admission-plugins=AlwaysPullImages"]);
     plays(&proxy, &["docs/src/getting-started.md", "docs/src/policies.md"]);
 }
+
+#[test]
+fn the_session_about_tests_is_what_kubectl_prints() {
+    plays_section(&Proxy::embedded(&[]), "docs/src/testing.md", "The session");
+}

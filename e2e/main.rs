@@ -22,6 +22,7 @@ mod custom_resources;
 mod deletes;
 mod differential;
 mod documentation;
+mod drop_in;
 mod embedded_apply;
 mod odd_writes;
 mod off_by_default;

@@ -13,9 +13,9 @@ use crate::authz::{self, Authorizer, Reviewer};
 use crate::body::{Body, BoxError};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, AuthorityMaps, Cluster, Loopback, Need};
-use crate::config::kubeconfig::Kubeconfig;
-use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits, UpstreamIdentity};
-use crate::embedded;
+use crate::config::kubeconfig::{self, Kubeconfig};
+use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, CertificateFiles, Limits, UpstreamIdentity};
+use crate::embedded::{self, Tokens};
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
@@ -37,10 +37,14 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use reviews::Reviews;
 use rustls::ServerConfig;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::DropGuard;
 
 /// The user that the kubeconfig for the embedded API server names, and its group.
 const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
@@ -50,20 +54,93 @@ const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
 /// # Errors
 /// If a file, an address or another resource that the configuration names is not available.
 pub async fn run(config: Config) -> Result<()> {
+    let running = start(config).await?;
+    running.drain.start_on_signal(running.shutdown_delay).await?;
+    running.end().await
+}
+
+/// A server that runs. Dropping the value stops nothing: see [`Running::stop`].
+pub struct Running {
+    address: Option<SocketAddr>,
+    own: Option<Authority>,
+    checks: Checks,
+    drain: Drain,
+    listeners: Vec<JoinHandle<()>>,
+    log: Option<Arc<Log>>,
+    shutdown_delay: Duration,
+    drain_timeout: Duration,
+    _health: Option<DropGuard>,
+}
+
+impl Running {
+    /// The address of the API; `None` if the webhook front end is alone.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Whether the server is ready, as `/readyz` says.
+    pub fn is_ready(&self) -> bool {
+        self.checks.is_ready()
+    }
+
+    /// A kubeconfig with a new client certificate of a user in one group; `None` if the server has no authority of its own.
+    ///
+    /// # Errors
+    /// If the names cannot be written in a certificate.
+    pub fn kubeconfig(&self, user: &str, group: &str) -> Result<Option<String>> {
+        let (Some(own), Some(address)) = (&self.own, self.address) else { return Ok(None) };
+        kubeconfig_of(own, address, user, group).map(Some)
+    }
+
+    /// Stops the server: requests in flight may finish, within the time of the configuration.
+    ///
+    /// # Errors
+    /// If the listener has failed.
+    pub async fn stop(self) -> Result<()> {
+        self.drain.start(Duration::ZERO).await;
+        self.end().await
+    }
+
+    /// Waits for the end of a server whose drain has started.
+    async fn end(self) -> Result<()> {
+        for listener in self.listeners {
+            listener.await.context("the listener")?;
+        }
+        let in_time = tokio::time::timeout(self.drain_timeout, self.drain.finished()).await.is_ok();
+        tracing::info!(in_time, "drained");
+        if let Some(log) = self.log
+            && !log.shutdown().await
+        {
+            tracing::warn!("the end of the audit log could not be written in time");
+        }
+        Ok(())
+    }
+}
+
+/// Starts the server. Must be called inside a multi-threaded tokio runtime.
+///
+/// # Errors
+/// If a file, an address or another resource that the configuration names is not available.
+pub async fn start(config: Config) -> Result<Running> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
     // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
     let serving = &config.serving;
-    let health = Listener::bind(serving.health_address)
-        .with_context(|| format!("--health-bind-address={}", serving.health_address))?;
     let is_for_clients = config.front_end.as_ref().is_none_or(|front_end| !front_end.is_alone);
     let listener = is_for_clients.then(|| listener(&serving.addresses)).transpose()?;
     let reviews = config.front_end.as_ref().map(Reviews::new).transpose()?;
-    let health_address = health.local_addr()?;
-    let _health = health::start(health, checks.clone(), registry.clone(), config.limits.health_connections)
-        .context("the thread of the health port")?;
+    let health = serving
+        .health_address
+        .map(|address| Listener::bind(address).with_context(|| format!("--health-bind-address={address}")));
+    let health = health.transpose()?;
+    let health_address = health.as_ref().map(Listener::local_addr).transpose()?;
+    let health = health.map(|listener| {
+        let connections = config.limits.health_connections;
+        health::start(listener, checks.clone(), registry.clone(), connections).context("the thread of the health port")
+    });
+    let health = health.transpose()?;
 
     let files = Files::new(&config)?;
     let front = is_for_clients.then(|| Front::new(&config)).transpose()?;
@@ -72,20 +149,23 @@ pub async fn run(config: Config) -> Result<()> {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
         }
     }
-    let upstream = Upstream::new(&config, &drain, &checks).await?;
+    let upstream = Upstream::new(&config, front.as_ref(), &drain, &checks, &registry).await?;
     let (audit, log) = audit(&config, &registry)?;
     let client = upstream.client.clone();
     let client_ca = front.as_ref().and_then(|front| front.client_ca.as_ref());
     let pipeline = Arc::new(pipeline(&config, client_ca, &files, upstream, audit, &registry, &checks)?);
     let writes: Arc<dyn Loopback> = pipeline.clone();
     pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
-    tracing::info!("health and metrics on http://{}", reachable(health_address));
+    if let Some(health) = health_address {
+        tracing::info!("health and metrics on http://{}", reachable(health));
+    }
     let mut listeners = Vec::new();
+    let address = listener.as_ref().map(Listener::local_addr).transpose()?;
     if let Some(reviews) = reviews {
         listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
     }
-    if let (Some(listener), Some(front)) = (listener, &front) {
-        front.announce(&config, listener.local_addr()?)?;
+    if let (Some(listener), Some(address), Some(front)) = (listener, address, &front) {
+        front.announce(&config, address)?;
         let shared = Arc::new((pipeline, drain.clone()));
         let handle = move |request: Request<Incoming>| {
             let shared = shared.clone();
@@ -95,18 +175,17 @@ pub async fn run(config: Config) -> Result<()> {
         listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle)));
     }
     start.finish();
-    drain.start_on_signal(serving.shutdown_delay).await?;
-    for listener in listeners {
-        listener.await.context("the listener")?;
-    }
-    let in_time = tokio::time::timeout(serving.drain_timeout, drain.finished()).await.is_ok();
-    tracing::info!(in_time, "drained");
-    if let Some(log) = log
-        && !log.shutdown().await
-    {
-        tracing::warn!("the end of the audit log could not be written in time");
-    }
-    Ok(())
+    Ok(Running {
+        address,
+        own: front.and_then(|front| front.own),
+        checks,
+        drain,
+        listeners,
+        log,
+        shutdown_delay: config.serving.shutdown_delay,
+        drain_timeout: config.serving.drain_timeout,
+        _health: health,
+    })
 }
 
 /// Binds all addresses with the same port.
@@ -137,6 +216,9 @@ impl Front {
         let client_ca =
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
+            if config.serving.made_certificate {
+                make_certificate(files, address.ip())?;
+            }
             let authorities = client_authorities(&config.authentication);
             let tls = tls::watch_certificate(&files.certificate, &files.key, authorities).with_context(|| {
                 format!(
@@ -162,25 +244,56 @@ impl Front {
         Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
     }
 
+    /// Returns the certificates that verify the server's certificate, as far as the process knows them.
+    fn root_ca(&self, config: &Config) -> Option<String> {
+        let files = config.serving.certificate.as_ref();
+        self.own.as_ref().map(Authority::pem).or_else(|| std::fs::read_to_string(&files?.certificate).ok())
+    }
+
     /// Logs the address of the server; in front of the embedded API server, also writes a kubeconfig for it.
     fn announce(&self, config: &Config, address: SocketAddr) -> Result<()> {
         let server = format!("https://{}", reachable(address));
         let others = config.serving.addresses.iter().skip(1).map(|other| format!(", {}", other.ip()));
         tracing::info!("serving on {server}{}", others.collect::<String>());
-        let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else {
+        let (config::Upstream::Embedded(embedded), Some(own)) = (&config.upstream, &self.own) else {
             return Ok(());
         };
-        let client = own.client(ADMINISTRATOR.0, ADMINISTRATOR.1)?;
-        let written = Kubeconfig {
-            server: &server,
-            certificate_authority: &own.pem(),
-            client_certificate: &client.certificate_pem,
-            client_key: &client.key_pem,
-        };
-        written.write(kubeconfig).with_context(|| format!("--write-kubeconfig={}", kubeconfig.display()))?;
+        let Some(kubeconfig) = &embedded.kubeconfig else { return Ok(()) };
+        let text = kubeconfig_of(own, address, ADMINISTRATOR.0, ADMINISTRATOR.1)?;
+        kubeconfig::write(kubeconfig, &text).with_context(|| format!("--write-kubeconfig={}", kubeconfig.display()))?;
         println!("export KUBECONFIG={}", std::path::absolute(kubeconfig)?.display());
         Ok(())
     }
+}
+
+/// A kubeconfig for a user of the server.
+fn kubeconfig_of(own: &Authority, address: SocketAddr, user: &str, group: &str) -> Result<String> {
+    let client = own.client(user, group)?;
+    let kubeconfig = Kubeconfig {
+        server: &format!("https://{}", reachable(address)),
+        certificate_authority: &own.pem(),
+        client_certificate: &client.certificate_pem,
+        client_key: &client.key_pem,
+    };
+    Ok(kubeconfig.text())
+}
+
+/// Makes a serving certificate in these files, unless both exist.
+fn make_certificate(files: &CertificateFiles, bound: IpAddr) -> Result<()> {
+    if files.certificate.exists() && files.key.exists() {
+        return Ok(());
+    }
+    let authority = Authority::generate("kube-admission-proxy")?;
+    let issued = authority.serving(&own_names(bound))?;
+    let folder = files.certificate.parent().unwrap_or(Path::new("."));
+    let write = || {
+        std::fs::create_dir_all(folder)?;
+        std::fs::write(&files.certificate, issued.certificate_pem + &authority.pem())?;
+        let mut key =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&files.key)?;
+        key.write_all(issued.key_pem.as_bytes())
+    };
+    write().with_context(|| format!("--cert-dir={}: cannot make a certificate there", folder.display()))
 }
 
 /// Returns the files of the CAs that sign client certificates, including those of front proxies
@@ -284,10 +397,16 @@ struct Upstream {
 }
 
 impl Upstream {
-    async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
+    async fn new(
+        config: &Config,
+        front: Option<&Front>,
+        drain: &Drain,
+        checks: &Checks,
+        registry: &Registry,
+    ) -> Result<Self> {
         let mut forwarding = None;
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
-            config::Upstream::Embedded { .. } => {
+            config::Upstream::Embedded(options) => {
                 let limits = embedded::Limits {
                     body_bytes: config.limits.body_bytes,
                     user_waiting_creates: config.limits.user_waiting_creates,
@@ -297,8 +416,29 @@ impl Upstream {
                     removed: served_removed_apis(config),
                     rbac: config.authorization.mode == AuthorizationMode::Rbac,
                     initializers: config.admission.has_initializers(),
+                    controllers: options.controllers,
+                    addresses: options.addresses,
+                    apis: options.apis.clone(),
+                    allow_privileged: options.allow_privileged,
+                    tokens: Tokens::from_files(&options.tokens)?,
+                    root_ca: front.and_then(|front| front.root_ca(config)),
+                    health: config.serving.health_address.is_none().then(|| (checks.clone(), registry.clone())),
                 };
-                (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate)
+                for (group, version) in options.apis.wanted() {
+                    let has = embedded::catalog::resources()
+                        .iter()
+                        .any(|each| (each.group, each.version) == (group, version));
+                    if !has {
+                        tracing::warn!(
+                            group,
+                            version,
+                            "--runtime-config: the embedded API server does not have this API"
+                        );
+                    }
+                }
+                let server = embedded::Server::with(limits, features);
+                embedded::run_controllers(&server);
+                (Arc::new(server), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
@@ -409,8 +549,11 @@ fn pipeline(
     let cluster = Cluster::start_with_removed(upstream.client.clone(), &needs, cluster_limits(limits), &removed);
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
-    let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
-    checks.ready("upstream", move || probe.check());
+    // The health of the embedded API server is that of this process, if it serves the health paths itself.
+    if config.serving.health_address.is_some() {
+        let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+        checks.ready("upstream", move || probe.check());
+    }
     checks.ready("informer-sync", move || match (ready.1.unsynced(), ready.1.stale()) {
         (waiting, stale) if waiting.is_empty() && stale.is_empty() => Ok(()),
         (waiting, stale) if waiting.is_empty() => Err(format!("not followed: {stale:?}")),

@@ -1,10 +1,13 @@
 //! The command line: parses the arguments and returns the exit code.
 //!
-//! `arguments.rs` defines the arguments, `serve.rs` makes a [`crate::app::Config`] of them, `check.rs`, `guard.rs` and `rbac.rs` need
-//! no configuration.
+//! `arguments.rs` defines the arguments, `serve.rs` makes a [`crate::app::Config`] of them, and the other commands need no configuration.
+//! Under the names of kube-apiserver and etcd the program has their command lines (`apiserver.rs`, `etcd.rs`).
 
 mod arguments;
+mod apiserver;
 mod check;
+mod envtest;
+mod etcd;
 mod guard;
 mod manual;
 mod rbac;
@@ -16,15 +19,20 @@ mod webhooks;
 #[cfg(test)]
 mod documentation;
 
+use crate::app::Config;
+use crate::config::ConfigError;
 use crate::pipeline::REQUEST_LOG;
 use crate::server::descriptors;
 use anyhow::Context as _;
+use apiserver::Asked;
 use arguments::{Arguments, Command, Print};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser};
 use clap_complete::Shell;
 use std::error::Error;
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The exit code if the configuration or a checked manifest is invalid, or the command fails.
@@ -32,8 +40,89 @@ const FAILURE: u8 = 1;
 /// The exit code if the command line cannot be parsed.
 const USAGE: u8 = 2;
 
-/// Runs the program.
+/// Runs the program, by the name under which it is called.
 pub fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().map(PathBuf::from);
+    match name.as_deref().and_then(Path::file_name).and_then(OsStr::to_str) {
+        Some(apiserver::NAME) => run_api_server(&texts(arguments)),
+        Some(etcd::NAME) => exit(etcd::main(&texts(arguments))),
+        _ => run_command(),
+    }
+}
+
+/// The arguments as text; an argument that is no text cannot be a valid flag.
+fn texts(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
+    arguments.map(|argument| argument.to_string_lossy().into_owned()).collect()
+}
+
+/// Runs the program as kube-apiserver.
+fn run_api_server(arguments: &[String]) -> ExitCode {
+    let given = match apiserver::sort(arguments) {
+        Ok(Asked::Serve(given)) => given,
+        Ok(Asked::Help) => {
+            print!("{}", apiserver::help());
+            return ExitCode::SUCCESS;
+        }
+        Ok(Asked::Version) => {
+            println!("{}", apiserver::version());
+            return ExitCode::SUCCESS;
+        }
+        Err(message) => {
+            eprintln!("Error: {message}");
+            return ExitCode::from(FAILURE);
+        }
+    };
+    let (config, verbosity) = match apiserver::config(&given) {
+        Ok(configured) => configured,
+        Err(Failure::Arguments(error)) => return refuse(&error),
+        Err(Failure::Config(error)) => return exit(Err(error.into())),
+    };
+    start_log(verbosity);
+    if !given.ignored.is_empty() {
+        let flags = given.ignored.join(", ");
+        tracing::info!(flags, "these flags of kube-apiserver have no effect in the embedded API server");
+    }
+    exit(run_until_signal(config))
+}
+
+/// The configuration of `kube-admission-proxy serve` with these flags, each as `--name=value`.
+///
+/// # Errors
+/// If a flag is unknown or its value is invalid.
+pub fn configuration(flags: impl IntoIterator<Item = String>) -> anyhow::Result<Config> {
+    let line = ["kube-admission-proxy".to_owned(), "serve".to_owned()].into_iter().chain(flags);
+    match Arguments::try_parse_from(line)?.command {
+        Command::Serve(flags) => Ok(serve::config(&flags, crate::plugins::ALL)?),
+        // The second word of the line is the command.
+        Command::Check(_) | Command::Plugins | Command::Print(_) | Command::Envtest(_) => {
+            anyhow::bail!("no flags of serve")
+        }
+    }
+}
+
+/// The reason why a command line gives no configuration.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The arguments cannot be parsed.
+    #[error(transparent)]
+    Arguments(#[from] clap::Error),
+    /// A value is invalid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+fn exit(done: anyhow::Result<()>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn run_command() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
@@ -68,14 +157,11 @@ pub fn main() -> ExitCode {
             let written = manual::write(Arguments::command(), &date, &folder);
             written.with_context(|| format!("the manual pages in {}", folder.display())).map(|()| true)
         }
+        Command::Envtest(flags) => envtest::make(&flags).map(|()| true),
     };
     match done {
-        Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FAILURE),
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(FAILURE)
-        }
+        done => exit(done.map(drop)),
     }
 }
 
@@ -125,8 +211,12 @@ fn print_webhooks(flags: &arguments::Webhooks) -> anyhow::Result<()> {
 }
 
 fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
-    let mut config = serve::config(flags, crate::plugins::ALL)?;
+    let config = serve::config(flags, crate::plugins::ALL)?;
     start_log(flags.verbosity);
+    run_until_signal(config)
+}
+
+fn run_until_signal(mut config: Config) -> anyhow::Result<()> {
     if let Some(descriptors) = descriptors::raise() {
         let wanted = config.limits.connections;
         config.limits = config.limits.within_descriptors(descriptors);

@@ -53,6 +53,7 @@ const WITH_TASKS: [&str; 16] = [
     "audit/log.rs",
     "backend/",
     "cluster/",
+    "embedded/garbage.rs",
     "embedded/serve.rs",
     "pipeline/answers.rs",
     PLUGIN_WITH_A_TASK,

@@ -51,6 +51,21 @@ pub(super) enum Command {
         #[arg(long, value_name = "YYYY-MM-DD")]
         date: String,
     },
+    /// Make a folder of binaries for controller-runtime's envtest: this program under the names kube-apiserver and etcd.
+    ///
+    /// Prints the line that sets KUBEBUILDER_ASSETS to the folder. Under the name kube-apiserver the program serves the embedded API
+    /// server with kube-apiserver's flags; under the name etcd it only says that it is healthy.
+    Envtest(Envtest),
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Envtest {
+    /// Folder for the links to this program. Existing files of these names are replaced.
+    #[arg(value_name = "DIR", required_unless_present = "tar")]
+    pub(super) folder: Option<PathBuf>,
+    /// File for an archive with copies of this program instead, for setup-envtest sideload. - is the standard output.
+    #[arg(long, value_name = "FILE", conflicts_with = "folder")]
+    pub(super) tar: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -238,6 +253,8 @@ pub(super) struct Serve {
     #[command(flatten)]
     pub(super) upstream: Upstream,
     #[command(flatten)]
+    pub(super) embedded: Embedded,
+    #[command(flatten)]
     pub(super) audit: Audit,
     #[command(flatten)]
     pub(super) front_end: FrontEnd,
@@ -370,8 +387,8 @@ pub(super) struct Authentication {
 #[command(next_help_heading = "Authorization")]
 pub(super) struct Authorization {
     /// Webhook: the proxy authorizes each request by a SubjectAccessReview at the upstream API server before admission. AlwaysAllow:
-    /// the upstream API server authorizes the forwarded request. RBAC: the embedded API server authorizes by its roles and bindings.
-    /// The default is Webhook, and AlwaysAllow with the embedded API server.
+    /// the upstream API server authorizes the forwarded request. RBAC: the embedded API server authorizes by its roles and bindings; Node
+    /// may stand beside it, without effect. The default is Webhook, and AlwaysAllow with the embedded API server.
     #[arg(long, value_name = "MODE", action = ArgAction::Append)]
     pub(super) authorization_mode: Vec<String>,
     /// Time for which the proxy caches that a user may do something. A right that is revoked without the proxy's knowledge can be
@@ -393,6 +410,10 @@ pub(super) struct Serving {
     /// Port on which the proxy serves the Kubernetes API, over TLS. With 0 the system chooses a free port, which is logged.
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     pub(super) secure_port: u16,
+    /// Folder of the files apiserver.crt and apiserver.key, the serving certificate and its key, if --tls-cert-file is not given. The proxy
+    /// makes the files if they are missing. Without this flag the certificate that the proxy makes is in memory.
+    #[arg(long, value_name = "DIR")]
+    pub(super) cert_dir: Option<PathBuf>,
     /// File of the serving certificate, followed by its chain. Without this flag the proxy makes a self-signed certificate at the
     /// start.
     #[arg(long, value_name = "FILE")]
@@ -464,6 +485,43 @@ pub(super) struct Upstream {
     /// client authority itself [default: ./kube-admission-proxy.kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(super) write_kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Embedded API server")]
+pub(super) struct Embedded {
+    /// Controllers that run in the embedded API server, by the names of kube-controller-manager: garbagecollector, namespace, serviceaccount
+    /// and root-ca-cert-publisher. * stands for all, and -NAME is one that does not run [default: *].
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append, allow_hyphen_values = true)]
+    pub(super) controllers: Vec<String>,
+    /// Issuer of service account tokens. Of several ones the first issues tokens, and all are accepted
+    /// [default: https://kubernetes.default.svc].
+    #[arg(long, value_name = "URL", action = ArgAction::Append)]
+    pub(super) service_account_issuer: Vec<String>,
+    /// File of the private key that signs service account tokens, RSA or ECDSA. Without this flag the proxy makes a key at the start.
+    #[arg(long, value_name = "FILE")]
+    pub(super) service_account_signing_key_file: Option<PathBuf>,
+    /// File of keys that verify service account tokens: public keys, private keys or certificates. Without this flag the key that signs
+    /// also verifies.
+    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    pub(super) service_account_key_file: Vec<PathBuf>,
+    /// Longest lifetime of a service account token. A longer one is shortened; 0 sets no bound.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    pub(super) service_account_max_token_expiration: Duration,
+    /// Audiences of the embedded API server: a token for none of them is refused. The default is the issuers.
+    #[arg(long, value_name = "AUDIENCE,…", action = ArgAction::Append)]
+    pub(super) api_audiences: Vec<String>,
+    /// Range of the addresses of Services, an IPv4 CIDR.
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16")]
+    pub(super) service_cluster_ip_range: String,
+    /// APIs to serve or not to serve: group/version, the version for the core group, api/all, api/ga, api/beta, api/alpha. The embedded API
+    /// server serves the APIs that are on by default in kube-apiserver, and no others.
+    #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
+    pub(super) runtime_config: Vec<String>,
+    /// Whether containers may be privileged. kube-apiserver's default is false.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) allow_privileged: bool,
 }
 
 #[derive(Args, Debug)]

@@ -1,5 +1,6 @@
 //! Checks that the reference tables of `docs/` have the content of the program.
 
+use super::apiserver;
 use super::arguments::Arguments;
 use super::table;
 use crate::admission::metrics::Metrics;
@@ -67,6 +68,17 @@ fn the_tables_of_flags_are_those_of_the_program() {
         tables += &format!("| `--{name}` | {} | {help} |\n", default.unwrap_or_default());
     }
     is_in_the_page("configuration.md", &tables);
+}
+
+#[test]
+fn the_table_of_kube_apiservers_flags_is_that_of_the_program() {
+    let meaning = apiserver::with_meaning();
+    let mut table = "| flag | type | effect |\n| --- | --- | --- |\n".to_owned();
+    for flag in apiserver::flags().filter(|flag| flag.group != "global") {
+        let effect = if meaning.iter().any(|name| name == flag.name) { "as for serve" } else { "none" };
+        table += &format!("| `--{}` | {} | {effect} |\n", flag.name, flag.kind);
+    }
+    is_in_the_page("kube-apiserver.md", &table);
 }
 
 /// Collects the product code of `src`, without the parser of `--feature-gates`.

@@ -7,12 +7,17 @@ use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
-    Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
-    DefaultTolerations, FeatureGates, FrontEnd, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
+    Addresses, Apis, Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
+    Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEnd, Limits, RequestHeader, Serving, TokenFiles,
+    Upstream, UpstreamIdentity,
 };
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The shortest bound of `--service-account-max-token-expiration` (`ServiceAccountAuthenticationOptions.Validate`).
+const MIN_TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Builds the configuration from the arguments; `all` are the existing plugins.
 ///
@@ -50,7 +55,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         [] => app::enabled(all, &enable, &disable)?,
         names => app::listed(all, &list(names), &enable, &disable)?,
     };
-    let upstream = upstream(&flags.upstream)?;
+    let upstream = upstream(&flags.upstream, &flags.embedded)?;
     not_in_vain(flags)?;
     let serving = serving(&flags.serving)?;
     let (front_end, plugins) = match flags.front_end.webhook_bind_address {
@@ -198,8 +203,11 @@ fn check_initializers(admission: &Admission, upstream: &Upstream) -> Result<(), 
 
 /// Refuses `--write-kubeconfig` with given certificates: the proxy does not have the keys for a kubeconfig then.
 fn not_in_vain(flags: &Serve) -> Result<(), ConfigError> {
-    let files =
-        [("tls-cert-file", &flags.serving.tls_cert_file), ("client-ca-file", &flags.authentication.client_ca_file)];
+    let files = [
+        ("tls-cert-file", &flags.serving.tls_cert_file),
+        ("cert-dir", &flags.serving.cert_dir),
+        ("client-ca-file", &flags.authentication.client_ca_file),
+    ];
     let given = files.into_iter().find(|(_, path)| path.is_some());
     match (&flags.upstream.write_kubeconfig, given) {
         (Some(path), Some((flag, _))) => Err(ConfigError::flag(
@@ -220,8 +228,13 @@ fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
     );
     Ok(Serving {
         addresses: flags.bind_address.iter().map(|address| SocketAddr::new(*address, flags.secure_port)).collect(),
-        certificate: certificate(pair)?,
-        health_address: flags.health_bind_address,
+        certificate: match (certificate(pair)?, &flags.cert_dir) {
+            (Some(files), _) => Some(files),
+            (None, Some(folder)) => Some(certificate_in(folder)),
+            (None, None) => None,
+        },
+        made_certificate: flags.tls_cert_file.is_none() && flags.cert_dir.is_some(),
+        health_address: Some(flags.health_bind_address),
         shutdown_delay: flags.shutdown_delay_duration,
         drain_timeout: flags.shutdown_drain_timeout,
     })
@@ -260,31 +273,72 @@ fn authentication(flags: &arguments::Authentication) -> Result<Authentication, C
 }
 
 fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Result<Authorization, ConfigError> {
-    let mode = match list(&flags.authorization_mode).as_slice() {
-        [] => match upstream {
-            Upstream::Embedded { .. } => AuthorizationMode::AlwaysAllow,
-            Upstream::Remote { .. } => AuthorizationMode::Webhook,
-        },
-        [mode] => match mode.as_str() {
-            "AlwaysAllow" => AuthorizationMode::AlwaysAllow,
-            "Webhook" => AuthorizationMode::Webhook,
-            "RBAC" if matches!(upstream, Upstream::Embedded { .. }) => AuthorizationMode::Rbac,
-            "RBAC" => {
-                let reason =
-                    "needs the embedded API server: with --upstream-kubeconfig, Webhook asks the upstream API server";
-                return Err(ConfigError::flag("authorization-mode", mode, reason));
-            }
-            _ => return Err(ConfigError::flag("authorization-mode", mode, "must be AlwaysAllow, RBAC or Webhook")),
-        },
-        several => {
-            return Err(ConfigError::flag(
-                "authorization-mode",
-                several.join(","),
-                "must be one of AlwaysAllow, RBAC and Webhook",
-            ));
+    let is_embedded = matches!(upstream, Upstream::Embedded { .. });
+    let given = list(&flags.authorization_mode);
+    let mut modes: Vec<&str> = given.iter().map(String::as_str).collect();
+    if is_embedded && modes.contains(&"RBAC") {
+        // RBAC alone decides about the requests of nodes, by the bindings that an operator creates.
+        modes.retain(|mode| *mode != "Node");
+    }
+    let mode = match modes[..] {
+        [] if is_embedded => AuthorizationMode::AlwaysAllow,
+        [] => AuthorizationMode::Webhook,
+        ["AlwaysAllow"] => AuthorizationMode::AlwaysAllow,
+        ["AlwaysAllow", "RBAC"] | ["RBAC", "AlwaysAllow"] if is_embedded => AuthorizationMode::AlwaysAllow,
+        ["Webhook"] => AuthorizationMode::Webhook,
+        ["RBAC"] if is_embedded => AuthorizationMode::Rbac,
+        ["RBAC"] => {
+            let reason =
+                "needs the embedded API server: with --upstream-kubeconfig, Webhook asks the upstream API server";
+            return Err(ConfigError::flag("authorization-mode", "RBAC", reason));
+        }
+        [mode] => return Err(ConfigError::flag("authorization-mode", mode, "must be AlwaysAllow, RBAC or Webhook")),
+        _ => {
+            let reason = "must be one of AlwaysAllow, RBAC and Webhook";
+            return Err(ConfigError::flag("authorization-mode", given.join(","), reason));
         }
     };
     Ok(Authorization { mode })
+}
+
+/// The options of the embedded API server.
+pub(super) fn options_of(flags: &arguments::Embedded) -> Result<Embedded, ConfigError> {
+    let controllers = match &flags.controllers[..] {
+        [] => Controllers::ALL,
+        names => Controllers::parse(&list(names))
+            .map_err(|reason| ConfigError::flag("controllers", names.join(","), reason))?,
+    };
+    let range = &flags.service_cluster_ip_range;
+    let runtime_config = list(&flags.runtime_config);
+    let max = flags.service_account_max_token_expiration;
+    if !max.is_zero() && max < MIN_TOKEN_LIFETIME {
+        let reason = "must be at least 1h0m0s, or 0";
+        return Err(ConfigError::flag("service-account-max-token-expiration", format!("{}s", max.as_secs()), reason));
+    }
+    let key = |path: &PathBuf| readable("service-account-key-file", Some(path));
+    Ok(Embedded {
+        kubeconfig: None,
+        controllers,
+        addresses: Addresses::parse(range)
+            .map_err(|reason| ConfigError::flag("service-cluster-ip-range", range, reason))?,
+        tokens: TokenFiles {
+            issuers: flags.service_account_issuer.clone(),
+            audiences: list(&flags.api_audiences),
+            signing_key: readable(
+                "service-account-signing-key-file",
+                flags.service_account_signing_key_file.as_deref(),
+            )?,
+            keys: flags
+                .service_account_key_file
+                .iter()
+                .filter_map(|path| key(path).transpose())
+                .collect::<Result<_, _>>()?,
+            max_seconds: i64::try_from(max.as_secs()).ok().filter(|seconds| *seconds > 0),
+        },
+        apis: Apis::parse(&runtime_config)
+            .map_err(|reason| ConfigError::flag("runtime-config", runtime_config.join(","), reason))?,
+        allow_privileged: flags.allow_privileged,
+    })
 }
 
 fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
@@ -325,6 +379,11 @@ pub(super) fn readable(flag: &'static str, path: Option<&Path>) -> Result<Option
     }
 }
 
+/// The files of `--cert-dir` (`SecureServingOptions.MaybeDefaultWithSelfSignedCerts`).
+fn certificate_in(folder: &Path) -> CertificateFiles {
+    CertificateFiles { certificate: folder.join("apiserver.crt"), key: folder.join("apiserver.key") }
+}
+
 /// Reads two flags that need each other: a certificate and its key.
 fn certificate(
     (certificate_flag, certificate, key_flag, key): (&'static str, Option<&Path>, &'static str, Option<&Path>),
@@ -347,7 +406,6 @@ mod tests {
     use super::super::upstream::KUBECONFIG;
     use super::*;
     use clap::Parser;
-    use std::time::Duration;
 
     fn parse(arguments: &[&str]) -> Result<Config, String> {
         let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
@@ -414,7 +472,9 @@ mod tests {
         assert_eq!(config.limits, Limits::default());
         assert_eq!(config.authorization.mode, AuthorizationMode::AlwaysAllow);
         assert!(!config.authentication.anonymous);
-        assert!(matches!(config.upstream, Upstream::Embedded { kubeconfig } if kubeconfig == Path::new(KUBECONFIG)));
+        assert!(
+            matches!(config.upstream, Upstream::Embedded(Embedded { kubeconfig: Some(path), .. }) if path == Path::new(KUBECONFIG))
+        );
     }
 
     #[test]

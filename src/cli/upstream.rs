@@ -1,8 +1,8 @@
 //! Turns the arguments about the upstream API server into its configuration.
 
 use super::arguments;
-use super::serve::{list, readable};
-use crate::config::{ConfigError, Impersonator, Upstream, UpstreamIdentity};
+use super::serve::{list, options_of, readable};
+use crate::config::{ConfigError, Embedded, Impersonator, Upstream, UpstreamIdentity};
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use crate::user::UserInfo;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,10 @@ pub(super) const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 ///
 /// # Errors
 /// If a flag is invalid, or has no effect with the others.
-pub(super) fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
+pub(super) fn upstream(
+    flags: &arguments::Upstream,
+    embedded: &arguments::Embedded,
+) -> Result<Upstream, ConfigError> {
     let identity = flags.upstream_identity;
     let of_forwarding = [
         ("upstream-own-user", Some(flags.upstream_own_user.join(",")).filter(|user| !user.is_empty())),
@@ -35,11 +38,22 @@ pub(super) fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigEr
             return Err(ConfigError::Rule(text.to_owned()));
         }
         let kubeconfig = flags.write_kubeconfig.clone().unwrap_or_else(|| PathBuf::from(KUBECONFIG));
-        return Ok(Upstream::Embedded { kubeconfig });
+        return Ok(Upstream::Embedded(Embedded { kubeconfig: Some(kubeconfig), ..options_of(embedded)? }));
     };
     if let Some(path) = &flags.write_kubeconfig {
         let reason = "has no effect with --upstream-kubeconfig";
         return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
+    }
+    for (flag, is_given) in [
+        ("controllers", !embedded.controllers.is_empty()),
+        ("runtime-config", !embedded.runtime_config.is_empty()),
+        ("service-account-issuer", !embedded.service_account_issuer.is_empty()),
+        ("service-account-key-file", !embedded.service_account_key_file.is_empty()),
+        ("service-account-signing-key-file", embedded.service_account_signing_key_file.is_some()),
+    ] {
+        if is_given {
+            return Err(ConfigError::Rule(format!("--{flag} has no effect with --upstream-kubeconfig")));
+        }
     }
     match identity {
         UpstreamIdentity::Impersonate => refuse("upstream-own-user", "needs --upstream-identity=requestheader")?,

@@ -23,32 +23,31 @@ pub struct Kubeconfig<'a> {
 /// The name of the cluster, the user and the context in the kubeconfig.
 const NAME: &str = "kube-admission-proxy";
 
-impl Kubeconfig<'_> {
-    /// Replaces the file with the kubeconfig, which only its owner can read. A concurrent reader sees the old file or the new
-    /// one.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn write(&self, path: &Path) -> io::Result<()> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder)?;
-        }
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.new", std::process::id()));
-        let beside = Path::new(&beside);
-        // Another user may have created a file of that name, and could still read it.
-        if let Err(error) = fs::remove_file(beside)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error);
-        }
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
-        file.write_all(self.text().as_bytes())?;
-        fs::rename(beside, path)
+/// Replaces the file with a kubeconfig, which only its owner can read. A concurrent reader sees the old file or the new one.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write(path: &Path, kubeconfig: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder)?;
     }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.new", std::process::id()));
+    let beside = Path::new(&beside);
+    // Another user may have created a file of that name, and could still read it.
+    if let Err(error) = fs::remove_file(beside)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+    file.write_all(kubeconfig.as_bytes())?;
+    fs::rename(beside, path)
+}
 
+impl Kubeconfig<'_> {
     /// Returns the kubeconfig as JSON, which is YAML too.
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let data = |pem: &str| STANDARD.encode(pem);
         let config = json!({
             "apiVersion": "v1",
@@ -83,8 +82,8 @@ mod tests {
             client_certificate: "certificate",
             client_key: "key",
         };
-        kubeconfig.write(&path).unwrap();
-        kubeconfig.write(&path).unwrap();
+        write(&path, &kubeconfig.text()).unwrap();
+        write(&path, &kubeconfig.text()).unwrap();
 
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);

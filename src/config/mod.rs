@@ -4,11 +4,15 @@
 //! except for checks that only the component itself can make.
 
 pub mod admission_file;
+mod controllers;
+mod embedded;
 mod feature_gates;
 pub mod kubeconfig;
 mod limits;
 mod plugin;
 
+pub use controllers::Controllers;
+pub use embedded::{Addresses, Apis, Embedded, TokenFiles};
 pub use feature_gates::FeatureGates;
 pub use limits::Limits;
 pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
@@ -34,8 +38,11 @@ pub struct Serving {
     pub addresses: Vec<SocketAddr>,
     /// The certificate; generated at start if there is none.
     pub certificate: Option<CertificateFiles>,
-    /// The address of `/livez`, `/readyz` and `/metrics`, served over plain HTTP. Port 0 selects a free port.
-    pub health_address: SocketAddr,
+    /// Whether the files of the certificate are made if they are missing.
+    pub made_certificate: bool,
+    /// The address of `/livez`, `/readyz` and `/metrics`, served over plain HTTP. Port 0 selects a free port. Without one, the embedded
+    /// API server serves these paths on the main port.
+    pub health_address: Option<SocketAddr>,
     /// The time at shutdown during which `/readyz` fails while the listener is still open.
     pub shutdown_delay: Duration,
     /// The time that requests in flight have after the listener closes.
@@ -162,10 +169,7 @@ pub enum CallsWebhooks {
 #[derive(Clone, Debug)]
 pub enum Upstream {
     /// The API server in this process.
-    Embedded {
-        /// The path of the kubeconfig that is written for clients.
-        kubeconfig: PathBuf,
-    },
+    Embedded(Embedded),
     /// An API server that is reached over the network.
     Remote {
         /// The API server's address and authorities, and the proxy's own credentials.

@@ -5,6 +5,7 @@ use super::catalog::Resource;
 use super::initializers::Waiting;
 use super::negotiate::Form;
 use super::store::{self, Collection, Store};
+use super::tokens::Tokens;
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::request::{RequestInfo, query};
 use crate::status::Status;
@@ -23,6 +24,8 @@ pub(super) struct Call {
     pub initializers: bool,
     /// Whether RBAC decides reviews.
     pub rbac: bool,
+    /// The keys of service account tokens.
+    pub tokens: Arc<Tokens>,
     /// The server's bounds.
     pub limits: Limits,
     /// The parts of the URL.

@@ -4,6 +4,7 @@
 
 use super::removed;
 use super::store::Collection;
+use crate::config::Apis;
 use crate::kind::GroupVersionKind;
 use crate::object::kinds::{self, BuiltIn};
 use crate::object::{Object, convert, normal};
@@ -189,8 +190,13 @@ pub(super) struct ApiResource<'a> {
 }
 
 /// The groups that a server with these removed APIs serves, in the order of discovery, the core group first.
-pub(super) fn groups(removed: &[&'static Api]) -> Vec<Group<'static>> {
+pub(super) fn groups(removed: &[&'static Api], apis: &Apis) -> Vec<Group<'static>> {
     let mut groups = CATALOG.groups.clone();
+    for group in &mut groups {
+        let name = group.name;
+        group.versions.retain(|version| apis.serves(name, version.version));
+    }
+    groups.retain(|group| !group.versions.is_empty());
     for api in removed {
         removed::add(api, &mut groups);
     }

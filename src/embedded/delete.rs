@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Finalizers for the propagation policies of a deletion.
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+pub(super) const ORPHAN: &str = "orphan";
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
 /// The grace period of a pod without `terminationGracePeriodSeconds`, in seconds.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
@@ -117,11 +117,38 @@ pub(super) fn finish(state: &mut State, collection: Collection, key: &str, last:
     let removed = state.remove(collection, key, last.clone());
     if collection != initial::NAMESPACES && !namespace.is_empty() {
         finish_namespace(state, &namespace);
+        initial::restore(state, collection, &namespace, last.name());
     }
     removed.unwrap_or_else(|| Arc::new(last))
 }
 
+/// Deletes an object for a controller. An object that changed meanwhile stays.
+pub(super) fn as_controller(
+    state: &mut State,
+    collection: Collection,
+    key: &str,
+    current: &Arc<Object>,
+    options: &Options,
+) {
+    if let Some(resource) = resource_of(collection) {
+        // A deletion without preconditions cannot fail.
+        let _ = delete_in(state, resource, collection, key, current, options);
+    }
+}
+
+/// A resource whose objects are in the collection.
+fn resource_of(collection: Collection) -> Option<&'static Resource> {
+    let is_of = |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
+    let removed = || removed::of_collection(collection.group, collection.resource);
+    catalog::resources().iter().find(is_of).or_else(removed)
+}
+
 impl Options {
+    /// Options with a propagation policy alone.
+    pub(super) fn with_policy(policy: &str) -> Self {
+        Self { policy: Some(policy.to_owned()), ..Self::default() }
+    }
+
     /// Reads the options from the body, or from the query if the body is empty.
     fn of(call: &Call, body: &[u8], media_type: MediaType) -> Result<Self, Status> {
         let options = WriteOptions::for_delete(body, media_type, call.query())?;
@@ -164,7 +191,9 @@ impl Options {
     /// The finalizers of the object after a deletion with these options (`deletionFinalizersForGarbageCollection`).
     fn finalizers(&self, object: &Object) -> Vec<Value> {
         let finalizers = object.items(&["metadata", "finalizers"]);
+        let is_decided = finalizers.iter().any(|finalizer| finalizer == ORPHAN || finalizer == FOREGROUND);
         let wanted = match (self.policy.as_deref(), self.orphan) {
+            (None, None) if !is_decided && is_orphaning(object) => Some(ORPHAN),
             (None, None) => return finalizers.to_vec(),
             (Some("Orphan"), _) | (None, Some(true)) => Some(ORPHAN),
             (Some("Foreground"), _) => Some(FOREGROUND),
@@ -173,6 +202,11 @@ impl Options {
         let others = finalizers.iter().filter(|finalizer| *finalizer != ORPHAN && *finalizer != FOREGROUND).cloned();
         others.chain(wanted.map(Value::from)).collect()
     }
+}
+
+/// Whether a deletion without a policy orphans the dependents (`DefaultGarbageCollectionPolicy`).
+fn is_orphaning(object: &Object) -> bool {
+    matches!((object.api_version(), object.kind()), ("batch/v1", "Job") | ("v1", "ReplicationController"))
 }
 
 fn delete_in(
@@ -282,7 +316,9 @@ fn delete_namespace(state: &mut State, current: &Arc<Object>, options: &Options)
     }
     let name = object.name().to_owned();
     let stored = if object == **current { current.clone() } else { state.put(initial::NAMESPACES, &name, object) };
-    empty_namespace(state, &name);
+    if state.settings().controllers.namespace {
+        empty_namespace(state, &name);
+    }
     finish_namespace(state, &name);
     Outcome { object: stored, is_deleted: false }
 }
@@ -292,19 +328,18 @@ fn empty_namespace(state: &mut State, namespace: &str) {
     // Without kubelets no pod needs time to stop.
     let options = Options { grace_seconds: Some(0), ..Options::default() };
     for collection in state.collections_in(namespace) {
-        let of_collection =
-            |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
-        let removed = || removed::of_collection(collection.group, collection.resource);
-        let Some(resource) = catalog::resources().iter().find(of_collection).or_else(removed) else { continue };
         for (key, object) in state.objects(collection, &store::prefix(namespace)) {
-            // A deletion without preconditions cannot fail; an object that stays keeps the namespace.
-            let _ = delete_in(state, resource, collection, &key, &object, &options);
+            // An object that stays keeps the namespace.
+            as_controller(state, collection, &key, &object, &options);
         }
     }
 }
 
 /// Removes a terminating namespace that has become empty, unless another finalizer holds it.
 fn finish_namespace(state: &mut State, name: &str) {
+    if !state.settings().controllers.namespace {
+        return;
+    }
     let Some(namespace) = state.object(initial::NAMESPACES, name) else { return };
     if !metadata::is_deleting(&namespace) || !state.collections_in(name).is_empty() {
         return;

@@ -267,7 +267,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn respond(path: &str, accept: &str) -> Option<Response<Body>> {
-        super::respond(&Groups::new(catalog::groups(&[])), path, accept)
+        super::respond(&Groups::new(catalog::groups(&[], &Default::default())), path, accept)
     }
 
     const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

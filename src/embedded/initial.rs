@@ -22,15 +22,16 @@ pub(super) const NAMESPACES: Collection = Collection { group: "", resource: "nam
 pub(super) const SERVICES: Collection = Collection { group: "", resource: "services" };
 /// The collection of Pods.
 pub(super) const PODS: Collection = Collection { group: "", resource: "pods" };
-const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "serviceaccounts" };
+/// The collection of ServiceAccounts.
+pub(super) const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "serviceaccounts" };
+const CONFIG_MAPS: Collection = Collection { group: "", resource: "configmaps" };
+
+/// The ConfigMap with the certificates that verify the server's certificate (`rootcacertpublisher.RootCACertConfigMapName`).
+const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// Namespaces of every cluster (`systemnamespaces.Controller`).
 const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// The range of services' addresses (`--service-cluster-ip-range`): 10.96.0.0/16, as with kubeadm but smaller. The first address is the API
-/// server's own.
-const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 96, 0, 1]);
-const ADDRESSES: u32 = 1 << 16;
 /// `--service-node-port-range`.
 const NODE_PORTS: std::ops::Range<u64> = 30_000..32_768;
 
@@ -42,12 +43,55 @@ pub(super) fn namespaces(state: &mut State) {
         metadata::begin(resource, &mut object);
         prepare_namespace(&mut object);
         state.put(NAMESPACES, name, object);
-        service_account(state, name);
+        contents(state, name);
     }
 }
 
+/// Creates the objects of every namespace, as the controllers that run do.
+pub(super) fn contents(state: &mut State, namespace: &str) {
+    let settings = state.settings();
+    if settings.controllers.service_account {
+        service_account(state, namespace);
+    }
+    if let Some(certificates) = settings.root_ca.as_deref().filter(|_| settings.controllers.root_ca) {
+        root_ca(state, namespace, certificates);
+    }
+}
+
+/// Creates again what a client deletes or changes of the [`contents`] of a namespace.
+pub(super) fn restore(state: &mut State, collection: Collection, namespace: &str, name: &str) {
+    if !matches!((collection, name), (SERVICE_ACCOUNTS, "default") | (CONFIG_MAPS, ROOT_CA)) {
+        return;
+    }
+    let is_active = state.object(NAMESPACES, namespace).is_some_and(|namespace| !metadata::is_deleting(&namespace));
+    if is_active {
+        contents(state, namespace);
+    }
+}
+
+/// Publishes the certificates in a namespace (`rootcacertpublisher.Publisher.syncNamespace`).
+fn root_ca(state: &mut State, namespace: &str, certificates: &str) {
+    let Some(resource) = super::catalog::resource("", "v1", "configmaps") else { return };
+    let key = key(namespace, ROOT_CA);
+    let data = json!({"ca.crt": certificates});
+    let current = state.object(CONFIG_MAPS, &key);
+    if current.as_ref().is_some_and(|current| current.get(&["data"]) == Some(&data)) {
+        return;
+    }
+    let mut object = current.map(|current| Object::clone(&current)).unwrap_or_else(|| {
+        let mut object = named("ConfigMap", namespace, ROOT_CA);
+        metadata::begin(resource, &mut object);
+        let about = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal \
+                     service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
+        put(&mut object, &["metadata", "annotations", "kubernetes.io/description"], json!(about));
+        object
+    });
+    put(&mut object, &["data"], data);
+    state.put(CONFIG_MAPS, &key, object);
+}
+
 /// Creates the `default` service account of a namespace, unless it exists.
-pub(super) fn service_account(state: &mut State, namespace: &str) {
+fn service_account(state: &mut State, namespace: &str) {
     let Some(resource) = super::catalog::resource("", "v1", "serviceaccounts") else { return };
     let key = key(namespace, "default");
     if state.object(SERVICE_ACCOUNTS, &key).is_none() {
@@ -252,8 +296,10 @@ pub(super) fn allocate(state: &State, service: &mut Object) -> Result<(), Status
         .filter(|other| (other.namespace(), other.name()) != (service.namespace(), service.name()))
         .collect();
     if service.str(&["spec", "clusterIP"]).is_empty() {
+        let range = state.settings().addresses;
         let taken: HashSet<&str> = others.iter().map(|other| other.str(&["spec", "clusterIP"])).collect();
-        let mut addresses = (FIRST_ADDRESS..FIRST_ADDRESS + ADDRESSES).skip(1).map(|n| Ipv4Addr::from(n).to_string());
+        let mut addresses =
+            (range.first..range.first.saturating_add(range.count)).skip(1).map(|n| Ipv4Addr::from(n).to_string());
         let address = addresses.find(|address| !taken.contains(address.as_str()));
         let address = address.ok_or_else(|| Status::internal_error("failed to allocate a serviceIP: range is full"))?;
         put(service, &["spec", "clusterIP"], Value::from(address));

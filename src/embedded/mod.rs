@@ -27,9 +27,14 @@ mod owners;
 mod initial;
 mod initializers;
 mod pods;
+mod privileged;
 mod scale;
 mod review;
 mod rbac;
+mod tokens;
+mod token_request;
+mod garbage;
+mod settings;
 
 mod store;
 mod serve;
@@ -38,14 +43,20 @@ mod serve;
 mod tests;
 
 pub use rbac::controllers;
+pub(crate) use garbage::run_controllers;
 pub use serve::serve;
+pub(crate) use tokens::Tokens;
 
 use crate::body::Body;
+use crate::config::{Addresses, Apis, Controllers};
+use crate::metrics::Registry;
 use crate::removed::Api;
+use crate::server::health::Checks;
 use crate::upstream::{Transport, UpstreamError};
 use async_trait::async_trait;
 use http::{Request, Response};
 use initializers::Waiting;
+use settings::Settings;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Bounds, Store};
@@ -84,7 +95,6 @@ impl Default for Limits {
 }
 
 /// What a [`Server`] has beside the resources of a kube-apiserver.
-#[derive(Debug, Default)]
 pub(crate) struct Features {
     /// The APIs that Kubernetes removed and that the server serves nevertheless.
     pub(crate) removed: Vec<&'static Api>,
@@ -92,6 +102,38 @@ pub(crate) struct Features {
     pub(crate) rbac: bool,
     /// Whether objects with `metadata.initializers` are hidden, and their creates wait.
     pub(crate) initializers: bool,
+    /// The controllers that run; the garbage collector only with [`run_controllers`].
+    pub(crate) controllers: Controllers,
+    /// The addresses of Services.
+    pub(crate) addresses: Addresses,
+    /// The APIs that are not served.
+    pub(crate) apis: Apis,
+    /// Whether containers may be privileged.
+    pub(crate) allow_privileged: bool,
+    /// The keys of service account tokens.
+    pub(crate) tokens: Tokens,
+    /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM.
+    pub(crate) root_ca: Option<String>,
+    /// The health and metrics of the process. Without them the server is always healthy.
+    pub(crate) health: Option<(Checks, Registry)>,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        let Settings { controllers, addresses, allow_privileged, root_ca } = Settings::default();
+        Self {
+            removed: Vec::new(),
+            rbac: false,
+            initializers: false,
+            controllers,
+            addresses,
+            apis: Apis::default(),
+            allow_privileged,
+            tokens: Tokens::default(),
+            root_ca,
+            health: None,
+        }
+    }
 }
 
 /// An API server. [`Transport::send`] is its in-memory transport.
@@ -105,6 +147,12 @@ pub struct Server {
     rbac: bool,
     /// Whether objects have initializers.
     initializers: bool,
+    /// The APIs that the server does not serve.
+    apis: Apis,
+    /// The keys of service account tokens.
+    tokens: Arc<Tokens>,
+    /// The health and metrics of the process.
+    health: Option<(Checks, Registry)>,
     groups: discovery::Groups,
     openapi: openapi::Documents,
 }
@@ -117,13 +165,21 @@ impl Server {
 
     /// A server with these features.
     pub(crate) fn with(limits: Limits, features: Features) -> Arc<Self> {
-        let Features { removed, rbac, initializers } = features;
+        let Features { removed, rbac, initializers, apis, health, .. } = features;
         let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
         let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
-        let groups = discovery::Groups::new(catalog::groups(&removed));
+        let groups = discovery::Groups::new(catalog::groups(&removed, &apis));
         let openapi = openapi::Documents::new(&removed);
-        let store = Arc::new(Store::new(bounds));
-        let server = Self { store, waiting, limits, removed, rbac, initializers, groups, openapi };
+        let settings = Settings {
+            controllers: features.controllers,
+            addresses: features.addresses,
+            allow_privileged: features.allow_privileged,
+            root_ca: features.root_ca,
+        };
+        let store = Arc::new(Store::new(bounds, settings));
+        let tokens = Arc::new(features.tokens);
+        let server =
+            Self { store, waiting, limits, removed, rbac, initializers, apis, tokens, health, groups, openapi };
         server.store.with(initial::namespaces);
         if rbac {
             server.store.with(rbac::bootstrap);

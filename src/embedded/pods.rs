@@ -1,23 +1,15 @@
-//! Subresources with side effects: binding and eviction of pods, tokens of service accounts.
+//! Subresources with side effects: binding and eviction of pods.
 
 use super::call::Call;
-use super::store::{Collection, key};
+use super::store::key;
 use super::{body, delete, initial, metadata, respond};
 use crate::body::Body;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use crate::request::body::OptionsKind;
 use crate::status::Status;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{Response, StatusCode};
-use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-
-const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "serviceaccounts" };
-/// The lifetime of a token without a requested lifetime, and the longest lifetime, in seconds.
-const DEFAULT_TOKEN_SECONDS: i64 = 3600;
-const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 
 /// Binds a pod to a node: `pods/binding`, or `bindings` with the pod's name in the body.
 ///
@@ -101,29 +93,4 @@ pub(super) fn evict(call: &Call) -> Result<Response<Body>, Status> {
     let options = eviction.get(&["deleteOptions"]).map(Value::to_string).unwrap_or_default();
     delete::evict(call, options.as_bytes())?;
     Ok(respond::success(StatusCode::CREATED, None))
-}
-
-/// Issues a token for a service account. The token is random, since the embedded API server verifies no tokens.
-///
-/// # Errors
-/// If the service account does not exist.
-pub(super) fn issue_token(call: &Call) -> Result<Response<Body>, Status> {
-    let mut request = body::object(call, &GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest"))?;
-    let account = call.store.with(|state| state.object(SERVICE_ACCOUNTS, &call.key()));
-    let account = account.ok_or_else(|| call.not_found())?;
-    let seconds = request.get(&["spec", "expirationSeconds"]).and_then(Value::as_i64).unwrap_or(DEFAULT_TOKEN_SECONDS);
-    let seconds = seconds.clamp(0, MAX_TOKEN_SECONDS);
-    let now = Timestamp::now();
-    let expires = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
-    let random: [u8; 48] = rand::random();
-    let status = json!({
-        "token": URL_SAFE_NO_PAD.encode(random),
-        "expirationTimestamp": metadata::timestamp(expires),
-    });
-    let _ = request.set(&["metadata", "name"], Value::from(account.name()));
-    let _ = request.set(&["metadata", "namespace"], Value::from(account.namespace()));
-    let _ = request.set(&["metadata", "creationTimestamp"], Value::from(metadata::now()));
-    let _ = request.set(&["spec", "expirationSeconds"], Value::from(seconds));
-    let _ = request.set(&["status"], status);
-    Ok(respond::value(StatusCode::CREATED, &request.into_value()))
 }

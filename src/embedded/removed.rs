@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn discovery_has_the_groups_in_their_old_places() {
-        let groups = catalog::groups(&removed::ALL);
+        let groups = catalog::groups(&removed::ALL, &Default::default());
         let names: Vec<&str> = groups.iter().map(|group| group.name).collect();
         let at = |name: &str| names.iter().position(|each| *each == name).unwrap();
         assert_eq!(at("extensions") + 1, at("policy"));
@@ -237,7 +237,7 @@ mod tests {
             |name: &str| -> Vec<&str> { groups[at(name)].versions.iter().map(|each| each.version).collect() };
         assert_eq!(versions("policy"), ["v1", "v1beta1"]);
         assert_eq!(versions("admissionregistration.k8s.io"), ["v1", "v1alpha1"]);
-        assert_eq!(catalog::groups(&[]).len() + 2, groups.len());
+        assert_eq!(catalog::groups(&[], &Default::default()).len() + 2, groups.len());
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Reviews: kinds that the server answers and does not store. Without RBAC every user may do everything; no token is valid.
+//! Reviews: kinds that the server answers and does not store. Without RBAC every user may do everything.
 
 use super::call::Call;
+use super::token_request::{self, Authenticated};
 use super::{body, rbac, respond};
 use crate::authz::Attributes;
 use crate::body::Body;
@@ -27,7 +28,7 @@ pub(super) fn review(call: &Call) -> Result<Response<Body>, Status> {
     let mut review = body::object(call, &call.resource.gvk())?;
     let status = match call.resource.name {
         "selfsubjectreviews" => json!({"userInfo": call.caller}),
-        "tokenreviews" => token_status(&review)?,
+        "tokenreviews" => token_status(call, &review)?,
         "selfsubjectrulesreviews" => rules_status(call, &review)?,
         "localsubjectaccessreviews" => {
             check_namespace(call, &mut review)?;
@@ -112,12 +113,22 @@ fn rules_status(call: &Call, review: &Object) -> Result<Value, Status> {
     Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
 }
 
-/// `tokenreview.REST.Create`, without any authenticator.
-fn token_status(review: &Object) -> Result<Value, Status> {
-    if review.str(&["spec", "token"]).is_empty() {
+/// `tokenreview.REST.Create`, with the tokens of service accounts alone.
+fn token_status(call: &Call, review: &Object) -> Result<Value, Status> {
+    let token = review.str(&["spec", "token"]);
+    if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    Ok(json!({"user": {}, "error": "invalid bearer token"}))
+    let audiences = review.items(&["spec", "audiences"]).iter().filter_map(Value::as_str).map(str::to_owned);
+    let audiences: Vec<String> = audiences.collect();
+    let known = call.store.with(|state| token_request::authenticate(state, &call.tokens, token, &audiences));
+    Ok(match known {
+        Ok(Some(Authenticated { user, audiences })) => {
+            json!({"authenticated": true, "user": user.with_authenticated_group(), "audiences": audiences})
+        }
+        Ok(None) => json!({"user": {}, "error": "invalid bearer token"}),
+        Err(reason) => json!({"user": {}, "error": format!("[invalid bearer token, {reason}]")}),
+    })
 }
 
 /// `localsubjectaccessreview.REST.Create`.

@@ -4,17 +4,19 @@ use super::call::Call;
 use super::catalog::{self, Resource};
 use super::{
     Server, body, caller, delete, discovery, document, negotiate, openapi, pods, rbac, read, removed, respond, review,
-    scale,
+    scale, token_request,
 };
 use super::{watch, write};
 use crate::authz::Attributes;
 use crate::body::Body;
 use crate::request::{RequestInfo, request_info};
+use crate::server::health;
 use crate::status::{Details, Status};
 use crate::user::UserInfo;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, Uri};
+use http_body_util::BodyExt;
 
 /// Subresources that the API server forwards to a kubelet or a pod.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "portforward", "proxy", "log"];
@@ -49,6 +51,7 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
         waiting: server.waiting.clone(),
         initializers: server.initializers,
         rbac: server.rbac,
+        tokens: server.tokens.clone(),
         limits: server.limits,
         info,
         resource,
@@ -75,8 +78,14 @@ fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(
 /// The document at a path that belongs to no resource.
 fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
     let path = uri.path();
-    if ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health)) {
-        return Some(respond::text("ok"));
+    let is_health = ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health));
+    match &server.health {
+        Some((checks, registry)) if is_health || path == "/metrics" => {
+            let answer = health::answer(&Method::GET, uri, checks, registry);
+            return Some(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()));
+        }
+        None if is_health => return Some(respond::text("ok")),
+        _ => {}
     }
     let accept = header(headers, ACCEPT).unwrap_or_default();
     let document = discovery::respond(&server.groups, path, accept)
@@ -95,6 +104,7 @@ fn is_below(path: &str, parent: &str) -> bool {
 fn resource(server: &Server, info: &RequestInfo) -> Result<&'static Resource, Status> {
     let (group, version, plural) = (&*info.api_group, &*info.api_version, &*info.resource);
     let found = catalog::resource(group, version, plural)
+        .filter(|_| server.apis.serves(group, version))
         .or_else(|| removed::resource(&server.removed, group, version, plural));
     let resource = found.ok_or_else(Status::no_such_path)?;
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
@@ -151,7 +161,7 @@ fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
         ("scale", "patch") => scale::patch(call),
         ("binding", "create") => pods::bind(call),
         ("eviction", "create") => pods::evict(call),
-        ("token", "create") => pods::issue_token(call),
+        ("token", "create") => token_request::issue(call),
         (_, "get") => read::get(call),
         (_, "update") => write::update(call),
         (_, "patch") => write::patch(call),

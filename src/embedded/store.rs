@@ -4,15 +4,17 @@
 //! change is sent to all watchers of its collection under the lock, so that all watchers get one order. A watch whose queue is full is
 //! closed, and its client must start again.
 
+use super::garbage::Garbage;
+use super::settings::Settings;
 use crate::object::Object;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// The objects of one resource in all of its versions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Collection {
     /// API group under which the objects are stored.
     pub group: &'static str,
@@ -116,11 +118,15 @@ pub(super) struct State {
     revision: u64,
     watchers_so_far: u64,
     tables: HashMap<Collection, Table>,
+    settings: Arc<Settings>,
+    garbage: Garbage,
 }
 
 /// The store.
 pub(super) struct Store {
     state: Mutex<State>,
+    /// Notified when the garbage collector has work, and when the store is dropped.
+    wake: Arc<Notify>,
 }
 
 /// The key of an object, as in etcd, so that lists have equal orders.
@@ -135,18 +141,52 @@ pub(super) fn prefix(namespace: &str) -> String {
 
 impl Store {
     /// An empty store.
-    pub(super) fn new(bounds: Bounds) -> Self {
-        Self { state: Mutex::new(State { bounds, revision: 1, watchers_so_far: 0, tables: HashMap::new() }) }
+    pub(super) fn new(bounds: Bounds, settings: Settings) -> Self {
+        let state = State {
+            bounds,
+            revision: 1,
+            watchers_so_far: 0,
+            tables: HashMap::new(),
+            garbage: Garbage::new(settings.controllers.garbage_collector),
+            settings: Arc::new(settings),
+        };
+        Self { state: Mutex::new(state), wake: Arc::default() }
+    }
+
+    /// The signal that the garbage collector has work.
+    pub(super) fn wake(&self) -> Arc<Notify> {
+        self.wake.clone()
     }
 
     /// Runs a transaction, isolated from all others.
     pub(super) fn with<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> T {
         // Each step of a transaction leaves the state consistent, so a panic in one transaction does not affect others.
-        transaction(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = transaction(&mut state);
+        if state.garbage.has_work() {
+            self.wake.notify_one();
+        }
+        result
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.wake.notify_one();
     }
 }
 
 impl State {
+    /// The configuration of the server.
+    pub(super) fn settings(&self) -> Arc<Settings> {
+        self.settings.clone()
+    }
+
+    /// The state of the garbage collector.
+    pub(super) fn garbage(&mut self) -> &mut Garbage {
+        &mut self.garbage
+    }
+
     /// The newest resourceVersion.
     pub(super) fn revision(&self) -> u64 {
         self.revision
@@ -277,6 +317,7 @@ impl State {
 
     fn publish(&mut self, collection: Collection, change: Change) {
         let change = Arc::new(change);
+        self.garbage.observe(collection, &change);
         let table = self.tables.entry(collection).or_default();
         table.watchers.retain(|watcher| watcher.signals.try_send(Signal::Change(change.clone())).is_ok());
         table.history.push_back(change);
@@ -305,7 +346,7 @@ mod tests {
     }
 
     fn store(history: usize, watcher_queue: usize) -> Store {
-        Store::new(Bounds { history, watcher_queue })
+        Store::new(Bounds { history, watcher_queue }, Settings::default())
     }
 
     fn seen(objects: Vec<(String, Arc<Object>)>) -> Vec<(String, Value)> {

@@ -4,7 +4,7 @@ use super::call::Call;
 use super::catalog::Resource;
 use super::owners::{self, Subject};
 use super::store::{self, Collection, State};
-use super::{body, delete, initial, initializers, metadata, removed, respond};
+use super::{body, delete, initial, initializers, metadata, privileged, removed, respond};
 use crate::body::Body;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -193,6 +193,9 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     initializers::check_new(call, &object)?;
     initial::prepare(resource, &mut object, &call.caller);
     removed::check(resource, &mut object, None)?;
+    if !state.settings().allow_privileged {
+        privileged::check(resource, &object)?;
+    }
     let key = store::key(call.namespace(), object.name());
     if let Some(current) = state.object(collection, &key) {
         return Err(taken(resource, &object, &current));
@@ -206,7 +209,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     }
     let created = state.put(collection, &key, object);
     if collection == initial::NAMESPACES {
-        initial::service_account(state, created.name());
+        initial::contents(state, created.name());
     }
     Ok(created)
 }
@@ -265,6 +268,9 @@ pub(super) fn replace(
     }
     initial::keep(state, resource, &mut object, current)?;
     removed::check(resource, &mut object, Some(current))?;
+    if !state.settings().allow_privileged {
+        privileged::check(resource, &object)?;
+    }
     let mut object = metadata::complete(object);
     metadata::count_generation(resource, &mut object, current);
     if object == **current {
@@ -281,6 +287,7 @@ pub(super) fn replace(
     if initializers::has_failed(call, &stored) {
         delete::finish(state, collection, &key, Object::clone(&stored));
     }
+    initial::restore(state, collection, call.namespace(), stored.name());
     Ok(stored)
 }
 

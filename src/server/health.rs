@@ -206,7 +206,8 @@ async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, checks: &
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, http.serve_connection(TokioIo::new(stream), service)).await;
 }
 
-fn answer(method: &Method, uri: &http::Uri, checks: &Checks, registry: &Registry) -> Response<Full<Bytes>> {
+/// The answer to a request for health or metrics; 404 for any other path.
+pub(crate) fn answer(method: &Method, uri: &http::Uri, checks: &Checks, registry: &Registry) -> Response<Full<Bytes>> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed\n".into());
     }

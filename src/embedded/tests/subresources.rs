@@ -76,19 +76,6 @@ async fn an_eviction_deletes_the_pod() {
 }
 
 #[tokio::test]
-async fn a_service_account_gets_a_token_that_nobody_knows() {
-    let client = Client::new();
-    let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
-    let issued = client.post(path, json!({"spec": {"audiences": ["a"]}})).await.with_code(201);
-    assert_eq!((&issued["kind"], &issued["spec"]["audiences"]), (&json!("TokenRequest"), &json!(["a"])));
-    let token = &issued["status"]["token"];
-    assert!(token.as_str().is_some_and(|token| token.len() > 40));
-    let review = json!({"spec": {"token": token}});
-    let review = client.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await.with_code(201);
-    assert_eq!(review["status"], json!({"user": {}, "error": "invalid bearer token"}));
-}
-
-#[tokio::test]
 async fn reviews_allow_everything_to_whoever_the_proxy_says() {
     let client = Client::new().header("impersonate-user", "jane").header("impersonate-group", "dev");
     let who = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await.with_code(201);

@@ -1,0 +1,94 @@
+//! The program in the place of kube-apiserver and etcd: by name, with their flags, under controller-runtime's envtest.
+
+use crate::harness::{binary, folder};
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-admission-proxy");
+
+/// The program under another name.
+fn named(name: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg0(name);
+    command
+}
+
+fn text(output: &[u8]) -> String {
+    String::from_utf8(output.to_vec()).unwrap()
+}
+
+/// Runs the test of a controller with the binaries of this folder.
+fn envtest(assets: &Path) -> Output {
+    let program = std::env::var_os("E2E_ENVTEST").expect("E2E_ENVTEST is not set: run `make e2e`");
+    Command::new(program).env("KUBEBUILDER_ASSETS", assets).output().unwrap()
+}
+
+#[test]
+fn envtest_runs_unchanged_on_the_links() {
+    let assets = folder("envtest");
+    let made = Command::new(PROGRAM).arg("envtest").arg(&assets).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert_eq!(text(&made.stdout), format!("export KUBEBUILDER_ASSETS={}\n", assets.display()));
+    let output = envtest(&assets);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_same_test_passes_on_kube_apiserver_itself() {
+    let assets = binary("kube-apiserver");
+    let output = envtest(assets.parent().unwrap());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// The names of the flags in a help.
+fn flags(help: &[u8]) -> BTreeSet<String> {
+    let names = text(help);
+    let names = names.lines().filter_map(|line| {
+        line.trim_start()
+            .trim_start_matches("-v, ")
+            .trim_start_matches("-h, ")
+            .trim_start_matches('[')
+            .strip_prefix("--")
+    });
+    names
+        .map(|rest| {
+            rest.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '-')).next().unwrap().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn every_flag_in_the_help_of_kube_apiserver_is_known() {
+    let real = Command::new(binary("kube-apiserver")).arg("--help").output().unwrap();
+    let own = named("kube-apiserver").arg("--help").output().unwrap();
+    assert!(own.status.success());
+    let unknown: Vec<_> = flags(&real.stdout).difference(&flags(&own.stdout)).cloned().collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    assert!(flags(&real.stdout).len() > 150);
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_as_by_kube_apiserver() {
+    for arguments in [&["--foo"][..], &["-x"], &["--secure-port"], &["argument"], &["--version"]] {
+        let [real, own] = [Command::new(binary("kube-apiserver")), named("kube-apiserver")].map(|mut command| {
+            let output = command.args(arguments).output().unwrap();
+            (output.status.code(), text(&output.stdout), text(&output.stderr))
+        });
+        assert_eq!(own, real, "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_tarball_holds_both_binaries() {
+    let folder = folder("sideload");
+    let archive = folder.join("assets.tar.gz");
+    let made = Command::new(PROGRAM).arg("envtest").arg(format!("--tar={}", archive.display())).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let unpacked = Command::new("tar").args(["-xzf", "assets.tar.gz"]).current_dir(&folder).status().unwrap();
+    assert!(unpacked.success());
+    let version =
+        Command::new(folder.join("controller-tools/envtest/kube-apiserver")).arg("--version").output().unwrap();
+    assert_eq!(text(&version.stdout), "Kubernetes v1.36.3\n");
+}

@@ -1,0 +1,22 @@
+//! What transactions of the store know of the server's configuration.
+
+use crate::config::{Addresses, Controllers};
+
+/// The configuration on which transactions depend.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// The controllers that run.
+    pub controllers: Controllers,
+    /// The addresses of Services.
+    pub addresses: Addresses,
+    /// Whether containers may be privileged.
+    pub allow_privileged: bool,
+    /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM; without them no namespace has the ConfigMap.
+    pub root_ca: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { controllers: Controllers::ALL, addresses: Addresses::default(), allow_privileged: true, root_ca: None }
+    }
+}

@@ -1,0 +1,64 @@
+//! The options of the server: addresses, APIs, privileged containers, health.
+
+use super::super::{Features, Limits, Server};
+use super::client::{Client, PODS, deployment, pod};
+use crate::config::{Addresses, Apis};
+use crate::metrics::Registry;
+use crate::server::Drain;
+use crate::server::health::Checks;
+use serde_json::json;
+
+fn with(features: Features) -> Client {
+    Client::of(Server::with(Limits::default(), features))
+}
+
+#[tokio::test]
+async fn services_have_addresses_of_the_range() {
+    let addresses = Addresses::parse("10.9.8.0/29").unwrap();
+    let client = with(Features { addresses, ..Features::default() });
+    let services = "/api/v1/namespaces/default/services";
+    let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+    for n in 2..=6 {
+        let created = client.post(services, service(&format!("s{n}"))).await.with_code(201);
+        assert_eq!(created["spec"]["clusterIP"], format!("10.9.8.{n}"));
+    }
+    assert!(client.post(services, service("more")).await.refused(500).contains("range is full"));
+}
+
+#[tokio::test]
+async fn an_api_that_is_off_is_not_served_and_not_discovered() {
+    let client = with(Features { apis: Apis::parse(&["apps/v1=false".to_owned()]).unwrap(), ..Features::default() });
+    client.get("/apis/apps/v1/deployments").await.refused(404);
+    let groups = client.get("/apis").await.with_code(200);
+    assert!(groups["groups"].as_array().unwrap().iter().all(|group| group["name"] != "apps"));
+    client.get("/apis/batch/v1/jobs").await.with_code(200);
+}
+
+#[tokio::test]
+async fn privileged_containers_are_refused_in_pods_and_templates() {
+    let client = with(Features { allow_privileged: false, ..Features::default() });
+    let mut privileged = pod("a");
+    privileged["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    assert_eq!(
+        client.post(PODS, privileged.clone()).await.refused(422),
+        "Pod \"a\" is invalid: spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy"
+    );
+    client.post(PODS, pod("a")).await.with_code(201);
+    let mut template = deployment("d");
+    template["spec"]["template"]["spec"] = privileged["spec"].clone();
+    client.post("/apis/apps/v1/namespaces/default/deployments", template).await.refused(422);
+    Client::new().post(PODS, privileged).await.with_code(201);
+}
+
+#[tokio::test]
+async fn health_and_metrics_are_those_of_the_process() {
+    let checks = Checks::new(&Drain::new());
+    let start = checks.pending("start");
+    let client = with(Features { health: Some((checks, Registry::new())), ..Features::default() });
+    assert_eq!(client.get("/readyz").await.code, 500);
+    assert_eq!(client.get("/livez").await.code, 200);
+    start.finish();
+    assert_eq!(client.get("/readyz").await.with_code(200), json!("ok"));
+    assert_eq!(client.get("/metrics").await.code, 200);
+    Client::new().get("/metrics").await.refused(404);
+}

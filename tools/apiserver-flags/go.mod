@@ -1,0 +1,3 @@
+module kube-admission-proxy/tools/apiserver-flags
+
+go 1.26.0
