@@ -1,9 +1,7 @@
 //! Deployments, ReplicaSets, StatefulSets, DaemonSets and ControllerRevisions (`pkg/apis/apps/validation`).
 
 use super::claim;
-use super::formats::{
-    at_most_100_percent, int_or_percent, int_or_percent_value, label, label_text, subdomain,
-};
+use super::formats::{at_most_100_percent, int_or_percent, int_or_percent_value, label, label_text, subdomain};
 use super::metadata::{self, annotations, labels};
 use super::node::{Causes, Node, internal, is_equal};
 use super::pod;
@@ -61,13 +59,7 @@ fn metadata(object: &Node<'_>, old: Option<&Node<'_>>, names: metadata::NameRule
 }
 
 /// The errors of the selector of a controller and of its template.
-fn selected(
-    controller: &str,
-    empty: &str,
-    spec: &Node<'_>,
-    old: Option<&Node<'_>>,
-    out: &mut Causes,
-) {
+fn selected(controller: &str, empty: &str, spec: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
     let selector = spec.at("selector");
     if selector.is_given() {
         label_selector(&selector, false, out);
@@ -350,14 +342,11 @@ fn stateful_template(
             let mut unique = names.clone();
             unique.sort_unstable();
             unique.dedup();
-            let mut volumes: Vec<Value> = unique
-                .iter()
-                .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
-                .collect();
+            let mut volumes: Vec<Value> =
+                unique.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}})).collect();
             let own = fields.get("volumes").and_then(Value::as_array).cloned().unwrap_or_default();
-            let is_own = |volume: &Value| {
-                !names.contains(&volume.get("name").and_then(Value::as_str).unwrap_or_default())
-            };
+            let is_own =
+                |volume: &Value| !names.contains(&volume.get("name").and_then(Value::as_str).unwrap_or_default());
             volumes.extend(own.into_iter().filter(is_own));
             fields.insert("volumes".to_owned(), Value::Array(volumes));
         }

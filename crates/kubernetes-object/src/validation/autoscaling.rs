@@ -24,7 +24,9 @@ pub(super) fn autoscaler(object: &Node<'_>, old: Option<&Node<'_>>, subresource:
     }
     if subresource == "status" {
         let status = object.at("status");
-        return ["currentReplicas", "desiredReplicas"].into_iter().for_each(|field| out.non_negative(&status.at(field)));
+        return ["currentReplicas", "desiredReplicas"]
+            .into_iter()
+            .for_each(|field| out.non_negative(&status.at(field)));
     }
     let spec = object.at("spec");
     let (least, most) = (spec.at("minReplicas"), spec.at("maxReplicas"));
@@ -133,8 +135,7 @@ fn metric(metric: &Node<'_>, out: &mut Causes) {
 
 fn source(kind: &str, source: &Node<'_>, out: &mut Causes) {
     let target = source.at("target");
-    let [value, average, utilization] =
-        ["value", "averageValue", "averageUtilization"].map(|field| target.at(field));
+    let [value, average, utilization] = ["value", "averageValue", "averageUtilization"].map(|field| target.at(field));
     match kind {
         "object" => target_reference(&source.at("describedObject"), true, out),
         "containerResource" => {

@@ -116,10 +116,8 @@ fn claim_update(object: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
     }
     let (class, old_class) = (spec.at("storageClassName"), old_spec.at("storageClassName"));
     let (own, old_own) = (class_annotation(object), class_annotation(old));
-    let is_upgrade = !old_own.is_null()
-        && !old_class.is_given()
-        && class.value() == old_own
-        && (own.is_null() || own == old_own);
+    let is_upgrade =
+        !old_own.is_null() && !old_class.is_given() && class.value() == old_own && (own.is_null() || own == old_own);
     if is_upgrade {
         new.remove("storageClassName");
     } else {
@@ -144,7 +142,8 @@ fn claim_update(object: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
         before.remove("volumeAttributesClassName");
     }
     if !is_equal(&Value::Object(new), &Value::Object(before)) {
-        let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        let why =
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         out.forbidden(&spec, why);
     }
     let (size, old_size) = (spec.under(&storage).key("storage"), old_spec.under(&storage).key("storage"));
@@ -325,8 +324,10 @@ pub(super) fn volume_spec(spec: &Node<'_>, name: &str, is_inline: bool, old: Opt
 fn volume_capacity(capacity: &Node<'_>, out: &mut Causes) {
     out.require(capacity);
     if capacity.len() > 1 || !capacity.key("storage").is_given() {
-        let entries: Vec<_> =
-            capacity.entries().map(|(name, quantity)| format!("{}:{}", string(name), go_quote(&quantity.quantity_text()))).collect();
+        let entries: Vec<_> = capacity
+            .entries()
+            .map(|(name, quantity)| format!("{}:{}", string(name), go_quote(&quantity.quantity_text())))
+            .collect();
         let mut entries = entries;
         entries.sort_unstable();
         let shown = if capacity.is_given() { format!("{{{}}}", entries.join(",")) } else { "null".to_owned() };

@@ -1,8 +1,8 @@
 //! The core kinds that have few rules: ConfigMaps, Secrets, ServiceAccounts, Namespaces, Endpoints, Nodes, ReplicationControllers.
 
 use super::formats::{
-    any_name, config_key_errors, endpoint_ip, is_ipv6, label, label_text, legacy_cidr, legacy_ip, port_number, qualified_name,
-    subdomain,
+    any_name, config_key_errors, endpoint_ip, is_ipv6, label, label_text, legacy_cidr, legacy_ip, port_number,
+    qualified_name, subdomain,
 };
 use super::metadata;
 use super::node::{Causes, Node, internal, is_equal};
@@ -310,12 +310,7 @@ fn declared_features(features: &Node<'_>, out: &mut Causes) {
 }
 
 /// `ValidateReplicationController` and its updates.
-pub(super) fn replication_controller(
-    object: &Node<'_>,
-    old: Option<&Node<'_>>,
-    subresource: &str,
-    out: &mut Causes,
-) {
+pub(super) fn replication_controller(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
     match old {
         Some(old) => metadata::check_update(object, old, out),
         None => metadata::check(object, true, subdomain, out),
@@ -416,7 +411,14 @@ fn compare_limits(name: &str, limit: &Node<'_>, quantities: &HashMap<&str, Node<
         ("min", "min value", "max", "max value", "min", "min"),
         ("min", "min value", "defaultRequest", "default request value", "defaultRequest", "defaultRequest"),
         ("defaultRequest", "default request value", "max", "max value", "defaultRequest", "defaultRequest"),
-        ("defaultRequest", "default request value", "default", "default limit value", "defaultRequest", "defaultRequest"),
+        (
+            "defaultRequest",
+            "default request value",
+            "default",
+            "default limit value",
+            "defaultRequest",
+            "defaultRequest",
+        ),
         ("min", "min value", "default", "default value", "default", "min"),
         ("default", "default value", "max", "max value", "default", "max"),
     ];
@@ -506,8 +508,7 @@ pub(super) fn resource_quota(object: &Node<'_>, old: Option<&Node<'_>>, subresou
 
 /// The resources of a quota for which a scope is not valid (`IsResourceQuotaScopeValidForResource`).
 fn unsupported_by<'v>(scope: &str, spec: &Node<'v>) -> Vec<&'v str> {
-    const COMPUTE: [&str; 6] =
-        ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+    const COMPUTE: [&str; 6] = ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
     let supports = |name: &str| match scope {
         "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
             name == "pods" || COMPUTE.contains(&name)
@@ -538,10 +539,14 @@ fn scope_selector(selector: &Node<'_>, spec: &Node<'_>, out: &mut Causes) {
             out.text(&scope, "unsupported scope");
         }
         for _ in unsupported_by(scope.text(), spec) {
-            let shown = internal(selector, "MatchExpressions:matchExpressions[ScopeName:scopeName Operator:operator Values:values?]");
+            let shown = internal(
+                selector,
+                "MatchExpressions:matchExpressions[ScopeName:scopeName Operator:operator Values:values?]",
+            );
             out.invalid(&list, shown, "unsupported scope applied to resource");
         }
-        let needs_exists = SCOPES.contains(&scope.text()) && !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
+        let needs_exists =
+            SCOPES.contains(&scope.text()) && !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
         if needs_exists && operator.text() != "Exists" {
             let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
                        ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
@@ -550,7 +555,10 @@ fn scope_selector(selector: &Node<'_>, spec: &Node<'_>, out: &mut Causes) {
         }
         match (operator.text(), values.is_empty()) {
             ("In" | "NotIn", true) => {
-                out.required(&values, "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector");
+                out.required(
+                    &values,
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+                );
             }
             ("Exists" | "DoesNotExist", false) => {
                 out.value(&values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector");
@@ -592,8 +600,7 @@ pub(super) fn event(object: &Node<'_>, old: Option<&Node<'_>>, is_new_api: bool,
         }
         long(&message, 1024, out);
     } else {
-        let is_wrong =
-            if about.is_empty() { !matches!(namespace, "" | "default") } else { about.text() != namespace };
+        let is_wrong = if about.is_empty() { !matches!(namespace, "" | "default") } else { about.text() != namespace };
         if is_wrong {
             out.text(&about, DIFFERENT);
         }

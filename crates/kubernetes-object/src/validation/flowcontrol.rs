@@ -6,8 +6,7 @@ use super::node::{Causes, Node, internal};
 use crate::go_text::go_quote;
 use std::collections::HashSet;
 
-const VERBS: [&str; 9] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 const MAX_PRECEDENCE: i64 = 10_000;
 const MAX_QUEUES: i64 = 10_000_000;
 /// `shufflesharding.MaxHashBits`

@@ -234,7 +234,9 @@ pub(super) fn is_ipv6(text: &str) -> bool {
 /// The text that Go writes for an address (`net.IP.String`).
 pub(super) fn canonical_ip(address: IpAddr) -> String {
     match address {
-        IpAddr::V6(address) => address.to_ipv4_mapped().map_or_else(|| address.to_string(), |mapped| mapped.to_string()),
+        IpAddr::V6(address) => {
+            address.to_ipv4_mapped().map_or_else(|| address.to_string(), |mapped| mapped.to_string())
+        }
         IpAddr::V4(address) => address.to_string(),
     }
 }

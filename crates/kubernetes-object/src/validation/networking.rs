@@ -2,8 +2,8 @@
 //! `pkg/apis/discovery/validation`).
 
 use super::formats::{
-    domain_prefixed_path, endpoint_ip, is_ipv6, label, label_text, legacy_cidr, legacy_ip, masked, parse_cidr, parse_ip,
-    port_name_errors, port_number, qualified_name, segment, strict_cidr_errors, strict_ip_errors, subdomain,
+    domain_prefixed_path, endpoint_ip, is_ipv6, label, label_text, legacy_cidr, legacy_ip, masked, parse_cidr,
+    parse_ip, port_name_errors, port_number, qualified_name, segment, strict_cidr_errors, strict_ip_errors, subdomain,
     wildcard_errors,
 };
 use super::metadata::{self, labels};
@@ -35,7 +35,8 @@ pub(super) fn ingress(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &s
         self::backend(&backend, out);
     }
     rules.items().for_each(|rule| ingress_rule(&rule, out));
-    let is_wrong = |tls: Node<'_>| !tls.at("secretName").is_empty() && !subdomain(tls.at("secretName").text(), false).is_empty();
+    let is_wrong =
+        |tls: Node<'_>| !tls.at("secretName").is_empty() && !subdomain(tls.at("secretName").text(), false).is_empty();
     let allows_any_secret = old.is_some_and(|old| old.under(&["spec", "tls"]).items().any(is_wrong));
     for tls in spec.at("tls").items() {
         tls.at("hosts").items().for_each(|host| host_name(&host, out));

@@ -440,7 +440,8 @@ mod tests {
     fn internal_types_are_shown_with_the_names_of_go() {
         let value = json!({"name": "a", "list": [{"x": "y"}], "in": {"n": 1}});
         let form = "Name:name Other:other Count:count# Flag:flag! Pointer:pointer? List:list[X:x] In:in?{N:n#}";
-        let expected = r#"{"Name":"a","Other":"","Count":0,"Flag":false,"Pointer":null,"List":[{"X":"y"}],"In":{"N":1}}"#;
+        let expected =
+            r#"{"Name":"a","Other":"","Count":0,"Flag":false,"Pointer":null,"List":[{"X":"y"}],"In":{"N":1}}"#;
         assert_eq!(internal(&Node::root(&value), form), expected);
     }
 

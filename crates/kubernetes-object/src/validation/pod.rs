@@ -149,10 +149,8 @@ fn object_field(selector: &Node<'_>, supported: &[&str], out: &mut Causes) {
                 errors.iter().for_each(|why| out.invalid(selector, crate::go_text::go_quote(&key), why));
             }
             _ => {
-                let why = format!(
-                    "error converting fieldPath: field label does not support subscript: {}",
-                    field.text()
-                );
+                let why =
+                    format!("error converting fieldPath: field label does not support subscript: {}", field.text());
                 out.text(&field, &why);
             }
         }

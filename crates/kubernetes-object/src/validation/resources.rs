@@ -144,12 +144,7 @@ fn huge_pages(name: &str, quantity: &Node<'_>, out: &mut Causes) {
 pub(super) type NameRule = fn(&str, &Node<'_>, &mut Causes);
 
 /// `validateResourceRequirements`. `claims` are the names of the pod's resource claims.
-pub(super) fn requirements(
-    requirements: &Node<'_>,
-    names: NameRule,
-    claims: &BTreeSet<&str>,
-    out: &mut Causes,
-) {
+pub(super) fn requirements(requirements: &Node<'_>, names: NameRule, claims: &BTreeSet<&str>, out: &mut Causes) {
     let (limits, requests) = (requirements.at("limits"), requirements.at("requests"));
     let (mut has_compute, mut has_huge_pages) = (false, false);
     let mut common = |name: &str, quantity: &Node<'_>, out: &mut Causes| {

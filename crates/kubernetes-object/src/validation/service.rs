@@ -205,8 +205,7 @@ fn unique_ports(spec: &Node<'_>, out: &mut Causes) {
         let (protocol, port) = (each.at("protocol").text(), each.at("port").int());
         if !ports.insert((protocol, port)) {
             let key = serde_json::json!({"protocol": protocol, "port": port, "targetPort": 0});
-            const FORM: &str =
-                "Name:name Protocol:protocol AppProtocol:appProtocol? Port:port# TargetPort:targetPort# NodePort:nodePort#";
+            const FORM: &str = "Name:name Protocol:protocol AppProtocol:appProtocol? Port:port# TargetPort:targetPort# NodePort:nodePort#";
             out.duplicate_of(each, internal(&Node::root(&key), FORM));
         }
     }
@@ -412,4 +411,3 @@ fn families_update(spec: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
         }
     }
 }
-

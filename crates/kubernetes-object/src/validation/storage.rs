@@ -123,8 +123,7 @@ pub(super) fn attachment(object: &Node<'_>, old: Option<&Node<'_>>, subresource:
         (true, false) => volume_spec(&inline, "", true, None, out),
     }
     subdomain_text(&spec.at("nodeName"), out);
-    let bytes: usize =
-        status.at("attachmentMetadata").entries().map(|(key, value)| key.len() + value.len()).sum();
+    let bytes: usize = status.at("attachmentMetadata").entries().map(|(key, value)| key.len() + value.len()).sum();
     if bytes > MAX_PARAMETER_BYTES {
         out.too_long(&status.at("attachmentMetadata"), MAX_PARAMETER_BYTES);
     }

@@ -36,16 +36,8 @@ pub(super) fn host_path(node: &Node<'_>, out: &mut Causes) {
         return;
     }
     no_backsteps(&node.at("path"), out);
-    const TYPES: [&str; 8] = [
-        "",
-        "BlockDevice",
-        "CharDevice",
-        "Directory",
-        "DirectoryOrCreate",
-        "File",
-        "FileOrCreate",
-        "Socket",
-    ];
+    const TYPES: [&str; 8] =
+        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     out.one_of_if_given(&node.at("type"), &TYPES);
 }
 
@@ -86,7 +78,8 @@ fn initiator_form(name: &str) -> Option<bool> {
             let rest = name.strip_prefix("iqn.")?;
             let (date, rest) = rest.split_at_checked(8)?;
             let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-            let is_date = digits(date.get(..4)?) && date.get(4..5)? == "-" && digits(date.get(5..7)?) && date.ends_with('.');
+            let is_date =
+                digits(date.get(..4)?) && date.get(4..5)? == "-" && digits(date.get(5..7)?) && date.ends_with('.');
             let (authority, name) = rest.split_once(':')?;
             let is_authority = !authority.is_empty()
                 && authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));

@@ -5,9 +5,10 @@ use super::{indexes, is_indexed};
 use std::collections::HashSet;
 
 fn has(object: &Node<'_>, kind: &str) -> bool {
-    object.under(&["status", "conditions"]).items().any(|condition| {
-        condition.at("type").text() == kind && condition.at("status").text() == "True"
-    })
+    object
+        .under(&["status", "conditions"])
+        .items()
+        .any(|condition| condition.at("type").text() == kind && condition.at("status").text() == "True")
 }
 
 pub(super) fn check(object: &Node<'_>, old: &Node<'_>, out: &mut Causes) {

@@ -1,8 +1,6 @@
 //! Environment variables and ports of containers.
 
-use super::super::formats::{
-    config_key_errors, label_text, port_name_errors, port_number, subdomain, variable_errors,
-};
+use super::super::formats::{config_key_errors, label_text, port_name_errors, port_number, subdomain, variable_errors};
 use super::super::node::{Causes, Node};
 use super::super::volume_source::no_backsteps;
 use super::object_field;
@@ -28,8 +26,7 @@ const RESOURCES: [&str; 6] = [
     "requests.ephemeral-storage",
     "requests.memory",
 ];
-const DIVISORS: [&str; 13] =
-    ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+const DIVISORS: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 /// `ValidateEnv` and `ValidateEnvFrom`
 pub(super) fn check(container: &Node<'_>, out: &mut Causes) {
@@ -93,7 +90,8 @@ fn value_from(variable: &Node<'_>, out: &mut Causes) {
         }
     }
     if count == 0 {
-        let why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+        let why =
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
         out.invalid(&from, "\"\"", why);
     } else if !variable.at("value").is_empty() {
         out.invalid(&from, "\"\"", "may not be specified when `value` is not empty");

@@ -105,8 +105,7 @@ pub(super) fn spread(constraints: &Node<'_>, out: &mut Causes) {
         if let Some(domains) = constraint.at("minDomains").given() {
             out.positive(&domains);
             if action.text() != "DoNotSchedule" {
-                let why =
-                    format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}", action.text());
+                let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}", action.text());
                 out.int(&domains, &why);
             }
         }
@@ -120,8 +119,7 @@ pub(super) fn spread(constraints: &Node<'_>, out: &mut Causes) {
 /// `ValidateTolerations`
 pub(in super::super) fn tolerations(tolerations: &Node<'_>, out: &mut Causes) {
     for toleration in tolerations.items() {
-        let [key, operator, value, effect] =
-            ["key", "operator", "value", "effect"].map(|field| toleration.at(field));
+        let [key, operator, value, effect] = ["key", "operator", "value", "effect"].map(|field| toleration.at(field));
         if !key.is_empty() {
             label_key(&key, out);
         } else if operator.text() != "Exists" {

@@ -146,7 +146,8 @@ fn dns(spec: &Node<'_>, out: &mut Causes) {
     }
     let bytes = searches.texts().map(|search| search.len() + 1).sum::<usize>();
     if bytes > MAX_SEARCH_BYTES + 1 {
-        let why = format!("must not have more than {MAX_SEARCH_BYTES} characters (including spaces) in the search list");
+        let why =
+            format!("must not have more than {MAX_SEARCH_BYTES} characters (including spaces) in the search list");
         out.value(&searches, &why);
     }
     for search in searches.items().filter(|search| search.text() != ".") {

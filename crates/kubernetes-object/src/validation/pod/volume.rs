@@ -1,7 +1,7 @@
 //! Volumes of pods (`ValidateVolumes`).
 
-use super::super::claim;
 use super::super::certificate::signer_name;
+use super::super::claim;
 use super::super::formats::{label_text, subdomain, subdomain_text};
 use super::super::metadata::annotations;
 use super::super::node::{Causes, Node, internal};
@@ -301,12 +301,7 @@ fn bundle_name_errors(name: &str) -> Vec<String> {
     }
 }
 
-fn pod_certificate<'v>(
-    projection: &Node<'v>,
-    volume: &Node<'_>,
-    paths: &mut HashSet<&'v str>,
-    out: &mut Causes,
-) {
+fn pod_certificate<'v>(projection: &Node<'v>, volume: &Node<'_>, paths: &mut HashSet<&'v str>, out: &mut Causes) {
     signer_name(&projection.at("signerName"), out);
     annotations(&projection.at("userAnnotations"), out);
     out.one_of(&projection.at("keyType"), &KEY_TYPES);
@@ -442,9 +437,7 @@ pub(super) fn mounts(container: &Node<'_>, volumes: &Volumes<'_>, out: &mut Caus
         }
         match volume {
             None => out.not_found(&name, ""),
-            Some(volume)
-                if !volume.at("persistentVolumeClaim").is_given() && !volume.at("ephemeral").is_given() =>
-            {
+            Some(volume) if !volume.at("persistentVolumeClaim").is_given() && !volume.at("ephemeral").is_given() => {
                 let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
                 out.text(&name, why);
             }
@@ -498,7 +491,8 @@ fn propagation(mount: &Node<'_>, mounts: &Node<'_>, container: &Node<'_>, out: &
 
 /// The errors of requests for resources of claims that are no pod's (`validatePodResourceClaims`).
 pub(super) fn resource_claims<'v>(claims: &Node<'v>, out: &mut Causes) -> BTreeSet<&'v str> {
-    const FORM: &str = "Name:name ResourceClaimName:resourceClaimName? ResourceClaimTemplateName:resourceClaimTemplateName?";
+    const FORM: &str =
+        "Name:name ResourceClaimName:resourceClaimName? ResourceClaimTemplateName:resourceClaimTemplateName?";
     let mut names = BTreeSet::new();
     for claim in claims.items() {
         let name = claim.at("name");
