@@ -243,24 +243,33 @@ pub(super) fn canonical_ip(address: IpAddr) -> String {
 
 const NO_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-/// `IsValidIPForLegacyField`, without strict validation. An address that the old object has is valid.
+/// `IsValidIPForLegacyField` with strict validation. An address that the old object has is valid.
 pub(super) fn legacy_ip(node: &Node<'_>, old: &[&str], out: &mut Causes) -> bool {
-    let is_valid = old.contains(&node.text()) || parse_ip(node.text()).is_some();
-    if !is_valid {
-        out.text(node, NO_IP);
+    let why = (!old.contains(&node.text())).then(|| ip_error(node.text())).flatten();
+    if let Some(why) = why {
+        out.text(node, why);
     }
-    is_valid
+    why.is_none()
+}
+
+/// The error of an address that is not strictly valid (`parseIP`).
+fn ip_error(text: &str) -> Option<&'static str> {
+    if parse_ip(text).is_none() {
+        return Some(NO_IP);
+    }
+    if text.parse::<IpAddr>().is_err() {
+        return Some("must not have leading 0s");
+    }
+    let is_mapped = matches!(text.parse::<Ipv6Addr>(), Ok(address) if address.to_ipv4_mapped().is_some());
+    is_mapped.then_some("must not be an IPv4-mapped IPv6 address")
 }
 
 /// The errors of an address that is strictly valid and canonical (`IsValidIP`).
 pub(super) fn strict_ip_errors(text: &str) -> Vec<String> {
-    let Some(address) = parse_ip(text) else { return vec![NO_IP.to_owned()] };
-    if text.parse::<IpAddr>().is_err() {
-        return vec!["must not have leading 0s".to_owned()];
+    if let Some(why) = ip_error(text) {
+        return vec![why.to_owned()];
     }
-    if matches!(text.parse::<Ipv6Addr>(), Ok(address) if address.to_ipv4_mapped().is_some()) {
-        return vec!["must not be an IPv4-mapped IPv6 address".to_owned()];
-    }
+    let Some(address) = parse_ip(text) else { return Vec::new() };
     match canonical_ip(address) {
         canonical if canonical == text => Vec::new(),
         canonical => vec![format!("must be in canonical form (\"{canonical}\")")],
@@ -291,40 +300,41 @@ pub(super) fn masked(address: IpAddr, length: u32) -> IpAddr {
     }
 }
 
-/// `IsValidCIDRForLegacyField`, without strict validation.
+/// `IsValidCIDRForLegacyField` with strict validation.
 pub(super) fn legacy_cidr(node: &Node<'_>, old: &[&str], out: &mut Causes) {
     cidr_text(node, node.text(), old, out);
 }
 
 /// As [`legacy_cidr`], for a text that differs from the value.
 pub(super) fn cidr_text(node: &Node<'_>, text: &str, old: &[&str], out: &mut Causes) {
-    if !old.contains(&text) && parse_cidr(text).is_none() {
-        let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    if let Some(why) = cidr_error(text).filter(|_| !old.contains(&text)) {
         out.invalid(node, crate::go_text::go_quote(text), why);
     }
 }
 
-/// The errors of a network that is strictly valid and canonical (`IsValidCIDR`).
-pub(super) fn strict_cidr_errors(text: &str) -> Vec<String> {
-    let error = |why: &str| vec![why.to_owned()];
-    let Some((network, length)) = parse_cidr(text) else {
-        return error("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+/// The error of a network that is not strictly valid (`parseCIDR`).
+fn cidr_error(text: &str) -> Option<&'static str> {
+    let Some((network, _)) = parse_cidr(text) else {
+        return Some("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
     };
     let (address, written) = text.split_once('/').unwrap_or_default();
     let is_zero_led = written.len() > 1 && written.starts_with('0');
     let Some(address) = address.parse::<IpAddr>().ok().filter(|_| !is_zero_led) else {
-        return error("must not have leading 0s in IP or prefix length");
+        return Some("must not have leading 0s in IP or prefix length");
     };
     if matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
-        return error("must not have an IPv4-mapped IPv6 address");
+        return Some("must not have an IPv4-mapped IPv6 address");
     }
-    if address != network {
-        return error("must not have bits set beyond the prefix length");
+    (address != network).then_some("must not have bits set beyond the prefix length")
+}
+
+/// The errors of a network that is strictly valid and canonical (`IsValidCIDR`).
+pub(super) fn strict_cidr_errors(text: &str) -> Vec<String> {
+    if let Some(why) = cidr_error(text) {
+        return vec![why.to_owned()];
     }
-    match format!("{network}/{length}") {
-        canonical if canonical == text => Vec::new(),
-        canonical => vec![format!("must be in canonical form (\"{canonical}\")")],
-    }
+    let canonical = parse_cidr(text).map(|(network, length)| format!("{network}/{length}")).unwrap_or_default();
+    if canonical == text { Vec::new() } else { vec![format!("must be in canonical form (\"{canonical}\")")] }
 }
 
 /// `ValidateEndpointIP`

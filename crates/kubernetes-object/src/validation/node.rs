@@ -309,7 +309,7 @@ impl Causes {
     /// `ValidatePositiveField`
     pub(super) fn positive(&mut self, node: &Node<'_>) {
         if node.int() <= 0 {
-            self.int(node, "must be greater than 0");
+            self.int(node, "must be greater than zero");
         }
     }
 

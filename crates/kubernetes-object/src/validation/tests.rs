@@ -161,12 +161,13 @@ fn objects_have_the_errors_of_kube_apiserver() {
         }
         let Some(causes) = found(base, &line) else { continue };
         all += 1;
-        let is_invalid = line["code"] == 422;
-        verdicts += usize::from(is_invalid != causes.is_empty());
         let causes = causes.into_iter().map(|cause| [cause.field, cause.reason, comparable(&cause.message)]);
         let mut causes: Vec<[String; 3]> = causes.collect();
         let mut expected: Vec<[String; 3]> = serde_json::from_value(line["causes"].clone()).unwrap();
+        // kube-apiserver ran without --allow-privileged.
+        expected.retain(|cause| !cause[2].contains("disallowed by cluster policy"));
         expected.iter_mut().for_each(|cause| cause[2] = comparable(&cause[2]));
+        verdicts += usize::from(expected.is_empty() == causes.is_empty());
         causes.sort_unstable();
         expected.sort_unstable();
         if causes == expected {

@@ -30,7 +30,7 @@ pub(super) fn pod(spec: &Node<'_>, out: &mut Causes) {
     windows(&context.at("windowsOptions"), out);
     app_armor(&context.at("appArmorProfile"), out);
     out.one_of_if_given(&context.at("supplementalGroupsPolicy"), &["Merge", "Strict"]);
-    out.one_of_if_given(&context.at("seLinuxChangePolicy"), &["MountOption", "Recursive"]);
+    out.one_of_if_given(&context.at("seLinuxChangePolicy"), &["Recursive"]);
 }
 
 /// `validateSysctls`
