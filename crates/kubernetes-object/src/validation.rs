@@ -70,7 +70,7 @@ fn check(kind: &GroupVersionKind, object: &Object, old: Option<&Object>, subreso
         ("", "ServiceAccount") => core::service_account(object, old, out),
         ("", "Namespace") => core::namespace(object, old, subresource, out),
         ("", "Endpoints") => core::endpoints(object, old, out),
-        ("", "Node") => core::node(object, old, out),
+        ("", "Node") => core::node(object, old, subresource, out),
         ("", "ReplicationController") => core::replication_controller(object, old, subresource, out),
         ("", "LimitRange") => core::limit_range(object, old, out),
         ("", "ResourceQuota") => core::resource_quota(object, old, subresource, out),

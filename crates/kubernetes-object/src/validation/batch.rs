@@ -22,29 +22,29 @@ const MISMATCH: &str = "`selector` does not match template `labels`";
 /// `ValidateJob` and its updates.
 pub(super) fn job(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
     let spec = object.at("spec");
-    let Some(old) = old else {
-        metadata::check(object, true, subdomain, out);
-        generated_selector(object, out);
-        job_spec(&spec, None, out);
-        selector(&spec, false, out);
-        let completions = spec.at("completions").int();
-        if is_indexed(&spec) && completions > 0 {
-            let name = object.under(&["metadata", "name"]);
-            let host = format!("{}-{}", name.text(), completions - 1);
-            if !is_dns_1123_label(&host) {
-                let why = format!("will not able to create pod with invalid DNS label: {host}");
-                out.text(&name, &why);
-            }
-        }
-        return;
-    };
-    metadata::check_update(object, old, out);
-    if subresource == "status" {
+    if let (Some(old), "status") = (old, subresource) {
+        metadata::check_update(object, old, out);
         return job_status::check(object, old, out);
     }
-    let old_spec = old.at("spec");
+    let old_spec = old.map(|old| old.at("spec"));
+    let allows_any_value = old_spec.as_ref().is_some_and(|old| is_invalid(&old.at("selector")));
+    metadata::check(object, true, subdomain, out);
+    generated_selector(object, out);
+    job_spec(&spec, old_spec.as_ref(), out);
+    selector(&spec, allows_any_value, out);
+    let completions = spec.at("completions").int();
+    if is_indexed(&spec) && completions > 0 {
+        let name = object.under(&["metadata", "name"]);
+        let host = format!("{}-{}", name.text(), completions - 1);
+        if !is_dns_1123_label(&host) {
+            out.text(&name, &format!("will not able to create pod with invalid DNS label: {host}"));
+        }
+    }
+    let (Some(old), Some(old_spec)) = (old, old_spec) else { return };
+    // kube-apiserver validates the new spec once more.
+    metadata::check_update(object, old, out);
     job_spec(&spec, Some(&old_spec), out);
-    selector(&spec, is_invalid(&old_spec.at("selector")), out);
+    selector(&spec, allows_any_value, out);
     completions_update(&spec, &old_spec, out);
     out.immutable(&spec.at("selector"), &old_spec.at("selector"));
     template_update(&spec, old, out);
@@ -346,25 +346,8 @@ fn template_update(spec: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
             copy(&mut kept, template.value(), path);
         }
     }
-    let path = if is_suspended {
-        for list in ["containers", "initContainers"] {
-            let new: Vec<_> = template.at("spec").at(list).items().collect();
-            let items = kept.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
-            let Some(items) = items.filter(|items| items.len() == new.len()) else { continue };
-            for (item, new) in items.iter_mut().zip(&new) {
-                let is_same = item.get("name").and_then(Value::as_str) == Some(new.at("name").text());
-                if is_same {
-                    copy(item, new.value(), &["resources"]);
-                }
-            }
-        }
-        template.at("spec").named(spec, "template.spec")
-    } else {
-        template.clone()
-    };
-    let before = if is_suspended { kept.get("spec").cloned().unwrap_or_default() } else { kept };
-    if !is_equal(path.value(), &before) {
-        out.invalid(&path, internal_template(), IMMUTABLE);
+    if !is_equal(template.value(), &kept) {
+        out.invalid(&template, internal_template(), IMMUTABLE);
     }
 }
 

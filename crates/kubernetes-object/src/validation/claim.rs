@@ -384,6 +384,9 @@ pub(super) fn volume(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &st
     let (spec, name) = (object.at("spec"), object.under(&["metadata", "name"]).text());
     volume_spec(&spec, name, false, old, out);
     let Some(old) = old else { return };
+    // kube-apiserver validates an updated volume twice.
+    metadata::check(object, false, subdomain, out);
+    volume_spec(&spec, name, false, Some(old), out);
     let old_spec = old.at("spec");
     let sources = |spec: &Node<'_>| -> Value {
         let given = SOURCES.iter().filter_map(|(field, _, _)| Some((*field, spec.at(field).given()?.value().clone())));

@@ -57,7 +57,7 @@ pub(super) fn runtime_class(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut
     let handler = object.at("handler");
     if let Some(old) = old {
         metadata::check_update(object, old, out);
-        return out.immutable_text(&handler, &old.at("handler"));
+        out.immutable_text(&handler, &old.at("handler"));
     }
     metadata::check(object, false, subdomain, out);
     if out.require(&handler) {

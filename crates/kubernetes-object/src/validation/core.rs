@@ -143,15 +143,15 @@ pub(super) fn service_account(object: &Node<'_>, old: Option<&Node<'_>>, out: &m
 
 /// `ValidateNamespace` and its updates.
 pub(super) fn namespace(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
-    let Some(old) = old else {
+    if subresource.is_empty() {
         metadata::check(object, false, label, out);
         let list = object.under(&["spec", "finalizers"]);
         for finalizer in list.items().map(|finalizer| finalizer.on(&list)) {
             out.texts(&finalizer, qualified_name_errors(finalizer.text()));
             metadata::standard_finalizer(&finalizer, out);
         }
-        return;
-    };
+    }
+    let Some(old) = old else { return };
     metadata::check_update(object, old, out);
     match subresource {
         "status" => {
@@ -214,21 +214,11 @@ pub(super) fn endpoints(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Cau
 }
 
 /// `ValidateNode`, `ValidateNodeUpdate`
-pub(super) fn node(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
-    match old {
-        Some(old) => metadata::check_update(object, old, out),
-        None => metadata::check(object, false, subdomain, out),
-    }
-    let (spec, status) = (object.at("spec"), object.at("status"));
-    taints(&spec.at("taints").named(&object.at("metadata"), "taints"), out);
-    for list in ["capacity", "allocatable"].map(|field| status.at(field)) {
-        for (name, quantity) in list.entries() {
-            resources::quantity_value(name, &quantity.named(&list, name.to_owned()), out);
-        }
-    }
-    declared_features(&status.at("declaredFeatures"), out);
-    let ranges = spec.at("podCIDRs");
-    let Some(old) = old else {
+pub(super) fn node(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
+    if subresource.is_empty() {
+        metadata::check(object, false, subdomain, out);
+        node_parts(object, out);
+        let ranges = object.under(&["spec", "podCIDRs"]);
         ranges.items().for_each(|range| legacy_cidr(&range, &[], out));
         let families: Vec<_> =
             ranges.texts().map(|range| is_ipv6(range.split('/').next().unwrap_or_default())).collect();
@@ -236,8 +226,28 @@ pub(super) fn node(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) 
         if families.len() > 1 && (!is_dual || families.len() > 2) {
             out.value(&ranges, "may specify no more than one CIDR for each IP family");
         }
-        return;
-    };
+    }
+    if let Some(old) = old {
+        metadata::check_update(object, old, out);
+        node_parts(object, out);
+        node_update(object, old, out);
+    }
+}
+
+fn node_parts(object: &Node<'_>, out: &mut Causes) {
+    let status = object.at("status");
+    taints(&object.under(&["spec", "taints"]).named(&object.at("metadata"), "taints"), out);
+    for list in ["capacity", "allocatable"].map(|field| status.at(field)) {
+        for (name, quantity) in list.entries() {
+            resources::quantity_value(name, &quantity.named(&list, name.to_owned()), out);
+        }
+    }
+    declared_features(&status.at("declaredFeatures"), out);
+}
+
+fn node_update(object: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
+    let (spec, status) = (object.at("spec"), object.at("status"));
+    let ranges = spec.at("podCIDRs");
     let mut known = HashSet::new();
     for address in status.at("addresses").items() {
         if !known.insert((address.at("type").text(), address.at("address").text())) {

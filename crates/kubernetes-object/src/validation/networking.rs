@@ -270,7 +270,7 @@ pub(super) fn ip_address(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Ca
     if let Some(old) = old {
         metadata::check_update(object, old, out);
         let form = "Group:group Resource:resource Namespace:namespace Name:name";
-        return out.immutable_as(&parent, &old.under(&["spec", "parentRef"]), form);
+        out.immutable_as(&parent, &old.under(&["spec", "parentRef"]), form);
     }
     metadata::check(object, false, |name, _| strict_ip_errors(name), out);
     if !parent.is_given() {
