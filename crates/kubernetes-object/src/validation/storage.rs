@@ -5,7 +5,7 @@ use super::formats::{qualified_name, subdomain, subdomain_text};
 use super::metadata;
 use super::node::{Causes, IMMUTABLE, Node, internal, is_equal};
 use super::resources;
-use super::selector::{label_key, label_selector};
+use super::selector::{is_invalid, label_key, label_selector};
 use super::volume_source::csi_driver;
 use crate::names::qualified_name_errors;
 use serde_json::Value;
@@ -50,14 +50,14 @@ fn parameters(node: &Node<'_>, may_be_empty: bool, out: &mut Causes) {
 
 /// `ValidateStorageClass`, `ValidateStorageClassUpdate`
 pub(super) fn storage_class(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
-    metadata(object, old, out);
     if let Some(old) = old {
+        metadata::check_update(object, old, out);
         out.immutable(&object.at("parameters"), &old.at("parameters"));
         out.immutable_text(&object.at("provisioner"), &old.at("provisioner"));
         out.immutable(&object.at("reclaimPolicy"), &old.at("reclaimPolicy"));
         out.immutable(&object.at("volumeBindingMode"), &old.at("volumeBindingMode"));
-        return;
     }
+    metadata::check(object, false, subdomain, out);
     provisioner(&object.at("provisioner"), out);
     parameters(&object.at("parameters"), true, out);
     let (policy, mode) = (object.at("reclaimPolicy"), object.at("volumeBindingMode"));
@@ -239,18 +239,18 @@ pub(super) fn driver(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes
 /// `ValidateCSIStorageCapacity`, `ValidateCSIStorageCapacityUpdate`
 pub(super) fn capacity(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
     let (topology, class) = (object.at("nodeTopology"), object.at("storageClassName"));
-    let Some(old) = old else {
-        metadata::check(object, true, subdomain, out);
-        label_selector(&topology, false, out);
-        subdomain_text(&class, out);
-        if object.at("capacity").is_given() {
-            resources::non_negative(&object.at("capacity"), out);
-        }
-        return;
-    };
-    metadata::check_update(object, old, out);
-    out.immutable(&topology, &old.at("nodeTopology"));
-    out.immutable_text(&class, &old.at("storageClassName"));
+    metadata::check(object, true, subdomain, out);
+    let allows_any_value = old.is_some_and(|old| is_invalid(&old.at("nodeTopology")));
+    label_selector(&topology, allows_any_value, out);
+    subdomain_text(&class, out);
+    if object.at("capacity").is_given() {
+        resources::non_negative(&object.at("capacity"), out);
+    }
+    if let Some(old) = old {
+        metadata::check_update(object, old, out);
+        out.immutable(&topology, &old.at("nodeTopology"));
+        out.immutable_text(&class, &old.at("storageClassName"));
+    }
 }
 
 /// `ValidateVolumeAttributesClass`, `ValidateVolumeAttributesClassUpdate`
