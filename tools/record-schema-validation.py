@@ -34,7 +34,7 @@ def free_port():
 
 
 class Server:
-    def __init__(self, programs, folder):
+    def __init__(self, programs, folder, flags=()):
         client, peer, self.port = free_port(), free_port(), free_port()
         self.etcd_port = client
         with open(os.path.join(folder, "tokens.csv"), "w") as file:
@@ -52,7 +52,7 @@ class Server:
             "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", f"--cert-dir={folder}/certs",
             f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=AlwaysAllow", f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}", "--service-account-issuer=https://kubernetes.default.svc",
-            "--service-cluster-ip-range=10.0.0.0/24", "--storage-media-type=application/json",
+            "--service-cluster-ip-range=10.0.0.0/24", "--storage-media-type=application/json", *flags,
         ], stdout=log, stderr=log))
         for _ in range(120):
             try:

@@ -106,6 +106,11 @@ impl Resource {
         shown.and_then(Result::ok).map_or(Cow::Borrowed(object), Cow::Owned)
     }
 
+    /// A stored object in the version in which kube-apiserver validates it: the stored one, and the resource's own for events.
+    pub fn validated<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
+        if self.group == "events.k8s.io" { self.shown(object) } else { Cow::Borrowed(object) }
+    }
+
     /// The subresource with that name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)

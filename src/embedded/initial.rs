@@ -6,7 +6,7 @@ use super::metadata;
 use super::removed;
 use super::store::{Collection, State, key};
 use crate::kind::GroupVersionKind;
-use crate::object::Object;
+use crate::object::{Object, validation};
 use crate::status::{Status, invalid};
 use crate::user::UserInfo;
 use base64::Engine;
@@ -128,6 +128,7 @@ pub(super) fn prepare(resource: &Resource, object: &mut Object, caller: &UserInf
             default(object, &["spec", "replicas"], json!(1));
         }
         ("certificates.k8s.io", "certificatesigningrequests") => prepare_signing_request(object, caller),
+        ("batch", "jobs") => validation::prepare_for_create(&resource.gvk(), object),
         _ => removed::api(resource).into_iter().for_each(|api| crate::removed::set_defaults(api, object)),
     }
 }

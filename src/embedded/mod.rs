@@ -23,6 +23,7 @@ mod select;
 mod write;
 mod delete;
 mod metadata;
+mod validation;
 mod owners;
 mod initial;
 mod initializers;

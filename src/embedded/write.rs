@@ -4,7 +4,7 @@ use super::call::Call;
 use super::catalog::Resource;
 use super::owners::{self, Subject};
 use super::store::{self, Collection, State};
-use super::{body, delete, initial, initializers, metadata, privileged, removed, respond};
+use super::{body, delete, initial, initializers, metadata, privileged, removed, respond, validation};
 use crate::body::Body;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -196,12 +196,13 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     if !state.settings().allow_privileged {
         privileged::check(resource, &object)?;
     }
+    if collection == initial::SERVICES {
+        initial::allocate(state, &mut object)?;
+    }
+    validation::create(resource, &object)?;
     let key = store::key(call.namespace(), object.name());
     if let Some(current) = state.object(collection, &key) {
         return Err(taken(resource, &object, &current));
-    }
-    if collection == initial::SERVICES {
-        initial::allocate(state, &mut object)?;
     }
     let object = metadata::complete(object);
     if dry_run {
@@ -271,6 +272,7 @@ pub(super) fn replace(
     if !state.settings().allow_privileged {
         privileged::check(resource, &object)?;
     }
+    validation::update(resource, &object, current, &call.info.subresource)?;
     let mut object = metadata::complete(object);
     metadata::count_generation(resource, &mut object, current);
     if object == **current {

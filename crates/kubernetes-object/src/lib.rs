@@ -23,6 +23,7 @@ pub mod normal;
 pub mod object_meta;
 pub mod structural;
 pub mod custom_resource_definition;
+pub mod validation;
 pub mod version;
 mod unwritten;
 

@@ -8,7 +8,7 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 #[tokio::test]
 async fn a_new_object_gets_its_metadata_from_the_server() {
     let client = Client::new();
-    let submitted = json!({"metadata": {
+    let submitted = json!({"spec": deployment("a")["spec"], "metadata": {
         "name": "a", "uid": "mine", "creationTimestamp": "2000-01-01T00:00:00Z", "deletionTimestamp": "2000-01-01T00:00:00Z",
         "generation": 7, "selfLink": "x", "managedFields": [{"manager": "m"}], "labels": {}}});
     let created = client.post(DEPLOYMENTS, submitted).await.with_code(201);
@@ -205,10 +205,16 @@ async fn every_type_of_patch_applies() {
     let json_patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"j": "1"}}]);
     client.patch(&path, "json", json_patch).await.with_code(200);
     client.patch(&path, "merge", json!({"metadata": {"labels": {"m": "1"}}})).await.with_code(200);
-    let container = json!({"spec": {"containers": [{"name": "d", "image": "i"}]}});
-    let patched = client.patch(&path, "strategic-merge", container).await.with_code(200);
+    let image = json!({"spec": {"containers": [{"name": "c", "image": "j"}]}});
+    let patched = client.patch(&path, "strategic-merge", image).await.with_code(200);
     assert_eq!(patched["metadata"]["labels"], json!({"j": "1", "m": "1"}));
-    assert_eq!(patched["spec"]["containers"].as_array().unwrap().len(), 2);
+    assert_eq!(patched["spec"]["containers"][0]["image"], "j");
+    let container = json!({"spec": {"containers": [{"name": "d", "image": "i"}]}});
+    let message = client.patch(&path, "strategic-merge", container).await.refused(422);
+    assert_eq!(
+        message,
+        "Pod \"a\" is invalid: spec.containers: Forbidden: pod updates may not add or remove containers"
+    );
     let labelled = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"s": "1"}}});
     let applied = client.patch_as(&format!("{path}?fieldManager=m"), "application/apply-patch+yaml", labelled).await;
     assert_eq!(applied.with_code(200)["metadata"]["labels"], json!({"j": "1", "m": "1", "s": "1"}));
@@ -299,8 +305,8 @@ async fn one_object_is_served_in_both_its_versions() {
     let client = Client::new();
     let v1 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
     let v2 = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
-    let submitted =
-        json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 2, "targetCPUUtilizationPercentage": 50}});
+    let submitted = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 2, "targetCPUUtilizationPercentage": 50,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}});
     client.post(v1, submitted).await.with_code(201);
     let shown = client.get(&format!("{v2}/a")).await.with_code(200);
     assert_eq!(shown["apiVersion"], "autoscaling/v2");
@@ -311,7 +317,8 @@ async fn one_object_is_served_in_both_its_versions() {
     let shown = client.get(&format!("{v2}/a")).await.with_code(200);
     assert_eq!(shown["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 60);
 
-    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"name": "x"}, "message": "m"});
+    let event =
+        json!({"metadata": {"name": "e"}, "involvedObject": {"name": "x", "namespace": "default"}, "message": "m"});
     client.post("/api/v1/namespaces/default/events", event).await.with_code(201);
     let list = client.get("/apis/events.k8s.io/v1/namespaces/default/events").await.with_code(200);
     assert_eq!((&list["apiVersion"], &list["items"][0]["note"]), (&json!("events.k8s.io/v1"), &json!("m")));

@@ -1,6 +1,8 @@
 //! Scale, binding, eviction, tokens, reviews, and subresources that the embedded API server cannot serve.
 
 use super::client::{Client, PODS, deployment, pod};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 #[tokio::test]
@@ -92,7 +94,9 @@ async fn reviews_allow_everything_to_whoever_the_proxy_says() {
     let rules =
         client.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", json!({"spec": {"namespace": "x"}}));
     assert_eq!(rules.await.with_code(201)["status"]["incomplete"], false);
-    let request = json!({"metadata": {"name": "a"}, "spec": {"signerName": "x", "username": "somebody"}});
+    let pem = STANDARD.encode("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n");
+    let spec = json!({"signerName": "a.test/x", "username": "somebody", "usages": ["client auth"], "request": pem});
+    let request = json!({"metadata": {"name": "a"}, "spec": spec});
     let csr = client.post("/apis/certificates.k8s.io/v1/certificatesigningrequests", request).await.with_code(201);
     assert_eq!(csr["spec"]["username"], "jane");
 }

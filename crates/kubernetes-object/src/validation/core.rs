@@ -1,0 +1,693 @@
+//! The core kinds that have few rules: ConfigMaps, Secrets, ServiceAccounts, Namespaces, Endpoints, Nodes, ReplicationControllers.
+
+use super::formats::{
+    any_name, config_key_errors, endpoint_ip, is_ipv6, label, label_text, legacy_cidr, legacy_ip, port_number,
+    qualified_name, subdomain,
+};
+use super::metadata;
+use super::node::{Causes, Node, internal, is_equal};
+use super::pod;
+use super::resources;
+use super::selector::label_key;
+use crate::go_text::go_quote;
+use crate::names::{label_value_errors, qualified_name_errors};
+use crate::selector::LabelSelector;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
+
+/// `MaxSecretSize`
+const MAX_DATA_BYTES: usize = 1 << 20;
+const FROZEN: &str = "field is immutable when `immutable` is set";
+
+fn data_keys(data: &Node<'_>, out: &mut Causes) {
+    for (key, value) in data.entries() {
+        config_key_errors(key).iter().for_each(|why| out.invalid(&value, go_quote(key), why));
+    }
+}
+
+/// The number of bytes of data in base64.
+fn decoded_bytes(data: &Node<'_>) -> usize {
+    let padding = |text: &str| text.bytes().rev().take_while(|byte| *byte == b'=').count();
+    data.entries().map(|(_, value)| (value.len() / 4 * 3).saturating_sub(padding(value.text()))).sum()
+}
+
+fn frozen(object: &Node<'_>, old: &Node<'_>, fields: &[&'static str], out: &mut Causes) {
+    if !old.at("immutable").is_true() {
+        return;
+    }
+    if !object.at("immutable").is_true() {
+        out.forbidden(&object.at("immutable"), FROZEN);
+    }
+    for field in fields {
+        if !is_equal(object.at(field).value(), old.at(field).value()) {
+            out.forbidden(&object.at(field), FROZEN);
+        }
+    }
+}
+
+/// `ValidateConfigMap`, `ValidateConfigMapUpdate`
+pub(super) fn config_map(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
+    if let Some(old) = old {
+        metadata::check_update(object, old, out);
+        frozen(object, old, &["data", "binaryData"], out);
+    }
+    metadata::check(object, true, subdomain, out);
+    let (data, binary) = (object.at("data"), object.at("binaryData"));
+    data_keys(&data, out);
+    for (key, value) in data.entries().filter(|(key, _)| binary.value().get(key).is_some()) {
+        out.invalid(&value, go_quote(key), "duplicate of key present in binaryData");
+    }
+    data_keys(&binary, out);
+    let bytes = data.entries().map(|(_, value)| value.len()).sum::<usize>() + decoded_bytes(&binary);
+    if bytes > MAX_DATA_BYTES {
+        out.too_long(&object.at(""), MAX_DATA_BYTES);
+    }
+}
+
+/// `ValidateSecret`, `ValidateSecretUpdate`
+pub(super) fn secret(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
+    if let Some(old) = old {
+        metadata::check_update(object, old, out);
+        out.immutable_text(&object.at("type"), &old.at("type"));
+        frozen(object, old, &["data"], out);
+    }
+    metadata::check(object, true, subdomain, out);
+    let data = object.at("data");
+    data_keys(&data, out);
+    if decoded_bytes(&data) > MAX_DATA_BYTES {
+        out.too_long(&data, MAX_DATA_BYTES);
+    }
+    let required = |key: &str, out: &mut Causes| {
+        let is_missing = data.value().get(key).is_none();
+        if is_missing {
+            out.required(&data.key(key), "");
+        }
+        !is_missing
+    };
+    match object.at("type").text() {
+        "kubernetes.io/service-account-token" => {
+            let name = object.under(&["metadata", "annotations"]).key("kubernetes.io/service-account.name");
+            out.require(&name);
+        }
+        "kubernetes.io/dockercfg" => docker(&data, ".dockercfg", out),
+        "kubernetes.io/dockerconfigjson" => docker(&data, ".dockerconfigjson", out),
+        "kubernetes.io/basic-auth" => {
+            if ["username", "password"].iter().all(|key| data.value().get(*key).is_none()) {
+                required("username", out);
+                required("password", out);
+            }
+        }
+        "kubernetes.io/ssh-auth" => drop(out.require(&data.key("ssh-privatekey"))),
+        "kubernetes.io/tls" => {
+            required("tls.crt", out);
+            required("tls.key", out);
+        }
+        _ => {}
+    }
+}
+
+fn docker(data: &Node<'_>, key: &str, out: &mut Causes) {
+    let value = data.key(key);
+    if !value.is_given() {
+        return out.required(&value, "");
+    }
+    let bytes = STANDARD.decode(value.text()).unwrap_or_default();
+    let why = match serde_json::from_slice::<Value>(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(other) => format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            crate::go_text::go_type(&other)
+        ),
+        Err(_) if bytes.is_empty() => "unexpected end of JSON input".to_owned(),
+        Err(_) => {
+            let first = bytes.first().copied().unwrap_or_default();
+            let shown = match first {
+                0x20..=0x7e => format!("'{}'", char::from(first)),
+                _ => format!("'\\x{first:02x}'"),
+            };
+            format!("invalid character {shown} looking for beginning of value")
+        }
+    };
+    out.invalid(&value, "\"<secret contents redacted>\"", &why);
+}
+
+/// `ValidateServiceAccount`
+pub(super) fn service_account(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
+    if let Some(old) = old {
+        metadata::check_update(object, old, out);
+    }
+    metadata::check(object, true, subdomain, out);
+}
+
+/// `ValidateNamespace` and its updates.
+pub(super) fn namespace(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
+    if subresource.is_empty() {
+        metadata::check(object, false, label, out);
+        let list = object.under(&["spec", "finalizers"]);
+        for finalizer in list.items().map(|finalizer| finalizer.on(&list)) {
+            out.texts(&finalizer, qualified_name_errors(finalizer.text()));
+            metadata::standard_finalizer(&finalizer, out);
+        }
+    }
+    let Some(old) = old else { return };
+    metadata::check_update(object, old, out);
+    match subresource {
+        "status" => {
+            let phase = object.at("status").at("phase").named(&object.at("status"), "Phase");
+            let is_deleted = object.under(&["metadata", "deletionTimestamp"]).is_given();
+            let (expected, not) = if is_deleted { ("Terminating", " not") } else { ("Active", "") };
+            if phase.text() != expected {
+                out.text(&phase, &format!("may only be '{expected}' if `deletionTimestamp` is{not} empty"));
+            }
+        }
+        "finalize" => {
+            for finalizer in object.under(&["spec", "finalizers"]).items() {
+                out.texts(&finalizer, qualified_name_errors(finalizer.text()));
+                metadata::standard_finalizer(&finalizer, out);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `ValidateEndpoints`
+pub(super) fn endpoints(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
+    if let Some(old) = old {
+        metadata::check_update(object, old, out);
+    }
+    metadata::check(object, true, subdomain, out);
+    if old.is_some_and(|old| is_equal(old.at("subsets").value(), object.at("subsets").value())) {
+        return;
+    }
+    for subset in object.at("subsets").items() {
+        let lists = ["addresses", "notReadyAddresses"].map(|field| subset.at(field));
+        if lists.iter().all(Node::is_empty) {
+            out.required(&subset, "must specify `addresses` or `notReadyAddresses`");
+        }
+        for address in lists.iter().flat_map(Node::items) {
+            legacy_ip(&address.at("ip"), &[], out);
+            if !address.at("hostname").is_empty() {
+                label_text(&address.at("hostname"), out);
+            }
+            let node = address.at("nodeName");
+            if node.is_given() {
+                out.texts(&node, subdomain(node.text(), false));
+            }
+            endpoint_ip(&address.at("ip"), out);
+        }
+        for port in subset.at("ports").items() {
+            let name = port.at("name");
+            if !name.is_empty() {
+                label_text(&name, out);
+            } else if subset.at("ports").len() > 1 {
+                out.required(&name, "");
+            }
+            port_number(&port.at("port"), out);
+            out.required_one_of(&port.at("protocol"), &["SCTP", "TCP", "UDP"]);
+            if let Some(protocol) = port.at("appProtocol").given() {
+                qualified_name(&protocol, out);
+            }
+        }
+    }
+}
+
+/// `ValidateNode`, `ValidateNodeUpdate`
+pub(super) fn node(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
+    if subresource.is_empty() {
+        metadata::check(object, false, subdomain, out);
+        node_parts(object, out);
+        let ranges = object.under(&["spec", "podCIDRs"]);
+        ranges.items().for_each(|range| legacy_cidr(&range, &[], out));
+        let families: Vec<_> =
+            ranges.texts().map(|range| is_ipv6(range.split('/').next().unwrap_or_default())).collect();
+        let is_dual = families.contains(&true) && families.contains(&false);
+        if families.len() > 1 && (!is_dual || families.len() > 2) {
+            out.value(&ranges, "may specify no more than one CIDR for each IP family");
+        }
+    }
+    if let Some(old) = old {
+        metadata::check_update(object, old, out);
+        node_parts(object, out);
+        node_update(object, old, out);
+    }
+}
+
+fn node_parts(object: &Node<'_>, out: &mut Causes) {
+    let status = object.at("status");
+    taints(&object.under(&["spec", "taints"]).named(&object.at("metadata"), "taints"), out);
+    for list in ["capacity", "allocatable"].map(|field| status.at(field)) {
+        for (name, quantity) in list.entries() {
+            resources::quantity_value(name, &quantity.named(&list, name.to_owned()), out);
+        }
+    }
+    declared_features(&status.at("declaredFeatures"), out);
+}
+
+fn node_update(object: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
+    let (spec, status) = (object.at("spec"), object.at("status"));
+    let ranges = spec.at("podCIDRs");
+    let mut known = HashSet::new();
+    for address in status.at("addresses").items() {
+        if !known.insert((address.at("type").text(), address.at("address").text())) {
+            out.duplicate_of(&address, internal(&address, "Type:type Address:address"));
+        }
+    }
+    let old = old.at("spec");
+    const RANGES: &str = "node updates may not change podCIDR except from \"\" to valid";
+    let old_ranges = old.at("podCIDRs");
+    if !old_ranges.is_empty() {
+        if old_ranges.len() != ranges.len() {
+            out.forbidden(&ranges, RANGES);
+        } else {
+            let changed = ranges.texts().zip(old_ranges.texts()).filter(|(new, old)| new != old);
+            changed.for_each(|_| out.forbidden(&ranges, RANGES));
+        }
+    }
+    let (provider, old_provider) = (spec.at("providerID"), old.at("providerID"));
+    if !old_provider.is_empty() && provider.text() != old_provider.text() {
+        out.forbidden(&provider, "node updates may not change providerID except from \"\" to valid");
+    }
+    if spec.at("externalID").text() != old.at("externalID").text() {
+        out.forbidden(&spec.at("externalID"), "may not be updated");
+    }
+}
+
+/// `validateNodeTaints`
+fn taints(taints: &Node<'_>, out: &mut Causes) {
+    let mut known = HashSet::new();
+    for taint in taints.items() {
+        label_key(&taint.at("key"), out);
+        let errors = label_value_errors(taint.at("value").text());
+        if !errors.is_empty() {
+            out.text(&taint.at("value"), &errors.join(";"));
+        }
+        pod::taint_effect(&taint.at("effect"), out);
+        if !known.insert((taint.at("effect").text(), taint.at("key").text())) {
+            let shown = internal(&taint, "Key:key Value:value Effect:effect TimeAdded:timeAdded?");
+            let why = "taints must be unique by key and effect pair";
+            out.duplicate_of(&taint, format!("{shown}: {why}"));
+        }
+    }
+}
+
+/// `validateNodeDeclaredFeatures`
+fn declared_features(features: &Node<'_>, out: &mut Causes) {
+    let mut before: Option<&str> = None;
+    for feature in features.items() {
+        let name = feature.text();
+        let is_valid = name.starts_with(|character: char| character.is_ascii_uppercase())
+            && name.split('/').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        if name.len() > 253 {
+            let why = format!("invalid feature name {}: must be no more than 253 characters", go_quote(name));
+            out.text(&feature, &why);
+        } else if !is_valid {
+            let why = format!(
+                "invalid feature name {}: must start with an UpperCamelCase segment, with subsequent segments separated by '/' \
+                 (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes",
+                go_quote(name)
+            );
+            out.text(&feature, &why);
+        }
+        match before {
+            Some(before) if before == name => out.duplicate(&feature),
+            Some(before) if before > name => out.text(&feature, "list must be sorted alphabetically"),
+            _ => {}
+        }
+        before = Some(name);
+    }
+}
+
+/// `ValidateReplicationController` and its updates.
+pub(super) fn replication_controller(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
+    match old {
+        Some(old) => metadata::check_update(object, old, out),
+        None => metadata::check(object, true, subdomain, out),
+    }
+    if subresource == "status" {
+        return super::apps::replica_counts(&object.at("status"), out);
+    }
+    let spec = object.at("spec");
+    out.non_negative(&spec.at("minReadySeconds"));
+    out.require(&spec.at("selector"));
+    if spec.at("replicas").is_given() {
+        out.non_negative(&spec.at("replicas"));
+    } else {
+        out.required(&spec.at("replicas"), "");
+    }
+    let template = spec.at("template");
+    if !template.is_given() {
+        return out.required(&template, "");
+    }
+    let labels = template.under(&["metadata", "labels"]);
+    let selector = spec.at("selector");
+    if selector.entries().any(|(key, value)| labels.key(key).value() != value.value()) {
+        out.value(&labels, "`selector` does not match template `labels`");
+    }
+    let old = old.map(|old| old.under(&["spec", "template"]));
+    pod::template_for("ReplicationController", &template, &LabelSelector::everything(), old.as_ref(), out);
+}
+
+/// `ValidatePodBinding`
+pub(super) fn binding(object: &Node<'_>, out: &mut Causes) {
+    let target = object.at("target");
+    let kind = target.at("kind");
+    if !matches!(kind.text(), "" | "Node") {
+        out.unsupported(&kind, go_quote(kind.text()), &["Node", "<empty>"]);
+    }
+    out.require(&target.at("name"));
+}
+
+/// The kinds whose validation checks only the metadata of a namespaced object.
+pub(super) fn nothing_else(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
+    match old {
+        Some(old) => metadata::check_update(object, old, out),
+        None => metadata::check(object, true, any_name, out),
+    }
+}
+
+/// `ValidateLimitRange`
+pub(super) fn limit_range(object: &Node<'_>, _old: Option<&Node<'_>>, out: &mut Causes) {
+    metadata::check(object, true, subdomain, out);
+    let mut types = HashSet::new();
+    for limit in object.under(&["spec", "limits"]).items() {
+        let kind = limit.at("type");
+        let errors = qualified_name_errors(kind.text());
+        let is_standard = matches!(kind.text(), "Pod" | "Container" | "PersistentVolumeClaim");
+        if errors.is_empty() && !kind.text().contains('/') && !is_standard {
+            out.text(&kind, "must be a standard limit type or fully qualified");
+        }
+        out.texts(&kind, errors);
+        if !types.insert(kind.text()) {
+            out.duplicate(&kind);
+        }
+        limits(&limit, out);
+    }
+}
+
+fn limits(limit: &Node<'_>, out: &mut Causes) {
+    let kind = limit.at("type").text();
+    let mut all: HashMap<&str, HashMap<&str, Node<'_>>> = HashMap::new();
+    for field in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+        let list = limit.at(field);
+        if kind == "Pod" && field.starts_with("default") {
+            if !list.is_empty() {
+                out.forbidden(&list, "may not be specified when `type` is 'Pod'");
+            }
+            continue;
+        }
+        for (name, quantity) in list.entries() {
+            match kind {
+                "Pod" | "Container" => resources::container_resource_name(name, &quantity, out),
+                _ => drop(resources::resource_name(name, &quantity, out)),
+            }
+            all.entry(name).or_default().insert(field, quantity);
+        }
+    }
+    let has_storage = ["min", "max"].iter().any(|field| limit.at(field).key("storage").is_given());
+    if kind == "PersistentVolumeClaim" && !has_storage {
+        let why = "either minimum or maximum storage value is required, but neither was provided";
+        out.required(&limit.at("limits"), why);
+    }
+    for (name, quantities) in all {
+        compare_limits(name, limit, &quantities, out);
+    }
+}
+
+fn compare_limits(name: &str, limit: &Node<'_>, quantities: &HashMap<&str, Node<'_>>, out: &mut Causes) {
+    // The lower bound, its name, the upper bound, its name, the field of the error, and the bound that the error shows.
+    const ORDERED: [(&str, &str, &str, &str, &'static str, &str); 6] = [
+        ("min", "min value", "max", "max value", "min", "min"),
+        ("min", "min value", "defaultRequest", "default request value", "defaultRequest", "defaultRequest"),
+        ("defaultRequest", "default request value", "max", "max value", "defaultRequest", "defaultRequest"),
+        (
+            "defaultRequest",
+            "default request value",
+            "default",
+            "default limit value",
+            "defaultRequest",
+            "defaultRequest",
+        ),
+        ("min", "min value", "default", "default value", "default", "min"),
+        ("default", "default value", "max", "max value", "default", "max"),
+    ];
+    for (low, low_name, high, high_name, field, shown) in ORDERED {
+        let (Some(lower), Some(upper)) = (quantities.get(low), quantities.get(high)) else { continue };
+        if lower.quantity() > upper.quantity() {
+            let (lower, upper) = (lower.quantity_text(), upper.quantity_text());
+            let verb = format!("{low_name} {lower} is greater than {high_name} {upper}");
+            let shown = if shown == low { &lower } else { &upper };
+            out.invalid(&limit.at(field).key(name), go_quote(shown), &verb);
+        }
+    }
+    if let Some(ratio) = quantities.get("maxLimitRequestRatio") {
+        let text = ratio.quantity_text();
+        if ratio.quantity() < crate::quantity::Quantity::whole(1) {
+            out.invalid(ratio, go_quote(&text), &format!("ratio {text} is less than 1"));
+        }
+        if let (Some(min), Some(max)) = (quantities.get("min"), quantities.get("max")) {
+            let milli = |node: &Node<'_>| node.quantity().milli_value() as f64;
+            let most = milli(max) / milli(min);
+            if milli(ratio) / 1000.0 > most {
+                let why = format!("ratio {text} is greater than max/min = {most:.6}");
+                out.invalid(ratio, go_quote(&text), &why);
+            }
+        }
+    }
+    if let (Some(default), Some(request)) = (quantities.get("default"), quantities.get("defaultRequest"))
+        && !resources::may_overcommit(name)
+        && default.quantity() != request.quantity()
+    {
+        let (default, request) = (default.quantity_text(), request.quantity_text());
+        let why = format!("default value {default} must equal to defaultRequest value {request} in {name}");
+        out.invalid(&limit.at("defaultRequest").key(name), go_quote(&request), &why);
+    }
+}
+
+const SCOPES: [&str; 7] = [
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "VolumeAttributesClass",
+    "CrossNamespacePodAffinity",
+];
+
+/// `ValidateResourceQuota` and its updates.
+pub(super) fn resource_quota(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
+    match old {
+        Some(old) => metadata::check_update(object, old, out),
+        None => metadata::check(object, true, subdomain, out),
+    }
+    let amounts = |list: Node<'_>, out: &mut Causes| {
+        for (name, quantity) in list.entries() {
+            resources::quota_resource_name(name, &quantity, out);
+            resources::quantity_value(name, &quantity, out);
+        }
+    };
+    if subresource == "status" {
+        ["hard", "used"].into_iter().for_each(|field| amounts(object.at("status").at(field), out));
+        return;
+    }
+    let spec = object.at("spec");
+    amounts(spec.at("hard"), out);
+    let scopes = spec.at("scopes");
+    for scope in scopes.texts() {
+        if !SCOPES.contains(&scope) {
+            out.value(&scopes, "unsupported scope");
+        }
+        for _ in unsupported_by(scope, &spec) {
+            out.value(&scopes, "unsupported scope applied to resource");
+        }
+    }
+    conflicting(scopes.texts().collect(), &scopes, &scopes, out);
+    if let Some(selector) = spec.at("scopeSelector").given() {
+        scope_selector(&selector, &spec, out);
+    }
+    if let Some(old) = old {
+        let set = |object: &Node<'_>| -> std::collections::BTreeSet<String> {
+            object.under(&["spec", "scopes"]).texts().map(str::to_owned).collect()
+        };
+        if set(object) != set(old) {
+            out.value(&scopes, super::node::IMMUTABLE);
+        }
+    }
+}
+
+/// The resources of a quota for which a scope is not valid (`IsResourceQuotaScopeValidForResource`).
+fn unsupported_by<'v>(scope: &str, spec: &Node<'v>) -> Vec<&'v str> {
+    const COMPUTE: [&str; 6] = ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+    let supports = |name: &str| match scope {
+        "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
+            name == "pods" || COMPUTE.contains(&name)
+        }
+        "BestEffort" => name == "pods",
+        "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
+        _ => true,
+    };
+    let names = spec.at("hard").entries().map(|(name, _)| name);
+    names.filter(|name| resources::is_quota(name) && !supports(name)).collect()
+}
+
+fn conflicting(scopes: Vec<&str>, path: &Node<'_>, shown: &Node<'_>, out: &mut Causes) {
+    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
+        if pair.iter().all(|scope| scopes.contains(scope)) {
+            out.value(&shown.on(path), "conflicting scopes");
+        }
+    }
+}
+
+/// `validateScopedResourceSelectorRequirement`
+fn scope_selector(selector: &Node<'_>, spec: &Node<'_>, out: &mut Causes) {
+    let list = selector.at("matchExpressions");
+    for requirement in list.items().map(|requirement| requirement.on(&list)) {
+        let (scope, operator, values) =
+            (requirement.at("scopeName"), requirement.at("operator"), requirement.at("values"));
+        if !SCOPES.contains(&scope.text()) {
+            out.text(&scope, "unsupported scope");
+        }
+        for _ in unsupported_by(scope.text(), spec) {
+            let shown = internal(
+                selector,
+                "MatchExpressions:matchExpressions[ScopeName:scopeName Operator:operator Values:values?]",
+            );
+            out.invalid(&list, shown, "unsupported scope applied to resource");
+        }
+        let needs_exists =
+            SCOPES.contains(&scope.text()) && !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
+        if needs_exists && operator.text() != "Exists" {
+            let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+                       ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                       ResourceQuotaScopeCrossNamespacePodAffinity";
+            out.text(&operator, why);
+        }
+        match (operator.text(), values.is_empty()) {
+            ("In" | "NotIn", true) => {
+                out.required(
+                    &values,
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+                );
+            }
+            ("Exists" | "DoesNotExist", false) => {
+                out.value(&values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector");
+            }
+            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
+            _ => out.text(&operator, "not a valid selector operator"),
+        }
+    }
+    let scopes = list.items().map(|requirement| requirement.at("scopeName").text()).collect();
+    conflicting(scopes, &list, &spec.at("scopes"), out);
+}
+
+/// `legacyValidateEvent`, `ValidateEventCreate` and `ValidateEventUpdate`. Events of `events.k8s.io` have other names for some fields.
+pub(super) fn event(object: &Node<'_>, old: Option<&Node<'_>>, is_new_api: bool, out: &mut Causes) {
+    let root = Node::root(&Value::Null);
+    let named = |field: &'static str, of_core: &'static str| {
+        object.at(if is_new_api { field } else { of_core }).on(&root.at(of_core))
+    };
+    let (regarding, namespace) =
+        (named("regarding", "involvedObject"), object.under(&["metadata", "namespace"]).text());
+    let about = regarding.at("namespace");
+    let controller = if is_new_api { object.at("reportingController") } else { object.at("reportingComponent") };
+    let message = named("note", "message");
+    const DIFFERENT: &str = "does not match event.namespace";
+    if object.at("eventTime").is_given() {
+        if about.is_empty() && !matches!(namespace, "default" | "kube-system") {
+            out.text(&about, DIFFERENT);
+        }
+        out.require(&controller);
+        qualified_name(&controller, out);
+        let long = |node: &Node<'_>, most: usize, out: &mut Causes| {
+            if node.len() > most {
+                out.invalid(node, "\"\"", &format!("can have at most {most} characters"));
+            }
+        };
+        for field in ["reportingInstance", "action", "reason"].map(|field| object.at(field)) {
+            out.require(&field);
+            long(&field, 128, out);
+        }
+        long(&message, 1024, out);
+    } else {
+        let is_wrong = if about.is_empty() { !matches!(namespace, "" | "default") } else { about.text() != namespace };
+        if is_wrong {
+            out.text(&about, DIFFERENT);
+        }
+    }
+    let own = Value::from(namespace);
+    let node = root.at("namespace").with(&own);
+    out.texts(&node, crate::names::dns_1123_subdomain_errors(namespace));
+    if is_new_api {
+        new_event(object, old, &regarding, &message, out);
+    }
+}
+
+fn new_event(object: &Node<'_>, old: Option<&Node<'_>>, about: &Node<'_>, message: &Node<'_>, out: &mut Causes) {
+    const REFERENCE: &str = "Kind:kind Namespace:namespace Name:name UID:uid APIVersion:apiVersion \
+        ResourceVersion:resourceVersion FieldPath:fieldPath";
+    let root = Node::root(&Value::Null);
+    let series = object.at("series");
+    let series_errors = |out: &mut Causes| {
+        if series.is_given() {
+            if series.at("count").int() < 2 {
+                out.invalid(&root.at("series.count"), "\"\"", "should be at least 2");
+            }
+            if !series.at("lastObservedTime").is_given() {
+                out.required(&root.at("series.lastObservedTime"), "");
+            }
+        }
+    };
+    let source = object.at("deprecatedSource").on(&root.at("source"));
+    let (first, last, count) = (
+        object.at("deprecatedFirstTimestamp").on(&root.at("firstTimestamp")),
+        object.at("deprecatedLastTimestamp").on(&root.at("lastTimestamp")),
+        object.at("deprecatedCount").on(&root.at("count")),
+    );
+    let Some(old) = old else {
+        metadata::check(object, true, subdomain, out);
+        series_errors(out);
+        if !object.at("eventTime").is_given() {
+            out.required(&object.at("eventTime"), "");
+        }
+        let kind = object.at("type");
+        if !matches!(kind.text(), "Normal" | "Warning") {
+            out.invalid(&kind, "\"\"", &format!("has invalid value: {}", kind.text()));
+        }
+        let has_source = !source.at("component").is_empty() || !source.at("host").is_empty();
+        for (node, is_set) in
+            [(first, None), (last, None), (count.clone(), Some(count.int() != 0)), (source, Some(has_source))]
+        {
+            if is_set.unwrap_or(node.is_given()) {
+                out.invalid(&node, "\"\"", "needs to be unset");
+            }
+        }
+        return;
+    };
+    metadata::check_update(object, old, out);
+    if !is_equal(series.value(), old.at("series").value()) {
+        series_errors(out);
+    }
+    out.immutable_as(about, &old.at("regarding"), REFERENCE);
+    out.immutable_text(&object.at("reason"), &old.at("reason"));
+    out.immutable_text(message, &old.at("note"));
+    if !is_equal(source.value(), old.at("deprecatedSource").value()) {
+        let shown = match source.is_given() {
+            true => internal(&source, "Component:component Host:host"),
+            false => json!({"Component": "", "Host": ""}).to_string(),
+        };
+        out.invalid(&source, shown, super::node::IMMUTABLE);
+    }
+    out.immutable(&first, &old.at("deprecatedFirstTimestamp"));
+    out.immutable(&last, &old.at("deprecatedLastTimestamp"));
+    if count.int() != old.at("deprecatedCount").int() {
+        out.int(&count, super::node::IMMUTABLE);
+    }
+    out.immutable_text(&object.at("reason"), &old.at("reason"));
+    out.immutable_text(&object.at("type"), &old.at("type"));
+    out.immutable(&object.at("eventTime"), &old.at("eventTime"));
+    out.immutable_text(&object.at("action"), &old.at("action"));
+    out.immutable_as(&object.at("related"), &old.at("related"), REFERENCE);
+    out.immutable_text(&object.at("reportingController"), &old.at("reportingController"));
+    out.immutable_text(&object.at("reportingInstance"), &old.at("reportingInstance"));
+}

@@ -1,0 +1,99 @@
+//! Probes and lifecycle handlers of containers.
+
+use super::super::formats::{header_errors, port, port_number};
+use super::super::node::{Causes, Node};
+
+const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
+const LINUX_SIGNALS: &str = "SIGABRT SIGALRM SIGBUS SIGCHLD SIGCLD SIGCONT SIGFPE SIGHUP SIGILL SIGINT SIGIO SIGIOT SIGKILL SIGPIPE \
+    SIGPOLL SIGPROF SIGPWR SIGQUIT SIGRTMAX SIGRTMAX-1 SIGRTMAX-10 SIGRTMAX-11 SIGRTMAX-12 SIGRTMAX-13 SIGRTMAX-14 SIGRTMAX-2 SIGRTMAX-3 \
+    SIGRTMAX-4 SIGRTMAX-5 SIGRTMAX-6 SIGRTMAX-7 SIGRTMAX-8 SIGRTMAX-9 SIGRTMIN SIGRTMIN+1 SIGRTMIN+10 SIGRTMIN+11 SIGRTMIN+12 \
+    SIGRTMIN+13 SIGRTMIN+14 SIGRTMIN+15 SIGRTMIN+2 SIGRTMIN+3 SIGRTMIN+4 SIGRTMIN+5 SIGRTMIN+6 SIGRTMIN+7 SIGRTMIN+8 SIGRTMIN+9 \
+    SIGSEGV SIGSTKFLT SIGSTOP SIGSYS SIGTERM SIGTRAP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGUSR1 SIGUSR2 SIGVTALRM SIGWINCH SIGXCPU SIGXFSZ";
+
+/// The errors of all probes and of the lifecycle of a container.
+pub(super) fn check(container: &Node<'_>, pod: &Node<'_>, out: &mut Causes) {
+    let grace = pod.at("terminationGracePeriodSeconds").optional_int();
+    if let Some(lifecycle) = container.at("lifecycle").given() {
+        self::lifecycle(&lifecycle, grace, &pod.at("os"), out);
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = container.at(name).given() else { continue };
+        self::probe(&probe, grace, out);
+        let (successes, termination) = (probe.at("successThreshold"), probe.at("terminationGracePeriodSeconds"));
+        if name == "readinessProbe" {
+            if termination.is_given() {
+                out.int(&termination, "must not be set for readinessProbes");
+            }
+        } else if successes.int() != 1 {
+            out.int(&successes, "must be 1");
+        }
+    }
+}
+
+/// `validateProbe`
+fn probe(probe: &Node<'_>, grace: Option<i64>, out: &mut Causes) {
+    handler(probe, &HANDLERS[..4], grace, out);
+    for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+        out.non_negative(&probe.at(field));
+    }
+    let termination = probe.at("terminationGracePeriodSeconds");
+    if termination.optional_int().is_some_and(|seconds| seconds <= 0) {
+        out.int(&termination, "must be greater than 0");
+    }
+}
+
+/// `validateLifecycle`
+fn lifecycle(lifecycle: &Node<'_>, grace: Option<i64>, os: &Node<'_>, out: &mut Causes) {
+    for handler in ["postStart", "preStop"].into_iter().filter_map(|field| lifecycle.at(field).given()) {
+        self::handler(&handler, &["exec", "httpGet", "tcpSocket", "sleep"], grace, out);
+    }
+    let Some(signal) = lifecycle.at("stopSignal").given() else { return };
+    if !os.is_given() {
+        return out.forbidden(&signal, "may not be set for containers with empty `spec.os.name`");
+    }
+    match os.at("name").text() {
+        "windows" => drop(out.one_of(&signal, &["SIGKILL", "SIGTERM"])),
+        "linux" => drop(out.one_of(&signal, &LINUX_SIGNALS.split(' ').collect::<Vec<_>>())),
+        _ => {}
+    }
+}
+
+/// `validateHandler`
+fn handler(handler: &Node<'_>, kinds: &[&'static str], grace: Option<i64>, out: &mut Causes) {
+    let mut has_one = false;
+    for kind in kinds {
+        let Some(action) = handler.at(kind).given() else { continue };
+        if std::mem::replace(&mut has_one, true) {
+            out.forbidden(&action, "may not specify more than 1 handler type");
+            continue;
+        }
+        match *kind {
+            "exec" => drop(out.require(&action.at("command"))),
+            "httpGet" => http_get(&action, out),
+            "tcpSocket" => port(&action.at("port"), out),
+            "grpc" => port_number(&action.at("port"), out),
+            _ => sleep(&action, grace, out),
+        }
+    }
+    if !has_one {
+        out.required(handler, "must specify a handler type");
+    }
+}
+
+fn http_get(action: &Node<'_>, out: &mut Causes) {
+    out.require(&action.at("path"));
+    port(&action.at("port"), out);
+    out.one_of(&action.at("scheme"), &["HTTP", "HTTPS"]);
+    let headers = action.at("httpHeaders");
+    for header in headers.items() {
+        out.texts(&header.at("name").on(&headers), header_errors(header.at("name").text()));
+    }
+}
+
+fn sleep(action: &Node<'_>, grace: Option<i64>, out: &mut Causes) {
+    let seconds = action.at("seconds").int();
+    if let Some(grace) = grace.filter(|grace| seconds < 0 || seconds > *grace) {
+        let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+        out.invalid(action, seconds, &why);
+    }
+}

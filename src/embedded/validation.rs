@@ -1,0 +1,93 @@
+//! Validation of built-in objects before they are stored ([`crate::object::validation`]).
+
+use super::catalog::Resource;
+use crate::kind::{GroupVersionKind, split_api_version};
+use crate::object::kinds;
+use crate::object::object_meta;
+use crate::object::{Object, validation};
+use crate::status::{Status, invalid};
+use serde_json::{Map, Value};
+
+/// Validates a new object in its stored form.
+///
+/// # Errors
+/// 422 with every error.
+pub(super) fn create(resource: &Resource, object: &Object) -> Result<(), Status> {
+    if !is_built_in(resource) {
+        return Ok(());
+    }
+    let shown = resource.validated(object);
+    let mut causes = validation::validate(&kind_of(&shown), &shown);
+    if causes.is_empty() {
+        // `rest.BeforeCreate` checks the metadata of all kinds alike, after the kind itself.
+        let names = &object_meta::path_segment_name_errors;
+        causes = object_meta::validate(metadata(&shown), resource.namespaced, names, "metadata");
+    }
+    invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
+}
+
+/// Validates an object in its stored form that replaces another.
+///
+/// # Errors
+/// 422 with every error.
+pub(super) fn update(resource: &Resource, object: &Object, current: &Object, subresource: &str) -> Result<(), Status> {
+    if !is_built_in(resource) {
+        return Ok(());
+    }
+    let (shown, current) = (resource.validated(object), resource.validated(current));
+    let mut causes = object_meta::validate_any_update(metadata(&shown), metadata(&current), resource.namespaced);
+    causes.extend(validation::validate_update(&kind_of(&shown), &shown, &current, subresource));
+    invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
+}
+
+/// Whether the resource is one of Kubernetes 1.36, rather than a removed or a custom one.
+fn is_built_in(resource: &Resource) -> bool {
+    kinds::of_resource(resource.group, resource.name).is_some()
+}
+
+fn kind_of(object: &Object) -> GroupVersionKind {
+    let (group, version) = split_api_version(object.api_version());
+    GroupVersionKind::new(group, version, object.kind())
+}
+
+fn metadata(object: &Object) -> &Map<String, Value> {
+    static NONE: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+    object.get(&["metadata"]).and_then(Value::as_object).unwrap_or(&NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalog;
+    use super::*;
+    use serde_json::json;
+
+    fn object(value: Value) -> Object {
+        Object::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_new_object_is_refused_with_every_error() {
+        let resource = catalog::resource("", "v1", "configmaps").unwrap();
+        let new = |data: Value| {
+            object(
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "data": data}),
+            )
+        };
+        assert!(create(resource, &new(json!({"a": "b"}))).is_ok());
+        let status = create(resource, &new(json!({"a b": "", "..": ""}))).unwrap_err();
+        assert_eq!((status.code, status.details.unwrap().causes.len()), (422, 2));
+    }
+
+    #[test]
+    fn an_immutable_object_stays_as_it_is() {
+        let resource = catalog::resource("", "v1", "configmaps").unwrap();
+        let with = |data: Value| {
+            object(json!({"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": data,
+                "metadata": {"name": "a", "namespace": "b", "resourceVersion": "1"}}))
+        };
+        let (old, new) = (with(json!({"a": "b"})), with(json!({"a": "c"})));
+        assert!(update(resource, &old, &old, "").is_ok());
+        let status = update(resource, &new, &old, "").unwrap_err();
+        assert!(status.message.ends_with("data: Forbidden: field is immutable when `immutable` is set"), "{status}");
+    }
+}
