@@ -217,7 +217,7 @@ impl Front {
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
             if config.serving.made_certificate {
-                make_certificate(files, address.ip())?;
+                make_certificate(files, &config.serving.addresses)?;
             }
             let authorities = client_authorities(&config.authentication);
             let tls = tls::watch_certificate(&files.certificate, &files.key, authorities).with_context(|| {
@@ -279,7 +279,7 @@ fn kubeconfig_of(own: &Authority, address: SocketAddr, user: &str, group: &str) 
 }
 
 /// Makes a serving certificate in these files, unless both exist.
-fn make_certificate(files: &CertificateFiles, bound: IpAddr) -> Result<()> {
+fn make_certificate(files: &CertificateFiles, bound: &[SocketAddr]) -> Result<()> {
     if files.certificate.exists() && files.key.exists() {
         return Ok(());
     }

@@ -47,7 +47,7 @@ const LAYERS: [&str; 33] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 16] = [
+const WITH_TASKS: [&str; 17] = [
     "app.rs",
     "app/reviews.rs",
     "audit/log.rs",
