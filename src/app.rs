@@ -25,11 +25,12 @@ use crate::processor::Processor;
 use crate::removed::Api;
 use crate::request::body::MediaTypes;
 use crate::server::certificates::Authority;
+use crate::server::renewal::Renewable;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
     self, Doubled, Forwarder, FrontProxy, Identity, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
-    SharedTransport, kube_client,
+    ServingSecret, SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
@@ -143,13 +144,16 @@ pub async fn start(config: Config) -> Result<Running> {
     let health = health.transpose()?;
 
     let files = Files::new(&config)?;
-    let front = is_for_clients.then(|| Front::new(&config)).transpose()?;
+    let mut front = is_for_clients.then(|| Front::new(&config)).transpose()?;
     for spec in &config.admission.plugins {
         if let Some(removed) = spec.removed {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
         }
     }
     let upstream = Upstream::new(&config, front.as_ref(), &drain, &checks, &registry).await?;
+    if let (Some(front), Some(secret)) = (&mut front, &serving.secret) {
+        front.use_secret(secret, &config, upstream.client.clone()).await?;
+    }
     let (audit, log) = audit(&config, &registry)?;
     let client = upstream.client.clone();
     let client_ca = front.as_ref().and_then(|front| front.client_ca.as_ref());
@@ -242,6 +246,25 @@ impl Front {
         let tls = tls::server_config(certificate, key, tls::names(own.pem().as_bytes()))?;
         let client_ca = Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?));
         Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
+    }
+
+    /// Serves with the certificate of a Secret, which is made if it is missing. Waits until the API server answers.
+    async fn use_secret(
+        &mut self,
+        secret: &config::CertificateSecret,
+        config: &Config,
+        client: kube::Client,
+    ) -> Result<()> {
+        let names = own_names(&[]).into_iter().chain(secret.names.iter().cloned()).collect();
+        let authorities = client_authorities(&config.authentication);
+        let configured =
+            move |made: &Renewable| tls::with_authorities(&made.certificate_pem, &made.key_pem, &authorities);
+        let secret = ServingSecret::new(client, &secret.namespace, &secret.name, names);
+        let first = secret.first().await;
+        let tls = Reloading::fixed(configured(&first).context("the certificate of --tls-secret")?);
+        secret.follow(first, tls.shared(), configured);
+        self.tls = Arc::new(tls);
+        Ok(())
     }
 
     /// Returns the certificates that verify the server's certificate, as far as the process knows them.

@@ -135,6 +135,38 @@ def a_front_proxy_needs_the_printed_rights():
         cluster.stop()
 
 
+def the_proxy_makes_its_certificate():
+    """A second process serves with the certificate that the first one made, and an upgrade of the release leaves the certificate alone."""
+    cluster = Cluster()
+    pods = []
+    try:
+        client = cluster.client
+        prepare(client)
+        release = Release({**values(client.server), "tls": {"mode": "auto", "secretName": "made"}})
+        release.apply(client, "install")
+        authority = WORK / "made-ca.crt"
+        for name in ("first", "second"):
+            pod = Pod(client, client.get(DEPLOYMENT), name)
+            pods.append(pod)
+            pod.become_ready()
+            if name == "first":
+                authority.write_text(client.get(f"{NAMESPACED}/configmaps/made")["data"]["ca.crt"])
+                writes(Client(pod.port("https"), authority), client)
+            through = Client(pod.port("https"), authority)
+            through.get("/version")
+            pod.process.running.kill()
+            pod.process.running.wait()
+        made = client.get(f"{NAMESPACED}/secrets/made")["data"]
+        release.apply(client, "upgrade")
+        expect(client.get(f"{NAMESPACED}/secrets/made")["data"] == made, "the upgrade changed the certificate")
+        refused = cluster.refusals(f"system:serviceaccount:{NAMESPACE}:{FULLNAME}")
+        expect(not refused, f"rights that the proxy lacks: {refused}")
+    finally:
+        for pod in pods:
+            pod.process.running.kill()
+        cluster.stop()
+
+
 def front_proxys_kubeconfig(cluster):
     """A kubeconfig with the certificate of a front proxy, and a token for the proxy's own requests."""
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
@@ -348,4 +380,4 @@ def every_cache_is_read(pod):
         expect(code == 200 and metric in text, f"{metric} is not served")
 
 
-ALL = [a_release_serves_and_is_upgraded, a_front_proxy_needs_the_printed_rights, the_commands_of_the_documentation_succeed]
+ALL = [a_release_serves_and_is_upgraded, a_front_proxy_needs_the_printed_rights, the_proxy_makes_its_certificate, the_commands_of_the_documentation_succeed]

@@ -46,9 +46,9 @@ REFUSALS = [
     ('authentication.requestHeader.allowedNames=["front"]', "authentication.requestHeader has no effect without "
                                                             "authentication.requestHeader.configMap or "
                                                             "authentication.requestHeader.secret"),
-    ("tls.mode=auto", "at '/tls/mode': value must be one of 'given', 'cert-manager'"),
-    ('tls.dnsNames=["proxy.example.com"]', "tls.dnsNames, tls.ipAddresses and tls.certManager.issuerRef have no effect without "
-                                           "tls.mode=cert-manager"),
+    ("tls.mode=none", "at '/tls/mode': value must be one of 'given', 'auto', 'cert-manager'"),
+    ('tls.dnsNames=["proxy.example.com"]', "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given"),
+    ("tls.certManager.issuerRef.name=internal", "tls.certManager.issuerRef has no effect without tls.mode=cert-manager"),
     ('audit.volume={"emptyDir":{}}', "audit.volume has no effect without audit.policy"),
     ("image.digest=latest", "at '/image/digest': 'latest' does not match pattern"),
     ("service.nodePort=30443", "service.nodePort has no effect with service.type=ClusterIP"),

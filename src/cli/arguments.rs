@@ -421,6 +421,13 @@ pub(super) struct Serving {
     /// File of the private key of the serving certificate.
     #[arg(long, value_name = "FILE")]
     pub(super) tls_private_key_file: Option<PathBuf>,
+    /// Secret of the upstream API server with the serving certificate, for all replicas: the proxy makes the certificate and an authority,
+    /// and renews both before they end. The ConfigMap of the same name gets the certificate of the authority.
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["tls_cert_file", "tls_private_key_file", "cert_dir"])]
+    pub(super) tls_secret: Option<String>,
+    /// DNS names and IP addresses of the certificate in --tls-secret, besides localhost and kubernetes.default.svc.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', action = ArgAction::Append, requires = "tls_secret")]
+    pub(super) tls_names: Vec<String>,
     /// Address and port on which the proxy serves /livez, /readyz and /metrics, over plain HTTP. With port 0 the system chooses a
     /// free port, which is logged.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:10280")]

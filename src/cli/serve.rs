@@ -1,18 +1,19 @@
 //! Turns the arguments of `serve` into the configuration.
 
 use super::arguments::{self, Serve};
-use super::upstream::upstream;
+use super::upstream::{namespaced, upstream};
 use crate::admission::shadow::Shadows;
 use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
-    Addresses, Apis, Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
+    Addresses, Apis, Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, CertificateSecret, ConfigError,
     Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEnd, Limits, RequestHeader, Serving, TokenFiles,
     Upstream, UpstreamIdentity,
 };
+use crate::names::is_dns_1123_subdomain;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,6 +59,9 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
     let upstream = upstream(&flags.upstream, &flags.embedded)?;
     not_in_vain(flags)?;
     let serving = serving(&flags.serving)?;
+    if let (Some(secret), Upstream::Embedded(_)) = (&flags.serving.tls_secret, &upstream) {
+        return Err(ConfigError::flag("tls-secret", secret, "needs --upstream-kubeconfig"));
+    }
     let (front_end, plugins) = match flags.front_end.webhook_bind_address {
         Some(address) => front_end(address, &flags.front_end, &upstream, serving.certificate.as_ref(), all, plugins)?,
         None => {
@@ -219,6 +223,15 @@ fn not_in_vain(flags: &Serve) -> Result<(), ConfigError> {
     }
 }
 
+fn certificate_secret(secret: &str, names: &[String]) -> Result<CertificateSecret, ConfigError> {
+    let (namespace, name) = namespaced("tls-secret", secret)?;
+    let is_name = |name: &&String| name.parse::<IpAddr>().is_ok() || is_dns_1123_subdomain(name.trim_start_matches("*."));
+    if let Some(name) = names.iter().find(|name| !is_name(name)) {
+        return Err(ConfigError::flag("tls-names", name, "is neither a DNS name nor an IP address"));
+    }
+    Ok(CertificateSecret { namespace, name, names: names.to_vec() })
+}
+
 fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
     let pair = (
         "tls-cert-file",
@@ -233,6 +246,7 @@ fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
             (None, Some(folder)) => Some(certificate_in(folder)),
             (None, None) => None,
         },
+        secret: flags.tls_secret.as_deref().map(|secret| certificate_secret(secret, &flags.tls_names)).transpose()?,
         made_certificate: flags.tls_cert_file.is_none() && flags.cert_dir.is_some(),
         health_address: Some(flags.health_bind_address),
         shutdown_delay: flags.shutdown_delay_duration,

@@ -38,6 +38,8 @@ pub struct Serving {
     pub addresses: Vec<SocketAddr>,
     /// The certificate; generated at start if there is none.
     pub certificate: Option<CertificateFiles>,
+    /// The Secret with the certificate, which the process makes and renews.
+    pub secret: Option<CertificateSecret>,
     /// Whether the files of the certificate are made if they are missing.
     pub made_certificate: bool,
     /// The address of `/livez`, `/readyz` and `/metrics`, served over plain HTTP. Port 0 selects a free port. Without one, the embedded
@@ -47,6 +49,17 @@ pub struct Serving {
     pub shutdown_delay: Duration,
     /// The time that requests in flight have after the listener closes.
     pub drain_timeout: Duration,
+}
+
+/// A Secret of the upstream API server that holds a serving certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateSecret {
+    /// The namespace.
+    pub namespace: String,
+    /// The name, also of the ConfigMap with the authority's certificate.
+    pub name: String,
+    /// The DNS names and IP addresses of the certificate.
+    pub names: Vec<String>,
 }
 
 /// The authentication of callers.

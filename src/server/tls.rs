@@ -82,6 +82,14 @@ pub fn watch_authorities(
     })
 }
 
+/// Builds the configuration of [`server_config`] with the names of CAs from files.
+///
+/// # Errors
+/// If certificate and key cannot be used, or a file cannot be read.
+pub fn with_authorities(certificate_pem: &str, key_pem: &str, authorities: &[PathBuf]) -> Result<ServerConfig, TlsError> {
+    server_config(certificate_pem.as_bytes(), key_pem.as_bytes(), names_in(authorities)?)
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Read(path.to_owned(), error))
 }

@@ -8,7 +8,14 @@ values of the dependency: include "kube-admission-proxy.container" (index .Subch
 {{- $host := $values.serving.bindAddress }}
 {{- if contains ":" $host }}{{ $host = printf "[%s]" $host }}{{ end }}
 {{- $args = append $args (printf "--health-bind-address=%s:%d" $host (int $values.serving.healthPort)) }}
+{{- if eq $values.tls.mode "auto" }}
+{{- $service := include "kube-admission-proxy.fullname" . }}
+{{- $names := list $service (printf "%s.%s" $service .Release.Namespace) (printf "%s.%s.svc" $service .Release.Namespace) }}
+{{- $names = concat $names $values.tls.dnsNames $values.tls.ipAddresses }}
+{{- $args = concat $args (list (printf "--tls-secret=%s/%s" .Release.Namespace (include "kube-admission-proxy.tlsSecret" .)) (printf "--tls-names=%s" (join "," $names))) }}
+{{- else }}
 {{- $args = concat $args (list "--tls-cert-file=/etc/kube-admission-proxy/tls/tls.crt" "--tls-private-key-file=/etc/kube-admission-proxy/tls/tls.key") }}
+{{- end }}
 {{- if ne $values.upstream.kind "embedded" }}
 {{- $folder := ternary "config" "upstream" (eq $values.upstream.kind "inCluster") }}
 {{- $args = concat $args (list (printf "--upstream-kubeconfig=/etc/kube-admission-proxy/%s/kubeconfig" $folder) (printf "--upstream-identity=%s" $values.upstream.identity) (printf "--upstream-calls-webhooks=%s" $values.upstream.callsWebhooks) (printf "--authorization-mode=%s" $values.authorization.mode)) }}
@@ -79,7 +86,10 @@ values of the dependency: include "kube-admission-proxy.container" (index .Subch
 {{- define "kube-admission-proxy.mounts" -}}
 {{- $values := .Values }}
 {{- $fullname := include "kube-admission-proxy.fullname" . }}
-{{- $mounts := list (dict "path" "tls" "volume" (dict "secret" (dict "secretName" (include "kube-admission-proxy.tlsSecret" .)))) }}
+{{- $mounts := list }}
+{{- if ne $values.tls.mode "auto" }}
+{{- $mounts = append $mounts (dict "path" "tls" "volume" (dict "secret" (dict "secretName" (include "kube-admission-proxy.tlsSecret" .)))) }}
+{{- end }}
 {{- if include "kube-admission-proxy.files" . }}
 {{- $mounts = append $mounts (dict "path" "config" "volume" (dict "configMap" (dict "name" $fullname))) }}
 {{- end }}

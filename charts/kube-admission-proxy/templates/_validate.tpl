@@ -39,8 +39,14 @@
 {{- if and $values.audit.volume (not $values.audit.policy) }}
 {{- fail "audit.volume has no effect without audit.policy" }}
 {{- end }}
-{{- if and (ne $values.tls.mode "cert-manager") (or $values.tls.dnsNames $values.tls.ipAddresses $values.tls.certManager.issuerRef.name) }}
-{{- fail "tls.dnsNames, tls.ipAddresses and tls.certManager.issuerRef have no effect without tls.mode=cert-manager" }}
+{{- if and (eq $values.tls.mode "given") (or $values.tls.dnsNames $values.tls.ipAddresses) }}
+{{- fail "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given" }}
+{{- end }}
+{{- if and (ne $values.tls.mode "cert-manager") $values.tls.certManager.issuerRef.name }}
+{{- fail "tls.certManager.issuerRef has no effect without tls.mode=cert-manager" }}
+{{- end }}
+{{- if and (eq $values.tls.mode "auto") (ne $values.upstream.kind "inCluster") }}
+{{- fail "tls.mode=auto needs upstream.kind=inCluster: the proxy keeps the certificate in a Secret of the API server in front of which it runs" }}
 {{- end }}
 {{- if and $values.service.nodePort (eq $values.service.type "ClusterIP") }}
 {{- fail "service.nodePort has no effect with service.type=ClusterIP" }}
