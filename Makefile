@@ -8,6 +8,7 @@ RUN_DIR := target/run
 ASSETS := target/e2e-assets
 VENV := target/e2e-python
 CLIENTGO := target/e2e-assets/clientgo
+CONTROLLERS := target/e2e-assets/kube-controller-manager target/e2e-assets/kube-scheduler
 WEBHOOK := target/e2e-assets/agnhost-webhook
 KUBERNETES_VERSION := 1.36.3
 MDBOOK_VERSION := 0.5.2
@@ -102,7 +103,8 @@ fuzz: $(FUZZ_REGEXP) ## Fuzz the parsers of clients' data, FUZZ_SECONDS each; ne
 			target/fuzz/$$target fuzz/corpus/$$target || exit 1; \
 	done
 
-# kube-apiserver, etcd and kubectl are built here unless KUBEBUILDER_ASSETS names a folder with them.
+# kube-apiserver, etcd and kubectl are built here unless KUBEBUILDER_ASSETS names a folder with them. kube-controller-manager and
+# kube-scheduler are always built: the folders that setup-envtest makes do not have them, and they share most packages with kube-apiserver.
 e2e-assets:
 ifdef KUBEBUILDER_ASSETS
 	@for binary in kube-apiserver etcd kubectl; do \
@@ -112,7 +114,7 @@ else
 	@command -v $(GO) >/dev/null || { \
 		echo "e2e needs kube-apiserver, etcd and kubectl: either set KUBEBUILDER_ASSETS to a folder that holds them" >&2; \
 		echo "(setup-envtest makes one), or install Go 1.26 or newer, with which they are built" >&2; exit 1; }
-	@$(MAKE) --no-print-directory $(ASSETS)/kube-apiserver $(ASSETS)/kubectl $(ASSETS)/etcd
+	@$(MAKE) --no-print-directory $(ASSETS)/kube-apiserver $(ASSETS)/kubectl $(ASSETS)/etcd $(CONTROLLERS)
 endif
 
 VERSION_PACKAGE := k8s.io/component-base/version
@@ -120,7 +122,7 @@ LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=v$(KUBERNETES_VERSION) -X $(VE
 	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) -X $(VERSION_PACKAGE).gitTreeState=clean
 GO_BUILD = cd e2e/assets && CGO_ENABLED=0 $(GO) build -trimpath
 
-$(ASSETS)/kube-apiserver $(ASSETS)/kubectl: $(ASSETS)/%: e2e/assets/go.mod e2e/assets/go.sum
+$(ASSETS)/kube-apiserver $(ASSETS)/kubectl $(CONTROLLERS): $(ASSETS)/%: e2e/assets/go.mod e2e/assets/go.sum
 	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
 
 $(ASSETS)/etcd: e2e/assets/go.mod e2e/assets/go.sum
@@ -142,9 +144,9 @@ $(VENV)/ready: e2e/requirements.txt
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/requirements.txt
 	touch $@
 
-e2e: e2e-assets $(VENV)/ready $(CLIENTGO) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
+e2e: e2e-assets $(CONTROLLERS) $(VENV)/ready $(CLIENTGO) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
-		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" $(CARGO) test --test e2e -- $(ARGS)
+		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" E2E_CONTROLLERS="$(CURDIR)/$(ASSETS)" $(CARGO) test --test e2e -- $(ARGS)
 
 SOAK_MINUTES ?= 30
 

@@ -11,7 +11,7 @@ use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfi
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::body::{Body, BoxError};
 use crate::cluster::discovery::{self, Discovery};
-use crate::cluster::{self, Cluster, Loopback, Need};
+use crate::cluster::{self, AuthorityMaps, Cluster, Loopback, Need};
 use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits, UpstreamIdentity};
 use crate::embedded;
@@ -19,6 +19,7 @@ use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
+use crate::plugins::in_cluster_clients;
 use crate::processor::Processor;
 use crate::removed::Api;
 use crate::request::body::MediaTypes;
@@ -26,7 +27,7 @@ use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
-    self, Doubled, Forwarder, FrontProxy, Identity, Impersonator, Probe, Release, Remote, SharedTransport, kube_client,
+    self, Doubled, Forwarder, FrontProxy, Identity, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote, SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
@@ -286,14 +287,18 @@ impl Upstream {
                 };
                 (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate)
             }
-            config::Upstream::Remote { kubeconfig, identity, impersonator: given, .. } => {
+            config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
                 tracing::info!("the API server behind is {}", remote.url());
-                let remote: SharedTransport = Arc::new(remote);
+                let known = KnownHeaders::default();
+                let remote: SharedTransport = match own_user {
+                    Some(user) => Arc::new(OwnUser::new(Arc::new(remote), known.clone(), user.clone())),
+                    None => Arc::new(remote),
+                };
                 let identity = match identity {
                     UpstreamIdentity::Impersonate => Identity::Impersonate,
-                    UpstreamIdentity::RequestHeader => front_proxy(&remote, &config.limits, checks),
+                    UpstreamIdentity::RequestHeader => front_proxy(&remote, known, &config.limits, checks),
                     UpstreamIdentity::Passthrough => Identity::Passthrough,
                 };
                 if let Some(given) = given {
@@ -309,9 +314,9 @@ impl Upstream {
 }
 
 /// Follows the header names that the API server publishes for front proxies; the proxy is not ready while they cannot be read.
-fn front_proxy(transport: &SharedTransport, limits: &Limits, checks: &Checks) -> Identity {
-    let (front_proxy, known) =
-        FrontProxy::follow(transport.clone(), limits.front_proxy_headers_interval, limits.call_timeout);
+fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Limits, checks: &Checks) -> Identity {
+    let (every, patience) = (limits.front_proxy_headers_interval, limits.call_timeout);
+    let front_proxy = FrontProxy::follow(transport.clone(), known.clone(), every, patience);
     checks.ready("front-proxy-headers", move || front_proxy.check());
     Identity::RequestHeader(known)
 }
@@ -404,6 +409,10 @@ fn pipeline(
         checks.advise("webhooks-called-once", move || doubled.check());
     }
 
+    if let Some(maps) = authority_maps(config, &upstream)? {
+        checks.advise("in-cluster-authorities", move || maps.check());
+    }
+
     let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
     let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| Environment {
         cluster: cluster.clone(),
@@ -464,6 +473,18 @@ fn pipeline(
         keeps_initializers: config.admission.has_initializers(),
         limits: limits.clone(),
     })
+}
+
+/// Keeps the ConfigMaps of InClusterClients, if the plugin is enabled and names authorities.
+fn authority_maps(config: &Config, upstream: &Upstream) -> Result<Option<AuthorityMaps>> {
+    let name = in_cluster_clients::SPEC.name;
+    if !config.admission.plugins.iter().any(|spec| spec.name == name) {
+        return Ok(None);
+    }
+    let configuration = in_cluster_clients::Configuration::read(config.admission.configuration(name))?;
+    let limits = &config.limits;
+    let keep = |file| AuthorityMaps::keep(upstream.client.clone(), file, limits.authority_interval, limits.call_timeout);
+    Ok(configuration.authorities.map(keep))
 }
 
 /// The caches that the plugins read. A plugin whose configuration names a folder of manifests does not read a removed API.

@@ -8,6 +8,7 @@ mod check;
 mod guard;
 mod rbac;
 mod serve;
+mod sidecar;
 mod table;
 #[cfg(test)]
 mod documentation;
@@ -45,6 +46,10 @@ pub fn main() -> ExitCode {
         }
         Command::Print(Print::Rbac(flags)) => print_rbac(&flags).map(|()| true),
         Command::Print(Print::Guard(flags)) => print_guard(&flags).map(|()| true),
+        Command::Print(Print::Sidecar(flags)) => {
+            print!("{}", sidecar::sidecar(&flags));
+            Ok(true)
+        }
         Command::Print(Print::Crds) => {
             print!("{}", crate::removed::definitions());
             Ok(true)

@@ -92,7 +92,7 @@ impl ControlPlane {
 
     /// Starts a kube-apiserver that must fail to start; returns its output.
     pub fn refusal(flags: &[String]) -> String {
-        let (_, mut process) = Self::spawn(&unique("refusal"), flags);
+        let (_, mut process) = Self::spawn(&unique("refusal"), free_port(), flags);
         assert!(!process.wait().success(), "it runs with {flags:?}");
         process.output()
     }
@@ -111,7 +111,7 @@ impl ControlPlane {
     }
 
     fn with_store(name: String, flags: &[String]) -> Self {
-        let (api, mut process) = Self::spawn(&name, flags);
+        let (api, mut process) = Self::spawn(&name, free_port(), flags);
         eventually("a kube-apiserver that is ready", || {
             process.must_run();
             api.try_send(&User::admin(), get("/readyz")).ok().filter(|answer| answer.status == 200)
@@ -119,9 +119,9 @@ impl ControlPlane {
         Self { api, name, _process: process }
     }
 
-    fn spawn(name: &str, flags: &[String]) -> (Api, Process) {
+    fn spawn(name: &str, port: u16, flags: &[String]) -> (Api, Process) {
         let folder = folder(name);
-        let api = Api { port: free_port() };
+        let api = Api { port };
         let pki = pki();
         let path = |path: &PathBuf| path.display().to_string();
         let mut command = Command::new(binary("kube-apiserver"));
@@ -181,6 +181,39 @@ impl ControlPlane {
                 (answer.status == 200).then_some(())
             });
         }
+    }
+}
+
+/// A kube-apiserver with an empty store, on an address that only the flags name.
+pub struct Hidden {
+    _process: Process,
+}
+
+impl Hidden {
+    /// Starts the kube-apiserver; clients reach it through a proxy.
+    pub fn start(port: u16, flags: &[String]) -> Self {
+        Self { _process: ControlPlane::spawn(&unique("hidden"), port, flags).1 }
+    }
+}
+
+/// A controller of Kubernetes that runs as a program of its own.
+pub struct Controller {
+    process: Process,
+}
+
+impl Controller {
+    /// Starts kube-controller-manager or kube-scheduler.
+    pub fn start(name: &str, flags: &[String]) -> Self {
+        let folder_of = |variable| std::env::var_os(variable).map(PathBuf::from);
+        let assets = folder_of("E2E_CONTROLLERS").or_else(|| folder_of("KUBEBUILDER_ASSETS"));
+        let program = assets.expect("E2E_CONTROLLERS is not set: run `make e2e`").join(name);
+        let log = folder(name).join(format!("{name}.log"));
+        Self { process: Process::start(Command::new(program).args(flags), log) }
+    }
+
+    /// The output so far.
+    pub fn output(&self) -> String {
+        self.process.output()
     }
 }
 

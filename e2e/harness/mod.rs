@@ -18,7 +18,7 @@ mod pair;
 
 pub use api::{Api, User};
 pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
-pub use control_plane::{ControlPlane, admitting, binary, every_plugin, only, upstream};
+pub use control_plane::{ControlPlane, Controller, Hidden, admitting, binary, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
 pub use later::{Later, Received};

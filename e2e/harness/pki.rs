@@ -102,7 +102,7 @@ impl Authority {
     }
 
     fn server(&self, folder: &std::path::Path, file: &str) -> Pair {
-        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(String::from);
+        let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"].map(String::from);
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, "server");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -95,6 +95,14 @@ impl Proxy {
         Self { api, health, folder, process }
     }
 
+    /// Starts a proxy with exactly these arguments, without waiting until it is ready. They have to name the ports.
+    pub fn with_arguments(port: u16, health: u16, arguments: &[String]) -> Self {
+        let folder = folder("proxy");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy"));
+        let process = Process::start(command.current_dir(&folder).args(arguments), folder.join("proxy.log"));
+        Self { api: Api { port }, health, folder, process }
+    }
+
     /// Waits until the proxy is ready.
     pub fn ready(mut self) -> Self {
         eventually("a proxy that is ready", || {

@@ -332,3 +332,22 @@ async fn a_token_that_is_too_long_is_refused_without_a_review() {
     assert_eq!(refused.reasons, ["invalid bearer token"]);
     assert_eq!(upstream.count(), 1);
 }
+
+#[tokio::test]
+async fn no_scheme_gives_a_client_the_mark_of_admitted_requests() {
+    let upstream = Upstream::with_status(|_| {
+        let extra = json!({"kube-admission-proxy.dev/admitted": ["ns/main"], "scopes": ["a"]});
+        json!({"authenticated": true, "user": {"username": "alice", "groups": ["dev", "system:masters"], "extra": extra}})
+    });
+    let found = |prefix: &'static str| {
+        let authenticator = authenticator(&upstream, |config| config.group_prefix = prefix.to_owned());
+        async move {
+            let mut headers = headers(&[("authorization", "Bearer good")]);
+            authenticator.authenticate(&mut headers, &connection()).await.unwrap().user
+        }
+    };
+    let user = found("").await;
+    assert_eq!(user.extra.keys().collect::<Vec<_>>(), ["scopes"]);
+    assert_eq!(user.groups, ["dev", "system:masters", ALL_AUTHENTICATED]);
+    assert_eq!(found("via-proxy:").await.groups, ["via-proxy:dev", "system:masters", ALL_AUTHENTICATED]);
+}

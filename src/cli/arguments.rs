@@ -42,6 +42,9 @@ pub(super) enum Print {
     /// Print the ValidatingAdmissionPolicy by which an API server refuses writes that did not go through the proxy, with its binding,
     /// and the right of the proxy to mark what it has admitted.
     Guard(Guard),
+    /// Print the patch or the values that put the proxy beside the API server of a control plane, on the API server's own address and
+    /// port.
+    Sidecar(Sidecar),
     /// Print the CustomResourceDefinitions of the APIs that Kubernetes removed, for removed plugins in front of a real API server.
     Crds,
 }
@@ -103,6 +106,38 @@ pub(super) enum GuardAction {
     Audit,
     Warn,
     Deny,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Sidecar {
+    /// The control plane.
+    #[arg(long = "for", value_name = "CONTROL_PLANE", value_enum)]
+    pub(super) control_plane: ControlPlane,
+    /// The patch or values of the control plane, or the kubeconfig that the proxy reads there.
+    #[arg(long, value_name = "PART", value_enum, default_value = "patch")]
+    pub(super) part: SidecarPart,
+    /// The image of the proxy.
+    #[arg(long, value_name = "IMAGE", default_value = concat!("ghcr.io/kube-admission-proxy/kube-admission-proxy:", env!("CARGO_PKG_VERSION")))]
+    pub(super) image: String,
+    /// Further flags of serve, after --.
+    #[arg(last = true, value_name = "FLAG")]
+    pub(super) serve_flags: Vec<String>,
+}
+
+/// A control plane that has a place for a sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ControlPlane {
+    Kubeadm,
+    Kamaji,
+    Vcluster,
+    Karmada,
+}
+
+/// A part of the sidecar's setup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum SidecarPart {
+    Patch,
+    Kubeconfig,
 }
 
 #[derive(Args, Debug)]
@@ -324,6 +359,10 @@ pub(super) struct Upstream {
     /// for the proxy's own requests. passthrough: the caller, with the credentials of the request.
     #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
     pub(super) upstream_identity: UpstreamIdentity,
+    /// User of the proxy's own requests with --upstream-identity=requestheader, followed by groups. The proxy names the user in request
+    /// headers, as it names clients, so that the kubeconfig needs no token.
+    #[arg(long, value_name = "USER,GROUP…", action = ArgAction::Append)]
+    pub(super) upstream_own_user: Vec<String>,
     /// Service account that forwards the requests of clients and impersonates them, so that the credentials of --upstream-kubeconfig
     /// need no right to impersonate. The proxy requests tokens of the account (TokenRequest) and renews them.
     #[arg(long, value_name = "NAMESPACE/NAME")]

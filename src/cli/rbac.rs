@@ -41,6 +41,8 @@ const LIVE_POD: &[Right] = &[("", "pods", &["get"])];
 const BESIDE_NEEDS: &[(&str, &[Right])] = &[
     ("DenyEscalatingExec", LIVE_POD),
     ("DenyExecOnPrivileged", LIVE_POD),
+    // The ConfigMaps with the authorities of the proxy's serving certificate.
+    ("InClusterClients", &[("", "configmaps", &["create", "get", "list", "update"])]),
     ("JobValidation", &[("scheduling.k8s.io", "podgroups", &["get", "list"])]),
     ("LimitRanger", &[("", "limitranges", &["list"])]),
     // A policy may have parameters of any kind.
@@ -360,8 +362,8 @@ mod tests {
                 assert!(spec.needs.contains(&Need::NAMESPACES), "{name}");
             }
         }
-        // Policies read parameters, and the second plugin for exec shares the code of the first.
-        let others = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "DenyExecOnPrivileged"];
+        // Policies read parameters, the second plugin for exec shares the code of the first, and a task keeps the ConfigMaps.
+        let others = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "DenyExecOnPrivileged", "InClusterClients"];
         let rights = BESIDE_NEEDS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !others.contains(&&**name));
         assert_eq!(found, rights.collect());
         for (name, _) in BESIDE_NEEDS {

@@ -10,6 +10,7 @@ use crate::config::{
     DefaultTolerations, FeatureGates, Impersonator, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
 };
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
+use crate::user::UserInfo;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -201,20 +202,19 @@ fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Resul
 fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
     let identity = flags.upstream_identity;
     let of_forwarding = [
+        ("upstream-own-user", Some(flags.upstream_own_user.join(",")).filter(|user| !user.is_empty())),
         ("upstream-impersonator", flags.upstream_impersonator.clone()),
         ("upstream-impersonator-kubeconfig", shown(flags.upstream_impersonator_kubeconfig.as_deref())),
         ("upstream-group-prefix", Some(flags.upstream_group_prefix.clone()).filter(|prefix| !prefix.is_empty())),
         ("admitted-mark", flags.admitted_mark.clone()),
     ];
-    let refuse = |only_impersonator: bool, reason: &str| match of_forwarding.iter().find_map(|(flag, value)| {
-        let value = value.as_ref().filter(|_| !only_impersonator || flag.starts_with("upstream-impersonator"))?;
-        Some(ConfigError::flag(flag, value, reason))
-    }) {
-        Some(error) => Err(error),
-        None => Ok(()),
+    let refuse = |flags: &str, reason: &str| {
+        let given = of_forwarding.iter().filter(|(flag, _)| flag.starts_with(flags));
+        let error = given.filter_map(|(flag, value)| Some(ConfigError::flag(flag, value.as_ref()?, reason))).next();
+        error.map_or(Ok(()), Err)
     };
     let Some(kubeconfig) = readable("upstream-kubeconfig", flags.upstream_kubeconfig.as_deref())? else {
-        refuse(false, "has no effect without --upstream-kubeconfig")?;
+        refuse("", "has no effect without --upstream-kubeconfig")?;
         if identity != UpstreamIdentity::Impersonate {
             let text = "--upstream-identity has no effect without --upstream-kubeconfig";
             return Err(ConfigError::Rule(text.to_owned()));
@@ -227,11 +227,11 @@ fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
         return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
     }
     match identity {
-        UpstreamIdentity::Impersonate => {}
-        UpstreamIdentity::RequestHeader => refuse(true, "needs --upstream-identity=impersonate")?,
+        UpstreamIdentity::Impersonate => refuse("upstream-own-user", "needs --upstream-identity=requestheader")?,
+        UpstreamIdentity::RequestHeader => refuse("upstream-impersonator", "needs --upstream-identity=impersonate")?,
         UpstreamIdentity::Passthrough => {
             let reason = "does not work with --upstream-identity=passthrough, which sends the credentials of the client unchanged";
-            refuse(false, reason)?;
+            refuse("", reason)?;
         }
     }
     if let Some(mark) = &flags.admitted_mark {
@@ -242,6 +242,7 @@ fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
         identity,
         calls_webhooks: flags.upstream_calls_webhooks,
         impersonator: impersonator(flags)?,
+        own_user: own_user(&list(&flags.upstream_own_user))?,
         admitted_mark: flags.admitted_mark.clone(),
         group_prefix: group_prefix(&flags.upstream_group_prefix)?,
     })
@@ -258,6 +259,15 @@ fn impersonator(flags: &arguments::Upstream) -> Result<Option<Impersonator>, Con
     }
     let path = readable("upstream-impersonator-kubeconfig", flags.upstream_impersonator_kubeconfig.as_deref())?;
     Ok(path.map(Impersonator::Kubeconfig))
+}
+
+/// Returns the user of the names: the user's name, then groups.
+fn own_user(names: &[String]) -> Result<Option<UserInfo>, ConfigError> {
+    let Some((username, groups)) = names.split_first() else { return Ok(None) };
+    if let Some(name) = names.iter().find(|name| !name.bytes().all(|byte| byte.is_ascii_graphic())) {
+        return Err(ConfigError::flag("upstream-own-user", name, "must have visible ASCII characters only"));
+    }
+    Ok(Some(UserInfo { username: username.clone(), groups: groups.to_vec(), ..UserInfo::default() }))
 }
 
 /// Splits `NAMESPACE/NAME`.
@@ -470,6 +480,29 @@ mod tests {
                  lacks metadata.initializers, so that it shows a new object before the object is initialized; use \
                  MutatingAdmissionWebhook instead"
                     .to_owned(),
+            ),
+            (&["--admitted-mark=a/b"], "--admitted-mark=a/b: has no effect without --upstream-kubeconfig".to_owned()),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--admitted-mark=main"],
+                "--admitted-mark=main: must be NAMESPACE/NAME".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-identity=passthrough", "--admitted-mark=a/b"],
+                "--admitted-mark=a/b: does not work with --upstream-identity=passthrough, which sends the credentials of the client \
+                 unchanged"
+                    .to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-identity=requestheader", "--upstream-impersonator=a/b"],
+                "--upstream-impersonator=a/b: needs --upstream-identity=impersonate".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-group-prefix=sys"],
+                "--upstream-group-prefix=sys: must not be the beginning of Kubernetes' own groups (system:)".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-group-prefix=ä:"],
+                "--upstream-group-prefix=ä:: must have visible ASCII characters only".to_owned(),
             ),
             (
                 &["--client-ca-file=Cargo.toml", "--write-kubeconfig=x"],

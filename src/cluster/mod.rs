@@ -2,6 +2,7 @@
 
 mod need;
 mod removed_kinds;
+mod authority_maps;
 mod cache;
 mod decode;
 mod follow;
@@ -18,6 +19,7 @@ mod endpoints;
 mod metrics;
 pub mod discovery;
 
+pub use authority_maps::{AUTHORITY_CONFIG_MAP, AuthorityMaps, INJECT_LABEL};
 pub use endpoints::Endpoints;
 pub use metrics::Metrics;
 pub use parameters::{Parameter, Parameters, Scope, Unusable};

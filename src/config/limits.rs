@@ -93,6 +93,8 @@ pub struct Limits {
     pub probe_timeout: Duration,
     /// Time between two reads of the header names in the ConfigMap `extension-apiserver-authentication`.
     pub front_proxy_headers_interval: Duration,
+    /// Time between two comparisons of the ConfigMaps `kube-admission-proxy-ca` with the file of InClusterClients.
+    pub authority_interval: Duration,
     /// Time for a page of the list that fills a cache.
     pub list_timeout: Duration,
     /// Size of one object in the list or watch of a cache.
@@ -216,6 +218,7 @@ impl Default for Limits {
             probe_interval: seconds(5),
             probe_timeout: seconds(3),
             front_proxy_headers_interval: seconds(10),
+            authority_interval: seconds(10),
             list_timeout: seconds(90),
             object_bytes: 32 * MEBIBYTE,
             broken_watch_timeout: seconds(300),

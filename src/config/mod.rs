@@ -13,6 +13,7 @@ pub use feature_gates::FeatureGates;
 pub use limits::Limits;
 pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
 
+use crate::user::UserInfo;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -154,6 +155,8 @@ pub enum Upstream {
         calls_webhooks: CallsWebhooks,
         /// The second identity, which forwards the requests of clients; the kubeconfig's identity forwards them if there is none.
         impersonator: Option<Impersonator>,
+        /// The user of the proxy's own requests as a front proxy; the kubeconfig's token names the user if there is none.
+        own_user: Option<UserInfo>,
         /// The mark of admitted requests, `NAMESPACE/NAME`.
         admitted_mark: Option<String>,
         /// The prefix of the groups of clients, except for Kubernetes' own (`system:…`); empty for none.

@@ -45,6 +45,7 @@ pub mod job_validation;
 pub mod pod_resize_validator;
 pub mod mutating_admission_policy;
 pub mod mutating_admission_webhook;
+pub mod in_cluster_clients;
 pub mod initializers;
 pub mod validating_admission_policy;
 pub mod validating_admission_webhook;
@@ -61,6 +62,7 @@ mod wrong_types;
 use crate::admission::Spec;
 
 /// All plugins, in kube-apiserver's order (`AllOrderedPlugins`). Removed plugins stand where they stood in their last release.
+/// InClusterClients, which Kubernetes does not have, changes what webhooks have added.
 pub static ALL: &[&Spec] = &[
     &always_admit::SPEC,
     &namespace_auto_provision::SPEC,
@@ -106,6 +108,7 @@ pub static ALL: &[&Spec] = &[
     &pod_resize_validator::SPEC,
     &mutating_admission_policy::SPEC,
     &mutating_admission_webhook::SPEC,
+    &in_cluster_clients::SPEC,
     &initializers::SPEC,
     &validating_admission_policy::SPEC,
     &validating_admission_webhook::SPEC,

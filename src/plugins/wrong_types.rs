@@ -28,7 +28,7 @@ static OBJECTS: LazyLock<Vec<Value>> = LazyLock::new(|| {
 });
 
 /// Plugins that run only with a configuration.
-const CONFIGURED: [&str; 2] = ["EventRateLimit", "ImagePolicyWebhook"];
+const CONFIGURED: [&str; 3] = ["EventRateLimit", "ImagePolicyWebhook", "InClusterClients"];
 
 /// The group, resource and subresource of requests that a plugin looks at.
 fn resources(spec: &Spec) -> Vec<(&'static str, &'static str, &'static str)> {

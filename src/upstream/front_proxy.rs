@@ -106,12 +106,10 @@ pub struct FrontProxy {
 }
 
 impl FrontProxy {
-    /// Reads at once, and then again every `every`; an answer that takes longer than `patience` counts as missing. Must be called inside a
-    /// tokio runtime.
-    pub fn follow(transport: SharedTransport, every: Duration, patience: Duration) -> (Self, KnownHeaders) {
-        let known = KnownHeaders::default();
+    /// Reads at once, and then again every `every`; an answer that takes longer than `patience` counts as missing. Keeps the names in
+    /// `known`. Must be called inside a tokio runtime.
+    pub fn follow(transport: SharedTransport, known: KnownHeaders, every: Duration, patience: Duration) -> Self {
         let (said, last) = watch::channel(Err("the API server's front-proxy headers were not read yet".to_owned()));
-        let written = known.clone();
         let reading = async move {
             let mut ticks = interval(every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -128,15 +126,15 @@ impl FrontProxy {
                 }
                 let outcome = read.map(|headers| {
                     let headers = Some(Arc::new(headers));
-                    if *written.load() != headers {
+                    if *known.load() != headers {
                         tracing::info!(?headers, "the API server's front-proxy headers");
-                        written.store(headers);
+                        known.store(headers);
                     }
                 });
                 let _before = said.send_replace(outcome);
             }
         };
-        (Self { last, _task: AbortOnDropHandle::new(tokio::spawn(reading)) }, known)
+        Self { last, _task: AbortOnDropHandle::new(tokio::spawn(reading)) }
     }
 
     /// Checks that the names could be read the last time.
@@ -222,7 +220,9 @@ mod tests {
                 async move { Ok(Response::builder().status(code).body(full(body.to_string())).unwrap()) }
             }
         });
-        let (mut front_proxy, known) = FrontProxy::follow(transport, Duration::from_secs(10), Duration::from_secs(1));
+        let known = KnownHeaders::default();
+        let (every, patience) = (Duration::from_secs(10), Duration::from_secs(1));
+        let mut front_proxy = FrontProxy::follow(transport, known.clone(), every, patience);
         let group = || known.load().as_ref().map(|headers| headers.group.as_str().to_owned());
         front_proxy.last.changed().await.unwrap();
         assert!(front_proxy.check().unwrap_err().ends_with("the API server answers with 403"));

@@ -127,7 +127,11 @@ fn pass(
 }
 
 impl RequestHeaders {
-    fn write(&self, headers: &mut HeaderMap, user: &UserInfo) -> Result<(), Status> {
+    /// Names the user in the headers.
+    ///
+    /// # Errors
+    /// If headers cannot express the user.
+    pub(super) fn write(&self, headers: &mut HeaderMap, user: &UserInfo) -> Result<(), Status> {
         // An API server reads an empty name as a missing one, and would run the request as the proxy's own user.
         if user.username.is_empty() {
             return Err(inexpressible("it has no name"));

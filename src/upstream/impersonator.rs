@@ -182,7 +182,7 @@ mod tests {
         let (transport, granted, _) = server(401);
         let mut impersonator = impersonator(&transport);
         impersonator.last.changed().await.unwrap();
-        for _ in 0..20 {
+        for _ in 0..25 {
             ask(&impersonator).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }

@@ -1,0 +1,119 @@
+//! The proxy beside an API server, as `print sidecar --for=kubeadm` lays them out, with Kubernetes' controllers in front of it.
+
+use crate::harness::{Controller, Hidden, Proxy, User, eventually, folder, free_port, get, only, pki, post};
+use serde_json::{Value, json};
+use std::net::{IpAddr, UdpSocket};
+use std::path::Path;
+use std::process::Command;
+
+/// A part of the output of `print sidecar`, as JSON.
+fn print(arguments: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy"));
+    let output = command.args(["print", "sidecar", "--for=kubeadm"]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    kube_admission_proxy::object::decode::yaml(&output.stdout).unwrap().value
+}
+
+/// The address of this machine in its network, which an EndpointSlice may have. No packet is sent.
+fn address() -> IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect("192.0.2.1:9").expect("the machine has no address but the loopback");
+    socket.local_addr().unwrap().ip()
+}
+
+/// The folder `/etc/kubernetes/pki` of kubeadm.
+fn certificates(folder: &Path) {
+    let (pki, front_proxy) = (pki(), pki().front_proxy("front-proxy-client"));
+    for (from, to) in [
+        (pki.ca(), "ca.crt"),
+        (&pki.server.certificate, "apiserver.crt"),
+        (&pki.server.key, "apiserver.key"),
+        (pki.front_proxy_ca(), "front-proxy-ca.crt"),
+        (&front_proxy.certificate, "front-proxy-client.crt"),
+        (&front_proxy.key, "front-proxy-client.key"),
+    ] {
+        std::fs::copy(from, folder.join(to)).unwrap();
+    }
+}
+
+#[test]
+fn controllers_and_clients_of_a_kubeadm_control_plane_write_through_the_proxy() {
+    let (folder, port, health, address) = (folder("sidecar"), free_port(), free_port(), address().to_string());
+    certificates(&folder);
+    let here = |text: &str| {
+        let text = text.replace("/etc/kubernetes/pki", folder.to_str().unwrap()).replace(":6443", &format!(":{port}"));
+        text.replace("/etc/kubernetes/admission-proxy", folder.to_str().unwrap())
+    };
+    let kubeconfig = print(&["--part=kubeconfig"]).to_string();
+    std::fs::write(folder.join("upstream.conf"), here(&kubeconfig)).unwrap();
+
+    let mut flags = only(&[]);
+    flags.extend([
+        "--bind-address=127.0.0.2".to_owned(),
+        format!("--advertise-address={address}"),
+        "--endpoint-reconciler-type=lease".to_owned(),
+        "--requestheader-allowed-names=front-proxy-client".to_owned(),
+    ]);
+    let _api_server = Hidden::start(port, &flags);
+
+    let patch = print(&["--", "--enable-admission-plugins=AlwaysPullImages"]);
+    let container = &patch["spec"]["containers"][1];
+    assert_eq!(container["name"], "kube-admission-proxy");
+    let arguments = container["args"].as_array().unwrap().iter().map(|argument| {
+        let argument = here(argument.as_str().unwrap()).replace("$(ADDRESS)", &address);
+        argument.replace("--secure-port=6443", &format!("--secure-port={port}")).replace(":10280", &format!(":{health}"))
+    });
+    let proxy = Proxy::with_arguments(port, health, &arguments.collect::<Vec<_>>()).ready();
+
+    let controllers = [
+        ("kube-controller-manager", vec![
+            "--use-service-account-credentials=true".to_owned(),
+            format!("--service-account-private-key-file={}", pki().service_accounts.key.display()),
+            format!("--root-ca-file={}", pki().ca().display()),
+        ]),
+        ("kube-scheduler", Vec::new()),
+    ];
+    let controllers = controllers.map(|(name, mut flags)| {
+        let kubeconfig = proxy.kubeconfig(&User::named(&format!("system:{name}"), ""));
+        flags.extend([
+            format!("--kubeconfig={}", kubeconfig.display()),
+            "--leader-elect=false".to_owned(),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={}", free_port()),
+            format!("--cert-dir={}", folder.display()),
+        ]);
+        Controller::start(name, &flags)
+    });
+
+    let admin = User::admin();
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker"},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+                   "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}, "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}});
+    let answer = proxy.send(&admin, post("/api/v1/nodes", &node));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
+                 "spec": {"containers": [{"name": "c", "image": "i", "imagePullPolicy": "IfNotPresent"}]}}}});
+    // Deployments are not admitted by AlwaysPullImages; the pods that a controller makes of them are.
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    eventually("a deployment", || (proxy.send(&admin, post(deployments, &deployment)).status == 201).then_some(()));
+    let end = std::time::Instant::now() + crate::harness::PATIENCE;
+    let pods = loop {
+        let pods = proxy.send(&admin, get("/api/v1/namespaces/default/pods")).json();
+        let items = pods["items"].as_array().unwrap().clone();
+        if items.len() == 2 && items.iter().all(|pod| pod["spec"]["nodeName"] == "worker") {
+            break items;
+        }
+        let logs = || controllers.iter().map(Controller::output).collect::<String>();
+        assert!(std::time::Instant::now() < end, "no pods on the node: {pods}\n{}", logs());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    for pod in pods {
+        assert_eq!(pod["spec"]["containers"][0]["imagePullPolicy"], "Always", "{pod}");
+        assert_eq!(pod["metadata"]["ownerReferences"][0]["kind"], "ReplicaSet", "{pod}");
+    }
+    let slice = get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes");
+    let slice = proxy.send(&admin, slice).json();
+    assert_eq!(slice["endpoints"][0]["addresses"], json!([address]), "{slice}");
+    assert_eq!(slice["ports"][0]["port"], json!(port), "{slice}");
+}

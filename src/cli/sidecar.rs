@@ -1,0 +1,250 @@
+//! `print sidecar`: the patch or values that put the proxy beside the API server of a control plane, on the API server's own address and
+//! port. The API server moves to another loopback address, so that the port stays the same and all addresses that the control plane
+//! publishes are the proxy's.
+
+use super::arguments::{ControlPlane, Sidecar, SidecarPart};
+
+/// The address of the API server behind the proxy.
+const API_SERVER: &str = "127.0.0.2";
+/// The folder of the upstream kubeconfig in the proxy's container, and on the node of a kubeadm cluster.
+const FOLDER: &str = "/etc/kubernetes/admission-proxy";
+/// The user of the proxy's own requests: a front proxy may name any user.
+const OWN_USER: &str = "system:kube-admission-proxy,system:masters";
+
+/// The place of the proxy's container in one control plane.
+struct Layout {
+    /// The downward API's field with the address that clients know.
+    address_field: &'static str,
+    port: u16,
+    /// The folder of the certificates, the volume that has them, and their file names.
+    pki: &'static str,
+    pki_volume: &'static str,
+    /// The host of probes: the pod's address if there is none.
+    probe_host: Option<&'static str>,
+}
+
+impl Layout {
+    fn of(control_plane: ControlPlane) -> Self {
+        let kubernetes = "/etc/kubernetes/pki";
+        let layout = |port, pki, pki_volume| Self { address_field: "status.podIP", port, pki, pki_volume, probe_host: None };
+        match control_plane {
+            ControlPlane::Kubeadm => {
+                Self { address_field: "status.hostIP", probe_host: Some("127.0.0.1"), ..layout(6443, kubernetes, "k8s-certs") }
+            }
+            ControlPlane::Kamaji => layout(6443, kubernetes, "etc-kubernetes-pki"),
+            ControlPlane::Vcluster => layout(8443, "/pki", "certs"),
+            ControlPlane::Karmada => layout(5443, "/etc/karmada/pki", "apiserver-cert"),
+        }
+    }
+
+    /// The container, as an item of a list at this indentation.
+    fn container(&self, flags: &Sidecar, indentation: usize) -> String {
+        let Self { address_field, port, pki, pki_volume, .. } = self;
+        let (health, host) = match self.probe_host {
+            Some(host) => (host, format!("host: {host}, ")),
+            None => ("$(ADDRESS)", String::new()),
+        };
+        let mut arguments: Vec<String> = vec![
+            "serve".into(),
+            "--bind-address=$(ADDRESS),127.0.0.1".into(),
+            format!("--secure-port={port}"),
+            format!("--health-bind-address={health}:10280"),
+            format!("--tls-cert-file={pki}/apiserver.crt"),
+            format!("--tls-private-key-file={pki}/apiserver.key"),
+            format!("--client-ca-file={pki}/ca.crt"),
+            format!("--requestheader-client-ca-file={pki}/front-proxy-ca.crt"),
+            "--requestheader-allowed-names=front-proxy-client".into(),
+            "--requestheader-username-headers=X-Remote-User".into(),
+            "--requestheader-group-headers=X-Remote-Group".into(),
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
+            "--anonymous-auth=true".into(),
+            format!("--upstream-kubeconfig={FOLDER}/upstream.conf"),
+            "--upstream-identity=requestheader".into(),
+            format!("--upstream-own-user={OWN_USER}"),
+        ];
+        arguments.extend(flags.serve_flags.iter().cloned());
+        let probe = |path: &str| format!("{{httpGet: {{{host}port: 10280, path: {path}, scheme: HTTP}}}}");
+        let mut lines = vec![
+            "- name: kube-admission-proxy".to_owned(),
+            format!("  image: {}", quoted(&flags.image)),
+            "  args:".to_owned(),
+        ];
+        lines.extend(arguments.iter().map(|argument| format!("    - {}", quoted(argument))));
+        lines.extend([
+            "  env:".to_owned(),
+            format!("    - {{name: ADDRESS, valueFrom: {{fieldRef: {{fieldPath: {address_field}}}}}}}"),
+            format!("  livenessProbe: {}", probe("/livez")),
+            format!("  readinessProbe: {}", probe("/readyz")),
+            "  volumeMounts:".to_owned(),
+            format!("    - {{name: {pki_volume}, mountPath: {pki}, readOnly: true}}"),
+            format!("    - {{name: admission-proxy, mountPath: {FOLDER}, readOnly: true}}"),
+        ]);
+        // The private keys belong to root.
+        if self.probe_host.is_some() {
+            lines.push("  securityContext: {runAsUser: 0, runAsGroup: 0}".to_owned());
+        }
+        indented(&lines.join("\n"), indentation)
+    }
+
+    /// The kubeconfig: the API server's own address, and the certificate of a front proxy.
+    fn kubeconfig(&self) -> String {
+        let Self { port, pki, .. } = self;
+        format!(
+            r#"apiVersion: v1
+kind: Config
+current-context: upstream
+clusters:
+  - name: upstream
+    cluster:
+      server: https://{API_SERVER}:{port}
+      # The certificate has no name for the address.
+      tls-server-name: kubernetes
+      certificate-authority: {pki}/ca.crt
+users:
+  - name: front-proxy
+    user:
+      client-certificate: {pki}/front-proxy-client.crt
+      client-key: {pki}/front-proxy-client.key
+contexts:
+  - name: upstream
+    context: {{cluster: upstream, user: front-proxy}}
+"#
+        )
+    }
+}
+
+/// Returns the patch or the kubeconfig for a control plane, as YAML.
+pub(super) fn sidecar(flags: &Sidecar) -> String {
+    let layout = Layout::of(flags.control_plane);
+    let config_map = "admission-proxy-upstream";
+    let volume = format!("- {{name: admission-proxy, configMap: {{name: {config_map}}}}}");
+    match (flags.part, flags.control_plane) {
+        (SidecarPart::Kubeconfig, ControlPlane::Kubeadm) => {
+            format!("# {FOLDER}/upstream.conf on every control plane node.\n{}", layout.kubeconfig())
+        }
+        (SidecarPart::Kubeconfig, _) => format!(
+            "# In the namespace of the API server's pod.\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {config_map}\ndata:\n  upstream.conf: |\n{}\n",
+            indented(layout.kubeconfig().trim_end(), 4)
+        ),
+        (SidecarPart::Patch, ControlPlane::Kubeadm) => format!(
+            r#"# kube-apiserver0+strategic.yaml in the folder that `patches.directory` of InitConfiguration and JoinConfiguration names.
+# In ClusterConfiguration: apiServer.extraArgs: [{{name: bind-address, value: {API_SERVER}}}]
+apiVersion: v1
+kind: Pod
+metadata:
+  name: kube-apiserver
+  namespace: kube-system
+spec:
+  containers:
+    - name: kube-apiserver
+      # The address that clients know is the proxy's.
+      startupProbe: {{httpGet: {{host: {API_SERVER}}}}}
+      livenessProbe: {{httpGet: {{host: {API_SERVER}}}}}
+      readinessProbe: {{httpGet: {{host: {API_SERVER}}}}}
+{}
+  volumes:
+    - name: admission-proxy
+      hostPath: {{path: {FOLDER}, type: Directory}}
+"#,
+            layout.container(flags, 4)
+        ),
+        (SidecarPart::Patch, ControlPlane::Kamaji) => format!(
+            r#"# A merge patch of the TenantControlPlane. spec.networkProfile.port is 6443.
+spec:
+  controlPlane:
+    deployment:
+      extraArgs:
+        apiServer: ["--bind-address={API_SERVER}"]
+      additionalContainers:
+{}
+      additionalVolumes:
+        {volume}
+"#,
+            layout.container(flags, 8)
+        ),
+        (SidecarPart::Patch, ControlPlane::Vcluster) => format!(
+            r#"# Values of the chart vcluster. The API server behind the proxy is the syncer.
+controlPlane:
+  proxy:
+    bindAddress: {API_SERVER}
+  statefulSet:
+    sidecarContainers:
+{}
+    persistence:
+      addVolumes:
+        {volume}
+"#,
+            layout.container(flags, 6)
+        ),
+        (SidecarPart::Patch, ControlPlane::Karmada) => format!(
+            r#"# A merge patch of the Karmada object of the operator.
+spec:
+  components:
+    karmadaAPIServer:
+      extraArgs:
+        bind-address: {API_SERVER}
+      sidecarContainers:
+{}
+      extraVolumes:
+        {volume}
+"#,
+            layout.container(flags, 8)
+        ),
+    }
+}
+
+/// A string literal of YAML.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn indented(text: &str, spaces: usize) -> String {
+    let indentation = " ".repeat(spaces);
+    text.lines().map(|line| format!("{indentation}{line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::{Arguments, Command, Print};
+    use super::*;
+    use clap::Parser;
+    use serde_json::{Value, json};
+
+    fn print(arguments: &[&str]) -> Value {
+        let line = ["kube-admission-proxy", "print", "sidecar"].iter().chain(arguments);
+        let Command::Print(Print::Sidecar(flags)) = Arguments::try_parse_from(line).unwrap().command else {
+            panic!("not sidecar");
+        };
+        crate::object::decode::yaml(sidecar(&flags).as_bytes()).unwrap().value
+    }
+
+    #[test]
+    fn every_patch_has_the_container_and_moves_the_api_server() {
+        for (control_plane, containers, address, port) in [
+            ("kubeadm", "/spec/containers", "/spec/containers/0/livenessProbe/httpGet/host", 6443),
+            ("kamaji", "/spec/controlPlane/deployment/additionalContainers", "/spec/controlPlane/deployment/extraArgs/apiServer/0", 6443),
+            ("vcluster", "/controlPlane/statefulSet/sidecarContainers", "/controlPlane/proxy/bindAddress", 8443),
+            ("karmada", "/spec/components/karmadaAPIServer/sidecarContainers", "/spec/components/karmadaAPIServer/extraArgs/bind-address", 5443),
+        ] {
+            let own = format!("--for={control_plane}");
+            let patch = print(&[&own, "--image=i", "--", "--enable-admission-plugins=A,B", "-v=2"]);
+            let address = patch.pointer(address).unwrap().as_str().unwrap();
+            assert!(address.ends_with("127.0.0.2"), "{patch}");
+            let container = patch.pointer(containers).unwrap().as_array().unwrap().last().unwrap();
+            assert_eq!(container["image"], "i");
+            let arguments: Vec<&str> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            assert!(arguments.contains(&&*format!("--secure-port={port}")), "{arguments:?}");
+            assert!(arguments.ends_with(&["--enable-admission-plugins=A,B", "-v=2"]), "{arguments:?}");
+            let line = [&["kube-admission-proxy"], &arguments[..]].concat();
+            let line = line.iter().map(|argument| argument.replace("$(ADDRESS)", "10.0.0.1"));
+            Arguments::try_parse_from(line).unwrap();
+
+            let kubeconfig = print(&[&own, "--part=kubeconfig"]);
+            let kubeconfig = match kubeconfig["data"]["upstream.conf"].as_str() {
+                Some(text) => crate::object::decode::yaml(text.as_bytes()).unwrap().value,
+                None => kubeconfig,
+            };
+            assert_eq!(kubeconfig["clusters"][0]["cluster"]["server"], json!(format!("https://127.0.0.2:{port}")));
+        }
+    }
+}
