@@ -1,7 +1,8 @@
 //! The guard: an API server that refuses writes that did not go through the proxy, and the second identity and the prefix of groups.
 
 use crate::harness::{
-    Answer, ControlPlane, Kubectl, Proxy, Request, User, delete, eventually, get, only, patch, pki, post, put, unique, upstream,
+    Answer, ControlPlane, Kubectl, Proxy, Request, User, delete, eventually, get, only, patch, pki, post, put, unique,
+    upstream,
 };
 use serde_json::{Value, json};
 use std::process::Command;
@@ -15,7 +16,8 @@ const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccou
 
 /// The output of the program.
 fn print(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).arg("print").args(arguments).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).arg("print").args(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -39,9 +41,7 @@ fn surroundings() -> String {
                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role.0, "name": role.1},
                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]})
     };
-    let account = |namespace: &str, name: &str| {
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}})
-    };
+    let account = |namespace: &str, name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}});
     let support = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "support"},
         "rules": [{"apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"]}]});
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "maps", "namespace": "default"},
@@ -98,7 +98,8 @@ fn guarded() -> (ControlPlane, User) {
 /// Every kind of write, with its answer by an API server that allows it.
 fn writes() -> Vec<(&'static str, Request, u16)> {
     let pod = "/api/v1/namespaces/default/pods/running";
-    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "running", "namespace": "default"}});
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "running", "namespace": "default"}});
     let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let applied = config_map(&unique("applied"));
     let name = applied["metadata"]["name"].as_str().unwrap().to_owned();
@@ -140,7 +141,8 @@ fn writes_past_the_proxy_are_refused_and_the_same_writes_through_it_are_not() {
     let quota = control_plane.send(&masters, get("/api/v1/namespaces/default/resourcequotas/maps")).json();
     assert_ne!(quota["status"]["used"]["count/configmaps"], "0", "{quota}");
 
-    let cluster_role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "new"}});
+    let cluster_role =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "new"}});
     let hooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "new"}});
     for (resource, object) in [
         ("rbac.authorization.k8s.io/v1/clusterroles", cluster_role),
@@ -177,7 +179,13 @@ fn the_mark_cannot_be_forged(control_plane: &ControlPlane, proxy: &Proxy) {
         ("the mark alone", User::developer(), claim("", true), 400, "without impersonating a user name"),
         ("oneself with the mark", User::developer(), claim("alice", true), 403, "cannot impersonate"),
         ("a user", sam.clone(), claim("alice", false).header("impersonate-group", "developers"), 403, MESSAGE),
-        ("a user with the mark", sam.clone(), claim("alice", true), 403, "userextras/kube-admission-proxy.dev/admitted"),
+        (
+            "a user with the mark",
+            sam.clone(),
+            claim("alice", true),
+            403,
+            "userextras/kube-admission-proxy.dev/admitted",
+        ),
     ] {
         let answer = control_plane.send(&user, request);
         assert_eq!(answer.status, code, "{what}: {}", answer.text());
@@ -213,7 +221,13 @@ fn a_front_proxy_sends_the_mark_in_a_header() {
     let control_plane = ControlPlane::start("front-guarded", &only(&["ValidatingAdmissionPolicy"]));
     let kubectl = control_plane.kubectl(&User::admin());
     kubectl.ok(&["create", "serviceaccount", "proxy"]);
-    kubectl.ok(&["create", "clusterrolebinding", "proxy", "--clusterrole=cluster-admin", "--serviceaccount=default:proxy"]);
+    kubectl.ok(&[
+        "create",
+        "clusterrolebinding",
+        "proxy",
+        "--clusterrole=cluster-admin",
+        "--serviceaccount=default:proxy",
+    ]);
     let User::Token(token) = token(&control_plane, "default", "proxy") else { unreachable!() };
     let user = "--proxy-user=system:serviceaccount:default:proxy";
     let mark = "--admitted-mark=default/main";
@@ -249,7 +263,8 @@ fn rights_of_prefixed_groups_are_of_use_through_the_proxy_only() {
     let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": team},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:aggregate-to-edit"},
         "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": format!("via-proxy:{team}")}]});
-    let answer = upstream().send(&User::admin(), post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding));
+    let answer =
+        upstream().send(&User::admin(), post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding));
     assert_eq!(answer.status, 201, "{}", answer.text());
     let proxy = Proxy::before(upstream(), &["--upstream-group-prefix=via-proxy:"]);
     let bob = User::named("bob", &team);
@@ -267,7 +282,8 @@ fn the_proxy_serves_on_several_addresses() {
     let proxy = Proxy::before(upstream(), &["--bind-address=127.0.0.3,127.0.0.4"]);
     let kubeconfig = |address: &str| {
         let path = proxy.kubeconfig(&User::developer());
-        let config = std::fs::read_to_string(&path).unwrap().replace("https://127.0.0.1", &format!("https://{address}"));
+        let config =
+            std::fs::read_to_string(&path).unwrap().replace("https://127.0.0.1", &format!("https://{address}"));
         std::fs::write(&path, config).unwrap();
         Kubectl::new(path)
     };

@@ -70,6 +70,7 @@ fn pods_of_labelled_namespaces_use_the_proxy_and_trust_its_authority() {
         assert_eq!(pod["spec"]["containers"][0]["env"], Value::Null, "{pod}");
         assert_eq!(authorities(&pod), "kube-root-ca.crt");
     }
-    let answer = upstream().send(&User::admin(), get(&format!("/api/v1/namespaces/{other}/configmaps/kube-admission-proxy-ca")));
+    let answer =
+        upstream().send(&User::admin(), get(&format!("/api/v1/namespaces/{other}/configmaps/kube-admission-proxy-ca")));
     assert_eq!(answer.status, 404);
 }

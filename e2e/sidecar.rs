@@ -61,16 +61,21 @@ fn controllers_and_clients_of_a_kubeadm_control_plane_write_through_the_proxy() 
     assert_eq!(container["name"], "kube-admission-proxy");
     let arguments = container["args"].as_array().unwrap().iter().map(|argument| {
         let argument = here(argument.as_str().unwrap()).replace("$(ADDRESS)", &address);
-        argument.replace("--secure-port=6443", &format!("--secure-port={port}")).replace(":10280", &format!(":{health}"))
+        argument
+            .replace("--secure-port=6443", &format!("--secure-port={port}"))
+            .replace(":10280", &format!(":{health}"))
     });
     let proxy = Proxy::with_arguments(port, health, &arguments.collect::<Vec<_>>()).ready();
 
     let controllers = [
-        ("kube-controller-manager", vec![
-            "--use-service-account-credentials=true".to_owned(),
-            format!("--service-account-private-key-file={}", pki().service_accounts.key.display()),
-            format!("--root-ca-file={}", pki().ca().display()),
-        ]),
+        (
+            "kube-controller-manager",
+            vec![
+                "--use-service-account-credentials=true".to_owned(),
+                format!("--service-account-private-key-file={}", pki().service_accounts.key.display()),
+                format!("--root-ca-file={}", pki().ca().display()),
+            ],
+        ),
         ("kube-scheduler", Vec::new()),
     ];
     let controllers = controllers.map(|(name, mut flags)| {

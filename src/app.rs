@@ -27,7 +27,8 @@ use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
-    self, Doubled, Forwarder, FrontProxy, Identity, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote, SharedTransport, kube_client,
+    self, Doubled, Forwarder, FrontProxy, Identity, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
+    SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
@@ -154,7 +155,11 @@ impl Front {
     fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
         let server = format!("https://{}", reachable(address));
         let others = config.serving.addresses.iter().skip(1).map(|other| format!(", {}", other.ip()));
-        tracing::info!("serving on {server}{}, health and metrics on http://{}", others.collect::<String>(), reachable(health));
+        tracing::info!(
+            "serving on {server}{}, health and metrics on http://{}",
+            others.collect::<String>(),
+            reachable(health)
+        );
         let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else {
             return Ok(());
         };
@@ -483,7 +488,8 @@ fn authority_maps(config: &Config, upstream: &Upstream) -> Result<Option<Authori
     }
     let configuration = in_cluster_clients::Configuration::read(config.admission.configuration(name))?;
     let limits = &config.limits;
-    let keep = |file| AuthorityMaps::keep(upstream.client.clone(), file, limits.authority_interval, limits.call_timeout);
+    let keep =
+        |file| AuthorityMaps::keep(upstream.client.clone(), file, limits.authority_interval, limits.call_timeout);
     Ok(configuration.authorities.map(keep))
 }
 

@@ -393,7 +393,9 @@ impl Pipeline {
     /// user as those of the API server behind do: its guard is one of the policies.
     fn marked(&self, caller: Caller) -> Caller {
         match &self.admitted_mark {
-            Some(mark) => Caller { user: Arc::new(Arc::unwrap_or_clone(caller.user).with_admitted_mark(mark)), ..caller },
+            Some(mark) => {
+                Caller { user: Arc::new(Arc::unwrap_or_clone(caller.user).with_admitted_mark(mark)), ..caller }
+            }
             None => caller,
         }
     }

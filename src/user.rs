@@ -65,7 +65,10 @@ impl UserInfo {
 
     /// Prepends the prefix to the names of all groups, except for Kubernetes' own (`system:…`).
     pub(crate) fn with_group_prefix(mut self, prefix: &str) -> Self {
-        self.groups.iter_mut().filter(|group| !group.starts_with("system:")).for_each(|group| group.insert_str(0, prefix));
+        self.groups
+            .iter_mut()
+            .filter(|group| !group.starts_with("system:"))
+            .for_each(|group| group.insert_str(0, prefix));
         self
     }
 
@@ -112,6 +115,9 @@ mod tests {
     fn kubernetes_own_groups_get_no_prefix() {
         let groups = ["dev", "via:dev", "system:masters", "systems", ""].map(String::from).into();
         let user = UserInfo { groups, ..UserInfo::default() };
-        assert_eq!(user.with_group_prefix("via:").groups, ["via:dev", "via:via:dev", "system:masters", "via:systems", "via:"]);
+        assert_eq!(
+            user.with_group_prefix("via:").groups,
+            ["via:dev", "via:via:dev", "system:masters", "via:systems", "via:"]
+        );
     }
 }

@@ -210,6 +210,7 @@ fn the_example_configurations_of_plugins_are_accepted() {
     let plugins =
         "--enable-admission-plugins=PodNodeSelector,PodTolerationRestriction,EventRateLimit,ImagePolicyWebhook";
     serves_with(folder.path(), &[&file("plugins.yaml"), plugins]);
+    serves_with(folder.path(), &[&file("in-cluster-clients.yaml"), "--enable-admission-plugins=InClusterClients"]);
     let gate = "--feature-gates=ManifestBasedAdmissionControlConfig=true";
     serves_with(folder.path(), &[&file("admission-manifests.yaml"), gate]);
     let removed = root().join("config/removed/admission.yaml");

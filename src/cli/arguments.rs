@@ -372,8 +372,8 @@ pub(super) struct Upstream {
     pub(super) upstream_impersonator_kubeconfig: Option<PathBuf>,
     /// Prefix of the groups of all clients, so that rights can be bound to groups that only the proxy names. Groups that begin with
     /// system: have no prefix.
-    #[arg(long, value_name = "PREFIX", default_value = "")]
-    pub(super) upstream_group_prefix: String,
+    #[arg(long, value_name = "PREFIX")]
+    pub(super) upstream_group_prefix: Option<String>,
     /// Mark of the requests that the proxy has admitted: the value of the user's extra field kube-admission-proxy.dev/admitted at the
     /// upstream API server. No client can have the field. The policy that `kube-admission-proxy print guard` prints refuses writes
     /// without the mark.

@@ -25,7 +25,8 @@ pub(super) fn guard(flags: &Guard) -> Result<String, ConfigError> {
             return Err(ConfigError::flag("upstream-identity", "passthrough", reason));
         }
     };
-    let controllers = crate::embedded::controllers().into_iter().map(|name| format!("system:serviceaccount:kube-system:{name}"));
+    let controllers =
+        crate::embedded::controllers().into_iter().map(|name| format!("system:serviceaccount:kube-system:{name}"));
     let mut users: Vec<String> = USERS.map(str::to_owned).into_iter().chain(controllers).collect();
     users.extend([flags.proxy_user.clone()].into_iter().chain(list(&flags.exempt_users)));
     let mut groups = GROUPS.map(str::to_owned).to_vec();
@@ -159,7 +160,8 @@ mod tests {
 
     #[test]
     fn the_guard_names_the_mark_the_exempt_and_the_action() {
-        let text = print(&["--action=Warn", "--proxy-user=it's \"me\"", "--exempt-users=a,b", "--exempt-groups=g"]).unwrap();
+        let text =
+            print(&["--action=Warn", "--proxy-user=it's \"me\"", "--exempt-users=a,b", "--exempt-groups=g"]).unwrap();
         let [role, role_binding, policy, binding] = &objects(&text)[..] else { panic!("{text}") };
         assert_eq!(role["rules"][0]["resources"], json!(["userextras/kube-admission-proxy.dev/admitted"]));
         assert_eq!(role["rules"][0]["resourceNames"], json!(["system/main"]));

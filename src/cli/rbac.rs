@@ -1,8 +1,8 @@
 //! `print rbac`: the rights that the proxy's own credentials need at the upstream API server.
 
+use super::guard::service_account;
 use crate::admission::Spec;
 use crate::cluster::{GroupResource, Need};
-use super::guard::service_account;
 use crate::config::UpstreamIdentity;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -211,7 +211,9 @@ fn cluster_role(plugins: &[&'static Spec], serving: &Serving) -> String {
         rights.add_endpoints();
     }
     let head = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: kube-admission-proxy\nrules:\n";
-    head.to_owned() + &rights.rules() + &format!("  # discovery, probes\n  - nonResourceURLs: {}\n    verbs: [\"get\"]\n", list(&PATHS))
+    head.to_owned()
+        + &rights.rules()
+        + &format!("  # discovery, probes\n  - nonResourceURLs: {}\n    verbs: [\"get\"]\n", list(&PATHS))
 }
 
 /// Returns the rights of each identity and of each plugin, as YAML. Keys of rights are `group/resource`.
@@ -363,7 +365,8 @@ mod tests {
             }
         }
         // Policies read parameters, the second plugin for exec shares the code of the first, and a task keeps the ConfigMaps.
-        let others = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "DenyExecOnPrivileged", "InClusterClients"];
+        let others =
+            ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "DenyExecOnPrivileged", "InClusterClients"];
         let rights = BESIDE_NEEDS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !others.contains(&&**name));
         assert_eq!(found, rights.collect());
         for (name, _) in BESIDE_NEEDS {

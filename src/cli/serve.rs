@@ -205,7 +205,7 @@ fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
         ("upstream-own-user", Some(flags.upstream_own_user.join(",")).filter(|user| !user.is_empty())),
         ("upstream-impersonator", flags.upstream_impersonator.clone()),
         ("upstream-impersonator-kubeconfig", shown(flags.upstream_impersonator_kubeconfig.as_deref())),
-        ("upstream-group-prefix", Some(flags.upstream_group_prefix.clone()).filter(|prefix| !prefix.is_empty())),
+        ("upstream-group-prefix", flags.upstream_group_prefix.clone()),
         ("admitted-mark", flags.admitted_mark.clone()),
     ];
     let refuse = |flags: &str, reason: &str| {
@@ -244,7 +244,7 @@ fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
         impersonator: impersonator(flags)?,
         own_user: own_user(&list(&flags.upstream_own_user))?,
         admitted_mark: flags.admitted_mark.clone(),
-        group_prefix: group_prefix(&flags.upstream_group_prefix)?,
+        group_prefix: group_prefix(flags.upstream_group_prefix.as_deref().unwrap_or_default())?,
     })
 }
 
@@ -406,7 +406,10 @@ mod tests {
             assert!(names(&config).contains(&name), "{name}");
         }
         assert!(config.authentication.anonymous);
-        assert_eq!(config.serving.addresses, ["10.0.0.1:0", "[::1]:0", "127.0.0.1:0"].map(|address| address.parse().unwrap()));
+        assert_eq!(
+            config.serving.addresses,
+            ["10.0.0.1:0", "[::1]:0", "127.0.0.1:0"].map(|address| address.parse().unwrap())
+        );
         assert_eq!(config.limits.request_timeout, Duration::from_secs(90));
         assert_eq!(config.authentication.request_header.unwrap().username_headers, ["X-A", "X-B", "X-C"]);
         assert_eq!(config.authorization.mode, AuthorizationMode::Webhook);

@@ -26,11 +26,14 @@ struct Layout {
 impl Layout {
     fn of(control_plane: ControlPlane) -> Self {
         let kubernetes = "/etc/kubernetes/pki";
-        let layout = |port, pki, pki_volume| Self { address_field: "status.podIP", port, pki, pki_volume, probe_host: None };
+        let layout =
+            |port, pki, pki_volume| Self { address_field: "status.podIP", port, pki, pki_volume, probe_host: None };
         match control_plane {
-            ControlPlane::Kubeadm => {
-                Self { address_field: "status.hostIP", probe_host: Some("127.0.0.1"), ..layout(6443, kubernetes, "k8s-certs") }
-            }
+            ControlPlane::Kubeadm => Self {
+                address_field: "status.hostIP",
+                probe_host: Some("127.0.0.1"),
+                ..layout(6443, kubernetes, "k8s-certs")
+            },
             ControlPlane::Kamaji => layout(6443, kubernetes, "etc-kubernetes-pki"),
             ControlPlane::Vcluster => layout(8443, "/pki", "certs"),
             ControlPlane::Karmada => layout(5443, "/etc/karmada/pki", "apiserver-cert"),
@@ -222,9 +225,19 @@ mod tests {
     fn every_patch_has_the_container_and_moves_the_api_server() {
         for (control_plane, containers, address, port) in [
             ("kubeadm", "/spec/containers", "/spec/containers/0/livenessProbe/httpGet/host", 6443),
-            ("kamaji", "/spec/controlPlane/deployment/additionalContainers", "/spec/controlPlane/deployment/extraArgs/apiServer/0", 6443),
+            (
+                "kamaji",
+                "/spec/controlPlane/deployment/additionalContainers",
+                "/spec/controlPlane/deployment/extraArgs/apiServer/0",
+                6443,
+            ),
             ("vcluster", "/controlPlane/statefulSet/sidecarContainers", "/controlPlane/proxy/bindAddress", 8443),
-            ("karmada", "/spec/components/karmadaAPIServer/sidecarContainers", "/spec/components/karmadaAPIServer/extraArgs/bind-address", 5443),
+            (
+                "karmada",
+                "/spec/components/karmadaAPIServer/sidecarContainers",
+                "/spec/components/karmadaAPIServer/extraArgs/bind-address",
+                5443,
+            ),
         ] {
             let own = format!("--for={control_plane}");
             let patch = print(&[&own, "--image=i", "--", "--enable-admission-plugins=A,B", "-v=2"]);

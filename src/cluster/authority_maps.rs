@@ -118,7 +118,10 @@ impl Keeper {
         let mut found = HashMap::new();
         loop {
             let page = self.call(api.list_metadata(&parameters)).await?;
-            let versions = page.items.iter().map(|map| (map.namespace().unwrap_or_default(), map.resource_version().unwrap_or_default()));
+            let versions = page
+                .items
+                .iter()
+                .map(|map| (map.namespace().unwrap_or_default(), map.resource_version().unwrap_or_default()));
             found.extend(versions);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => parameters = parameters.continue_token(&token),
@@ -173,15 +176,20 @@ mod tests {
                 let body = body.collect().await.unwrap().to_bytes();
                 let mut maps = maps.lock().unwrap();
                 let list = |kind: &str, items: Vec<Value>| json!({"apiVersion": "meta.k8s.io/v1", "kind": kind, "metadata": {}, "items": items});
-                let namespace = head.uri.path().strip_prefix("/api/v1/namespaces/").and_then(|rest| rest.split('/').next());
+                let namespace =
+                    head.uri.path().strip_prefix("/api/v1/namespaces/").and_then(|rest| rest.split('/').next());
                 let answer = match (&head.method, namespace) {
                     (&Method::GET, None) if head.uri.path() == "/api/v1/namespaces" => {
                         assert!(head.uri.query().unwrap().contains("labelSelector=inject.kube-admission-proxy.dev"));
-                        list("PartialObjectMetadataList", ["a", "b"].map(|name| json!({"metadata": {"name": name}})).into())
+                        list(
+                            "PartialObjectMetadataList",
+                            ["a", "b"].map(|name| json!({"metadata": {"name": name}})).into(),
+                        )
                     }
-                    (&Method::GET, None) => {
-                        list("PartialObjectMetadataList", maps.values().map(|map| json!({"metadata": map["metadata"]})).collect())
-                    }
+                    (&Method::GET, None) => list(
+                        "PartialObjectMetadataList",
+                        maps.values().map(|map| json!({"metadata": map["metadata"]})).collect(),
+                    ),
                     (&Method::GET, Some(namespace)) => maps[namespace].clone(),
                     (_, Some(namespace)) => {
                         let mut writes = writes.lock().unwrap();
@@ -209,7 +217,8 @@ mod tests {
         let writes = Arc::new(Mutex::new(Vec::new()));
         let client = server(&maps, &writes);
         let patience = Duration::from_secs(5);
-        let mut keeper = Keeper { client, file: file.clone(), patience, authorities: String::new(), seen: HashMap::new() };
+        let mut keeper =
+            Keeper { client, file: file.clone(), patience, authorities: String::new(), seen: HashMap::new() };
         let written = |data: &str, expected: &[&str]| {
             assert_eq!(std::mem::take(&mut *writes.lock().unwrap()), expected);
             assert!(maps.lock().unwrap().values().all(|map| map["data"] == json!({"ca.crt": data})));

@@ -86,7 +86,9 @@ impl Impersonation {
             return Ok(None);
         };
         if wanted.has_admitted_mark() {
-            let why = format!("the extra {ADMITTED_EXTRA} marks requests that the admission proxy has admitted, and cannot be impersonated");
+            let why = format!(
+                "the extra {ADMITTED_EXTRA} marks requests that the admission proxy has admitted, and cannot be impersonated"
+            );
             return Err(Status::forbidden("authentication.k8s.io", "userextras", "", &why));
         }
         let attributes = Attributes::from(info);

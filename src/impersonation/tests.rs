@@ -300,7 +300,10 @@ async fn one_request_causes_no_more_checks_than_allowed() {
 
 #[tokio::test]
 async fn nobody_may_impersonate_the_mark_of_admitted_requests() {
-    let case = Case::new(&["imp impersonate /users bob", "imp impersonate authentication.k8s.io/userextras/kube-admission-proxy.dev/admitted ns/main"]);
+    let case = Case::new(&[
+        "imp impersonate /users bob",
+        "imp impersonate authentication.k8s.io/userextras/kube-admission-proxy.dev/admitted ns/main",
+    ]);
     for key in ["extra-kube-admission-proxy.dev%2fadmitted", "extra-Kube-Admission-Proxy.dev%2f%41dmitted"] {
         let (code, message) = case.refusal("imp", &[("user", "bob"), (key, "ns/main")]).await;
         assert_eq!(code, 403, "{message}");

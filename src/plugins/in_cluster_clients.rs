@@ -66,7 +66,9 @@ impl Configuration {
     pub fn read(given: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
         let Some(given) = given else {
             let name = SPEC.name;
-            return Err(BuildError(format!("{name} needs a configuration in --admission-control-config-file: the address of the proxy")));
+            return Err(BuildError(format!(
+                "{name} needs a configuration in --admission-control-config-file: the address of the proxy"
+            )));
         };
         let fields: Fields = given.decode(OWN_API_VERSION, "InClusterClientsConfiguration")?;
         if fields.host.is_empty() || fields.port == 0 {
@@ -175,7 +177,11 @@ mod tests {
         let namespaces = vec![Namespace { name: "n".into(), labels, ..Namespace::default() }];
         InClusterClients {
             cluster: Cluster::fixed(FixedState { namespaces, ..FixedState::default() }),
-            configuration: Configuration { host: "proxy".into(), port: 8443, authorities: authorities.map(PathBuf::from) },
+            configuration: Configuration {
+                host: "proxy".into(),
+                port: 8443,
+                authorities: authorities.map(PathBuf::from),
+            },
         }
     }
 
@@ -236,6 +242,8 @@ mod tests {
         assert_eq!(whole, Configuration { host: "h".into(), port: 443, authorities: Some("/etc/proxy/ca.crt".into()) });
         assert!(read(json!({"host": ""})).unwrap_err().starts_with("f.yaml: host must not be empty"));
         assert!(read(json!({"port": 1})).unwrap_err().contains("missing field `host`"));
-        assert!(Configuration::read(None).unwrap_err().to_string().starts_with("InClusterClients needs a configuration"));
+        assert!(
+            Configuration::read(None).unwrap_err().to_string().starts_with("InClusterClients needs a configuration")
+        );
     }
 }

@@ -58,7 +58,9 @@ mod tests {
                 request.extensions_mut().insert(OfClient);
             }
             let answer = own.send(request);
-            async { String::from_utf8(answer.await.unwrap().into_body().collect().await.unwrap().to_bytes().into()).unwrap() }
+            async {
+                String::from_utf8(answer.await.unwrap().into_body().collect().await.unwrap().to_bytes().into()).unwrap()
+            }
         };
         assert_eq!(ask(false).await, "proxy system:masters -");
         assert_eq!(ask(true).await, "- - -");
