@@ -1,6 +1,8 @@
 //! The proxy beside an API server, as `print sidecar --for=kubeadm` lays them out, with Kubernetes' controllers in front of it.
 
-use crate::harness::{Controller, Hidden, Proxy, User, eventually, folder, free_port, get, only, pki, post};
+use crate::harness::{
+    Controller, Hidden, Kubectl, Proxy, User, eventually, folder, free_port, get, only, pki, post, upstream,
+};
 use serde_json::{Value, json};
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
@@ -121,4 +123,20 @@ fn controllers_and_clients_of_a_kubeadm_control_plane_write_through_the_proxy() 
     let slice = proxy.send(&admin, slice).json();
     assert_eq!(slice["endpoints"][0]["addresses"], json!([address]), "{slice}");
     assert_eq!(slice["ports"][0]["port"], json!(port), "{slice}");
+}
+
+#[test]
+fn the_proxy_serves_on_several_addresses() {
+    let proxy = Proxy::before(upstream(), &["--bind-address=127.0.0.3,127.0.0.4"]);
+    let kubeconfig = |address: &str| {
+        let path = proxy.kubeconfig(&User::developer());
+        let config =
+            std::fs::read_to_string(&path).unwrap().replace("https://127.0.0.1", &format!("https://{address}"));
+        std::fs::write(&path, config).unwrap();
+        Kubectl::new(path)
+    };
+    for address in ["127.0.0.1", "127.0.0.3", "127.0.0.4"] {
+        let server = kubeconfig(address).run(&["get", "namespaces", "--tls-server-name=localhost"]);
+        assert!(server.success, "{address}: {}", server.stderr);
+    }
 }

@@ -500,6 +500,10 @@ mod tests {
                 "--upstream-impersonator=a/b: needs --upstream-identity=impersonate".to_owned(),
             ),
             (
+                &["--upstream-kubeconfig=Cargo.toml", "--upstream-own-user=proxy,system:masters"],
+                "--upstream-own-user=proxy,system:masters: needs --upstream-identity=requestheader".to_owned(),
+            ),
+            (
                 &["--upstream-kubeconfig=Cargo.toml", "--upstream-group-prefix=sys"],
                 "--upstream-group-prefix=sys: must not be the beginning of Kubernetes' own groups (system:)".to_owned(),
             ),
