@@ -10,6 +10,7 @@ mod rbac;
 mod serve;
 mod sidecar;
 mod table;
+mod upstream;
 #[cfg(test)]
 mod documentation;
 
@@ -75,7 +76,7 @@ fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
         (serve::list(&flags.enable_admission_plugins), serve::list(&flags.disable_admission_plugins));
     let plugins = crate::app::enabled(all, &enable, &disable)?;
     let impersonator = match &flags.upstream_impersonator {
-        Some(account) => Some(serve::namespaced("upstream-impersonator", account)?),
+        Some(account) => Some(upstream::namespaced("upstream-impersonator", account)?),
         None => None,
     };
     let rights = rbac::Serving {

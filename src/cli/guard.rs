@@ -1,7 +1,8 @@
 //! `print guard`: the objects by which an API server refuses the writes that did not go through the proxy.
 
 use super::arguments::{Guard, GuardAction};
-use super::serve::{list, namespaced};
+use super::serve::list;
+use super::upstream::namespaced;
 use crate::config::{ConfigError, UpstreamIdentity};
 use crate::user::ADMITTED_EXTRA;
 

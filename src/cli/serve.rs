@@ -1,22 +1,18 @@
 //! Turns the arguments of `serve` into the configuration.
 
 use super::arguments::{self, Serve};
+use super::upstream::upstream;
 use crate::admission::shadow::Shadows;
 use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
     Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
-    DefaultTolerations, FeatureGates, Impersonator, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
+    DefaultTolerations, FeatureGates, Limits, RequestHeader, Serving, Upstream,
 };
-use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
-use crate::user::UserInfo;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-
-/// The default path of the kubeconfig for the API server in this process.
-const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 
 /// Builds the configuration from the arguments; `all` are the existing plugins.
 ///
@@ -199,100 +195,6 @@ fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Resul
     Ok(Authorization { mode })
 }
 
-fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
-    let identity = flags.upstream_identity;
-    let of_forwarding = [
-        ("upstream-own-user", Some(flags.upstream_own_user.join(",")).filter(|user| !user.is_empty())),
-        ("upstream-impersonator", flags.upstream_impersonator.clone()),
-        ("upstream-impersonator-kubeconfig", shown(flags.upstream_impersonator_kubeconfig.as_deref())),
-        ("upstream-group-prefix", flags.upstream_group_prefix.clone()),
-        ("admitted-mark", flags.admitted_mark.clone()),
-    ];
-    let refuse = |flags: &str, reason: &str| {
-        let given = of_forwarding.iter().filter(|(flag, _)| flag.starts_with(flags));
-        let error = given.filter_map(|(flag, value)| Some(ConfigError::flag(flag, value.as_ref()?, reason))).next();
-        error.map_or(Ok(()), Err)
-    };
-    let Some(kubeconfig) = readable("upstream-kubeconfig", flags.upstream_kubeconfig.as_deref())? else {
-        refuse("", "has no effect without --upstream-kubeconfig")?;
-        if identity != UpstreamIdentity::Impersonate {
-            let text = "--upstream-identity has no effect without --upstream-kubeconfig";
-            return Err(ConfigError::Rule(text.to_owned()));
-        }
-        let kubeconfig = flags.write_kubeconfig.clone().unwrap_or_else(|| PathBuf::from(KUBECONFIG));
-        return Ok(Upstream::Embedded { kubeconfig });
-    };
-    if let Some(path) = &flags.write_kubeconfig {
-        let reason = "has no effect with --upstream-kubeconfig";
-        return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
-    }
-    match identity {
-        UpstreamIdentity::Impersonate => refuse("upstream-own-user", "needs --upstream-identity=requestheader")?,
-        UpstreamIdentity::RequestHeader => refuse("upstream-impersonator", "needs --upstream-identity=impersonate")?,
-        UpstreamIdentity::Passthrough => {
-            let reason = "does not work with --upstream-identity=passthrough, which sends the credentials of the client unchanged";
-            refuse("", reason)?;
-        }
-    }
-    if let Some(mark) = &flags.admitted_mark {
-        namespaced("admitted-mark", mark)?;
-    }
-    Ok(Upstream::Remote {
-        kubeconfig,
-        identity,
-        calls_webhooks: flags.upstream_calls_webhooks,
-        impersonator: impersonator(flags)?,
-        own_user: own_user(&list(&flags.upstream_own_user))?,
-        admitted_mark: flags.admitted_mark.clone(),
-        group_prefix: group_prefix(flags.upstream_group_prefix.as_deref().unwrap_or_default())?,
-    })
-}
-
-fn shown(path: Option<&Path>) -> Option<String> {
-    path.map(|path| path.display().to_string())
-}
-
-fn impersonator(flags: &arguments::Upstream) -> Result<Option<Impersonator>, ConfigError> {
-    if let Some(account) = &flags.upstream_impersonator {
-        let (namespace, name) = namespaced("upstream-impersonator", account)?;
-        return Ok(Some(Impersonator::ServiceAccount { namespace, name }));
-    }
-    let path = readable("upstream-impersonator-kubeconfig", flags.upstream_impersonator_kubeconfig.as_deref())?;
-    Ok(path.map(Impersonator::Kubeconfig))
-}
-
-/// Returns the user of the names: the user's name, then groups.
-fn own_user(names: &[String]) -> Result<Option<UserInfo>, ConfigError> {
-    let Some((username, groups)) = names.split_first() else { return Ok(None) };
-    if let Some(name) = names.iter().find(|name| !name.bytes().all(|byte| byte.is_ascii_graphic())) {
-        return Err(ConfigError::flag("upstream-own-user", name, "must have visible ASCII characters only"));
-    }
-    Ok(Some(UserInfo { username: username.clone(), groups: groups.to_vec(), ..UserInfo::default() }))
-}
-
-/// Splits `NAMESPACE/NAME`.
-pub(super) fn namespaced(flag: &'static str, text: &str) -> Result<(String, String), ConfigError> {
-    match text.split_once('/') {
-        Some((namespace, name)) if is_dns_1123_label(namespace) && is_dns_1123_subdomain(name) => {
-            Ok((namespace.to_owned(), name.to_owned()))
-        }
-        _ => Err(ConfigError::flag(flag, text, "must be NAMESPACE/NAME")),
-    }
-}
-
-/// Checks the prefix of groups: with `system:` a client's group could become one of Kubernetes' own.
-fn group_prefix(prefix: &str) -> Result<String, ConfigError> {
-    let is_printable = prefix.bytes().all(|byte| byte.is_ascii_graphic());
-    let reason = match prefix {
-        _ if !is_printable => "must have visible ASCII characters only",
-        _ if "system:".starts_with(prefix) && !prefix.is_empty() || prefix.starts_with("system:") => {
-            "must not be the beginning of Kubernetes' own groups (system:)"
-        }
-        _ => return Ok(prefix.to_owned()),
-    };
-    Err(ConfigError::flag("upstream-group-prefix", prefix, reason))
-}
-
 fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
     let log = match flags.audit_log_path.as_deref() {
         None => None,
@@ -322,7 +224,7 @@ fn headers(flag: &'static str, values: &[String]) -> Result<Vec<String>, ConfigE
 }
 
 /// Returns the path if one is given; fails if the file cannot be read.
-fn readable(flag: &'static str, path: Option<&Path>) -> Result<Option<PathBuf>, ConfigError> {
+pub(super) fn readable(flag: &'static str, path: Option<&Path>) -> Result<Option<PathBuf>, ConfigError> {
     let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else { return Ok(None) };
     match fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(metadata) if metadata.is_dir() => Err(ConfigError::flag(flag, path.display().to_string(), "is a directory")),
@@ -350,6 +252,7 @@ fn certificate(
 #[cfg(test)]
 mod tests {
     use super::super::arguments::{Arguments, Command};
+    use super::super::upstream::KUBECONFIG;
     use super::*;
     use clap::Parser;
     use std::time::Duration;

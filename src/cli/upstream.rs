@@ -1,0 +1,112 @@
+//! Turns the arguments about the upstream API server into its configuration.
+
+use super::arguments;
+use super::serve::{list, readable};
+use crate::config::{ConfigError, Impersonator, Upstream, UpstreamIdentity};
+use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
+use crate::user::UserInfo;
+use std::path::{Path, PathBuf};
+
+/// The default path of the kubeconfig for the API server in this process.
+pub(super) const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
+
+/// Returns the upstream API server, and how requests are forwarded to it.
+///
+/// # Errors
+/// If a flag is invalid, or has no effect with the others.
+pub(super) fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
+    let identity = flags.upstream_identity;
+    let of_forwarding = [
+        ("upstream-own-user", Some(flags.upstream_own_user.join(",")).filter(|user| !user.is_empty())),
+        ("upstream-impersonator", flags.upstream_impersonator.clone()),
+        ("upstream-impersonator-kubeconfig", shown(flags.upstream_impersonator_kubeconfig.as_deref())),
+        ("upstream-group-prefix", flags.upstream_group_prefix.clone()),
+        ("admitted-mark", flags.admitted_mark.clone()),
+    ];
+    let refuse = |flags: &str, reason: &str| {
+        let given = of_forwarding.iter().filter(|(flag, _)| flag.starts_with(flags));
+        let error = given.filter_map(|(flag, value)| Some(ConfigError::flag(flag, value.as_ref()?, reason))).next();
+        error.map_or(Ok(()), Err)
+    };
+    let Some(kubeconfig) = readable("upstream-kubeconfig", flags.upstream_kubeconfig.as_deref())? else {
+        refuse("", "has no effect without --upstream-kubeconfig")?;
+        if identity != UpstreamIdentity::Impersonate {
+            let text = "--upstream-identity has no effect without --upstream-kubeconfig";
+            return Err(ConfigError::Rule(text.to_owned()));
+        }
+        let kubeconfig = flags.write_kubeconfig.clone().unwrap_or_else(|| PathBuf::from(KUBECONFIG));
+        return Ok(Upstream::Embedded { kubeconfig });
+    };
+    if let Some(path) = &flags.write_kubeconfig {
+        let reason = "has no effect with --upstream-kubeconfig";
+        return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
+    }
+    match identity {
+        UpstreamIdentity::Impersonate => refuse("upstream-own-user", "needs --upstream-identity=requestheader")?,
+        UpstreamIdentity::RequestHeader => refuse("upstream-impersonator", "needs --upstream-identity=impersonate")?,
+        UpstreamIdentity::Passthrough => {
+            let reason = "does not work with --upstream-identity=passthrough, which sends the credentials of the client unchanged";
+            refuse("", reason)?;
+        }
+    }
+    if let Some(mark) = &flags.admitted_mark {
+        namespaced("admitted-mark", mark)?;
+    }
+    Ok(Upstream::Remote {
+        kubeconfig,
+        identity,
+        calls_webhooks: flags.upstream_calls_webhooks,
+        impersonator: impersonator(flags)?,
+        own_user: own_user(&list(&flags.upstream_own_user))?,
+        admitted_mark: flags.admitted_mark.clone(),
+        group_prefix: group_prefix(flags.upstream_group_prefix.as_deref().unwrap_or_default())?,
+    })
+}
+
+fn shown(path: Option<&Path>) -> Option<String> {
+    path.map(|path| path.display().to_string())
+}
+
+fn impersonator(flags: &arguments::Upstream) -> Result<Option<Impersonator>, ConfigError> {
+    if let Some(account) = &flags.upstream_impersonator {
+        let (namespace, name) = namespaced("upstream-impersonator", account)?;
+        return Ok(Some(Impersonator::ServiceAccount { namespace, name }));
+    }
+    let path = readable("upstream-impersonator-kubeconfig", flags.upstream_impersonator_kubeconfig.as_deref())?;
+    Ok(path.map(Impersonator::Kubeconfig))
+}
+
+/// Returns the user of the names: the user's name, then groups.
+fn own_user(names: &[String]) -> Result<Option<UserInfo>, ConfigError> {
+    let Some((username, groups)) = names.split_first() else { return Ok(None) };
+    if let Some(name) = names.iter().find(|name| !name.bytes().all(|byte| byte.is_ascii_graphic())) {
+        return Err(ConfigError::flag("upstream-own-user", name, "must have visible ASCII characters only"));
+    }
+    Ok(Some(UserInfo { username: username.clone(), groups: groups.to_vec(), ..UserInfo::default() }))
+}
+
+/// Splits `NAMESPACE/NAME`.
+///
+/// # Errors
+/// If the text is something else.
+pub(super) fn namespaced(flag: &'static str, text: &str) -> Result<(String, String), ConfigError> {
+    match text.split_once('/') {
+        Some((namespace, name)) if is_dns_1123_label(namespace) && is_dns_1123_subdomain(name) => {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err(ConfigError::flag(flag, text, "must be NAMESPACE/NAME")),
+    }
+}
+
+/// Checks the prefix of groups: with `system:` a client's group could become one of Kubernetes' own.
+fn group_prefix(prefix: &str) -> Result<String, ConfigError> {
+    let is_printable = prefix.bytes().all(|byte| byte.is_ascii_graphic());
+    let reason = match prefix {
+        _ if !is_printable => "must have visible ASCII characters only",
+        _ if "system:".starts_with(prefix) && !prefix.is_empty() || prefix.starts_with("system:") => {
+            "must not be the beginning of Kubernetes' own groups (system:)"
+        }
+        _ => return Ok(prefix.to_owned()),
+    };
+    Err(ConfigError::flag("upstream-group-prefix", prefix, reason))
+}
