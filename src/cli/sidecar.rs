@@ -16,26 +16,35 @@ struct Layout {
     /// The downward API's field with the address that clients know.
     address_field: &'static str,
     port: u16,
-    /// The folder of the certificates, the volume that has them, and their file names.
+    /// The folder of the certificates, and the volume that has it.
     pki: &'static str,
     pki_volume: &'static str,
     /// The host of probes: the pod's address if there is none.
     probe_host: Option<&'static str>,
+    /// Whether only root may read the private keys.
+    is_root: bool,
 }
 
 impl Layout {
     fn of(control_plane: ControlPlane) -> Self {
         let kubernetes = "/etc/kubernetes/pki";
-        let layout =
-            |port, pki, pki_volume| Self { address_field: "status.podIP", port, pki, pki_volume, probe_host: None };
+        let layout = |port, pki, pki_volume| Self {
+            address_field: "status.podIP",
+            port,
+            pki,
+            pki_volume,
+            probe_host: None,
+            is_root: false,
+        };
         match control_plane {
             ControlPlane::Kubeadm => Self {
                 address_field: "status.hostIP",
                 probe_host: Some("127.0.0.1"),
+                is_root: true,
                 ..layout(6443, kubernetes, "k8s-certs")
             },
             ControlPlane::Kamaji => layout(6443, kubernetes, "etc-kubernetes-pki"),
-            ControlPlane::Vcluster => layout(8443, "/pki", "certs"),
+            ControlPlane::Vcluster => Self { is_root: true, ..layout(8443, "/pki", "certs") },
             ControlPlane::Karmada => layout(5443, "/etc/karmada/pki", "apiserver-cert"),
         }
     }
@@ -82,8 +91,7 @@ impl Layout {
             format!("    - {{name: {pki_volume}, mountPath: {pki}, readOnly: true}}"),
             format!("    - {{name: admission-proxy, mountPath: {FOLDER}, readOnly: true}}"),
         ]);
-        // The private keys belong to root.
-        if self.probe_host.is_some() {
+        if self.is_root {
             lines.push("  securityContext: {runAsUser: 0, runAsGroup: 0}".to_owned());
         }
         indented(&lines.join("\n"), indentation)
