@@ -64,6 +64,11 @@ REFUSALS = [
 # Flags of serve for which the chart has no value.
 WITHOUT_VALUE = {
     "--admission-control",  # the old form of admission.enablePlugins
+    "--admitted-mark",  # extraArgs, as the following ones
+    "--upstream-group-prefix",
+    "--upstream-impersonator",
+    "--upstream-impersonator-kubeconfig",
+    "--upstream-own-user",
     "--write-kubeconfig",  # for the embedded API server without a given certificate
 }
 
