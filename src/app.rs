@@ -160,16 +160,16 @@ pub async fn start(config: Config) -> Result<Running> {
     let pipeline = Arc::new(pipeline(&config, client_ca, &files, upstream, audit, &registry, &checks)?);
     let writes: Arc<dyn Loopback> = pipeline.clone();
     pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
-    if let Some(health) = health_address {
-        tracing::info!("health and metrics on http://{}", reachable(health));
-    }
     let mut listeners = Vec::new();
     let address = listener.as_ref().map(Listener::local_addr).transpose()?;
     if let Some(reviews) = reviews {
+        if let Some(health) = health_address {
+            tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health));
+        }
         listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
     }
     if let (Some(listener), Some(address), Some(front)) = (listener, address, &front) {
-        front.announce(&config, address)?;
+        front.announce(&config, address, health_address)?;
         let shared = Arc::new((pipeline, drain.clone()));
         let handle = move |request: Request<Incoming>| {
             let shared = shared.clone();
@@ -274,10 +274,11 @@ impl Front {
     }
 
     /// Logs the address of the server; in front of the embedded API server, also writes a kubeconfig for it.
-    fn announce(&self, config: &Config, address: SocketAddr) -> Result<()> {
+    fn announce(&self, config: &Config, address: SocketAddr, health: Option<SocketAddr>) -> Result<()> {
         let server = format!("https://{}", reachable(address));
         let others = config.serving.addresses.iter().skip(1).map(|other| format!(", {}", other.ip()));
-        tracing::info!("serving on {server}{}", others.collect::<String>());
+        let health = health.map(|health| format!(", health and metrics on http://{}", reachable(health)));
+        tracing::info!("serving on {server}{}{}", others.collect::<String>(), health.unwrap_or_default());
         let (config::Upstream::Embedded(embedded), Some(own)) = (&config.upstream, &self.own) else {
             return Ok(());
         };
