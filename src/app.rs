@@ -14,7 +14,8 @@ use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Loopback, Need};
 use crate::config::kubeconfig::{self, Kubeconfig};
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, CertificateFiles, Limits, UpstreamIdentity};
-use crate::embedded::{self, Tokens};
+use crate::embedded::catalog::Resource;
+use crate::embedded::{self, Tokens, Vitals};
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
@@ -59,7 +60,7 @@ pub async fn run(config: Config) -> Result<()> {
 pub struct Running {
     address: SocketAddr,
     own: Option<Authority>,
-    checks: Checks,
+    vitals: Arc<Vitals>,
     drain: Drain,
     serve: JoinHandle<()>,
     log: Option<Arc<Log>>,
@@ -76,7 +77,7 @@ impl Running {
 
     /// Whether the server is ready, as `/readyz` says.
     pub fn is_ready(&self) -> bool {
-        self.checks.is_ready()
+        self.vitals.0.is_ready()
     }
 
     /// A kubeconfig with a new client certificate of a user in one group; `None` if the server has no authority of its own.
@@ -118,6 +119,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
+    let vitals = Arc::new((checks.clone(), registry.clone()));
     // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
     let serving = &config.serving;
@@ -142,7 +144,7 @@ pub async fn start(config: Config) -> Result<Running> {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
         }
     }
-    let upstream = Upstream::new(&config, &front, &drain, &checks, &registry).await?;
+    let upstream = Upstream::new(&config, &front, &drain, &vitals).await?;
     let (audit, log) = audit(&config, &registry)?;
     let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
     front.announce(&config, address, health_address)?;
@@ -163,7 +165,7 @@ pub async fn start(config: Config) -> Result<Running> {
     Ok(Running {
         address,
         own: front.own,
-        checks,
+        vitals,
         drain,
         serve,
         log,
@@ -263,8 +265,11 @@ fn make_certificate(files: &CertificateFiles, bound: IpAddr) -> Result<()> {
     let write = || {
         std::fs::create_dir_all(folder)?;
         std::fs::write(&files.certificate, issued.certificate_pem + &authority.pem())?;
-        let mut key =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&files.key)?;
+        // Another user may have created a file of that name, and could still read it.
+        if files.key.exists() {
+            std::fs::remove_file(&files.key)?;
+        }
+        let mut key = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&files.key)?;
         key.write_all(issued.key_pem.as_bytes())
     };
     write().with_context(|| format!("--cert-dir={}: cannot make a certificate there", folder.display()))
@@ -369,7 +374,7 @@ struct Upstream {
 }
 
 impl Upstream {
-    async fn new(config: &Config, front: &Front, drain: &Drain, checks: &Checks, registry: &Registry) -> Result<Self> {
+    async fn new(config: &Config, front: &Front, drain: &Drain, vitals: &Arc<Vitals>) -> Result<Self> {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
                 let limits = embedded::Limits {
@@ -387,18 +392,12 @@ impl Upstream {
                     allow_privileged: options.allow_privileged,
                     tokens: Tokens::from_files(&options.tokens)?,
                     root_ca: front.root_ca(config),
-                    health: config.serving.health_address.is_none().then(|| (checks.clone(), registry.clone())),
+                    health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
                 };
                 for (group, version) in options.apis.wanted() {
-                    let has = embedded::catalog::resources()
-                        .iter()
-                        .any(|each| (each.group, each.version) == (group, version));
-                    if !has {
-                        tracing::warn!(
-                            group,
-                            version,
-                            "--runtime-config: the embedded API server does not have this API"
-                        );
+                    let is_served = |each: &Resource| (each.group, each.version) == (group, version);
+                    if !embedded::catalog::resources().iter().any(is_served) {
+                        tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
                     }
                 }
                 let server = embedded::Server::with(limits, features);
@@ -412,7 +411,7 @@ impl Upstream {
                 let remote: SharedTransport = Arc::new(remote);
                 let identity = match identity {
                     UpstreamIdentity::Impersonate => Identity::Impersonate,
-                    UpstreamIdentity::RequestHeader => front_proxy(&remote, &config.limits, checks),
+                    UpstreamIdentity::RequestHeader => front_proxy(&remote, &config.limits, &vitals.0),
                     UpstreamIdentity::Passthrough => Identity::Passthrough,
                 };
                 (remote, identity)
