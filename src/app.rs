@@ -15,7 +15,8 @@ use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, AuthorityMaps, Cluster, Loopback, Need};
 use crate::config::kubeconfig::{self, Kubeconfig};
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, CertificateFiles, Limits, UpstreamIdentity};
-use crate::embedded::{self, Tokens};
+use crate::embedded::catalog::Resource;
+use crate::embedded::{self, Tokens, Vitals};
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
@@ -64,7 +65,7 @@ pub async fn run(config: Config) -> Result<()> {
 pub struct Running {
     address: Option<SocketAddr>,
     own: Option<Authority>,
-    checks: Checks,
+    vitals: Arc<Vitals>,
     drain: Drain,
     listeners: Vec<JoinHandle<()>>,
     log: Option<Arc<Log>>,
@@ -81,7 +82,7 @@ impl Running {
 
     /// Whether the server is ready, as `/readyz` says.
     pub fn is_ready(&self) -> bool {
-        self.checks.is_ready()
+        self.vitals.0.is_ready()
     }
 
     /// A kubeconfig with a new client certificate of a user in one group; `None` if the server has no authority of its own.
@@ -126,6 +127,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
+    let vitals = Arc::new((checks.clone(), registry.clone()));
     // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
     let serving = &config.serving;
@@ -150,7 +152,7 @@ pub async fn start(config: Config) -> Result<Running> {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
         }
     }
-    let upstream = Upstream::new(&config, front.as_ref(), &drain, &checks, &registry).await?;
+    let upstream = Upstream::new(&config, front.as_ref(), &drain, &vitals).await?;
     if let (Some(front), Some(secret)) = (&mut front, &serving.secret) {
         front.use_secret(secret, &config, upstream.client.clone()).await?;
     }
@@ -182,7 +184,7 @@ pub async fn start(config: Config) -> Result<Running> {
     Ok(Running {
         address,
         own: front.and_then(|front| front.own),
-        checks,
+        vitals,
         drain,
         listeners,
         log,
@@ -313,8 +315,11 @@ fn make_certificate(files: &CertificateFiles, bound: &[SocketAddr]) -> Result<()
     let write = || {
         std::fs::create_dir_all(folder)?;
         std::fs::write(&files.certificate, issued.certificate_pem + &authority.pem())?;
-        let mut key =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&files.key)?;
+        // Another user may have created a file of that name, and could still read it.
+        if files.key.exists() {
+            std::fs::remove_file(&files.key)?;
+        }
+        let mut key = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&files.key)?;
         key.write_all(issued.key_pem.as_bytes())
     };
     write().with_context(|| format!("--cert-dir={}: cannot make a certificate there", folder.display()))
@@ -421,13 +426,8 @@ struct Upstream {
 }
 
 impl Upstream {
-    async fn new(
-        config: &Config,
-        front: Option<&Front>,
-        drain: &Drain,
-        checks: &Checks,
-        registry: &Registry,
-    ) -> Result<Self> {
+    async fn new(config: &Config, front: Option<&Front>, drain: &Drain, vitals: &Arc<Vitals>) -> Result<Self> {
+        let checks = &vitals.0;
         let mut forwarding = None;
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
@@ -446,18 +446,12 @@ impl Upstream {
                     allow_privileged: options.allow_privileged,
                     tokens: Tokens::from_files(&options.tokens)?,
                     root_ca: front.and_then(|front| front.root_ca(config)),
-                    health: config.serving.health_address.is_none().then(|| (checks.clone(), registry.clone())),
+                    health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
                 };
                 for (group, version) in options.apis.wanted() {
-                    let has = embedded::catalog::resources()
-                        .iter()
-                        .any(|each| (each.group, each.version) == (group, version));
-                    if !has {
-                        tracing::warn!(
-                            group,
-                            version,
-                            "--runtime-config: the embedded API server does not have this API"
-                        );
+                    let is_served = |each: &Resource| (each.group, each.version) == (group, version);
+                    if !embedded::catalog::resources().iter().any(is_served) {
+                        tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
                     }
                 }
                 let server = embedded::Server::with(limits, features);

@@ -552,6 +552,6 @@ fn many_clients_of_two_proxies_fill_a_quota_exactly() {
 
 #[test]
 fn many_clients_fill_a_quota_of_the_embedded_server_exactly() {
-    let proxy = Proxy::embedded(&[]);
+    let proxy = Proxy::embedded(&["--controllers=*,-root-ca-cert-publisher"]);
     fills_exactly(&[&proxy], &proxy);
 }

@@ -501,8 +501,8 @@ pub(super) struct Embedded {
     /// and root-ca-cert-publisher. * stands for all, and -NAME is one that does not run [default: *].
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append, allow_hyphen_values = true)]
     pub(super) controllers: Vec<String>,
-    /// Issuer of service account tokens. Of several ones the first issues tokens, and all are accepted
-    /// [default: https://kubernetes.default.svc].
+    /// Issuer of service account tokens. Of several ones the first issues tokens, and all are accepted. Without this flag the issuer is
+    /// kubernetes.default.svc, as an https URL.
     #[arg(long, value_name = "URL", action = ArgAction::Append)]
     pub(super) service_account_issuer: Vec<String>,
     /// File of the private key that signs service account tokens, RSA or ECDSA. Without this flag the proxy makes a key at the start.

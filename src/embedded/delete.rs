@@ -122,7 +122,7 @@ pub(super) fn finish(state: &mut State, collection: Collection, key: &str, last:
     removed.unwrap_or_else(|| Arc::new(last))
 }
 
-/// Deletes an object for a controller. An object that changed meanwhile stays.
+/// Deletes an object for a controller.
 pub(super) fn as_controller(
     state: &mut State,
     collection: Collection,
@@ -326,7 +326,7 @@ fn delete_namespace(state: &mut State, current: &Arc<Object>, options: &Options)
 /// Deletes all objects in a namespace; objects with finalizers stay, marked as deleted.
 fn empty_namespace(state: &mut State, namespace: &str) {
     // Without kubelets no pod needs time to stop.
-    let options = Options { grace_seconds: Some(0), ..Options::default() };
+    let options = Options { grace_seconds: Some(0), ..Options::with_policy("Background") };
     for collection in state.collections_in(namespace) {
         for (key, object) in state.objects(collection, &store::prefix(namespace)) {
             // An object that stays keeps the namespace.

@@ -58,7 +58,7 @@ use async_trait::async_trait;
 use http::{Request, Response};
 use initializers::Waiting;
 use settings::Settings;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::{Bounds, Store};
 
@@ -95,6 +95,9 @@ impl Default for Limits {
     }
 }
 
+/// The health and metrics of the process. They refer to parts that refer to the server, so the server does not own them.
+pub(crate) type Vitals = (Checks, Registry);
+
 /// What a [`Server`] has beside the resources of a kube-apiserver.
 pub(crate) struct Features {
     /// The APIs that Kubernetes removed and that the server serves nevertheless.
@@ -116,7 +119,7 @@ pub(crate) struct Features {
     /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM.
     pub(crate) root_ca: Option<String>,
     /// The health and metrics of the process. Without them the server is always healthy.
-    pub(crate) health: Option<(Checks, Registry)>,
+    pub(crate) health: Option<Weak<Vitals>>,
 }
 
 impl Default for Features {
@@ -153,7 +156,7 @@ pub struct Server {
     /// The keys of service account tokens.
     tokens: Arc<Tokens>,
     /// The health and metrics of the process.
-    health: Option<(Checks, Registry)>,
+    health: Option<Weak<Vitals>>,
     groups: discovery::Groups,
     openapi: openapi::Documents,
 }

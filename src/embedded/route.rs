@@ -17,6 +17,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::BodyExt;
+use std::sync::Weak;
 
 /// Subresources that the API server forwards to a kubelet or a pod.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "portforward", "proxy", "log"];
@@ -79,9 +80,9 @@ fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(
 fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
     let path = uri.path();
     let is_health = ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health));
-    match &server.health {
-        Some((checks, registry)) if is_health || path == "/metrics" => {
-            let answer = health::answer(&Method::GET, uri, checks, registry);
+    match server.health.as_ref().map(Weak::upgrade) {
+        Some(Some(vitals)) if is_health || path == "/metrics" => {
+            let answer = health::answer(&Method::GET, uri, &vitals.0, &vitals.1);
             return Some(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()));
         }
         None if is_health => return Some(respond::text("ok")),

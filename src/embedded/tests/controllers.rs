@@ -129,9 +129,13 @@ async fn a_job_is_orphaning_unless_its_deletion_says_otherwise() {
     assert_eq!(held["metadata"]["finalizers"], json!(["orphan"]));
     collect(&client);
     client.get(&format!("{jobs}/j")).await.refused(404);
-    client.post(jobs, job).await.with_code(201);
+    client.post(jobs, job.clone()).await.with_code(201);
     client.delete_with(&format!("{jobs}/j"), json!({"propagationPolicy": "Background"})).await.with_code(200);
     client.get(&format!("{jobs}/j")).await.refused(404);
+    client.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.with_code(201);
+    client.post("/apis/batch/v1/namespaces/n/jobs", job).await.with_code(201);
+    client.delete("/api/v1/namespaces/n").await.with_code(200);
+    client.get("/api/v1/namespaces/n").await.refused(404);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use crate::metrics::Registry;
 use crate::server::Drain;
 use crate::server::health::Checks;
 use serde_json::json;
+use std::sync::Arc;
 
 fn with(features: Features) -> Client {
     Client::of(Server::with(Limits::default(), features))
@@ -54,7 +55,8 @@ async fn privileged_containers_are_refused_in_pods_and_templates() {
 async fn health_and_metrics_are_those_of_the_process() {
     let checks = Checks::new(&Drain::new());
     let start = checks.pending("start");
-    let client = with(Features { health: Some((checks, Registry::new())), ..Features::default() });
+    let vitals = Arc::new((checks, Registry::new()));
+    let client = with(Features { health: Some(Arc::downgrade(&vitals)), ..Features::default() });
     assert_eq!(client.get("/readyz").await.code, 500);
     assert_eq!(client.get("/livez").await.code, 200);
     start.finish();
