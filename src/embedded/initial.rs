@@ -118,7 +118,10 @@ pub(super) fn prepare(resource: &Resource, object: &mut Object, caller: &UserInf
             let class = quality_of_service(object);
             put(object, &["status"], json!({"phase": "Pending", "qosClass": class}));
         }
-        ("", "persistentvolumes" | "persistentvolumeclaims") => put(object, &["status"], json!({"phase": "Pending"})),
+        ("", "persistentvolumes" | "persistentvolumeclaims") => {
+            validation::prepare_for_create(&resource.gvk(), object);
+            put(object, &["status"], json!({"phase": "Pending"}));
+        }
         ("", "services") => {
             prepare_service(object);
             put(object, &["status"], json!({"loadBalancer": {}}));
@@ -147,10 +150,15 @@ pub(super) fn keep(
         ("", "services") => {
             keep_service(object, current);
             prepare_service(object);
+            validation::prepare_for_update(&resource.gvk(), object, current);
             allocate(state, object)
         }
         ("", "secrets") => {
             prepare_secret(object);
+            Ok(())
+        }
+        ("", "persistentvolumeclaims") => {
+            validation::prepare_for_update(&resource.gvk(), object, current);
             Ok(())
         }
         ("", "namespaces") => {
@@ -250,17 +258,10 @@ fn prepare_service(service: &mut Object) {
     }
 }
 
-/// Restores the addresses of a service whose update omits them (`patchAllocatedValues`).
+/// Restores the ports of a service whose update omits them (`patchAllocatedValues`).
 fn keep_service(service: &mut Object, current: &Object) {
     if service.str(&["spec", "type"]) == "ExternalName" {
         return;
-    }
-    if service.str(&["spec", "clusterIP"]).is_empty() && current.str(&["spec", "type"]) != "ExternalName" {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if let (None, Some(value)) = (service.get(&["spec", field]), current.get(&["spec", field])) {
-                put(service, &["spec", field], value.clone());
-            }
-        }
     }
     if !(is_reached_from_outside(service) && is_reached_from_outside(current)) {
         return;
@@ -321,16 +322,37 @@ pub(super) fn allocate(state: &State, service: &mut Object) -> Result<(), Status
     if is_reached_from_outside(service) {
         allocate_node_ports(service, &others)?;
     }
+    let is_local = service.str(&["spec", "externalTrafficPolicy"]) == "Local";
+    if service.str(&["spec", "type"]) == "LoadBalancer" && is_local {
+        allocate_health_check_port(service, &others)?;
+    }
+    Ok(())
+}
+
+/// The ports of the nodes that services use.
+fn taken_ports<'a>(services: impl Iterator<Item = &'a Object>) -> HashSet<u64> {
+    let ports_of = |service: &Object| -> Vec<u64> {
+        let ports = service.items(&["spec", "ports"]).iter();
+        let health_check = service.get(&["spec", "healthCheckNodePort"]).and_then(Value::as_u64);
+        ports.filter_map(|port| port.get("nodePort")?.as_u64()).chain(health_check).collect()
+    };
+    services.flat_map(ports_of).collect()
+}
+
+/// Sets the port for health checks of a service whose load balancer keeps to nodes with endpoints.
+fn allocate_health_check_port(service: &mut Object, others: &[Arc<Object>]) -> Result<(), Status> {
+    if service.get(&["spec", "healthCheckNodePort"]).and_then(Value::as_u64).is_some_and(|port| port != 0) {
+        return Ok(());
+    }
+    let taken = taken_ports(others.iter().map(|other| &**other).chain([&*service]));
+    let free = NODE_PORTS.clone().find(|port| !taken.contains(port));
+    let free = free.ok_or_else(|| Status::internal_error("failed to allocate a nodePort: range is full"))?;
+    put(service, &["spec", "healthCheckNodePort"], Value::from(free));
     Ok(())
 }
 
 fn allocate_node_ports(service: &mut Object, others: &[Arc<Object>]) -> Result<(), Status> {
-    let ports_of = |service: &Object| -> Vec<u64> {
-        let ports = service.items(&["spec", "ports"]).iter();
-        ports.filter_map(|port| port.get("nodePort")?.as_u64()).collect()
-    };
-    let mut taken: HashSet<u64> = others.iter().flat_map(|other| ports_of(other)).collect();
-    taken.extend(ports_of(service));
+    let mut taken = taken_ports(others.iter().map(|other| &**other).chain([&*service]));
     let Some(Value::Array(ports)) = service.get_mut(&["spec", "ports"]) else { return Ok(()) };
     for port in ports.iter_mut().filter_map(Value::as_object_mut) {
         if port.get("nodePort").and_then(Value::as_u64).is_none_or(|port| port == 0) {

@@ -27,7 +27,7 @@ mod prepare;
 #[cfg(test)]
 mod tests;
 
-pub use prepare::prepare_for_create;
+pub use prepare::{prepare_for_create, prepare_for_update};
 
 use crate::Object;
 use crate::kind::GroupVersionKind;

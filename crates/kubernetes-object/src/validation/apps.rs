@@ -12,11 +12,12 @@ const MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// The errors of counts of replicas (`ValidateReplicaSetStatus`, …).
 pub(super) fn replica_counts(status: &Node<'_>, out: &mut Causes) {
-    counts(status, "cannot be greater than readyReplicas", out);
+    counts(status, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"], "readyReplicas", out);
 }
 
-fn counts(status: &Node<'_>, than_ready: &str, out: &mut Causes) {
-    const FIELDS: [&str; 11] = [
+/// The errors of negative counts, and of counts of some replicas that exceed that of all.
+fn counts(status: &Node<'_>, parts: &[&'static str], ready: &str, out: &mut Causes) {
+    const FIELDS: [&str; 10] = [
         "observedGeneration",
         "replicas",
         "currentReplicas",
@@ -27,18 +28,17 @@ fn counts(status: &Node<'_>, than_ready: &str, out: &mut Causes) {
         "unavailableReplicas",
         "terminatingReplicas",
         "collisionCount",
-        "",
     ];
     FIELDS.into_iter().for_each(|field| out.non_negative(&status.at(field)));
     let all = status.at("replicas").int();
-    for field in ["fullyLabeledReplicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"] {
+    for field in parts {
         if status.at(field).int() > all {
             out.int(&status.at(field), "cannot be greater than status.replicas");
         }
     }
     let available = status.at("availableReplicas");
     if available.int() > status.at("readyReplicas").int() {
-        out.int(&available, than_ready);
+        out.int(&available, &format!("cannot be greater than {ready}"));
     }
 }
 
@@ -80,7 +80,8 @@ fn selected(controller: &str, empty: &str, spec: &Node<'_>, old: Option<&Node<'_
 pub(super) fn deployment(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
     metadata(object, old, subdomain, out);
     if let (Some(old), "status") = (old, subresource) {
-        replica_counts(&object.at("status"), out);
+        let parts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
+        counts(&object.at("status"), &parts, "readyReplicas", out);
         return collisions(object, old, out);
     }
     let spec = object.at("spec");
@@ -223,7 +224,8 @@ fn daemon_strategy(strategy: &Node<'_>, out: &mut Causes) {
 pub(super) fn stateful_set(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str, out: &mut Causes) {
     metadata(object, old, label, out);
     if let (Some(old), "status") = (old, subresource) {
-        counts(&object.at("status"), "cannot be greater than status.readyReplicas", out);
+        let parts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+        counts(&object.at("status"), &parts, "status.readyReplicas", out);
         return collisions(object, old, out);
     }
     let spec = object.at("spec");
@@ -296,28 +298,19 @@ fn stateful_spec(spec: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
     }
 }
 
+/// The errors of a strategy. kube-apiserver drops `maxUnavailable` without its feature gate.
 fn stateful_strategy(strategy: &Node<'_>, out: &mut Causes) {
-    const ROLLING: &str = "RollingUpdate:rollingUpdate?{Partition:partition# MaxUnavailable:maxUnavailable?}";
+    const ROLLING: &str = "RollingUpdate:rollingUpdate?{Partition:partition# MaxUnavailable:dropped?}";
     let rolling = strategy.at("rollingUpdate");
     match strategy.at("type").text() {
         "" => out.required(strategy, ""),
         "OnDelete" => {
             if rolling.is_given() {
-                let shown = internal(&rolling, "Partition:partition# MaxUnavailable:maxUnavailable?");
+                let shown = internal(&rolling, "Partition:partition# MaxUnavailable:dropped?");
                 out.invalid(&rolling, shown, "only allowed for updateStrategy 'RollingUpdate'");
             }
         }
-        "RollingUpdate" => {
-            out.non_negative(&rolling.at("partition"));
-            let unavailable = rolling.at("maxUnavailable");
-            if unavailable.is_given() {
-                int_or_percent(&unavailable, out);
-                if int_or_percent_value(&unavailable) == 0 {
-                    out.value(&unavailable, "cannot be 0");
-                }
-                at_most_100_percent(&unavailable, out);
-            }
-        }
+        "RollingUpdate" => out.non_negative(&rolling.at("partition")),
         _ => {
             let shown = shown(strategy, &format!("Type:type {ROLLING}"));
             out.invalid(strategy, shown, "must be 'RollingUpdate' or 'OnDelete'");

@@ -5,7 +5,6 @@ use super::metadata;
 use super::node::{Causes, Node, internal};
 use super::pod;
 use super::resources;
-use crate::names::qualified_name_errors;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 
@@ -94,17 +93,4 @@ pub(super) fn lease(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes)
         out.int(&duration, "must be greater than 0");
     }
     out.non_negative(&transitions);
-    let strategy = spec.at("strategy");
-    if strategy.is_given() {
-        // kube-apiserver names the field twice.
-        let node = strategy.named(&strategy, "strategy");
-        if strategy.text().contains('/') {
-            out.texts(&node, qualified_name_errors(strategy.text()));
-        } else {
-            out.one_of(&node, &["OldestEmulationVersion"]);
-        }
-    }
-    if !spec.at("preferredHolder").is_empty() && strategy.is_empty() {
-        out.forbidden(&spec.at("preferredHolder"), "may only be specified if `strategy` is defined");
-    }
 }

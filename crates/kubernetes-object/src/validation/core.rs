@@ -1,11 +1,11 @@
 //! The core kinds that have few rules: ConfigMaps, Secrets, ServiceAccounts, Namespaces, Endpoints, Nodes, ReplicationControllers.
 
 use super::formats::{
-    any_name, config_key_errors, endpoint_ip, is_ipv6, label, label_text, legacy_cidr, legacy_ip, port_number,
-    qualified_name, subdomain,
+    config_key_errors, endpoint_ip, is_ipv6, label, label_text, legacy_cidr, legacy_ip, port_number, qualified_name,
+    subdomain,
 };
 use super::metadata;
-use super::node::{Causes, Node, internal, is_equal};
+use super::node::{Causes, Node, internal, is_equal, is_equal_map};
 use super::pod;
 use super::resources;
 use super::selector::label_key;
@@ -41,7 +41,7 @@ fn frozen(object: &Node<'_>, old: &Node<'_>, fields: &[&'static str], out: &mut 
         out.forbidden(&object.at("immutable"), FROZEN);
     }
     for field in fields {
-        if !is_equal(object.at(field).value(), old.at(field).value()) {
+        if !is_equal_map(object.at(field).value(), old.at(field).value()) {
             out.forbidden(&object.at(field), FROZEN);
         }
     }
@@ -357,14 +357,6 @@ pub(super) fn binding(object: &Node<'_>, out: &mut Causes) {
         out.unsupported(&kind, go_quote(kind.text()), &["Node", "<empty>"]);
     }
     out.require(&target.at("name"));
-}
-
-/// The kinds whose validation checks only the metadata of a namespaced object.
-pub(super) fn nothing_else(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
-    match old {
-        Some(old) => metadata::check_update(object, old, out),
-        None => metadata::check(object, true, any_name, out),
-    }
 }
 
 /// `ValidateLimitRange`

@@ -2,8 +2,8 @@
 
 use super::node::{Causes, Node};
 use crate::names::{
-    dns_1035_label_errors, dns_1123_label_errors, dns_1123_subdomain_errors, domain_prefixed_path_errors,
-    mask_trailing_dash, path_segment_errors, qualified_name_errors,
+    dns_1123_label_errors, dns_1123_subdomain_errors, domain_prefixed_path_errors, mask_trailing_dash,
+    path_segment_errors, qualified_name_errors,
 };
 use regex::Regex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -39,11 +39,6 @@ pub(super) fn subdomain(name: &str, is_prefix: bool) -> Vec<String> {
 /// `NameIsDNSLabel`
 pub(super) fn label(name: &str, is_prefix: bool) -> Vec<String> {
     if is_prefix { dns_1123_label_errors(mask_trailing_dash(name)) } else { dns_1123_label_errors(name) }
-}
-
-/// `NameIsDNS1035Label`
-pub(super) fn label_1035(name: &str, is_prefix: bool) -> Vec<String> {
-    if is_prefix { dns_1035_label_errors(mask_trailing_dash(name)) } else { dns_1035_label_errors(name) }
 }
 
 /// `content.IsPathSegmentName`

@@ -201,7 +201,9 @@ pub(super) fn network_policy(object: &Node<'_>, old: Option<&Node<'_>>, out: &mu
     if types.len() > 2 {
         return out.value(&types, "may not specify more than two policyTypes");
     }
-    types.items().for_each(|kind| drop(out.one_of(&kind, &["Ingress", "Egress"])));
+    for kind in types.items() {
+        out.one_of(&kind, &["Ingress", "Egress"]);
+    }
 }
 
 /// `ValidateNetworkPolicyPort`
@@ -460,7 +462,8 @@ pub(super) fn disruption_budget(object: &Node<'_>, old: Option<&Node<'_>>, subre
     use super::formats::{at_most_100_percent, int_or_percent};
     if subresource == "status" {
         let fields = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
-        return fields.into_iter().for_each(|field| out.non_negative(&object.at("status").at(field)));
+        fields.into_iter().for_each(|field| out.non_negative(&object.at("status").at(field)));
+        return conditions(&object.at("status").at("conditions"), out);
     }
     let spec = object.at("spec");
     let bounds = ["minAvailable", "maxUnavailable"].map(|field| spec.at(field));
@@ -479,4 +482,21 @@ pub(super) fn disruption_budget(object: &Node<'_>, old: Option<&Node<'_>>, subre
     let allows_any_value = old.is_some_and(|old| is_invalid(&old.under(&["spec", "selector"])));
     label_selector(&spec.at("selector"), allows_any_value, out);
     out.one_of_if_given(&spec.at("unhealthyPodEvictionPolicy"), &["AlwaysAllow", "IfHealthyBudget"]);
+}
+
+/// `ValidateConditions`, without the form of reasons.
+fn conditions(list: &Node<'_>, out: &mut Causes) {
+    for condition in list.items() {
+        qualified_name(&condition.at("type"), out);
+        let (status, generation) = (condition.at("status"), condition.at("observedGeneration"));
+        out.one_of(&status, &["False", "True", "Unknown"]);
+        if generation.int() < 0 {
+            out.int(&generation, "must be greater than or equal to zero");
+        }
+        for field in ["lastTransitionTime", "reason"].map(|field| condition.at(field)) {
+            if field.is_empty() {
+                out.required(&field, "must be set");
+            }
+        }
+    }
 }

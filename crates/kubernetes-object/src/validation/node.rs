@@ -4,7 +4,7 @@ use crate::go_text::{go_quote, json};
 use crate::quantity::Quantity;
 use crate::status::fault::{self, go_json, shown};
 use crate::status::{Cause, invalid};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
@@ -217,7 +217,7 @@ impl Causes {
 
     /// `field.Invalid` of a value whose JSON is that of its Go type.
     pub(super) fn value(&mut self, node: &Node<'_>, why: &str) {
-        self.invalid(node, shown(node.value), why);
+        self.invalid(node, in_go_order(node.value), why);
     }
 
     /// `field.Invalid` without a value (`field.OmitValueType`).
@@ -344,31 +344,73 @@ impl Causes {
     }
 }
 
+/// The JSON of a value. A `LabelSelector` has its fields in the order of the Go type, and without empty ones.
+fn in_go_order(value: &Value) -> String {
+    const FIELDS: [&str; 2] = ["matchLabels", "matchExpressions"];
+    let Some(fields) = value.as_object().filter(|fields| fields.keys().all(|key| FIELDS.contains(&key.as_str())))
+    else {
+        return shown(value);
+    };
+    let mut written = Vec::new();
+    if let Some(labels) = fields.get(FIELDS[0]).filter(|labels| labels.as_object().is_some_and(|all| !all.is_empty())) {
+        written.push(format!("\"matchLabels\":{}", go_json(labels)));
+    }
+    let expressions = fields.get(FIELDS[1]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let expressions: Vec<String> = expressions
+        .iter()
+        .map(|expression| {
+            let text = |field: &str| json::string(expression.get(field).and_then(Value::as_str).unwrap_or_default());
+            let values = expression.get("values").filter(|values| values.as_array().is_some_and(|all| !all.is_empty()));
+            let values = values.map(|values| format!(",\"values\":{}", go_json(values))).unwrap_or_default();
+            format!("{{\"key\":{},\"operator\":{}{values}}}", text("key"), text("operator"))
+        })
+        .collect();
+    if !expressions.is_empty() {
+        written.push(format!("\"matchExpressions\":[{}]", expressions.join(",")));
+    }
+    format!("{{{}}}", written.join(","))
+}
+
 /// `FieldImmutableErrorMsg`
 pub(super) const IMMUTABLE: &str = "field is immutable";
 
+/// The fields that are maps: without entries they equal missing ones, unlike a pointer to an empty struct.
+const MAPS: [&str; 14] = [
+    "annotations",
+    "binaryData",
+    "capacity",
+    "data",
+    "labels",
+    "limits",
+    "matchLabels",
+    "nodeSelector",
+    "options",
+    "overhead",
+    "parameters",
+    "requests",
+    "userAnnotations",
+    "volumeAttributes",
+];
+
 /// Whether values are equal for `apiequality.Semantic`: missing and empty lists and maps are equal.
 pub(super) fn is_equal(one: &Value, other: &Value) -> bool {
-    let is_nothing = |value: &Value| match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
-    };
     match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            let keys = one.keys().chain(other.keys());
-            keys.into_iter().all(|key| {
-                let (one, other) = (one.get(key), other.get(key));
-                is_equal(one.unwrap_or(&MISSING), other.unwrap_or(&MISSING))
-                    && (one.is_some() == other.is_some() || one.or(other).is_some_and(is_nothing))
-            })
-        }
+        (Value::Object(one), Value::Object(other)) => one.keys().chain(other.keys()).all(|key| {
+            let (one, other) = (one.get(key).unwrap_or(&MISSING), other.get(key).unwrap_or(&MISSING));
+            if MAPS.contains(&key.as_str()) { is_equal_map(one, other) } else { is_equal(one, other) }
+        }),
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
         }
-        (one, other) => one == other || (is_nothing(one) && is_nothing(other)),
+        (Value::Null, Value::Array(items)) | (Value::Array(items), Value::Null) => items.is_empty(),
+        (one, other) => one == other,
     }
+}
+
+/// As [`is_equal`], for the values of a field that is a map.
+pub(super) fn is_equal_map(one: &Value, other: &Value) -> bool {
+    let is_nothing = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
+    is_equal(one, other) || (is_nothing(one) && is_nothing(other))
 }
 
 /// The JSON of a struct of an internal Go type, which has no tags. The form names the fields: `Name:name` is a string, `Count:count#` a
@@ -446,8 +488,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_equals_an_empty_list() {
-        assert!(is_equal(&json!({"a": [], "b": 1}), &json!({"b": 1, "c": {}})));
+    fn nothing_equals_an_empty_list_or_map() {
+        assert!(is_equal(&json!({"a": [], "b": 1}), &json!({"b": 1, "labels": {}})));
+        assert!(!is_equal(&json!({"a": {}}), &json!({})));
         assert!(!is_equal(&json!({"a": [1]}), &json!({})));
         assert!(!is_equal(&json!({"a": ""}), &json!({})));
     }

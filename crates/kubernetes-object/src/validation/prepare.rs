@@ -1,14 +1,180 @@
-//! Values that the server sets before it validates a new object (`PrepareForCreate`).
+//! Values that the server sets before it validates an object (`PrepareForCreate`, `PrepareForUpdate`).
 
 use crate::Object;
 use crate::kind::GroupVersionKind;
 use serde_json::{Value, json};
 
-/// Sets the selector and the labels of the template of a Job that leaves them to the server (`generateSelector`).
+/// Sets what a new object leaves to the server: the selector of a Job, the addresses of a Service, the second form of the source of a claim.
 pub fn prepare_for_create(kind: &GroupVersionKind, object: &mut Object) {
-    if (kind.group.as_str(), kind.kind.as_str()) != ("batch", "Job") {
+    match (kind.group.as_str(), kind.kind.as_str()) {
+        ("batch", "Job") => generate_selector(object),
+        ("", "Service") => {
+            let address = text(object, "clusterIP");
+            if !address.is_empty() && object.items(&["spec", "clusterIPs"]).is_empty() {
+                put(object, "clusterIPs", Some(json!([address])));
+            }
+        }
+        ("", "PersistentVolumeClaim") => data_sources(object, None),
+        _ => {}
+    }
+}
+
+/// Sets what an updated object leaves as it was, and removes what its new type does not need.
+pub fn prepare_for_update(kind: &GroupVersionKind, object: &mut Object, old: &Object) {
+    match (kind.group.as_str(), kind.kind.as_str()) {
+        ("", "Service") => {
+            keep_addresses(object, old);
+            drop_dependent(object, old);
+        }
+        ("", "PersistentVolumeClaim") => data_sources(object, Some(old)),
+        _ => {}
+    }
+}
+
+fn field(object: &Object, name: &str) -> Option<Value> {
+    object.get(&["spec", name]).cloned()
+}
+
+fn text(object: &Object, name: &str) -> String {
+    object.str(&["spec", name]).to_owned()
+}
+
+/// Sets or removes a field of the spec.
+fn put(object: &mut Object, name: &str, value: Option<Value>) {
+    match value {
+        Some(value) => {
+            let _ = object.set(&["spec", name], value);
+        }
+        None => {
+            object.remove(&["spec", name]);
+        }
+    }
+}
+
+/// `normalizeClusterIPs`, `patchAllocatedValues`
+fn keep_addresses(object: &mut Object, old: &Object) {
+    if text(object, "type") == "ExternalName" || text(old, "type") == "ExternalName" {
+        let address = text(object, "clusterIP");
+        if !address.is_empty() && object.items(&["spec", "clusterIPs"]).is_empty() {
+            put(object, "clusterIPs", Some(json!([address])));
+        }
         return;
     }
+    let (before, mut address) = (text(old, "clusterIP"), text(object, "clusterIP"));
+    if address.is_empty() {
+        address.clone_from(&before);
+        put(object, "clusterIP", field(old, "clusterIP"));
+    }
+    let all = object.items(&["spec", "clusterIPs"]);
+    if address == before && all.is_empty() {
+        put(object, "clusterIPs", field(old, "clusterIPs"));
+    } else if address != before && (all.is_empty() || all == old.items(&["spec", "clusterIPs"])) {
+        let rest = all.iter().skip(1).cloned();
+        let all: Vec<Value> = std::iter::once(json!(address)).chain(rest).collect();
+        put(object, "clusterIPs", Some(all.into()));
+    }
+    for name in ["ipFamilies", "ipFamilyPolicy"] {
+        if object.get(&["spec", name]).is_none() {
+            put(object, name, field(old, name));
+        }
+    }
+    let port = object.get(&["spec", "healthCheckNodePort"]).and_then(Value::as_i64).unwrap_or_default();
+    if port == 0 && needs_health_check(object) && needs_health_check(old) {
+        put(object, "healthCheckNodePort", field(old, "healthCheckNodePort"));
+    }
+}
+
+/// `dropTypeDependentFields`: removes unchanged values that the new type of a Service does not need.
+fn drop_dependent(object: &mut Object, old: &Object) {
+    let drop_same = |object: &mut Object, names: &[&str]| {
+        for name in names {
+            if field(object, name) == field(old, name) {
+                put(object, name, None);
+            }
+        }
+    };
+    let needs_address =
+        |object: &Object| matches!(object.str(&["spec", "type"]), "ClusterIP" | "NodePort" | "LoadBalancer");
+    if needs_address(old) && text(object, "type") == "ExternalName" {
+        drop_same(object, &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]);
+    }
+    if needs_ports(old) && !needs_ports(object) && node_ports(object) == node_ports(old) {
+        let ports = object.get_mut(&["spec", "ports"]).and_then(Value::as_array_mut);
+        for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+            port.remove("nodePort");
+        }
+    }
+    if needs_health_check(old) && !needs_health_check(object) {
+        drop_same(object, &["healthCheckNodePort"]);
+    }
+    if text(old, "type") == "LoadBalancer" && text(object, "type") != "LoadBalancer" {
+        drop_same(object, &["allocateLoadBalancerNodePorts", "loadBalancerClass"]);
+    }
+    if is_reached_from_outside(old) && !is_reached_from_outside(object) {
+        drop_same(object, &["externalTrafficPolicy"]);
+    }
+}
+
+/// `needsNodePort`
+fn needs_ports(object: &Object) -> bool {
+    match object.str(&["spec", "type"]) {
+        "NodePort" => true,
+        "LoadBalancer" => object.get(&["spec", "allocateLoadBalancerNodePorts"]) != Some(&Value::Bool(false)),
+        _ => false,
+    }
+}
+
+/// `needsHCNodePort`
+fn needs_health_check(object: &Object) -> bool {
+    object.str(&["spec", "type"]) == "LoadBalancer" && object.str(&["spec", "externalTrafficPolicy"]) == "Local"
+}
+
+/// `ExternallyAccessible`
+fn is_reached_from_outside(object: &Object) -> bool {
+    match object.str(&["spec", "type"]) {
+        "NodePort" | "LoadBalancer" => true,
+        "ClusterIP" => !object.items(&["spec", "externalIPs"]).is_empty(),
+        _ => false,
+    }
+}
+
+fn node_ports(object: &Object) -> Vec<u64> {
+    let ports = object.items(&["spec", "ports"]).iter();
+    let ports = ports.filter_map(|port| port.get("nodePort")?.as_u64());
+    let mut ports: Vec<u64> = ports.filter(|port| *port != 0).collect();
+    ports.sort_unstable();
+    ports
+}
+
+/// `EnforceDataSourceBackwardsCompatibility`, `NormalizeDataSources`
+fn data_sources(object: &mut Object, old: Option<&Object>) {
+    const SNAPSHOTS: &str = "snapshot.storage.k8s.io";
+    let has = |object: &Object, name: &str| object.get(&["spec", name]).is_some_and(|value| !value.is_null());
+    let is_in_use = old.is_some_and(|old| has(old, "dataSource") || has(old, "dataSourceRef"));
+    let (kind, group) = (
+        object.str(&["spec", "dataSource", "kind"]).to_owned(),
+        object.str(&["spec", "dataSource", "apiGroup"]).to_owned(),
+    );
+    let is_known =
+        matches!((kind.as_str(), group.as_str()), ("PersistentVolumeClaim", "") | ("VolumeSnapshot", SNAPSHOTS));
+    if !is_in_use && !is_known {
+        put(object, "dataSource", None);
+    }
+    match (has(object, "dataSource"), has(object, "dataSourceRef")) {
+        (true, false) => {
+            let source = field(object, "dataSource");
+            put(object, "dataSourceRef", source);
+        }
+        (false, true) if object.str(&["spec", "dataSourceRef", "namespace"]).is_empty() => {
+            let source = field(object, "dataSourceRef");
+            put(object, "dataSource", source);
+        }
+        _ => {}
+    }
+}
+
+/// The selector and the labels of the template of a Job that leaves them to the server.
+fn generate_selector(object: &mut Object) {
     if object.get(&["spec", "manualSelector"]) == Some(&Value::Bool(true)) {
         return;
     }

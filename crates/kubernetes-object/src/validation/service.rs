@@ -19,11 +19,27 @@ const MAX_AFFINITY_SECONDS: i64 = 86_400;
 const CHANGED: &str = "may not change once set";
 
 pub(super) fn create(service: &Node<'_>, out: &mut Causes) {
+    if first_addresses(service, None, out) {
+        return;
+    }
     metadata::check(service, true, label, out);
     check(service, None, out);
 }
 
+/// The errors of addresses, which the allocators of kube-apiserver check before anything else. Returns whether there are some.
+fn first_addresses(service: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) -> bool {
+    let before = out.0.len();
+    let spec = service.at("spec");
+    if kind(&spec) != "ExternalName" {
+        addresses(&spec, old.map(|old| old.at("spec")).as_ref(), out);
+    }
+    out.0.len() > before
+}
+
 pub(super) fn update(service: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
+    if first_addresses(service, Some(old), out) {
+        return;
+    }
     metadata::check_update(service, old, out);
     let (spec, old_spec) = (service.at("spec"), old.at("spec"));
     if kind(&spec) != "ExternalName" && kind(&old_spec) != "ExternalName" {
@@ -127,9 +143,6 @@ fn check(service: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
     labels(&spec.at("selector"), out);
     affinity(&spec, out);
     let old_spec = old.map(|old| old.at("spec"));
-    if kind(&spec) != "ExternalName" {
-        addresses(&spec, old_spec.as_ref(), out);
-    }
     let known: Vec<&str> = old_spec.iter().flat_map(|old| old.at("externalIPs").texts()).collect();
     for ip in spec.at("externalIPs").items() {
         if legacy_ip(&ip, &known, out) {

@@ -3,7 +3,7 @@
 use super::claim::volume_spec;
 use super::formats::{qualified_name, subdomain, subdomain_text};
 use super::metadata;
-use super::node::{Causes, IMMUTABLE, Node, internal, is_equal};
+use super::node::{Causes, IMMUTABLE, Node, internal, is_equal, is_equal_map};
 use super::resources;
 use super::selector::{is_invalid, label_key, label_selector};
 use super::volume_source::csi_driver;
@@ -24,7 +24,9 @@ fn metadata(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
 /// `validateProvisioner`
 fn provisioner(node: &Node<'_>, out: &mut Causes) {
     if out.require(node) {
-        out.texts(&node.with(&Value::from(node.text())), qualified_name_errors(node.text().to_lowercase()));
+        let name = node.text().to_lowercase();
+        let errors = qualified_name_errors(&name);
+        out.texts(&node.with(&Value::from(name)), errors);
     }
 }
 
@@ -52,7 +54,9 @@ fn parameters(node: &Node<'_>, may_be_empty: bool, out: &mut Causes) {
 pub(super) fn storage_class(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
     if let Some(old) = old {
         metadata::check_update(object, old, out);
-        out.immutable(&object.at("parameters"), &old.at("parameters"));
+        if !is_equal_map(object.at("parameters").value(), old.at("parameters").value()) {
+            out.value(&object.at("parameters"), IMMUTABLE);
+        }
         out.immutable_text(&object.at("provisioner"), &old.at("provisioner"));
         out.immutable(&object.at("reclaimPolicy"), &old.at("reclaimPolicy"));
         out.immutable(&object.at("volumeBindingMode"), &old.at("volumeBindingMode"));
@@ -221,7 +225,9 @@ pub(super) fn driver(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes
         }
     }
     let modes = spec.at("volumeLifecycleModes");
-    modes.items().for_each(|mode| drop(out.one_of(&mode.on(&modes), &["Persistent", "Ephemeral"])));
+    for mode in modes.items() {
+        out.one_of(&mode.on(&modes), &["Persistent", "Ephemeral"]);
+    }
     let period = spec.at("nodeAllocatableUpdatePeriodSeconds");
     if period.is_given() && period.int() < 10 {
         out.int(&period, "must be greater than or equal to 10 seconds");
@@ -260,7 +266,7 @@ pub(super) fn attributes_class(object: &Node<'_>, old: Option<&Node<'_>>, out: &
         if object.at("driverName").text() != old.at("driverName").text() {
             out.forbidden(&object.at("driverName"), "updates to driverName are forbidden.");
         }
-        if !is_equal(object.at("parameters").value(), old.at("parameters").value()) {
+        if !is_equal_map(object.at("parameters").value(), old.at("parameters").value()) {
             out.forbidden(&object.at("parameters"), "updates to parameters are forbidden.");
         }
     }

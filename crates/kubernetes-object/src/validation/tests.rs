@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 const RECORDED: &[u8] = include_bytes!("recorded.jsonl.gz");
 
 /// The verdicts and the causes that are equal, in percent of the cases.
-const EQUAL_VERDICTS: f64 = 98.0;
-const EQUAL_CAUSES: f64 = 95.0;
+const EQUAL_VERDICTS: f64 = 99.5;
+const EQUAL_CAUSES: f64 = 99.0;
 
 struct Base {
     kind: GroupVersionKind,
@@ -83,6 +83,10 @@ fn reset(base: &Base, object: &mut Object, old: Option<&Object>, subresource: &s
     let facts = kinds::of_resource(&base.kind.group, &base.resource).unwrap();
     for field in facts.resets(subresource) {
         let path: Vec<&str> = field.iter().map(|step| step.trim_start_matches("f:")).collect();
+        // A new object keeps its spec, a new Node its status, and the status of a CertificateSigningRequest its conditions.
+        if old.is_none() && (path == ["spec"] || base.kind.kind == "Node") || path == ["status", "conditions"] {
+            continue;
+        }
         match old.and_then(|old| old.get(&path)).cloned() {
             Some(value) => assert!(object.set(&path, value)),
             None => drop(object.remove(&path)),
@@ -100,6 +104,9 @@ fn found(base: &Base, case: &Value) -> Option<Vec<Cause>> {
         let mut object = decoded(&base.kind, change(&base.object, &case["change"]))?;
         reset(base, &mut object, None, "");
         let _ = object.set(&["metadata", "uid"], json!("uid"));
+        if facts.is_namespaced && object.namespace().is_empty() {
+            let _ = object.set(&["metadata", "namespace"], json!("kinds"));
+        }
         if object.name().is_empty() && !object.generate_name().is_empty() {
             let name = format!("{}12345", object.generate_name());
             let _ = object.set(&["metadata", "name"], json!(name));
@@ -124,6 +131,21 @@ fn found(base: &Base, case: &Value) -> Option<Vec<Cause>> {
             let _ = object.set(&["metadata", field], value.clone());
         }
     }
+    for field in ["namespace", "resourceVersion"] {
+        if object.str(&["metadata", field]).is_empty()
+            && let Some(value) = old.get(&["metadata", field])
+        {
+            let _ = object.set(&["metadata", field], value.clone());
+        }
+    }
+    if base.kind.kind == "Namespace"
+        && let Some(value) = old.get(&["spec", "finalizers"])
+    {
+        let _ = object.set(&["spec", "finalizers"], value.clone());
+    }
+    if subresource.is_empty() {
+        prepare_for_update(&base.kind, &mut object, &old);
+    }
     let mut causes = object_meta::validate_any_update(&metadata(&object), &metadata(&old), facts.is_namespaced);
     causes.extend(validate_update(&base.kind, &object, &old, subresource));
     Some(causes)
@@ -134,10 +156,11 @@ fn comparable(message: &str) -> String {
     static UID: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap());
     let first = message.split('\n').next().unwrap_or_default();
     let first = UID.replace_all(first, "uid");
-    // The template of a Job in its internal version.
-    match (first.contains(r#","Spec":{"Volumes":"#), first.ends_with("field is immutable")) {
-        (true, true) => "Invalid value: {}: field is immutable".to_owned(),
-        _ => first.into_owned(),
+    // The template of a Job and the volume of a VolumeAttachment are in their internal versions.
+    let is_internal = [r#""Spec":{"Volumes":"#, r#""InlineVolumeSpec":{"#].iter().any(|start| first.contains(start));
+    match is_internal && first.ends_with("field is immutable") {
+        true => "Invalid value: {}: field is immutable".to_owned(),
+        false => first.into_owned(),
     }
 }
 
@@ -194,5 +217,5 @@ fn objects_have_the_errors_of_kube_apiserver() {
         cases.iter().for_each(|case| println!("  {}", case.chars().take(1500).collect::<String>()));
     }
     println!("{all} cases: {:.2} % equal verdicts, {:.2} % equal causes", percent(verdicts), percent(equal));
-    assert!(percent(verdicts) >= EQUAL_VERDICTS && percent(equal) >= EQUAL_CAUSES && all > 600);
+    assert!(percent(verdicts) >= EQUAL_VERDICTS && percent(equal) >= EQUAL_CAUSES && all > 10_000);
 }

@@ -278,7 +278,9 @@ pub(super) fn portworx(node: &Node<'_>, out: &mut Causes) {
 }
 
 pub(super) fn scale_io(node: &Node<'_>, out: &mut Causes) {
-    ["gateway", "system", "volumeName"].into_iter().for_each(|field| drop(out.require(&node.at(field))));
+    for field in ["gateway", "system", "volumeName"] {
+        out.require(&node.at(field));
+    }
 }
 
 pub(super) fn storage_os(node: &Node<'_>, out: &mut Causes) {

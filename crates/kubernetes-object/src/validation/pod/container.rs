@@ -43,6 +43,7 @@ pub(super) fn check(shared: &Shared<'_>, out: &mut Causes) {
         }
         probe::check(&container, spec, out);
         restart_policy(&container, out);
+        restart_rules(&container, out);
     }
     env::host_ports(list.items(), &list, out);
     init(shared, &mut names, out);
@@ -54,7 +55,11 @@ fn init<'v>(shared: &Shared<'v>, names: &mut HashSet<&'v str>, out: &mut Causes)
     let list = shared.spec.at("initContainers");
     for container in list.items() {
         common(&container, shared, out);
+        let needs_policy = !container.at("restartPolicy").is_given() && !container.at("restartPolicyRules").is_empty();
         restart_policy(&container, out);
+        if !needs_policy {
+            restart_rules(&container, out);
+        }
         let name = container.at("name");
         if names.contains(name.text()) {
             out.duplicate(&name);
@@ -156,6 +161,10 @@ fn restart_policy(container: &Node<'_>, out: &mut Causes) {
     } else if !rules.is_empty() {
         out.required(&policy, "must specify restartPolicy when restart rules are used");
     }
+}
+
+fn restart_rules(container: &Node<'_>, out: &mut Causes) {
+    let rules = container.at("restartPolicyRules");
     if rules.len() > 20 {
         out.too_many(&rules, 20);
     }

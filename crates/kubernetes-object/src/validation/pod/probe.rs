@@ -4,17 +4,12 @@ use super::super::formats::{header_errors, port, port_number};
 use super::super::node::{Causes, Node};
 
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
-const LINUX_SIGNALS: &str = "SIGABRT SIGALRM SIGBUS SIGCHLD SIGCLD SIGCONT SIGFPE SIGHUP SIGILL SIGINT SIGIO SIGIOT SIGKILL SIGPIPE \
-    SIGPOLL SIGPROF SIGPWR SIGQUIT SIGRTMAX SIGRTMAX-1 SIGRTMAX-10 SIGRTMAX-11 SIGRTMAX-12 SIGRTMAX-13 SIGRTMAX-14 SIGRTMAX-2 SIGRTMAX-3 \
-    SIGRTMAX-4 SIGRTMAX-5 SIGRTMAX-6 SIGRTMAX-7 SIGRTMAX-8 SIGRTMAX-9 SIGRTMIN SIGRTMIN+1 SIGRTMIN+10 SIGRTMIN+11 SIGRTMIN+12 \
-    SIGRTMIN+13 SIGRTMIN+14 SIGRTMIN+15 SIGRTMIN+2 SIGRTMIN+3 SIGRTMIN+4 SIGRTMIN+5 SIGRTMIN+6 SIGRTMIN+7 SIGRTMIN+8 SIGRTMIN+9 \
-    SIGSEGV SIGSTKFLT SIGSTOP SIGSYS SIGTERM SIGTRAP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGUSR1 SIGUSR2 SIGVTALRM SIGWINCH SIGXCPU SIGXFSZ";
 
 /// The errors of all probes and of the lifecycle of a container.
 pub(super) fn check(container: &Node<'_>, pod: &Node<'_>, out: &mut Causes) {
     let grace = pod.at("terminationGracePeriodSeconds").optional_int();
     if let Some(lifecycle) = container.at("lifecycle").given() {
-        self::lifecycle(&lifecycle, grace, &pod.at("os"), out);
+        self::lifecycle(&lifecycle, grace, out);
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = container.at(name).given() else { continue };
@@ -42,19 +37,10 @@ fn probe(probe: &Node<'_>, grace: Option<i64>, out: &mut Causes) {
     }
 }
 
-/// `validateLifecycle`
-fn lifecycle(lifecycle: &Node<'_>, grace: Option<i64>, os: &Node<'_>, out: &mut Causes) {
+/// `validateLifecycle`, without `stopSignal`, which kube-apiserver drops without its feature gate.
+fn lifecycle(lifecycle: &Node<'_>, grace: Option<i64>, out: &mut Causes) {
     for handler in ["postStart", "preStop"].into_iter().filter_map(|field| lifecycle.at(field).given()) {
         self::handler(&handler, &["exec", "httpGet", "tcpSocket", "sleep"], grace, out);
-    }
-    let Some(signal) = lifecycle.at("stopSignal").given() else { return };
-    if !os.is_given() {
-        return out.forbidden(&signal, "may not be set for containers with empty `spec.os.name`");
-    }
-    match os.at("name").text() {
-        "windows" => drop(out.one_of(&signal, &["SIGKILL", "SIGTERM"])),
-        "linux" => drop(out.one_of(&signal, &LINUX_SIGNALS.split(' ').collect::<Vec<_>>())),
-        _ => {}
     }
 }
 

@@ -54,14 +54,6 @@ pub(super) fn check(spec: &Node<'_>, scope: Scope<'_>, out: &mut Causes) {
         resources::requirements(&overhead.with(&limits), resources::container_resource_name, &BTreeSet::new(), out);
     }
     system(spec, out);
-    if let Some(group) = spec.at("schedulingGroup").given() {
-        let name = group.at("podGroupName");
-        if name.is_given() {
-            subdomain_text(&name, out);
-        } else {
-            out.value(&name, "must specify one of: `podGroupName`");
-        }
-    }
     volume::file_keys(spec, out);
 }
 
@@ -139,7 +131,9 @@ fn dns(spec: &Node<'_>, out: &mut Causes) {
     if servers.len() > MAX_NAMESERVERS {
         out.value(&servers, &format!("must not have more than {MAX_NAMESERVERS} nameservers"));
     }
-    servers.items().for_each(|server| drop(legacy_ip(&server, &[], out)));
+    for server in servers.items() {
+        legacy_ip(&server, &[], out);
+    }
     let searches = config.at("searches");
     if searches.len() > MAX_SEARCHES {
         out.value(&searches, &format!("must not have more than {MAX_SEARCHES} search paths"));

@@ -1,6 +1,6 @@
 //! What of a pod may change.
 
-use super::super::node::{Causes, IMMUTABLE, Node, is_equal};
+use super::super::node::{Causes, IMMUTABLE, Node, is_equal, is_equal_map};
 use super::scheduling;
 use serde_json::{Map, Value};
 
@@ -108,7 +108,7 @@ fn scheduling_gates(spec: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
 /// The changes of a pod that waits for gates: its selectors of nodes may become narrower.
 fn gated(spec: &Node<'_>, old: &Node<'_>, munged: &mut Map<String, Value>, out: &mut Causes) {
     let (selector, old_selector) = (spec.at("nodeSelector"), old.at("nodeSelector"));
-    if !is_equal(selector.value(), old_selector.value()) {
+    if !is_equal_map(selector.value(), old_selector.value()) {
         if old_selector.entries().any(|(key, value)| selector.key(key).value() != value.value()) {
             let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
             out.value(&selector, why);
@@ -202,7 +202,8 @@ pub(super) fn resize(pod: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
 /// The error of a class of service that changes.
 pub(super) fn class(status: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
     let (new, old) = (status.at("qosClass"), old.at("qosClass"));
-    if new.text() != old.text() {
+    // A status without a class keeps the old one.
+    if !new.is_empty() && new.text() != old.text() {
         out.text(&new, IMMUTABLE);
     }
 }

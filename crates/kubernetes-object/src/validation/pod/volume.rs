@@ -6,7 +6,6 @@ use super::super::formats::{label_text, subdomain, subdomain_text};
 use super::super::metadata::annotations;
 use super::super::node::{Causes, Node, internal};
 use super::super::resources;
-use super::super::selector::label_selector;
 use super::super::volume_source as source;
 use super::{Scope, file_mode, object_field};
 use crate::go_text::go_quote;
@@ -221,13 +220,6 @@ fn projected(node: &Node<'_>, out: &mut Causes) {
             count += 1;
             token(&projection, node, out);
         }
-        if let Some(projection) = source.at("clusterTrustBundle").given() {
-            count += 1;
-            trust_bundle(&projection, out);
-            if !paths.insert(projection.at("path").text()) {
-                out.text(&projection.at("path").on(node), "conflicting duplicate paths");
-            }
-        }
         if let Some(projection) = source.at("podCertificate").given() {
             count += 1;
             pod_certificate(&projection, node, &mut paths, out);
@@ -255,49 +247,6 @@ fn token(projection: &Node<'_>, volume: &Node<'_>, out: &mut Causes) {
     let path = projection.at("path").named(volume, "path");
     if out.require(&path) {
         source::non_reserved_path(&path, out);
-    }
-}
-
-fn trust_bundle(projection: &Node<'_>, out: &mut Causes) {
-    let (name, signer) = (projection.at("name"), projection.at("signerName"));
-    match (name.is_given(), signer.is_given()) {
-        (true, true) => {
-            let shown = internal(
-                projection,
-                "Name:name? SignerName:signerName? LabelSelector:labelSelector? Optional:optional? Path:path",
-            );
-            out.invalid(projection, shown, "only one of name and signerName may be used");
-        }
-        (true, false) => {
-            if name.is_empty() {
-                out.required(&name, "must be a valid object name");
-            }
-            for why in bundle_name_errors(name.text()) {
-                out.text(&name, &format!("not a valid clustertrustbundlename: {why}"));
-            }
-            if projection.at("labelSelector").is_given() {
-                out.value(&projection.at("labelSelector"), "labelSelector must be unset if name is specified");
-            }
-        }
-        (false, true) => {
-            if signer.is_empty() {
-                out.required(&signer, "must be a valid signer name");
-            }
-            signer_name(&signer, out);
-            label_selector(&projection.at("labelSelector"), false, out);
-        }
-        (false, false) => out.required(projection, "either name or signerName must be specified"),
-    }
-    out.require(&projection.at("path"));
-    source::non_reserved_path(&projection.at("path"), out);
-}
-
-/// `ValidateClusterTrustBundleName`
-fn bundle_name_errors(name: &str) -> Vec<String> {
-    match name.rsplit_once(':') {
-        // The name starts with the signer's name, in which colons replace slashes.
-        Some((_, rest)) => subdomain(rest, false),
-        None => subdomain(name, false),
     }
 }
 
