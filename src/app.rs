@@ -1,8 +1,10 @@
 //! Builds all components, runs the server, and shuts it down.
 
 mod server_config;
+mod tenancy;
 
 pub use server_config::{Admission, Config, enabled, listed};
+pub use tenancy::check_tenants;
 
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
@@ -24,11 +26,14 @@ use crate::removed::Api;
 use crate::request::body::MediaTypes;
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
-use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
+use crate::server::tls::{self, NamedCertificates};
+use crate::server::{Bounds, Drain, Listener, Reloading, reload};
+use crate::tenants::Owners;
 use crate::upstream::{
     self, Doubled, Forwarder, FrontProxy, Identity, Probe, Release, Remote, SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
+use arc_swap::ArcSwap;
 use http::{HeaderName, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -61,37 +66,64 @@ pub async fn run(config: Config) -> Result<()> {
         .context("the thread of the health port")?;
 
     let files = Files::new(&config)?;
-    let front = Front::new(&config, address)?;
+    let named = config.tenants_dir.as_ref().map(|_| Arc::<NamedCertificates>::default());
+    let front = Arc::new(Front::new(&config, address, named.as_ref())?);
     for spec in &config.admission.plugins {
         if let Some(removed) = spec.removed {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
         }
     }
     let upstream = Upstream::new(&config, &drain, &checks).await?;
-    let (audit, log) = audit(&config, &registry)?;
-    let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
-    front.announce(&config, address, health_address)?;
-
-    let handle = {
+    let audited = audit(&config, &registry)?;
+    let log = audited.log.clone();
+    let (bounds, tls, serving) = (bounds(&config), front.tls.clone(), config.serving.clone());
+    let (serve, tenants) = if let (Some(folder), Some(named)) = (config.tenants_dir.clone(), named) {
+        let shared = tenancy::Shared {
+            metrics: Arc::new(Metrics::new(&registry).context("admission metrics")?),
+            impersonation: impersonation(&config, &registry)?,
+            config: config.clone(),
+            front: front.clone(),
+            drain: drain.clone(),
+            folder,
+            files,
+            audited,
+            named,
+        };
+        let running = tenancy::start(shared, upstream, &registry, &checks).await?;
+        front.announce(&config, address, health_address)?;
+        let shared = Arc::new((running.tenancy.clone(), drain.clone()));
+        let handle = move |request: Request<Incoming>| {
+            let shared = shared.clone();
+            async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
+        };
+        (tokio::spawn(listener.serve(tls, bounds, drain.clone(), handle)), Some(running))
+    } else {
+        let pipeline = pipeline(&config, &front, &files, upstream, audited.audit, &registry, &checks)?;
+        front.announce(&config, address, health_address)?;
         let pipeline = Arc::new(pipeline);
         let writes: Arc<dyn Loopback> = pipeline.clone();
         pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
         let shared = Arc::new((pipeline, drain.clone()));
-        move |request: Request<Incoming>| {
+        let handle = move |request: Request<Incoming>| {
             let shared = shared.clone();
             // On the heap until the answer: the rest of a watch is small then.
             async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
-        }
+        };
+        (tokio::spawn(listener.serve(tls, bounds, drain.clone(), handle)), None)
     };
-    let serve = tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle));
     start.finish();
     drain.start_on_signal(serving.shutdown_delay).await?;
     serve.await.context("the listener")?;
     let in_time = tokio::time::timeout(serving.drain_timeout, drain.finished()).await.is_ok();
     tracing::info!(in_time, "drained");
-    if let Some(log) = log
-        && !log.shutdown().await
-    {
+    let mut is_written = true;
+    if let Some(tenants) = tenants {
+        is_written &= tenants.shut_down().await;
+    }
+    if let Some(log) = log {
+        is_written &= log.shutdown().await;
+    }
+    if !is_written {
         tracing::warn!("the end of the audit log could not be written in time");
     }
     Ok(())
@@ -110,12 +142,13 @@ struct Front {
 }
 
 impl Front {
-    fn new(config: &Config, address: SocketAddr) -> Result<Self> {
+    /// `named` are the certificates of tenants.
+    fn new(config: &Config, address: SocketAddr, named: Option<&Arc<NamedCertificates>>) -> Result<Self> {
         let client_ca =
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
-            let authorities = client_authorities(&config.authentication);
-            let tls = tls::watch_certificate(&files.certificate, &files.key, authorities).with_context(|| {
+            let authorities = client_authorities(config);
+            let tls = tls::watch_certificate(&files.certificate, &files.key, authorities, named.cloned()).with_context(|| {
                 format!(
                     "--tls-cert-file={} --tls-private-key-file={}",
                     files.certificate.display(),
@@ -129,12 +162,13 @@ impl Front {
         // In front of a remote API server, the process trusts no authority of its own.
         let is_own = client_ca.is_none() && matches!(config.upstream, config::Upstream::Embedded { .. });
         if !is_own {
-            let authorities = client_authorities(&config.authentication);
-            let tls = tls::watch_authorities(issued.certificate_pem, issued.key_pem, authorities)?;
+            let authorities = client_authorities(config);
+            let tls = tls::watch_authorities(issued.certificate_pem, issued.key_pem, authorities, named.cloned())?;
             return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
         }
         let (certificate, key) = (issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
-        let tls = tls::server_config(certificate, key, tls::names(own.pem().as_bytes()))?;
+        let hints = if named.is_some() { Vec::new() } else { tls::names(own.pem().as_bytes()) };
+        let tls = tls::with_names(tls::server_config(certificate, key, hints)?, named);
         let client_ca = Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?));
         Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
     }
@@ -160,8 +194,12 @@ impl Front {
 }
 
 /// Returns the files of the CAs that sign client certificates, including those of front proxies
-/// (`DynamicServingCertificateController`).
-fn client_authorities(authentication: &config::Authentication) -> Vec<PathBuf> {
+/// (`DynamicServingCertificateController`). None for a gateway of tenants: a client would not send the certificate of a tenant's CA.
+fn client_authorities(config: &Config) -> Vec<PathBuf> {
+    if config.tenants_dir.is_some() {
+        return Vec::new();
+    }
+    let authentication = &config.authentication;
     let of_front_proxies = authentication.request_header.as_ref().map(|config| &config.client_ca);
     authentication.client_ca.iter().chain(of_front_proxies).cloned().collect()
 }
@@ -286,9 +324,20 @@ impl Upstream {
                 (remote, identity)
             }
         };
+        Ok(Self::with(transport, identity, drain))
+    }
+
+    /// The API server of a tenant.
+    async fn remote(kubeconfig: &Path, config: &Config, drain: &Drain) -> Result<Self> {
+        let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await?;
+        tracing::info!("the API server of {} is {}", kubeconfig.display(), remote.url());
+        Ok(Self::with(Arc::new(remote), Identity::Impersonate, drain))
+    }
+
+    fn with(transport: SharedTransport, identity: Identity, drain: &Drain) -> Self {
         let is_passthrough = matches!(identity, Identity::Passthrough);
         let forwarder = Forwarder::new(transport.clone(), identity, drain.clone());
-        Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
+        Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough }
     }
 }
 
@@ -330,6 +379,103 @@ fn cluster_limits(limits: &Limits) -> cluster::Limits {
     }
 }
 
+/// An API server behind, with the state of it that pipelines share.
+struct Backend {
+    transport: SharedTransport,
+    forwarder: Forwarder,
+    client: kube::Client,
+    is_passthrough: bool,
+    discovery: Arc<Discovery>,
+    cluster: Arc<Cluster>,
+    /// The caches in `cluster`.
+    needs: Vec<Need>,
+    /// The removed APIs that the API server serves without definitions.
+    removed: Vec<&'static Api>,
+    probe: Arc<Probe>,
+    release: Arc<Release>,
+    authenticator: Arc<Authenticator>,
+    authorizer: Arc<Authorizer>,
+    /// The names of tenants' namespaces.
+    owners: Arc<ArcSwap<Owners>>,
+}
+
+impl Backend {
+    /// Starts to follow the API server. The caches in `needs` start at once.
+    fn start(
+        config: &Config,
+        of: &config::Upstream,
+        upstream: Upstream,
+        front: &Front,
+        files: &Files,
+        needs: &[Need],
+    ) -> Result<Self> {
+        let limits = &config.limits;
+        let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
+        let removed = served_removed_apis(config);
+        let cluster = Cluster::start_with_removed(upstream.client.clone(), needs, cluster_limits(limits), &removed);
+        let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+        let authenticator = Authenticator::new(authentication(config, front, files, &upstream)?);
+        let authorizer = Authorizer::new(authorization(config, &upstream));
+        // The embedded API server is part of this process, so its release is known.
+        let release = match of {
+            config::Upstream::Embedded { .. } => Release::known(),
+            config::Upstream::Remote { .. } => {
+                Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
+            }
+        };
+        Ok(Self {
+            discovery,
+            cluster,
+            needs: needs.to_vec(),
+            removed,
+            probe: Arc::new(probe),
+            release: Arc::new(release),
+            authenticator: Arc::new(authenticator),
+            authorizer: Arc::new(authorizer),
+            owners: Arc::default(),
+            transport: upstream.transport,
+            forwarder: upstream.forwarder,
+            client: upstream.client,
+            is_passthrough: upstream.is_passthrough,
+        })
+    }
+
+    /// The same API server with more caches.
+    fn with_needs(&self, limits: &Limits, needs: &[Need]) -> Self {
+        let mut all = self.needs.clone();
+        all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
+        let (client, limits) = (self.client.clone(), cluster_limits(limits));
+        let cluster = Cluster::start_with_removed(client, &all, limits, &self.removed);
+        Self {
+            cluster,
+            needs: all,
+            removed: self.removed.clone(),
+            transport: self.transport.clone(),
+            forwarder: self.forwarder.clone(),
+            client: self.client.clone(),
+            is_passthrough: self.is_passthrough,
+            discovery: self.discovery.clone(),
+            probe: self.probe.clone(),
+            release: self.release.clone(),
+            authenticator: self.authenticator.clone(),
+            authorizer: self.authorizer.clone(),
+            owners: self.owners.clone(),
+        }
+    }
+
+    /// Returns the configuration of an authenticator for this API server.
+    fn authentication(&self, config: &Config, front: &Front, files: &Files) -> Result<authn::Config> {
+        let (transport, client) = (self.transport.clone(), self.client.clone());
+        let (forwarder, is_passthrough) = (self.forwarder.clone(), self.is_passthrough);
+        authentication(config, front, files, &Upstream { transport, forwarder, client, is_passthrough })
+    }
+
+    /// Whether the API server answers.
+    fn check(&self) -> Result<(), String> {
+        self.probe.check()
+    }
+}
+
 /// Builds the path of requests with all its components.
 fn pipeline(
     config: &Config,
@@ -341,18 +487,12 @@ fn pipeline(
     checks: &Checks,
 ) -> Result<Pipeline> {
     let limits = &config.limits;
-    let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
-    let of_plugins = needs(&config.admission);
-    // Custom resources are decoded even if no plugin needs the definitions.
-    let mut needs: Vec<Need> = of_plugins.chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
-    if config.admission.routes_to_endpoints && needs.contains(&Need::SERVICES) {
-        needs.push(Need::ENDPOINT_SLICES);
-    }
-    let removed = served_removed_apis(config);
-    let cluster = Cluster::start_with_removed(upstream.client.clone(), &needs, cluster_limits(limits), &removed);
+    let doubled = doubled(config, &upstream);
+    let backend = Backend::start(config, &config.upstream, upstream, front, files, &all_needs(&config.admission))?;
+    let Backend { discovery, cluster, probe, release, .. } = &backend;
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
-    let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+    let probe = probe.clone();
     checks.ready("upstream", move || probe.check());
     checks.ready("informer-sync", move || match (ready.1.unsynced(), ready.1.stale()) {
         (waiting, stale) if waiting.is_empty() && stale.is_empty() => Ok(()),
@@ -361,7 +501,7 @@ fn pipeline(
     });
     registry.register(Box::new(cluster::Metrics::new(cluster.clone())?)).context("metrics of the caches")?;
 
-    if let Some(doubled) = doubled(config, &upstream) {
+    if let Some(doubled) = doubled {
         checks.advise("webhooks-called-once", move || doubled.check());
     }
 
@@ -383,44 +523,51 @@ fn pipeline(
         problems if problems.is_empty() => Ok(()),
         problems => Err(problems.join("; ").replace('\n', " ")),
     });
-    let is_constrained = config.admission.feature_gates.is_on("ConstrainedImpersonation");
-    let impersonations = impersonation::Metrics::register(registry).context("impersonation metrics")?;
-    // The embedded API server is part of this process, so its release is known.
-    let release = Arc::new(match &config.upstream {
-        config::Upstream::Embedded { .. } => Release::known(),
-        config::Upstream::Remote { .. } => {
-            Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
-        }
-    });
     let asked = release.clone();
     checks.advise("upstream-release", move || asked.check());
     Ok(Pipeline {
-        authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
-        impersonation: Impersonation::new(limits.impersonation_checks)
-            .with_gate(is_constrained)
-            .with_metrics(impersonations),
-        authorizer: Arc::new(Authorizer::new(authorization(config, &upstream))),
-        discovery,
-        cluster,
+        impersonation: impersonation(config, registry)?,
+        authenticator: backend.authenticator,
+        authorizer: backend.authorizer,
+        discovery: backend.discovery,
+        cluster: backend.cluster,
         chain,
         reserved_names: ReservedNames::new(&config.admission.feature_gates),
         validation_view: config.validation_view,
         field_ownership: config.field_ownership,
         media_types: MediaTypes { has_cbor: config.admission.feature_gates.is_on("CBORServingAndStorage") },
         gateway: Gateway {
-            transport: upstream.transport,
-            forwarder: upstream.forwarder,
+            transport: backend.transport,
+            forwarder: backend.forwarder,
             response_bytes: limits.response_bytes,
             room: Room::new(limits),
-            release,
+            release: backend.release,
         },
         dry_runs: DryRuns::default(),
         audit,
         in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
         processor: Processor::new(limits.long_work),
         keeps_initializers: config.admission.has_initializers(),
+        tenant: None,
         limits: limits.clone(),
     })
+}
+
+fn impersonation(config: &Config, registry: &Registry) -> Result<Arc<Impersonation>> {
+    let is_constrained = config.admission.feature_gates.is_on("ConstrainedImpersonation");
+    let metrics = impersonation::Metrics::register(registry).context("impersonation metrics")?;
+    let impersonation = Impersonation::new(config.limits.impersonation_checks);
+    Ok(Arc::new(impersonation.with_gate(is_constrained).with_metrics(metrics)))
+}
+
+/// The caches that the plugins and the pipeline read.
+fn all_needs(admission: &Admission) -> Vec<Need> {
+    // Custom resources are decoded even if no plugin needs the definitions.
+    let mut needs: Vec<Need> = needs(admission).chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
+    if admission.routes_to_endpoints && needs.contains(&Need::SERVICES) {
+        needs.push(Need::ENDPOINT_SLICES);
+    }
+    needs
 }
 
 /// The caches that the plugins read. A plugin whose configuration names a folder of manifests does not read a removed API.
@@ -450,25 +597,40 @@ fn doubled(config: &Config, upstream: &Upstream) -> Option<Doubled> {
     })
 }
 
+/// The audit log, and what further audit logs share with it.
+struct Audited {
+    audit: Audit,
+    log: Option<Arc<Log>>,
+    /// The path of the log.
+    path: Option<String>,
+    metrics: audit::Metrics,
+}
+
+fn limits_of_audit(limits: &Limits) -> audit::log::Limits {
+    audit::log::Limits {
+        queue_events: limits.audit_queue_events,
+        queue_bytes: limits.audit_queue_bytes,
+        flush_timeout: limits.audit_flush_timeout,
+    }
+}
+
 /// Starts auditing if a log and a policy are given; kube-apiserver needs both as well.
-fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>>)> {
+fn audit(config: &Config, registry: &Registry) -> Result<Audited> {
     let metrics = audit::Metrics::register(registry)?;
-    let Some(policy_file) = &config.audit.policy_file else { return Ok((Audit::off(), None)) };
+    let off = |metrics| Ok(Audited { audit: Audit::off(), log: None, path: None, metrics });
+    let Some(policy_file) = &config.audit.policy_file else { return off(metrics) };
     let policy =
         Policy::from_file(policy_file).with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
     let path = match &config.audit.log {
-        None => return Ok((Audit::off(), None)),
+        None => return off(metrics),
         Some(AuditLog::Stdout) => "-",
         Some(AuditLog::File(path)) => path.to_str().context("--audit-log-path is not UTF-8")?,
     };
-    let limits = audit::log::Limits {
-        queue_events: config.limits.audit_queue_events,
-        queue_bytes: config.limits.audit_queue_bytes,
-        flush_timeout: config.limits.audit_flush_timeout,
-    };
-    let log = Log::open(path, metrics.clone(), limits).with_context(|| format!("--audit-log-path={path}"))?;
+    let log = Log::open(path, metrics.clone(), limits_of_audit(&config.limits))
+        .with_context(|| format!("--audit-log-path={path}"))?;
     let log = Arc::new(log);
-    Ok((Audit::new(policy, log.clone(), metrics), Some(log)))
+    let audit = Audit::new(policy, log.clone(), metrics.clone());
+    Ok(Audited { audit, log: Some(log), path: Some(path.to_owned()), metrics })
 }
 
 fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upstream) -> Result<authn::Config> {
@@ -487,6 +649,7 @@ fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upst
     let limits = &config.limits;
     Ok(authn::Config {
         client_ca: front.client_ca.as_ref().map(Reloading::shared),
+        tenant_ca: None,
         request_header,
         token_file: files.tokens.as_ref().map(Reloading::shared),
         token_review: Some(upstream.client.clone()),

@@ -11,6 +11,8 @@ use std::time::Instant;
 /// The enabled plugins in kube-apiserver's order.
 pub struct Chain {
     plugins: Vec<Enabled>,
+    /// Runs before the plugins in each phase.
+    guard: Option<Box<dyn Plugin>>,
     metrics: Arc<Metrics>,
     accepted: [Accepted<Step>; 2],
 }
@@ -68,16 +70,34 @@ impl Chain {
         metrics: Arc<Metrics>,
         environment: impl Fn(&'static Spec) -> Environment<'a>,
     ) -> Result<Self, BuildError> {
+        let chain = Self::build_quietly(specs, metrics, environment)?;
+        chain.log_order("mutating", |spec| spec.phases.mutate());
+        chain.log_order("validating", |spec| spec.phases.validate());
+        Ok(chain)
+    }
+
+    /// As [`Self::build`], without a line in the log: for one of many chains.
+    ///
+    /// # Errors
+    /// If a plugin refuses its configuration.
+    pub fn build_quietly<'a>(
+        specs: &[&'static Spec],
+        metrics: Arc<Metrics>,
+        environment: impl Fn(&'static Spec) -> Environment<'a>,
+    ) -> Result<Self, BuildError> {
         let plugins = specs.iter().map(|&spec| {
             let plugin = (spec.build)(&environment(spec))
                 .map_err(|error| BuildError(format!("couldn't init admission plugin {:?}: {error}", spec.name)))?;
             Ok(Enabled::new(spec, plugin))
         });
         let plugins = plugins.collect::<Result<_, BuildError>>()?;
-        let chain = Self { plugins, metrics, accepted: Default::default() };
-        chain.log_order("mutating", |spec| spec.phases.mutate());
-        chain.log_order("validating", |spec| spec.phases.validate());
-        Ok(chain)
+        Ok(Self { plugins, guard: None, metrics, accepted: Default::default() })
+    }
+
+    /// Adds a guard, which runs before the plugins in both phases, whatever the request. It is no plugin: no metric counts it.
+    #[must_use]
+    pub fn guarded(self, guard: Box<dyn Plugin>) -> Self {
+        Self { guard: Some(guard), ..self }
     }
 
     fn log_order(&self, phase: &str, takes_part: fn(&Spec) -> bool) {
@@ -113,6 +133,9 @@ impl Chain {
     }
 
     async fn admit_once(&self, attributes: &mut Attributes) -> Result<(), Status> {
+        if let Some(guard) = &self.guard {
+            guard.admit(attributes).await.map_err(|denial| denial.into_status(attributes))?;
+        }
         let mut asked = Asked::default();
         for (index, enabled) in self.plugins.iter().enumerate() {
             if enabled.spec.phases.mutate() && enabled.spec.handles(attributes) {
@@ -143,6 +166,9 @@ impl Chain {
 
     /// Runs the phase. If a plugin marks the object, `unmarked` receives the object as it was before.
     async fn validate_once(&self, attributes: &mut Attributes, unmarked: &mut Option<Object>) -> Result<(), Status> {
+        if let Some(guard) = &self.guard {
+            guard.validate(attributes).await.map_err(|denial| denial.into_status(attributes))?;
+        }
         let mut asked = Asked::default();
         for (index, enabled) in self.plugins.iter().enumerate() {
             if enabled.spec.phases.validate() && enabled.spec.handles(attributes) {
@@ -293,7 +319,7 @@ mod tests {
 
     fn chain() -> Chain {
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
-        Chain { plugins: vec![Enabled::new(&SPEC, Box::new(Counter))], metrics, accepted: Default::default() }
+        Chain { plugins: vec![Enabled::new(&SPEC, Box::new(Counter))], guard: None, metrics, accepted: Default::default() }
     }
 
     #[tokio::test]

@@ -49,7 +49,8 @@ fn connection(chain: &[&CertificateDer<'static>]) -> Connection {
         remote: ([127, 0, 0, 1], 1).into(),
         certificates: chain.iter().map(|certificate| (*certificate).clone()).collect(),
         kept: Default::default(),
-        is_http2: false,
+        server_name: None,
+            is_http2: false,
         state: Default::default(),
     }
 }

@@ -149,6 +149,7 @@ fn all_metrics() -> Registry {
     audit::Metrics::register(&registry).unwrap();
     impersonation::Metrics::register(&registry).unwrap();
     InFlight::new(&limits, &registry).unwrap();
+    crate::tenants::Metrics::register(&registry).unwrap();
     registry
 }
 

@@ -108,8 +108,9 @@ impl Front {
         let drain = Drain::new();
         let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, drain.clone());
         let pipeline = Pipeline {
-            authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
-            impersonation: Impersonation::default(),
+            authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
+            tenant: None,
+            impersonation: Arc::default(),
             authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::Unrestricted, Reviewer::Subject(client)))),
             discovery,
             cluster,
@@ -134,7 +135,7 @@ impl Front {
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
         let (certificates, kept, state) = Default::default();
-        let connection = Arc::new(Connection { remote, certificates, kept, is_http2: false, state });
+        let connection = Arc::new(Connection { remote, certificates, kept, server_name: None, is_http2: false, state });
         Self { pipeline, connection, drain }
     }
 
