@@ -45,6 +45,7 @@ mod removed_plugins;
 mod reloading;
 mod soak;
 mod subresources;
+mod tenants;
 mod upgrades;
 mod versions;
 mod warnings;
