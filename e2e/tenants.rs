@@ -2,7 +2,9 @@
 
 mod escapes;
 
-use crate::harness::{Proxy, Request, User, delete, eventually, folder, free_port, get, patch, pki, post, unique, upstream};
+use crate::harness::{
+    Proxy, Request, User, delete, eventually, folder, free_port, get, patch, pki, post, unique, upstream,
+};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,9 +34,18 @@ impl Folder {
     /// A folder that also has the tenants `blue`, which pulls images always, and `green`.
     pub fn blue_and_green() -> Self {
         let made = Self::new();
-        made.write("blue", &of("team-blue", &json!({"namespaces": {"names": ["blue-*"]}, "serverNames": ["blue.example.com"],
-            "admission": {"enablePlugins": ["AlwaysPullImages"]}})));
-        made.write("green", &of("team-green", &json!({"namespaces": {"names": ["green-*"]}, "serverNames": ["green.example.com"]})));
+        made.write(
+            "blue",
+            &of(
+                "team-blue",
+                &json!({"namespaces": {"names": ["blue-*"]}, "serverNames": ["blue.example.com"],
+            "admission": {"enablePlugins": ["AlwaysPullImages"]}}),
+            ),
+        );
+        made.write(
+            "green",
+            &of("team-green", &json!({"namespaces": {"names": ["green-*"]}, "serverNames": ["green.example.com"]})),
+        );
         made
     }
 
@@ -130,8 +141,14 @@ fn tenants_have_different_admission_on_different_api_servers() {
 fn kubectl_works_by_path_and_by_server_name() {
     let tenants = Folder::blue_and_green();
     let pair = pki().server_of("blue.example.com");
-    tenants.write("blue", &of("team-blue", &json!({"namespaces": {"names": ["blue-*"]}, "serverNames": ["blue.example.com"],
-        "tls": {"certFile": pair.certificate, "keyFile": pair.key}})));
+    tenants.write(
+        "blue",
+        &of(
+            "team-blue",
+            &json!({"namespaces": {"names": ["blue-*"]}, "serverNames": ["blue.example.com"],
+        "tls": {"certFile": pair.certificate, "keyFile": pair.key}}),
+        ),
+    );
     let proxy = Proxy::embedded(&[&tenants.flag()]);
     ok(&proxy, &blue(), post("/api/v1/namespaces", &namespace("blue-k")));
     let kubectl = proxy.kubectl(&blue());
@@ -164,7 +181,11 @@ fn a_namespace_is_its_tenants_and_only_operators_change_that() {
     let maps = "/api/v1/namespaces/shared/configmaps";
     ok(&proxy, &blue(), post(maps, &config_map("one")));
     assert_eq!(proxy.send(&green(), get(maps)).status, 403);
-    ok(&proxy, &operator(), patch("/api/v1/namespaces/shared", "merge", &json!({"metadata": {"labels": {label: "green"}}})));
+    ok(
+        &proxy,
+        &operator(),
+        patch("/api/v1/namespaces/shared", "merge", &json!({"metadata": {"labels": {label: "green"}}})),
+    );
     eventually("a namespace that has moved", || (proxy.send(&green(), get(maps)).status == 200).then_some(()));
     eventually("a namespace that is gone", || (proxy.send(&blue(), get(maps)).status == 403).then_some(()));
     // Nobody's namespaces are those of callers without a tenant.
@@ -196,7 +217,9 @@ fn an_api_server_that_is_down_is_only_its_tenants_problem() {
     tenants.write("red", &of("team-red", &json!({"upstream": {"kubeconfig": dead}})));
     let proxy = Proxy::embedded(&[&tenants.flag()]);
     let red = User::named("rob", "team-red");
-    for request in [get("/tenants/red/api/v1/namespaces/a/pods"), post("/api/v1/namespaces/a/configmaps", &config_map("a"))] {
+    for request in
+        [get("/tenants/red/api/v1/namespaces/a/pods"), post("/api/v1/namespaces/a/configmaps", &config_map("a"))]
+    {
         let answer = proxy.send(&red, request);
         assert_eq!(answer.status, 503, "{}", answer.text());
     }
@@ -237,8 +260,14 @@ fn a_tenant_has_its_own_audit_log() {
     let tenants = Folder::blue_and_green();
     let policy = tenants.path().join("policy.yaml");
     fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n").unwrap();
-    tenants.write("blue", &of("team-blue", &json!({"namespaces": {"names": ["blue-*"]},
-        "audit": {"policyFile": "policy.yaml", "logPath": "logs/blue.log"}})));
+    tenants.write(
+        "blue",
+        &of(
+            "team-blue",
+            &json!({"namespaces": {"names": ["blue-*"]},
+        "audit": {"policyFile": "policy.yaml", "logPath": "logs/blue.log"}}),
+        ),
+    );
     let proxy = Proxy::embedded(&[&tenants.flag()]);
     ok(&proxy, &blue(), post("/api/v1/namespaces", &namespace("blue-audit")));
     ok(&proxy, &green(), post("/api/v1/namespaces", &namespace("green-audit")));
@@ -264,7 +293,9 @@ fn the_folder_is_followed_and_a_bad_file_changes_nothing() {
         (code == 200 && text.contains("warning: not reloaded:") && text.contains("pink.yaml:")).then_some(())
     });
     assert!(proxy.output().contains("pink.yaml"));
-    assert!(proxy.health("/metrics").unwrap().1.contains("kube_admission_proxy_config_reloads_total{status=\"failure\"}"));
+    assert!(
+        proxy.health("/metrics").unwrap().1.contains("kube_admission_proxy_config_reloads_total{status=\"failure\"}")
+    );
     // Neither file counts.
     ok(&proxy, &green(), post("/tenants/green/api/v1/namespaces", &namespace("green-r")));
     fs::remove_file(tenants.path().join("pink.yaml")).unwrap();
@@ -285,7 +316,10 @@ fn a_token_counts_only_at_its_api_server() {
     let ci = upstream().namespace("ci");
     let member = json!([{"kind": "ServiceAccount", "namespace": ci, "name": "*"}]);
     tenants.write("blue", &json!({"members": member, "namespaces": {"names": ["blue-*"]}}));
-    tenants.write("red", &json!({"members": member, "namespaces": {"names": [ci]}, "upstream": {"kubeconfig": kubeconfig}}));
+    tenants.write(
+        "red",
+        &json!({"members": member, "namespaces": {"names": [ci]}, "upstream": {"kubeconfig": kubeconfig}}),
+    );
     tenants.write("pink", &of("team-pink", &json!({"upstream": {"kubeconfig": kubeconfig}})));
     let proxy = Proxy::embedded(&[&tenants.flag()]);
     let accounts = format!("/api/v1/namespaces/{ci}/serviceaccounts");
@@ -307,11 +341,17 @@ fn a_token_counts_only_at_its_api_server() {
 fn an_authority_of_a_tenant_names_users_of_that_tenant_alone() {
     let tenants = Folder::blue_and_green();
     let (pair, authority) = pki().stranger("bea");
-    tenants.write("blue", &json!({"members": [{"kind": "User", "name": "bea"}], "namespaces": {"names": ["blue-*"]},
-        "tls": {"clientCAFile": authority}}));
+    tenants.write(
+        "blue",
+        &json!({"members": [{"kind": "User", "name": "bea"}], "namespaces": {"names": ["blue-*"]},
+        "tls": {"clientCAFile": authority}}),
+    );
     let (boss, bosses) = pki().stranger("system:admin");
-    tenants.write("green", &json!({"members": [{"kind": "User", "name": "bea"}, {"kind": "User", "name": "system:admin"}],
-        "namespaces": {"names": ["green-*"]}, "tls": {"clientCAFile": bosses}}));
+    tenants.write(
+        "green",
+        &json!({"members": [{"kind": "User", "name": "bea"}, {"kind": "User", "name": "system:admin"}],
+        "namespaces": {"names": ["green-*"]}, "tls": {"clientCAFile": bosses}}),
+    );
     let proxy = Proxy::embedded(&[&tenants.flag()]);
     let (bea, boss) = (User::Certificate(Arc::new(pair)), User::Certificate(Arc::new(boss)));
     ok(&proxy, &bea, post("/tenants/blue/api/v1/namespaces", &namespace("blue-ca")));
@@ -346,7 +386,8 @@ fn measure_1000_tenants() {
     let proxy = Proxy::embedded(&[&tenants.flag()]);
     let before = proxy.resident_bytes();
     let write = |index: usize, shadow: &str| {
-        let spec = json!({"namespaces": {"names": [format!("t{index}-*")]}, "admission": {"shadow": {"policies": [shadow]}}});
+        let spec =
+            json!({"namespaces": {"names": [format!("t{index}-*")]}, "admission": {"shadow": {"policies": [shadow]}}});
         tenants.write(&format!("t{index}"), &of(&format!("team-{index}"), &spec));
     };
     let last = User::named("zoe", "team-999");
@@ -358,11 +399,20 @@ fn measure_1000_tenants() {
         eventually("1000 tenants", || {
             let (_, text) = proxy.health("/metrics").unwrap();
             let wanted = if round == "a" { 1 } else { 2 };
-            let count = text.lines().find(|line| line.starts_with("kube_admission_proxy_config_reloads_total{status=\"success\"}"));
+            let count = text
+                .lines()
+                .find(|line| line.starts_with("kube_admission_proxy_config_reloads_total{status=\"success\"}"));
             let count: u64 = count.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0);
             (count >= wanted && proxy.send(&last, get("/tenants/t999/api")).status == 200).then_some(())
         });
-        println!("round {round}: {:?} until 1000 tenants, {} MiB more", begun.elapsed(), proxy.resident_bytes().saturating_sub(before) >> 20);
+        println!(
+            "round {round}: {:?} until 1000 tenants, {} MiB more",
+            begun.elapsed(),
+            proxy.resident_bytes().saturating_sub(before) >> 20
+        );
     }
-    println!("{}", proxy.output().lines().filter(|line| line.contains("tenants were read")).collect::<Vec<_>>().join("\n"));
+    println!(
+        "{}",
+        proxy.output().lines().filter(|line| line.contains("tenants were read")).collect::<Vec<_>>().join("\n")
+    );
 }

@@ -148,13 +148,14 @@ impl Front {
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
             let authorities = client_authorities(config);
-            let tls = tls::watch_certificate(&files.certificate, &files.key, authorities, named.cloned()).with_context(|| {
-                format!(
-                    "--tls-cert-file={} --tls-private-key-file={}",
-                    files.certificate.display(),
-                    files.key.display()
-                )
-            })?;
+            let tls = tls::watch_certificate(&files.certificate, &files.key, authorities, named.cloned())
+                .with_context(|| {
+                    format!(
+                        "--tls-cert-file={} --tls-private-key-file={}",
+                        files.certificate.display(),
+                        files.key.display()
+                    )
+                })?;
             return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
         }
         let own = Authority::generate("kube-admission-proxy")?;
@@ -468,6 +469,11 @@ impl Backend {
         let (transport, client) = (self.transport.clone(), self.client.clone());
         let (forwarder, is_passthrough) = (self.forwarder.clone(), self.is_passthrough);
         authentication(config, front, files, &Upstream { transport, forwarder, client, is_passthrough })
+    }
+
+    /// Whether the API server answers, and its state is known.
+    fn is_ready(&self) -> bool {
+        self.check().is_ok() && self.discovery.is_synced() && self.cluster.unsynced().is_empty()
     }
 
     /// Whether the API server answers.

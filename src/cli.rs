@@ -189,7 +189,9 @@ mod tests {
     fn help_shows_flags_in_groups() {
         let error = Arguments::try_parse_from(["kube-admission-proxy", "serve", "--help"]).unwrap_err();
         let help = error.to_string();
-        for heading in ["Admission:", "Authentication:", "Authorization:", "Serving:", "Upstream:", "Audit:", "Tenants:", "Misc:"] {
+        for heading in
+            ["Admission:", "Authentication:", "Authorization:", "Serving:", "Upstream:", "Audit:", "Tenants:", "Misc:"]
+        {
             assert!(help.contains(&format!("\n{heading}\n")), "{heading} is missing in\n{help}");
         }
         assert!(!help.contains("\nOptions:\n"), "a flag has no group:\n{help}");

@@ -35,8 +35,8 @@ pub use dry_run::DryRuns;
 use gateway::Caller;
 pub use gateway::{Gateway, Room};
 pub use inflight::InFlight;
-pub use tenancy::{Part, Tenancy, Tenant, Tenants};
 use inflight::Seat;
+pub use tenancy::{Part, Tenancy, Tenant, Tenants};
 
 use crate::admission::{
     Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, Warnings,

@@ -32,7 +32,14 @@ pub struct Request {
 
 impl Request {
     pub fn new(method: &str, path: &str) -> Self {
-        Self { method: method.into(), path: path.into(), headers: Vec::new(), body: Bytes::new(), http2: false, server_name: None }
+        Self {
+            method: method.into(),
+            path: path.into(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+            http2: false,
+            server_name: None,
+        }
     }
 
     /// Adds a header.

@@ -22,7 +22,8 @@ fn attempts() -> Vec<(&'static str, Request)> {
     let map = config_map("slipped");
     let maps = of_green("/configmaps");
     let blue_maps = "/api/v1/namespaces/blue-a/configmaps";
-    let as_green = |request: Request| request.header("impersonate-user", "gus").header("impersonate-group", "team-green");
+    let as_green =
+        |request: Request| request.header("impersonate-user", "gus").header("impersonate-group", "team-green");
     let event = |field: &str, version: &str| {
         json!({"apiVersion": version, "kind": "Event", "metadata": {"name": "slipped", "namespace": "blue-a"},
             field: {"kind": "Pod", "namespace": "green-a", "name": "p"}, "reason": "r", "type": "Normal",
@@ -32,7 +33,8 @@ fn attempts() -> Vec<(&'static str, Request)> {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slipped", "ownerReferences": [
             {"apiVersion": api_version, "kind": kind, "name": name, "uid": "1", "blockOwnerDeletion": true}]}})
     };
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "slipped"}});
+    let role =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "slipped"}});
     let mut stowed = map.clone();
     stowed["metadata"]["namespace"] = json!("green-a");
     vec![
@@ -41,10 +43,19 @@ fn attempts() -> Vec<(&'static str, Request)> {
         ("a read by the path of another", get(&format!("/tenants/green{maps}/hidden-map"))),
         ("the server name of another", post(&maps, &map).to_server("green.example.com")),
         ("the host of another", post(&maps, &map).header("host", "green.example.com")),
-        ("a host against the server name", post(&maps, &map).to_server("blue.example.com").header("host", "green.example.com")),
+        (
+            "a host against the server name",
+            post(&maps, &map).to_server("blue.example.com").header("host", "green.example.com"),
+        ),
         ("a path against the server name", post(&format!("/tenants/green{maps}"), &map).to_server("blue.example.com")),
-        ("a path against the host", post(&format!("/tenants/blue{blue_maps}"), &map).header("host", "green.example.com")),
-        ("an authority against the server name", post(&maps, &map).over_http2().to_server("blue.example.com").header(":authority", "green.example.com")),
+        (
+            "a path against the host",
+            post(&format!("/tenants/blue{blue_maps}"), &map).header("host", "green.example.com"),
+        ),
+        (
+            "an authority against the server name",
+            post(&maps, &map).over_http2().to_server("blue.example.com").header(":authority", "green.example.com"),
+        ),
         ("an authority against the host", post(blue_maps, &map).over_http2().header("host", "green.example.com")),
         ("dots after the tenant", post(&format!("/tenants/blue/../green{maps}"), &map)),
         ("dots for the tenant", post(&format!("/tenants/../tenants/green{maps}"), &map)),
@@ -76,8 +87,13 @@ fn attempts() -> Vec<(&'static str, Request)> {
         ("exec", get(&of_green("/pods/p/exec?command=ls"))),
         ("a log", get(&of_green("/pods/p/log"))),
         ("a proxy to a service", get(&of_green("/services/s/proxy/"))),
-        ("a token", post(&of_green("/serviceaccounts/default/token"),
-            &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}))),
+        (
+            "a token",
+            post(
+                &of_green("/serviceaccounts/default/token"),
+                &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}),
+            ),
+        ),
         ("dots in the namespace", get("/api/v1/namespaces/blue-a/../green-a/configmaps")),
         ("an escaped namespace", get("/api/v1/namespaces/gr%65en-a/configmaps")),
         ("a namespace below a namespace", get("/api/v1/namespaces/blue-a/namespaces/green-a")),
@@ -90,38 +106,81 @@ fn attempts() -> Vec<(&'static str, Request)> {
         ("a list of namespaces", get("/api/v1/namespaces")),
         ("a watch of namespaces", get("/api/v1/namespaces?watch=1&fieldSelector=metadata.name%3Dgreen-a")),
         ("a cluster role", post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role)),
-        ("a review of another's rights", post("/apis/authorization.k8s.io/v1/subjectaccessreviews",
-            &json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "gus"}}))),
+        (
+            "a review of another's rights",
+            post(
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+                &json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "gus"}}),
+            ),
+        ),
         ("metrics", get("/metrics")),
         ("a path of no API", post("/configz", &json!({}))),
         // The label.
         ("a namespace with the label of another", post("/api/v1/namespaces", &moved("new", "green"))),
         ("a namespace with the name of another", post("/api/v1/namespaces", &namespace("green-new"))),
-        ("a generated name of another", post("/api/v1/namespaces",
-            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "green-"}}))),
-        ("a namespace by apply", patch("/api/v1/namespaces/green-new?fieldManager=m", "apply", &namespace("green-new"))),
+        (
+            "a generated name of another",
+            post(
+                "/api/v1/namespaces",
+                &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "green-"}}),
+            ),
+        ),
+        (
+            "a namespace by apply",
+            patch("/api/v1/namespaces/green-new?fieldManager=m", "apply", &namespace("green-new")),
+        ),
         ("a label by update", put("/api/v1/namespaces/blue-a", &moved("blue-a", "green"))),
         ("a label by update that is gone", put("/api/v1/namespaces/blue-a", &namespace("blue-a"))),
-        ("a label by merge patch", patch("/api/v1/namespaces/blue-a", "merge", &json!({"metadata": {"labels": {LABEL: "green"}}}))),
-        ("a label that a merge patch removes", patch("/api/v1/namespaces/blue-a", "merge", &json!({"metadata": {"labels": null}}))),
-        ("a label by JSON patch", patch("/api/v1/namespaces/blue-a", "json",
-            &json!([{"op": "replace", "path": "/metadata/labels/kube-admission-proxy.dev~1tenant", "value": "green"}]))),
-        ("a label by apply", patch("/api/v1/namespaces/blue-a?fieldManager=m&force=true", "apply", &moved("blue-a", "green"))),
-        ("a label by status", patch("/api/v1/namespaces/blue-a/status", "merge", &json!({"metadata": {"labels": {LABEL: "green"}}}))),
+        (
+            "a label by merge patch",
+            patch("/api/v1/namespaces/blue-a", "merge", &json!({"metadata": {"labels": {LABEL: "green"}}})),
+        ),
+        (
+            "a label that a merge patch removes",
+            patch("/api/v1/namespaces/blue-a", "merge", &json!({"metadata": {"labels": null}})),
+        ),
+        (
+            "a label by JSON patch",
+            patch(
+                "/api/v1/namespaces/blue-a",
+                "json",
+                &json!([{"op": "replace", "path": "/metadata/labels/kube-admission-proxy.dev~1tenant", "value": "green"}]),
+            ),
+        ),
+        (
+            "a label by apply",
+            patch("/api/v1/namespaces/blue-a?fieldManager=m&force=true", "apply", &moved("blue-a", "green")),
+        ),
+        (
+            "a label by status",
+            patch("/api/v1/namespaces/blue-a/status", "merge", &json!({"metadata": {"labels": {LABEL: "green"}}})),
+        ),
         ("a label by finalize", put("/api/v1/namespaces/blue-a/finalize", &moved("blue-a", "green"))),
-        ("the label of another's namespace", patch("/api/v1/namespaces/green-a", "merge", &json!({"metadata": {"labels": {LABEL: "blue"}}}))),
+        (
+            "the label of another's namespace",
+            patch("/api/v1/namespaces/green-a", "merge", &json!({"metadata": {"labels": {LABEL: "blue"}}})),
+        ),
         // References.
         ("an event about another's object", post("/api/v1/namespaces/blue-a/events", &event("involvedObject", "v1"))),
-        ("a new event about another's object", post("/apis/events.k8s.io/v1/namespaces/blue-a/events", &event("regarding", "events.k8s.io/v1"))),
+        (
+            "a new event about another's object",
+            post("/apis/events.k8s.io/v1/namespaces/blue-a/events", &event("regarding", "events.k8s.io/v1")),
+        ),
         ("an owner that is another's namespace", post(blue_maps, &owned("v1", "Namespace", "green-a"))),
         ("an owner of the cluster", post(blue_maps, &owned("v1", "Node", "n"))),
         ("an owner of an unknown kind", post(blue_maps, &owned("x.example.com/v1", "X", "x"))),
         // Users.
         ("impersonation", as_green(post(&maps, &map))),
         ("impersonation by the path", as_green(get(&format!("/tenants/green{maps}/hidden-map")))),
-        ("impersonation of an operator", get(&maps).header("impersonate-user", "olga").header("impersonate-group", "operators")),
+        (
+            "impersonation of an operator",
+            get(&maps).header("impersonate-user", "olga").header("impersonate-group", "operators"),
+        ),
         ("impersonation of nobody", get("/api/v1/namespaces/default/configmaps").header("impersonate-user", "nobody")),
-        ("impersonation of a service account", get(&maps).header("impersonate-user", "system:serviceaccount:green-a:default")),
+        (
+            "impersonation of a service account",
+            get(&maps).header("impersonate-user", "system:serviceaccount:green-a:default"),
+        ),
         ("a user in a header", get(&maps).header("x-remote-user", "gus").header("x-remote-group", "team-green")),
     ]
 }
@@ -168,7 +227,9 @@ fn every_escape_is_refused_and_told_nothing() {
 fn callers_of_no_tenant_and_without_credentials_get_nowhere() {
     let (_tenants, proxy) = with_namespaces();
     let nobody = User::named("ann", "");
-    for (user, prefix) in [(&nobody, ""), (&nobody, "/tenants/green"), (&User::Anonymous, ""), (&User::Anonymous, "/tenants/green")] {
+    for (user, prefix) in
+        [(&nobody, ""), (&nobody, "/tenants/green"), (&User::Anonymous, ""), (&User::Anonymous, "/tenants/green")]
+    {
         for request in [
             get(&format!("{prefix}{}", of_green("/configmaps/hidden-map"))),
             get(&format!("{prefix}/api/v1/configmaps")),
@@ -197,10 +258,18 @@ fn another_namespace_and_no_namespace_have_the_same_answer() {
 #[test]
 fn a_tenant_that_is_not_confined_writes_into_no_namespace_of_another() {
     let (tenants, proxy) = with_namespaces();
-    tenants.write("blue", &of("team-blue", &json!({"namespaces": {"names": ["blue-*"]},
-        "authorization": {"ownNamespacesOnly": false}})));
+    tenants.write(
+        "blue",
+        &of(
+            "team-blue",
+            &json!({"namespaces": {"names": ["blue-*"]},
+        "authorization": {"ownNamespacesOnly": false}}),
+        ),
+    );
     let list = get("/api/v1/namespaces");
-    crate::harness::eventually("a tenant that is not confined", || (proxy.send(&blue(), list.clone()).status == 200).then_some(()));
+    crate::harness::eventually("a tenant that is not confined", || {
+        (proxy.send(&blue(), list.clone()).status == 200).then_some(())
+    });
     for request in [
         post(&of_green("/configmaps"), &config_map("slipped")),
         delete(&of_green("/configmaps/hidden-map")),

@@ -319,7 +319,12 @@ mod tests {
 
     fn chain() -> Chain {
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
-        Chain { plugins: vec![Enabled::new(&SPEC, Box::new(Counter))], guard: None, metrics, accepted: Default::default() }
+        Chain {
+            plugins: vec![Enabled::new(&SPEC, Box::new(Counter))],
+            guard: None,
+            metrics,
+            accepted: Default::default(),
+        }
     }
 
     #[tokio::test]

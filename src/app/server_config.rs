@@ -4,8 +4,8 @@
 use crate::admission::shadow::Shadows;
 use crate::admission::{PolicyOptions, Spec};
 use crate::config::{
-    Audit, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, FeatureGates, FieldOwnership, Limits,
-    PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
+    Audit, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, FeatureGates,
+    FieldOwnership, Limits, PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
 };
 use crate::initializers;
 use crate::status::invalid::aggregate;
@@ -119,8 +119,7 @@ impl Admission {
     #[must_use]
     pub(super) fn changed(&self, all: &[&'static Spec], enable: &[String], disable: &[String]) -> Self {
         let has = |names: &[String], spec: &Spec| names.iter().any(|name| name == spec.name);
-        let mut plugins: Vec<&'static Spec> =
-            self.plugins.iter().copied().filter(|spec| !has(disable, spec)).collect();
+        let mut plugins: Vec<&'static Spec> = self.plugins.iter().copied().filter(|spec| !has(disable, spec)).collect();
         let new = all.iter().copied().filter(|spec| has(enable, spec));
         let new: Vec<_> = new.filter(|spec| plugins.iter().all(|known| known.name != spec.name)).collect();
         if !new.is_empty() {

@@ -111,12 +111,7 @@ fn told(faults: &[Fault]) -> String {
 ///
 /// # Errors
 /// If the tenants cannot be used at the start.
-pub(super) async fn start(
-    shared: Shared,
-    upstream: Upstream,
-    registry: &Registry,
-    checks: &Checks,
-) -> Result<Running> {
+pub(super) async fn start(shared: Shared, upstream: Upstream, registry: &Registry, checks: &Checks) -> Result<Running> {
     let limits = &shared.config.limits;
     let counted = tenants::Metrics::register(registry).context("metrics of tenants")?;
     let (folder, flag) = (shared.folder.clone(), format!("--tenants-dir={}", shared.folder.display()));
@@ -154,8 +149,12 @@ impl Builder {
         let mut problems: Vec<String> = state.last_error.iter().map(|why| format!("not reloaded: {why}")).collect();
         for (kubeconfig, backend) in &state.backends {
             let Err(why) = backend.check() else { continue };
-            let mut of: Vec<&str> =
-                state.parts.iter().filter(|(_, built)| Arc::ptr_eq(&built.backend, backend)).map(|(name, _)| &**name).collect();
+            let mut of: Vec<&str> = state
+                .parts
+                .iter()
+                .filter(|(_, built)| Arc::ptr_eq(&built.backend, backend))
+                .map(|(name, _)| &**name)
+                .collect();
             of.sort_unstable();
             let name = kubeconfig.as_ref().map_or_else(|| "the flags".to_owned(), |path| path.display().to_string());
             problems.push(format!("the API server of {name} (tenants {}): {why}", of.join(", ")));
@@ -165,7 +164,7 @@ impl Builder {
     }
 
     fn is_any_reachable(&self) -> Result<(), String> {
-        match self.state().backends.values().any(|backend| backend.check().is_ok()) {
+        match self.state().backends.values().any(|backend| backend.is_ready()) {
             true => Ok(()),
             false => Err("no API server of a tenant answers".to_owned()),
         }
@@ -251,7 +250,8 @@ impl Builder {
         let all: Vec<Tenant> = prepared.iter().map(|one| one.tenant.clone()).collect();
         let mut needs: HashMap<Option<PathBuf>, (Vec<Need>, &Tenant)> = HashMap::new();
         for one in prepared {
-            let (known, _) = needs.entry(one.tenant.kubeconfig()).or_insert_with(|| (vec![Need::NAMESPACES], one.tenant));
+            let (known, _) =
+                needs.entry(one.tenant.kubeconfig()).or_insert_with(|| (vec![Need::NAMESPACES], one.tenant));
             known.extend(one.needs());
         }
         let (mut backends, mut owners) = (HashMap::new(), HashMap::new());
@@ -311,9 +311,10 @@ impl Builder {
                 Arc::new(Authenticator::new(crate::authn::Config { tenant_ca: Some(client_ca.clone()), ..given }))
             }
         };
-        let rate = profile.limits.writes_per_second.map(|per_second| {
-            Rate::new(per_second, profile.limits.write_burst.unwrap_or(per_second))
-        });
+        let rate = profile
+            .limits
+            .writes_per_second
+            .map(|per_second| Rate::new(per_second, profile.limits.write_burst.unwrap_or(per_second)));
         let calls = profile.limits.webhook_calls_in_flight;
         let calls = calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
         let context = Context { name: name.clone(), is_confined, owners: backend.owners.clone(), rate, calls };

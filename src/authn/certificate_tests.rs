@@ -50,7 +50,7 @@ fn connection(chain: &[&CertificateDer<'static>]) -> Connection {
         certificates: chain.iter().map(|certificate| (*certificate).clone()).collect(),
         kept: Default::default(),
         server_name: None,
-            is_http2: false,
+        is_http2: false,
         state: Default::default(),
     }
 }

@@ -14,7 +14,7 @@ fn connection() -> Connection {
         certificates: Vec::new(),
         kept: Default::default(),
         server_name: None,
-            is_http2: false,
+        is_http2: false,
         state: Default::default(),
     }
 }

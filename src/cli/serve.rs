@@ -101,7 +101,9 @@ fn tenants_dir(flags: &Serve) -> Result<Option<PathBuf>, ConfigError> {
         return Err(invalid("is no folder"));
     }
     if flags.upstream.upstream_identity == UpstreamIdentity::Passthrough {
-        return Err(invalid("does not work with --upstream-identity=passthrough: the credentials of a client are of one API server"));
+        return Err(invalid(
+            "does not work with --upstream-identity=passthrough: the credentials of a client are of one API server",
+        ));
     }
     Ok(Some(folder.clone()))
 }

@@ -86,6 +86,7 @@ impl Cluster {
             caches,
             definitions: Arc::new(Definitions::new(&[])),
             parameters: Default::default(),
+            made: Arc::default(),
             loopback: Default::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::new(state.refused_updates.into()),

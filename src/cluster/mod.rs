@@ -15,6 +15,7 @@ mod quotas;
 mod service_accounts;
 mod parameters;
 mod endpoints;
+mod made;
 mod metrics;
 pub mod discovery;
 
@@ -153,6 +154,7 @@ pub struct Cluster {
     caches: HashMap<Need, Arc<dyn Kept>>,
     definitions: Arc<Definitions>,
     parameters: Arc<parameters::Registry>,
+    made: Arc<made::Made>,
     /// Whether every cache was once synced. A cache stays synced afterwards.
     seen_synced: AtomicBool,
     /// [`FixedState::refused_updates`].
@@ -213,6 +215,7 @@ impl Cluster {
             caches,
             definitions: Arc::new(Definitions::new(removed)),
             parameters: Default::default(),
+            made: Arc::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::default(),
             loopback: OnceLock::new(),
@@ -226,12 +229,9 @@ impl Cluster {
     pub fn view(&self, without: &[Need]) -> Arc<Self> {
         let live = match &self.live {
             Live::ApiServer(client) => Live::ApiServer(client.clone()),
-            Live::Fixed { .. } => Live::Fixed {
-                namespaces: Mutex::default(),
-                cached: HashMap::new(),
-                pods: None,
-                parameters: Vec::new(),
-            },
+            Live::Fixed { .. } => {
+                Live::Fixed { namespaces: Mutex::default(), cached: HashMap::new(), pods: None, parameters: Vec::new() }
+            }
         };
         let caches = self.caches.iter().map(|(need, cache)| match without.contains(need) {
             true => (*need, need.empty().unwrap_or_else(|| cache.clone())),
@@ -243,6 +243,7 @@ impl Cluster {
             caches: caches.collect(),
             definitions: self.definitions.clone(),
             parameters: self.parameters.clone(),
+            made: self.made.clone(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::default(),
             loopback: OnceLock::new(),

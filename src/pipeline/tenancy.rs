@@ -10,8 +10,8 @@ use crate::request::info::{is_canonical, request_info};
 use crate::server::{Connection, Drain};
 use crate::status::Status;
 use crate::tenants::{
-    Addressed, Addresses, Caller, DEFAULT, Members, Metrics, Misaddressed, Need, OPERATORS, Origin, Owner, Owners, Rate,
-    need, split_path,
+    Addressed, Addresses, Caller, DEFAULT, Members, Metrics, Misaddressed, Need, OPERATORS, Origin, Owner, Owners,
+    Rate, need, split_path,
 };
 use crate::user::UserInfo;
 use arc_swap::ArcSwap;

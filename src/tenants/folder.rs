@@ -255,7 +255,9 @@ impl Checked<'_> {
         let profile = &tenant.profile;
         let (is_default, is_operators) = (tenant.name == DEFAULT, tenant.name == OPERATORS);
         match (is_default, profile.members.is_empty()) {
-            (true, false) => self.add("spec.members", "must be empty: the tenant is for callers who are members of no tenant"),
+            (true, false) => {
+                self.add("spec.members", "must be empty: the tenant is for callers who are members of no tenant")
+            }
             (false, true) => self.add("spec.members", "must name a member"),
             _ => {}
         }
@@ -331,7 +333,10 @@ impl Checked<'_> {
         if let Some(timeout) = &admission.timeout {
             match duration::parse(timeout) {
                 Ok(timeout) if !timeout.is_zero() => {}
-                _ => self.add("spec.admission.timeout", format!("{timeout:?} must be a duration of more than 0, such as 5s")),
+                _ => self.add(
+                    "spec.admission.timeout",
+                    format!("{timeout:?} must be a duration of more than 0, such as 5s"),
+                ),
             }
         }
     }
@@ -421,7 +426,9 @@ fn overlaps(tenants: &[Tenant]) -> Vec<Fault> {
     // The patterns that are beginnings of the present name.
     let mut open: Vec<&(Option<PathBuf>, &str, bool, &Tenant, usize)> = Vec::new();
     for present in &names {
-        open.retain(|other| other.0 == present.0 && (present.1 == other.1 || other.2 && present.1.starts_with(other.1)));
+        open.retain(|other| {
+            other.0 == present.0 && (present.1 == other.1 || other.2 && present.1.starts_with(other.1))
+        });
         if let Some(other) = open.iter().find(|other| other.3.name != present.3.name) {
             let why = format!("overlaps with a name of the tenant {:?}", other.3.name);
             faults.push(present.3.fault(&format!("spec.namespaces.names[{}]", present.4), why));

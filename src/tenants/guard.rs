@@ -37,7 +37,8 @@ impl Guard {
     }
 
     fn check_namespace(&self, attributes: &Attributes, object: &Object) -> Result<(), Denial> {
-        let refuse = || Denial::forbidden(format!("only the operators of the gateway may set or change the label {LABEL}"));
+        let refuse =
+            || Denial::forbidden(format!("only the operators of the gateway may set or change the label {LABEL}"));
         if attributes.operation != Operation::Create || !attributes.subresource.is_empty() {
             let Some(old) = attributes.old_object.as_deref() else { return Err(refuse()) };
             return if label(old) == label(object) { Ok(()) } else { Err(refuse()) };

@@ -1,6 +1,6 @@
 //! The tenants of namespaces.
 
-use super::{LABEL, Tenant};
+use super::Tenant;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
@@ -49,7 +49,9 @@ impl Owners {
         }
         // A name has few characters, so a look-up for each beginning is quick whatever the number of tenants.
         let ends = namespace.char_indices().map(|(at, _)| at).skip(1).chain([namespace.len()]);
-        ends.filter_map(|end| namespace.get(..end)).find_map(|beginning| self.beginnings.get(beginning)).map(|owner| &**owner)
+        ends.filter_map(|end| namespace.get(..end))
+            .find_map(|beginning| self.beginnings.get(beginning))
+            .map(|owner| &**owner)
     }
 
     /// Returns the tenant of a namespace with this label value, if it has the label.
@@ -59,10 +61,5 @@ impl Owners {
             (Some(label), Some(name)) if label != name => Owner::Contradiction,
             (Some(tenant), _) | (None, Some(tenant)) => Owner::Tenant(tenant.to_owned()),
         }
-    }
-
-    /// Returns the value of the label among these labels.
-    pub fn label<'a>(mut labels: impl Iterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
-        labels.find(|(key, _)| *key == LABEL).map(|(_, value)| value)
     }
 }

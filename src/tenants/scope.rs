@@ -17,19 +17,8 @@ pub enum Need<'a> {
 }
 
 /// Paths of discovery and of the server's state, which have no objects. Paths below those that end with a slash count too.
-const PATHS: [&str; 11] = [
-    "/",
-    "/api",
-    "/api/",
-    "/apis",
-    "/apis/",
-    "/openapi/",
-    "/version",
-    "/version/",
-    "/healthz",
-    "/livez",
-    "/readyz",
-];
+const PATHS: [&str; 11] =
+    ["/", "/api", "/api/", "/apis", "/apis/", "/openapi/", "/version", "/version/", "/healthz", "/livez", "/readyz"];
 /// Resources whose objects are questions about the caller.
 const ABOUT_ONESELF: [(&str, &str); 3] = [
     ("authorization.k8s.io", "selfsubjectaccessreviews"),
@@ -41,7 +30,9 @@ const ABOUT_ONESELF: [(&str, &str); 3] = [
 pub fn need<'a>(method: &Method, info: &'a RequestInfo) -> Need<'a> {
     if !info.is_resource_request {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
-        let is_known = PATHS.iter().any(|path| info.path == *path || path.len() > 1 && path.ends_with('/') && info.path.starts_with(path));
+        let is_known = PATHS
+            .iter()
+            .any(|path| info.path == *path || path.len() > 1 && path.ends_with('/') && info.path.starts_with(path));
         return if is_read && is_known { Need::Nothing } else { Need::Cluster };
     }
     // `/api/v1/namespaces/a/namespaces/b` and namespaces of another group: no server has them, but another reading could.

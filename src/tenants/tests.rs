@@ -56,7 +56,8 @@ fn tenants() -> Vec<Tenant> {
     ];
     all[4].profile.upstream = Some(profile::Upstream { kubeconfig: "red.kubeconfig".to_owned() });
     for (at, namespace) in [(0, "blue-ci"), (4, "red-ci")] {
-        let account = Member { kind: MemberKind::ServiceAccount, name: "*".to_owned(), namespace: namespace.to_owned() };
+        let account =
+            Member { kind: MemberKind::ServiceAccount, name: "*".to_owned(), namespace: namespace.to_owned() };
         all[at].profile.members.push(account);
     }
     all
@@ -71,7 +72,10 @@ fn user(name: &str, groups: &[&str]) -> UserInfo {
 fn an_error_names_file_line_and_field() {
     let member = "  members: [{kind: User, name: a}]\n";
     for (text, wanted) in [
-        (file("blue", "  members:\n  - {kind: User, name: ''}"), "t.yaml:6: spec.members[0]: name \"\" must be a name, without *"),
+        (
+            file("blue", "  members:\n  - {kind: User, name: ''}"),
+            "t.yaml:6: spec.members[0]: name \"\" must be a name, without *",
+        ),
         (file("blue", "  members: []"), "t.yaml:5: spec.members: must name a member"),
         (
             file("blue", &format!("{member}  admission:\n    enablePlugins:\n    - AlwaysPullImages\n    - Nope")),
@@ -110,7 +114,10 @@ fn an_error_names_file_line_and_field() {
             "t.yaml:6: spec.tls.clientCAFile: none.crt: No such file or directory (os error 2)",
         ),
         (file("Blue", member), "t.yaml:3: metadata.name: \"Blue\" must be a DNS label other than \"none\""),
-        (file("blue", member).replace("v1alpha1", "v9"), "t.yaml:1: apiVersion: must be \"config.kube-admission-proxy.dev/v1alpha1\""),
+        (
+            file("blue", member).replace("v1alpha1", "v9"),
+            "t.yaml:1: apiVersion: must be \"config.kube-admission-proxy.dev/v1alpha1\"",
+        ),
         ("kind: Other\n".to_owned(), "t.yaml:1: kind: must be \"Tenant\", unless a tenant names the file"),
         (
             file("operators", &format!("{member}  serverNames: [a.example.com]")),
@@ -127,7 +134,10 @@ fn an_error_names_file_line_and_field() {
 
 #[test]
 fn the_line_is_that_of_the_field() {
-    let text = file("blue", "  members:\n  - {kind: User, name: a}\n  - {kind: Group, name: '*'}\n  limits:\n    bodyBytes: 0");
+    let text = file(
+        "blue",
+        "  members:\n  - {kind: User, name: a}\n  - {kind: Group, name: '*'}\n  limits:\n    bodyBytes: 0",
+    );
     let found = faults(&[("t.yaml", text)]);
     assert_eq!(
         found,
@@ -140,7 +150,11 @@ fn the_line_is_that_of_the_field() {
 
 #[test]
 fn an_unknown_field_and_broken_yaml_are_errors_with_a_line() {
-    for spec in ["  members: [{kind: User, name: a}]\n  membres: []", "  upstream: {kubeconfig: a, groupPrefix: x}", "  members: ["] {
+    for spec in [
+        "  members: [{kind: User, name: a}]\n  membres: []",
+        "  upstream: {kubeconfig: a, groupPrefix: x}",
+        "  members: [",
+    ] {
         let found = faults(&[("t.yaml", file("blue", spec))]);
         assert_eq!(found.len(), 1, "{found:#?}");
         let line: Vec<&str> = found[0].splitn(3, ':').collect();
@@ -154,7 +168,10 @@ fn tenants_are_validated_together() {
     let one = |name: &str, rest: &str| file(name, &format!("{members}{rest}"));
     let pair = |a: &str, b: &str| faults(&[("a.yaml", one("a", a)), ("b.yaml", one("b", b))]);
     let servers = "  serverNames: [x.example.com]";
-    assert_eq!(pair(servers, servers), ["b.yaml:6: spec.serverNames[0]: \"x.example.com\" already addresses the tenant \"a\""]);
+    assert_eq!(
+        pair(servers, servers),
+        ["b.yaml:6: spec.serverNames[0]: \"x.example.com\" already addresses the tenant \"a\""]
+    );
     for (a, b, overlap) in [
         ("x-*", "x-y", true),
         ("x-*", "x-*", true),
@@ -167,7 +184,10 @@ fn tenants_are_validated_together() {
         let names = |name: &str| format!("  namespaces: {{names: ['{name}']}}");
         assert_eq!(pair(&names(a), &names(b)).len(), usize::from(overlap), "{a} {b}");
     }
-    assert_eq!(faults(&[("a.yaml", one("a", "")), ("b.yaml", one("a", ""))]), ["b.yaml:3: metadata.name: is also the name in a.yaml"]);
+    assert_eq!(
+        faults(&[("a.yaml", one("a", "")), ("b.yaml", one("a", ""))]),
+        ["b.yaml:3: metadata.name: is also the name in a.yaml"]
+    );
     let base = |base: &str| format!("  admission: {{base: {base}}}");
     assert_eq!(pair(&base("b"), &base("a")).len(), 2);
     let folder = written(&[("a.yaml", &one("a", ""))]);
@@ -216,9 +236,8 @@ fn the_address_is_path_server_name_or_host_and_they_agree() {
         let headers = host.map(|host| (http::header::HOST, HeaderValue::from_str(host).unwrap()));
         let headers = HeaderMap::from_iter(headers);
         let split = split_path(&uri);
-        let found = split.and_then(|split| {
-            addresses.find(split.as_ref().map(|(name, _)| *name), server_name, &uri, &headers)
-        });
+        let found =
+            split.and_then(|split| addresses.find(split.as_ref().map(|(name, _)| *name), server_name, &uri, &headers));
         assert_eq!(found, wanted, "{uri} {server_name:?} {host:?}");
     }
     let mut two = HeaderMap::new();
@@ -407,7 +426,12 @@ fn the_published_schema_is_that_of_the_program() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src/tenant.schema.json");
     let published = std::fs::read_to_string(&path).unwrap_or_default();
     let schema = profile::schema();
-    assert_eq!(published, schema, "write the output of `kube-admission-proxy print tenant-schema` to {}", path.display());
+    assert_eq!(
+        published,
+        schema,
+        "write the output of `kube-admission-proxy print tenant-schema` to {}",
+        path.display()
+    );
 }
 
 /// Prints how long the choice among 1000 tenants takes; a figure for people, with no bound.

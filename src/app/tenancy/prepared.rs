@@ -58,10 +58,8 @@ pub fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<
     let config = Config::for_checks(all).map_err(|error| of_folder(error.to_string()))?;
     let (cluster, discovery, registry) = (Cluster::fixed(FixedState::default()), Discovery::fixed([]), Registry::new());
     let metrics = Arc::new(Metrics::new(&registry).map_err(|error| of_folder(error.to_string()))?);
-    let faults: Vec<Fault> = prepare(&tenants, &config)?
-        .iter()
-        .filter_map(|one| one.chain(&cluster, &discovery, &metrics).err())
-        .collect();
+    let faults: Vec<Fault> =
+        prepare(&tenants, &config)?.iter().filter_map(|one| one.chain(&cluster, &discovery, &metrics).err()).collect();
     if faults.is_empty() { Ok(tenants.len()) } else { Err(faults) }
 }
 

@@ -2,8 +2,8 @@
 
 use super::scopes::Selector;
 use crate::cluster::{Cluster, Need};
-use crate::derived::Lazy;
 use crate::config::Limits;
+use crate::derived::Lazy;
 use crate::object::quantity::Quantity;
 use crate::plugins::rules::resources::ResourceList;
 use crate::status::Status;
