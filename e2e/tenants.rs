@@ -3,7 +3,7 @@
 mod escapes;
 
 use crate::harness::{
-    Proxy, Request, User, delete, eventually, folder, free_port, get, patch, pki, post, unique, upstream,
+    Api, Proxy, Request, User, Webhook, delete, eventually, folder, free_port, get, patch, pki, post, unique, upstream,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -253,6 +253,47 @@ fn a_tenant_has_its_own_limits() {
     for index in 0..20 {
         ok(&proxy, &green(), post("/api/v1/namespaces/green-l/configmaps", &config_map(&format!("m{index}"))));
     }
+}
+
+#[test]
+fn a_webhook_that_hangs_for_one_tenant_hangs_for_no_other() {
+    let tenants = Folder::blue_and_green();
+    let mut spec = of("team-blue", &json!({"namespaces": {"names": ["blue-*"]}}));
+    spec["limits"] = json!({"webhookCallsInFlight": 1});
+    tenants.write("blue", &spec);
+    let pink = json!({"namespaces": {"names": ["pink-*"]}, "admission": {"fromAPI": {"webhooks": "None"}}});
+    tenants.write("pink", &of("team-pink", &pink));
+    let proxy = Proxy::embedded(&[&tenants.flag()]);
+    let webhook = Webhook::start();
+    let users = [("blue-w", blue()), ("green-w", green()), ("pink-w", User::named("pia", "team-pink"))];
+    for (name, user) in &users {
+        ok(&proxy, user, post("/api/v1/namespaces", &namespace(name)));
+        let mut configuration = webhook.configuration("Validating", name, name, &["/held"]);
+        configuration["webhooks"][0]["failurePolicy"] = json!("Ignore");
+        let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+        ok(&proxy, &operator(), post(path, &configuration));
+    }
+    let path = |namespace: &str| format!("/api/v1/namespaces/{namespace}/configmaps");
+    for (name, user) in &users[..2] {
+        eventually("a webhook that is known", || {
+            proxy.send(user, post(&format!("{}?dryRun=All", path(name)), &config_map("one")));
+            (!webhook.take().is_empty()).then_some(())
+        });
+    }
+    let (api, first) = (Api::clone(&proxy), path("blue-w"));
+    let waiting = std::thread::spawn(move || api.send(&blue(), post(&first, &config_map("held"))).status);
+    webhook.asked();
+    webhook.take();
+    // The only place is taken. The failurePolicy Ignore does not let the write pass, and nobody else waits.
+    let refused = proxy.send(&blue(), post(&format!("{}?timeout=1s", path("blue-w")), &config_map("second")));
+    for (name, user) in &users[1..] {
+        ok(&proxy, user, post(&path(name), &config_map("one")));
+    }
+    assert_eq!(refused.status, 504, "{}", refused.text());
+    assert_eq!(proxy.send(&blue(), get(&format!("{}/second", path("blue-w")))).status, 404);
+    assert_eq!(webhook.take().len(), 1, "only green's webhook is called");
+    webhook.release();
+    assert_eq!(waiting.join().unwrap(), 201);
 }
 
 #[test]

@@ -326,10 +326,10 @@ impl Builder {
             discovery: backend.discovery.clone(),
             cluster,
             chain: Arc::new(chain),
-            reserved_names: ReservedNames::new(&one.admission.feature_gates),
+            reserved_names: ReservedNames::new(&one.admission().feature_gates),
             validation_view: config.validation_view,
             field_ownership: config.field_ownership,
-            media_types: MediaTypes { has_cbor: one.admission.feature_gates.is_on("CBORServingAndStorage") },
+            media_types: MediaTypes { has_cbor: one.admission().feature_gates.is_on("CBORServingAndStorage") },
             gateway: Gateway {
                 transport: backend.transport.clone(),
                 forwarder: backend.forwarder.clone(),

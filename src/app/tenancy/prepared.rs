@@ -16,13 +16,14 @@ use crate::tenants::profile::Which;
 use crate::tenants::{DEFAULT, Fault, NONE, Tenant, read};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// A tenant and the content of its files.
 pub(super) struct Prepared<'a> {
     pub(super) tenant: &'a Tenant,
-    pub(super) admission: Admission,
+    resolved: Resolved,
     pub(super) limits: Limits,
     pub(super) audit_policy: Option<Policy>,
     pub(super) certificate: Option<Arc<CertifiedKey>>,
@@ -37,8 +38,10 @@ pub(super) struct Prepared<'a> {
 /// All errors that were found.
 pub(super) fn prepare<'a>(tenants: &'a [Tenant], config: &Config) -> Result<Vec<Prepared<'a>>, Vec<Fault>> {
     let (mut prepared, mut faults) = (Vec::with_capacity(tenants.len()), Vec::new());
+    let mut resolver = Resolver::new(tenants, config);
     for tenant in tenants {
-        match Prepared::new(tenant, tenants, config) {
+        let one = resolver.resolve(tenant).and_then(|resolved| Prepared::new(tenant, resolved, config));
+        match one {
             Ok(one) => prepared.push(one),
             Err(fault) => faults.push(fault),
         }
@@ -64,10 +67,13 @@ pub fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<
 }
 
 impl<'a> Prepared<'a> {
-    fn new(tenant: &'a Tenant, all: &[Tenant], config: &Config) -> Result<Self, Fault> {
+    fn new(tenant: &'a Tenant, resolved: Resolved, config: &Config) -> Result<Self, Fault> {
         let (profile, mut digest) = (&tenant.profile, Sha256::new());
-        let admission = admission(tenant, all, config, &mut digest)?;
-        let has_initializers = admission.plugins.iter().any(|spec| spec.name == initializers::PLUGIN);
+        let text = serde_json::to_vec(profile).map_err(|error| tenant.fault("spec", error))?;
+        digest.update(resolved.1);
+        digest.update((text.len() as u64).to_be_bytes());
+        digest.update(text);
+        let has_initializers = resolved.0.plugins.iter().any(|spec| spec.name == initializers::PLUGIN);
         if has_initializers && profile.upstream.is_some() {
             return Err(tenant.fault("spec.admission", "Initializers works only with the embedded API server"));
         }
@@ -95,12 +101,17 @@ impl<'a> Prepared<'a> {
         });
         let audit_policy = audit_policy.transpose()?;
         let limits = limits(tenant, &config.limits);
-        Ok(Self { tenant, admission, limits, audit_policy, certificate, client_ca, digest: digest.finalize().into() })
+        Ok(Self { tenant, resolved, limits, audit_policy, certificate, client_ca, digest: digest.finalize().into() })
+    }
+
+    /// The plugins with their configurations.
+    pub(super) fn admission(&self) -> &Admission {
+        &self.resolved.0
     }
 
     /// The caches that the tenant's plugins read.
     pub(super) fn needs(&self) -> Vec<Need> {
-        super::super::all_needs(&self.admission)
+        super::super::all_needs(self.admission())
     }
 
     /// The kinds of the API that do not count for the tenant.
@@ -126,7 +137,7 @@ impl<'a> Prepared<'a> {
         discovery: &Arc<Discovery>,
         metrics: &Arc<Metrics>,
     ) -> Result<Chain, Fault> {
-        let admission = &self.admission;
+        let admission = self.admission();
         let environment = |spec: &'static Spec| Environment {
             cluster: cluster.clone(),
             configuration: admission.configuration(spec.name),
@@ -152,45 +163,62 @@ fn content(tenant: &Tenant, field: &str, file: &str, digest: &mut Sha256) -> Res
     Ok(content)
 }
 
-/// Returns the plugins of a tenant with their configurations: those of its base, changed.
-fn admission(tenant: &Tenant, all: &[Tenant], config: &Config, digest: &mut Sha256) -> Result<Admission, Fault> {
-    // Profiles are plain data, whose JSON is the same for equal profiles.
-    let text = serde_json::to_vec(&tenant.profile).map_err(|error| tenant.fault("spec", error))?;
-    digest.update((text.len() as u64).to_be_bytes());
-    digest.update(text);
-    let given = &tenant.profile.admission;
-    let base = match (&*tenant.name, &*given.base) {
-        (DEFAULT, _) => config.admission.clone(),
-        (_, NONE) => config.admission.without_plugins(),
-        (_, "") => of_base(tenant, DEFAULT, all, config, digest)?,
-        (_, base) => of_base(tenant, base, all, config, digest)?,
-    };
-    let (enable, disable) = (&given.enable_plugins, &given.disable_plugins);
-    let mut changed = base.changed(crate::plugins::ALL, enable, disable);
-    if let Some(name) = enable.iter().find(|name| is_unserved(name, config)) {
-        let why = format!("{name} reads an API that Kubernetes removed: enable it by --enable-admission-plugins too");
-        return Err(tenant.fault("spec.admission.enablePlugins", why));
-    }
-    if let Some(file) = &given.plugin_config {
-        let field = "spec.admission.pluginConfig";
-        content(tenant, field, file, digest)?;
-        changed.configure(&tenant.path(file)).map_err(|error| tenant.fault(field, error))?;
-    }
-    changed.shadow_webhooks = changed.shadow_webhooks.with_more(&given.shadow.webhooks);
-    changed.policies.shadows = changed.policies.shadows.with_more(&given.shadow.policies);
-    Ok(changed)
+/// The plugins of a tenant with their configurations, and a digest of all that they come from.
+type Resolved = Arc<(Admission, [u8; 32])>;
+
+/// The plugins of tenants, each resolved once, because many tenants may have one base.
+struct Resolver<'a> {
+    config: &'a Config,
+    tenants: HashMap<&'a str, &'a Tenant>,
+    known: HashMap<&'a str, Resolved>,
 }
 
-fn of_base(
-    tenant: &Tenant,
-    base: &str,
-    all: &[Tenant],
-    config: &Config,
-    digest: &mut Sha256,
-) -> Result<Admission, Fault> {
-    let found = all.iter().find(|other| other.name == base);
-    let found = found.ok_or_else(|| tenant.fault("spec.admission.base", format!("there is no tenant {base:?}")))?;
-    admission(found, all, config, digest)
+impl<'a> Resolver<'a> {
+    fn new(tenants: &'a [Tenant], config: &'a Config) -> Self {
+        let tenants = tenants.iter().map(|tenant| (&*tenant.name, tenant)).collect();
+        Self { config, tenants, known: HashMap::new() }
+    }
+
+    /// Returns the plugins of a tenant: those of its base, changed. No base leads back to its tenant.
+    fn resolve(&mut self, tenant: &'a Tenant) -> Result<Resolved, Fault> {
+        if let Some(known) = self.known.get(&*tenant.name) {
+            return Ok(known.clone());
+        }
+        let (given, mut digest) = (&tenant.profile.admission, Sha256::new());
+        let base = match (&*tenant.name, &*given.base) {
+            (DEFAULT, _) => self.config.admission.clone(),
+            (_, NONE) => self.config.admission.without_plugins(),
+            (_, base) => {
+                let name = if base.is_empty() { DEFAULT } else { base };
+                let found = self.tenants.get(name).copied();
+                let found =
+                    found.ok_or_else(|| tenant.fault("spec.admission.base", format!("there is no tenant {name:?}")))?;
+                let base = self.resolve(found)?;
+                digest.update(base.1);
+                base.0.clone()
+            }
+        };
+        // Profiles are plain data, whose JSON is the same for equal profiles.
+        let text = serde_json::to_vec(given).map_err(|error| tenant.fault("spec.admission", error))?;
+        digest.update((text.len() as u64).to_be_bytes());
+        digest.update(text);
+        if let Some(name) = given.enable_plugins.iter().find(|name| is_unserved(name, self.config)) {
+            let why =
+                format!("{name} reads an API that Kubernetes removed: enable it by --enable-admission-plugins too");
+            return Err(tenant.fault("spec.admission.enablePlugins", why));
+        }
+        let mut changed = base.changed(crate::plugins::ALL, &given.enable_plugins, &given.disable_plugins);
+        if let Some(file) = &given.plugin_config {
+            let field = "spec.admission.pluginConfig";
+            content(tenant, field, file, &mut digest)?;
+            changed.configure(&tenant.path(file)).map_err(|error| tenant.fault(field, error))?;
+        }
+        changed.shadow_webhooks = changed.shadow_webhooks.with_more(&given.shadow.webhooks);
+        changed.policies.shadows = changed.policies.shadows.with_more(&given.shadow.policies);
+        let resolved = Arc::new((changed, digest.finalize().into()));
+        self.known.insert(&tenant.name, resolved.clone());
+        Ok(resolved)
+    }
 }
 
 /// Whether the embedded API server does not serve a removed API that the plugin reads.
