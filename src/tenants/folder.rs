@@ -362,6 +362,11 @@ impl Checked<'_> {
         if tls.cert_file.is_some() != tls.key_file.is_some() {
             self.add("spec.tls", "must have certFile and keyFile, or neither");
         }
+        if tls.client_ca_file.is_some() && profile.upstream.is_none() && !profile.authorization.own_namespaces_only {
+            let why =
+                "needs ownNamespacesOnly or an upstream: the authorities could name any user of the shared API server";
+            self.add("spec.tls.clientCAFile", why);
+        }
         if tls.cert_file.is_some() && profile.server_names.is_empty() {
             self.add("spec.tls.certFile", "has no effect without serverNames");
         }

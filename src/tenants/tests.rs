@@ -110,6 +110,14 @@ fn an_error_names_file_line_and_field() {
             "t.yaml:6: spec.namespaces.names[0]: \"*\" must be the name of a namespace, or the beginning of one followed by *",
         ),
         (
+            file(
+                "blue",
+                &format!("{member}  authorization: {{ownNamespacesOnly: false}}\n  tls: {{clientCAFile: t.yaml}}"),
+            ),
+            "t.yaml:7: spec.tls.clientCAFile: needs ownNamespacesOnly or an upstream: the authorities could name any user of the shared \
+             API server",
+        ),
+        (
             file("blue", &format!("{member}  tls: {{clientCAFile: none.crt}}")),
             "t.yaml:6: spec.tls.clientCAFile: none.crt: No such file or directory (os error 2)",
         ),
