@@ -294,11 +294,13 @@ struct Upstream {
     forwarder: Forwarder,
     client: kube::Client,
     is_passthrough: bool,
+    /// The URL, unless the API server is the embedded one.
+    url: Option<String>,
 }
 
 impl Upstream {
     async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
-        let (transport, identity): (SharedTransport, _) = match &config.upstream {
+        let (transport, identity, url): (SharedTransport, _, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
                 let limits = embedded::Limits {
                     body_bytes: config.limits.body_bytes,
@@ -310,35 +312,37 @@ impl Upstream {
                     rbac: config.authorization.mode == AuthorizationMode::Rbac,
                     initializers: config.admission.has_initializers(),
                 };
-                (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate)
+                (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate, None)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
-                tracing::info!("the API server behind is {}", remote.url());
+                let url = remote.url();
+                tracing::info!("the API server behind is {url}");
                 let remote: SharedTransport = Arc::new(remote);
                 let identity = match identity {
                     UpstreamIdentity::Impersonate => Identity::Impersonate,
                     UpstreamIdentity::RequestHeader => front_proxy(&remote, &config.limits, checks),
                     UpstreamIdentity::Passthrough => Identity::Passthrough,
                 };
-                (remote, identity)
+                (remote, identity, Some(url))
             }
         };
-        Ok(Self::with(transport, identity, drain))
+        Ok(Self { url, ..Self::with(transport, identity, drain) })
     }
 
     /// The API server of a tenant.
     async fn remote(kubeconfig: &Path, config: &Config, drain: &Drain) -> Result<Self> {
         let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await?;
-        tracing::info!("the API server of {} is {}", kubeconfig.display(), remote.url());
-        Ok(Self::with(Arc::new(remote), Identity::Impersonate, drain))
+        let url = remote.url();
+        tracing::info!("the API server of {} is {url}", kubeconfig.display());
+        Ok(Self { url: Some(url), ..Self::with(Arc::new(remote), Identity::Impersonate, drain) })
     }
 
     fn with(transport: SharedTransport, identity: Identity, drain: &Drain) -> Self {
         let is_passthrough = matches!(identity, Identity::Passthrough);
         let forwarder = Forwarder::new(transport.clone(), identity, drain.clone());
-        Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough }
+        Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough, url: None }
     }
 }
 
@@ -386,6 +390,7 @@ struct Backend {
     forwarder: Forwarder,
     client: kube::Client,
     is_passthrough: bool,
+    url: Option<String>,
     discovery: Arc<Discovery>,
     cluster: Arc<Cluster>,
     /// The caches in `cluster`.
@@ -438,6 +443,7 @@ impl Backend {
             forwarder: upstream.forwarder,
             client: upstream.client,
             is_passthrough: upstream.is_passthrough,
+            url: upstream.url,
         })
     }
 
@@ -455,6 +461,7 @@ impl Backend {
             forwarder: self.forwarder.clone(),
             client: self.client.clone(),
             is_passthrough: self.is_passthrough,
+            url: self.url.clone(),
             discovery: self.discovery.clone(),
             probe: self.probe.clone(),
             release: self.release.clone(),
@@ -468,7 +475,7 @@ impl Backend {
     fn authentication(&self, config: &Config, front: &Front, files: &Files) -> Result<authn::Config> {
         let (transport, client) = (self.transport.clone(), self.client.clone());
         let (forwarder, is_passthrough) = (self.forwarder.clone(), self.is_passthrough);
-        authentication(config, front, files, &Upstream { transport, forwarder, client, is_passthrough })
+        authentication(config, front, files, &Upstream { transport, forwarder, client, is_passthrough, url: None })
     }
 
     /// Whether the API server answers, and its state is known.

@@ -278,6 +278,12 @@ impl Builder {
                     Arc::new(started.map_err(|error| tenant.fault(field, format!("{error:#}")))?)
                 }
             };
+            // The namespaces of one API server must have their owners in one place.
+            let mut others = backends.values().filter(|other: &&Arc<Backend>| other.url.is_some());
+            if others.any(|other| other.url == backend.url) {
+                let why = "another kubeconfig names this API server: use one for all its tenants, and none for that of the flags";
+                return Err(tenant.fault("spec.upstream.kubeconfig", why));
+            }
             backends.insert(kubeconfig, backend);
         }
         Ok((backends, owners))
