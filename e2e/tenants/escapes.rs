@@ -185,9 +185,10 @@ fn attempts() -> Vec<(&'static str, Request)> {
     ]
 }
 
-fn tells_nothing(what: &str, answer: &Answer) {
+/// Checks that an answer is a refusal, and has nothing of green's objects but what the request itself has.
+fn tells_nothing(what: &str, path: &str, answer: &Answer) {
     assert!(answer.status >= 400, "{what}: {} {}", answer.status, answer.text());
-    for secret in SECRETS {
+    for secret in SECRETS.into_iter().filter(|secret| !path.contains(secret)) {
         assert!(!answer.text().contains(secret), "{what}: {}", answer.text());
     }
 }
@@ -216,8 +217,9 @@ fn every_escape_is_refused_and_told_nothing() {
     assert!(attempts.len() >= 40, "{}", attempts.len());
     for (what, request) in attempts {
         // A connection that is closed counts as a refusal.
+        let path = request.path.clone();
         if let Ok(answer) = proxy.try_send(&blue(), request) {
-            tells_nothing(what, &answer);
+            tells_nothing(what, &path, &answer);
         }
         assert_eq!(stored(), before, "{what}");
     }
@@ -237,7 +239,8 @@ fn callers_of_no_tenant_and_without_credentials_get_nowhere() {
             delete(&format!("{prefix}{}", of_green(""))),
         ] {
             let what = format!("{prefix} {} {}", request.method, request.path);
-            tells_nothing(&what, &proxy.send(user, request));
+            let path = request.path.clone();
+            tells_nothing(&what, &path, &proxy.send(user, request));
         }
     }
 }
