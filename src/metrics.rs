@@ -12,8 +12,11 @@ pub struct Registry {
     metrics: prometheus::Registry,
     descriptions: Arc<Mutex<BTreeMap<String, Description>>>,
     /// The values of [`Registry::once`].
-    made: Arc<Mutex<HashMap<(TypeId, &'static str), Box<dyn Any + Send + Sync>>>>,
+    made: Arc<Mutex<Made>>,
 }
+
+/// Shared metrics by type and name.
+type Made = HashMap<(TypeId, &'static str), Box<dyn Any + Send + Sync>>;
 
 /// The parts of a metric that are known before it has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

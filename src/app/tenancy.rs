@@ -55,11 +55,14 @@ struct Builder {
     state: Mutex<State>,
 }
 
+/// Values of API servers, by their kubeconfigs; `None` for the API server of the flags.
+type ByKubeconfig<T> = HashMap<Option<PathBuf>, T>;
+
 /// What the present tenants are built from.
 #[derive(Default)]
 struct State {
-    /// The API servers by kubeconfig; `None` for that of the flags.
-    backends: HashMap<Option<PathBuf>, Arc<Backend>>,
+    /// The API servers.
+    backends: ByKubeconfig<Arc<Backend>>,
     parts: HashMap<String, Built>,
     /// The open audit logs by path.
     logs: HashMap<String, Weak<Log>>,
@@ -240,15 +243,14 @@ impl Builder {
     }
 
     /// Returns the API servers of the tenants: the present ones, and new ones for new kubeconfigs and for plugins that read other caches.
-    #[expect(clippy::type_complexity, reason = "two maps with one key")]
     fn backends(
         &self,
         prepared: &[Prepared<'_>],
-    ) -> Result<(HashMap<Option<PathBuf>, Arc<Backend>>, HashMap<Option<PathBuf>, Arc<Owners>>), Fault> {
+    ) -> Result<(ByKubeconfig<Arc<Backend>>, ByKubeconfig<Arc<Owners>>), Fault> {
         let Shared { config, front, files, drain, .. } = &self.shared;
         let present = self.state().backends.clone();
         let all: Vec<Tenant> = prepared.iter().map(|one| one.tenant.clone()).collect();
-        let mut needs: HashMap<Option<PathBuf>, (Vec<Need>, &Tenant)> = HashMap::new();
+        let mut needs: ByKubeconfig<(Vec<Need>, &Tenant)> = HashMap::new();
         for one in prepared {
             let (known, _) =
                 needs.entry(one.tenant.kubeconfig()).or_insert_with(|| (vec![Need::NAMESPACES], one.tenant));

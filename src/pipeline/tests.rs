@@ -17,7 +17,6 @@ use crate::authz::{self, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
 use crate::config::DefaultTolerations;
-use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
 use crate::upstream::{Forwarder, Identity, Release, SharedTransport, from_fn, kube_client};

@@ -15,7 +15,6 @@ use kube_admission_proxy::cluster::{self, Cluster, Need};
 use kube_admission_proxy::config::DefaultTolerations;
 use kube_admission_proxy::config::{FieldOwnership, Limits, ValidationView};
 use kube_admission_proxy::embedded;
-use kube_admission_proxy::impersonation::Impersonation;
 use kube_admission_proxy::kind::{GroupVersionKind, GroupVersionResource};
 use kube_admission_proxy::object::Object;
 use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
