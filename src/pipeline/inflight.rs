@@ -381,6 +381,29 @@ mod tests {
     }
 
     #[test]
+    fn a_tenant_has_seats_of_its_own_and_leaves_watches_for_others() {
+        let limits = Limits { mutating_requests_inflight: 1, long_running_requests: 4, ..Limits::default() };
+        let all = InFlight::of_tenants(&limits, &Registry::new()).unwrap();
+        let [blue, green, default] = [("blue", true), ("green", true), ("default", false)]
+            .map(|(name, all_count)| all.of_tenant(name, &limits, all_count));
+        let masters = UserInfo { username: "m".into(), groups: vec!["system:masters".into()], ..UserInfo::default() };
+        let [a, b, masters] = [user("a"), user("b"), Arc::new(masters)];
+        let write = |of: &InFlight, user| of.ask(Method::POST, PODS, user);
+        let seats = [write(&blue, &a), write(&green, &a), write(&default, &a)];
+        assert!(seats.iter().all(Result::is_ok));
+        assert_eq!(write(&blue, &b).err().unwrap().code, 429);
+        assert!(write(&blue, &masters).is_err() && write(&default, &masters).is_ok());
+        let watches = |of: &InFlight| -> Vec<Seat> {
+            let ask = |user| of.ask(Method::GET, "/api/v1/pods?watch=1", user).ok();
+            [&a, &b, &a, &b].into_iter().filter_map(ask).collect()
+        };
+        let (of_blue, of_green) = (watches(&blue), watches(&green));
+        assert_eq!((of_blue.len(), of_green.len()), (2, 1));
+        drop(of_blue);
+        assert!(!watches(&green).is_empty());
+    }
+
+    #[test]
     fn masters_always_get_an_answer() {
         let in_flight = seats(0, 1);
         let _seat = in_flight.ask(Method::POST, PODS, &user("a"));
