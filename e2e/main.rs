@@ -51,6 +51,7 @@ mod reloading;
 mod sidecar;
 mod soak;
 mod subresources;
+mod tenants;
 mod upgrades;
 mod versions;
 mod warnings;

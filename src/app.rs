@@ -2,8 +2,10 @@
 
 mod reviews;
 mod server_config;
+mod tenancy;
 
 pub use server_config::{Admission, Config, enabled, listed, reviewing};
+pub use tenancy::check_tenants;
 
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
@@ -28,12 +30,15 @@ use crate::request::body::MediaTypes;
 use crate::server::certificates::Authority;
 use crate::server::renewal::Renewable;
 use crate::server::health::{self, Checks};
-use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
+use crate::server::tls::{self, NamedCertificates, TlsError};
+use crate::server::{Bounds, Drain, Listener, Reloading, reload};
+use crate::tenants::Owners;
 use crate::upstream::{
     self, Doubled, Forwarder, FrontProxy, Identity, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
     ServingSecret, SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
+use arc_swap::ArcSwap;
 use http::{HeaderName, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -64,7 +69,8 @@ pub async fn run(config: Config) -> Result<()> {
 /// A server that runs. Dropping the value stops nothing: see [`Running::stop`].
 pub struct Running {
     address: Option<SocketAddr>,
-    own: Option<Authority>,
+    own: Option<Arc<Authority>>,
+    tenants: Option<tenancy::Running>,
     vitals: Arc<Vitals>,
     drain: Drain,
     listeners: Vec<JoinHandle<()>>,
@@ -110,9 +116,14 @@ impl Running {
         }
         let in_time = tokio::time::timeout(self.drain_timeout, self.drain.finished()).await.is_ok();
         tracing::info!(in_time, "drained");
-        if let Some(log) = self.log
-            && !log.shutdown().await
-        {
+        let mut is_written = true;
+        if let Some(tenants) = self.tenants {
+            is_written &= tenants.shut_down().await;
+        }
+        if let Some(log) = self.log {
+            is_written &= log.shutdown().await;
+        }
+        if !is_written {
             tracing::warn!("the end of the audit log could not be written in time");
         }
         Ok(())
@@ -146,7 +157,8 @@ pub async fn start(config: Config) -> Result<Running> {
     let health = health.transpose()?;
 
     let files = Files::new(&config)?;
-    let mut front = is_for_clients.then(|| Front::new(&config)).transpose()?;
+    let named = config.tenants_dir.as_ref().map(|_| Arc::<NamedCertificates>::default());
+    let mut front = is_for_clients.then(|| Front::new(&config, named.as_ref())).transpose()?;
     for spec in &config.admission.plugins {
         if let Some(removed) = spec.removed {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
@@ -154,36 +166,67 @@ pub async fn start(config: Config) -> Result<Running> {
     }
     let upstream = Upstream::new(&config, front.as_ref(), &drain, &vitals).await?;
     if let (Some(front), Some(secret)) = (&mut front, &serving.secret) {
-        front.use_secret(secret, &config, upstream.client.clone()).await?;
+        front.use_secret(secret, &config, named.clone(), upstream.client.clone()).await?;
     }
-    let (audit, log) = audit(&config, &registry)?;
-    let client = upstream.client.clone();
-    let client_ca = front.as_ref().and_then(|front| front.client_ca.as_ref());
-    let pipeline = Arc::new(pipeline(&config, client_ca, &files, upstream, audit, &registry, &checks)?);
-    let writes: Arc<dyn Loopback> = pipeline.clone();
-    pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
-    let mut listeners = Vec::new();
+    let front = front.map(Arc::new);
+    let audited = audit(&config, &registry)?;
+    let log = audited.log.clone();
+    if let Some(maps) = authority_maps(&config, &upstream)? {
+        checks.advise("in-cluster-authorities", move || maps.check());
+    }
+    let (mut listeners, mut tenants) = (Vec::new(), None);
     let address = listener.as_ref().map(Listener::local_addr).transpose()?;
-    if let Some(reviews) = reviews {
-        if let Some(health) = health_address {
-            tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health));
-        }
-        listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
-    }
-    if let (Some(listener), Some(address), Some(front)) = (listener, address, &front) {
-        front.announce(&config, address, health_address)?;
-        let shared = Arc::new((pipeline, drain.clone()));
+    if let (Some(folder), Some(named), Some(front)) = (config.tenants_dir.clone(), named, &front) {
+        let shared = tenancy::Shared {
+            metrics: Arc::new(Metrics::new(&registry).context("admission metrics")?),
+            impersonation: impersonation(&config, &registry)?,
+            config: config.clone(),
+            front: front.clone(),
+            drain: drain.clone(),
+            folder,
+            files,
+            audited,
+            named,
+        };
+        let running = tenancy::start(shared, upstream, &registry, &checks).await?;
+        let shared = Arc::new((running.tenancy.clone(), drain.clone()));
+        tenants = Some(running);
         let handle = move |request: Request<Incoming>| {
             let shared = shared.clone();
-            // On the heap until the answer: the rest of a watch is small then.
             async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
         };
-        listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle)));
+        if let (Some(listener), Some(address)) = (listener, address) {
+            front.announce(&config, address, health_address)?;
+            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle)));
+        }
+    } else {
+        let client = upstream.client.clone();
+        let client_ca = front.as_ref().and_then(|front| front.client_ca.as_ref());
+        let pipeline = Arc::new(pipeline(&config, client_ca, &files, upstream, audited.audit, &registry, &checks)?);
+        let writes: Arc<dyn Loopback> = pipeline.clone();
+        pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
+        if let Some(reviews) = reviews {
+            if let Some(health) = health_address {
+                tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health));
+            }
+            listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
+        }
+        if let (Some(listener), Some(address), Some(front)) = (listener, address, &front) {
+            front.announce(&config, address, health_address)?;
+            let shared = Arc::new((pipeline, drain.clone()));
+            let handle = move |request: Request<Incoming>| {
+                let shared = shared.clone();
+                // On the heap until the answer: the rest of a watch is small then.
+                async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
+            };
+            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle)));
+        }
     }
     start.finish();
     Ok(Running {
         address,
-        own: front.and_then(|front| front.own),
+        own: front.and_then(|front| front.own.clone()),
+        tenants,
         vitals,
         drain,
         listeners,
@@ -213,26 +256,28 @@ fn incoming(body: Incoming) -> Body {
 struct Front {
     tls: Arc<Reloading<ServerConfig>>,
     /// The authority that the process generated for itself, if no files were given.
-    own: Option<Authority>,
+    own: Option<Arc<Authority>>,
     client_ca: Option<Reloading<CertificateAuthority>>,
 }
 
 impl Front {
-    fn new(config: &Config) -> Result<Self> {
+    /// `named` are the certificates of tenants.
+    fn new(config: &Config, named: Option<&Arc<NamedCertificates>>) -> Result<Self> {
         let client_ca =
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
             if config.serving.made_certificate {
                 make_certificate(files, &config.serving.addresses)?;
             }
-            let authorities = client_authorities(&config.authentication);
-            let tls = tls::watch_certificate(&files.certificate, &files.key, authorities).with_context(|| {
-                format!(
-                    "--tls-cert-file={} --tls-private-key-file={}",
-                    files.certificate.display(),
-                    files.key.display()
-                )
-            })?;
+            let authorities = client_authorities(config);
+            let tls = tls::watch_certificate(&files.certificate, &files.key, authorities, named.cloned())
+                .with_context(|| {
+                    format!(
+                        "--tls-cert-file={} --tls-private-key-file={}",
+                        files.certificate.display(),
+                        files.key.display()
+                    )
+                })?;
             return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
         }
         let own = Authority::generate("kube-admission-proxy")?;
@@ -240,14 +285,15 @@ impl Front {
         // In front of a remote API server, the process trusts no authority of its own.
         let is_own = client_ca.is_none() && matches!(config.upstream, config::Upstream::Embedded { .. });
         if !is_own {
-            let authorities = client_authorities(&config.authentication);
-            let tls = tls::watch_authorities(issued.certificate_pem, issued.key_pem, authorities)?;
+            let authorities = client_authorities(config);
+            let tls = tls::watch_authorities(issued.certificate_pem, issued.key_pem, authorities, named.cloned())?;
             return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
         }
         let (certificate, key) = (issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
-        let tls = tls::server_config(certificate, key, tls::names(own.pem().as_bytes()))?;
+        let hints = if named.is_some() { Vec::new() } else { tls::names(own.pem().as_bytes()) };
+        let tls = tls::with_names(tls::server_config(certificate, key, hints)?, named);
         let client_ca = Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?));
-        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
+        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(Arc::new(own)), client_ca })
     }
 
     /// Serves with the certificate of a Secret, which is made if it is missing. Waits until the API server answers.
@@ -255,12 +301,15 @@ impl Front {
         &mut self,
         secret: &config::CertificateSecret,
         config: &Config,
+        named: Option<Arc<NamedCertificates>>,
         client: kube::Client,
     ) -> Result<()> {
         let names = own_names(&[]).into_iter().chain(secret.names.iter().cloned()).collect();
-        let authorities = client_authorities(&config.authentication);
-        let configured =
-            move |made: &Renewable| tls::with_authorities(&made.certificate_pem, &made.key_pem, &authorities);
+        let authorities = client_authorities(config);
+        let configured = move |made: &Renewable| {
+            let config = tls::with_authorities(&made.certificate_pem, &made.key_pem, &authorities)?;
+            Ok::<_, TlsError>(tls::with_names(config, named.as_ref()))
+        };
         let secret = ServingSecret::new(client, &secret.namespace, &secret.name, names);
         let first = secret.first().await;
         let tls = Reloading::fixed(configured(&first).context("the certificate of --tls-secret")?);
@@ -272,7 +321,7 @@ impl Front {
     /// Returns the certificates that verify the server's certificate, as far as the process knows them.
     fn root_ca(&self, config: &Config) -> Option<String> {
         let files = config.serving.certificate.as_ref();
-        self.own.as_ref().map(Authority::pem).or_else(|| std::fs::read_to_string(&files?.certificate).ok())
+        self.own.as_ref().map(|own| own.pem()).or_else(|| std::fs::read_to_string(&files?.certificate).ok())
     }
 
     /// Logs the address of the server; in front of the embedded API server, also writes a kubeconfig for it.
@@ -326,8 +375,12 @@ fn make_certificate(files: &CertificateFiles, bound: &[SocketAddr]) -> Result<()
 }
 
 /// Returns the files of the CAs that sign client certificates, including those of front proxies
-/// (`DynamicServingCertificateController`).
-fn client_authorities(authentication: &config::Authentication) -> Vec<PathBuf> {
+/// (`DynamicServingCertificateController`). None for a gateway of tenants: a client would not send the certificate of a tenant's CA.
+fn client_authorities(config: &Config) -> Vec<PathBuf> {
+    if config.tenants_dir.is_some() {
+        return Vec::new();
+    }
+    let authentication = &config.authentication;
     let of_front_proxies = authentication.request_header.as_ref().map(|config| &config.client_ca);
     authentication.client_ca.iter().chain(of_front_proxies).cloned().collect()
 }
@@ -423,13 +476,15 @@ struct Upstream {
     forwarder: Forwarder,
     client: kube::Client,
     is_passthrough: bool,
+    /// The URL, unless the API server is the embedded one.
+    url: Option<String>,
 }
 
 impl Upstream {
     async fn new(config: &Config, front: Option<&Front>, drain: &Drain, vitals: &Arc<Vitals>) -> Result<Self> {
         let checks = &vitals.0;
         let mut forwarding = None;
-        let (transport, identity): (SharedTransport, _) = match &config.upstream {
+        let (transport, identity, url): (SharedTransport, _, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
                 let limits = embedded::Limits {
                     body_bytes: config.limits.body_bytes,
@@ -456,12 +511,13 @@ impl Upstream {
                 }
                 let server = embedded::Server::with(limits, features);
                 embedded::run_controllers(&server);
-                (Arc::new(server), Identity::Impersonate)
+                (Arc::new(server), Identity::Impersonate, None)
             }
             config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
-                tracing::info!("the API server behind is {}", remote.url());
+                let url = remote.url();
+                tracing::info!("the API server behind is {url}");
                 let known = KnownHeaders::default();
                 let remote: SharedTransport = match own_user {
                     Some(user) => Arc::new(OwnUser::new(Arc::new(remote), known.clone(), user.clone())),
@@ -475,12 +531,27 @@ impl Upstream {
                 if let Some(given) = given {
                     forwarding = Some(impersonator(given, &remote, &config.limits, checks).await?);
                 }
-                (remote, identity)
+                (remote, identity, Some(url))
             }
         };
+        let forwarding = forwarding.unwrap_or_else(|| transport.clone());
+        Ok(Self { url, ..Self::with(transport, forwarding, identity, drain) })
+    }
+
+    /// The API server of a tenant.
+    async fn remote(kubeconfig: &Path, config: &Config, drain: &Drain) -> Result<Self> {
+        let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await?;
+        let url = remote.url();
+        tracing::info!("the API server of {} is {url}", kubeconfig.display());
+        let remote: SharedTransport = Arc::new(remote);
+        Ok(Self { url: Some(url), ..Self::with(remote.clone(), remote, Identity::Impersonate, drain) })
+    }
+
+    /// `transport` is that of the proxy's own requests, `forwarding` that of clients' requests.
+    fn with(transport: SharedTransport, forwarding: SharedTransport, identity: Identity, drain: &Drain) -> Self {
         let is_passthrough = matches!(identity, Identity::Passthrough);
-        let forwarder = Forwarder::new(forwarding.unwrap_or_else(|| transport.clone()), identity, drain.clone());
-        Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
+        let forwarder = Forwarder::new(forwarding, identity, drain.clone());
+        Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough, url: None }
     }
 }
 
@@ -545,6 +616,116 @@ fn cluster_limits(limits: &Limits) -> cluster::Limits {
     }
 }
 
+/// An API server behind, with the state of it that pipelines share.
+struct Backend {
+    transport: SharedTransport,
+    forwarder: Forwarder,
+    client: kube::Client,
+    is_passthrough: bool,
+    url: Option<String>,
+    discovery: Arc<Discovery>,
+    cluster: Arc<Cluster>,
+    /// The caches in `cluster`.
+    needs: Vec<Need>,
+    /// The removed APIs that the API server serves without definitions.
+    removed: Vec<&'static Api>,
+    probe: Arc<Probe>,
+    release: Arc<Release>,
+    authenticator: Arc<Authenticator>,
+    authorizer: Arc<Authorizer>,
+    /// The names of tenants' namespaces.
+    owners: Arc<ArcSwap<Owners>>,
+}
+
+impl Backend {
+    /// Starts to follow the API server. The caches in `needs` start at once.
+    fn start(
+        config: &Config,
+        of: &config::Upstream,
+        upstream: Upstream,
+        client_ca: Option<&Reloading<CertificateAuthority>>,
+        files: &Files,
+        needs: &[Need],
+    ) -> Result<Self> {
+        let limits = &config.limits;
+        let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
+        let removed = served_removed_apis(config);
+        let cluster = Cluster::start_with_removed(upstream.client.clone(), needs, cluster_limits(limits), &removed);
+        let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+        let authenticator = Authenticator::new(authentication(config, client_ca, files, &upstream)?);
+        let authorizer = Authorizer::new(authorization(config, &upstream));
+        // The embedded API server is part of this process, so its release is known.
+        let release = match of {
+            config::Upstream::Embedded { .. } => Release::known(),
+            config::Upstream::Remote { .. } => {
+                Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
+            }
+        };
+        Ok(Self {
+            discovery,
+            cluster,
+            needs: needs.to_vec(),
+            removed,
+            probe: Arc::new(probe),
+            release: Arc::new(release),
+            authenticator: Arc::new(authenticator),
+            authorizer: Arc::new(authorizer),
+            owners: Arc::default(),
+            transport: upstream.transport,
+            forwarder: upstream.forwarder,
+            client: upstream.client,
+            is_passthrough: upstream.is_passthrough,
+            url: upstream.url,
+        })
+    }
+
+    /// The same API server with more caches.
+    fn with_needs(&self, limits: &Limits, needs: &[Need]) -> Self {
+        let mut all = self.needs.clone();
+        all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
+        let (client, limits) = (self.client.clone(), cluster_limits(limits));
+        let cluster = Cluster::start_with_removed(client, &all, limits, &self.removed);
+        Self {
+            cluster,
+            needs: all,
+            removed: self.removed.clone(),
+            transport: self.transport.clone(),
+            forwarder: self.forwarder.clone(),
+            client: self.client.clone(),
+            is_passthrough: self.is_passthrough,
+            url: self.url.clone(),
+            discovery: self.discovery.clone(),
+            probe: self.probe.clone(),
+            release: self.release.clone(),
+            authenticator: self.authenticator.clone(),
+            authorizer: self.authorizer.clone(),
+            owners: self.owners.clone(),
+        }
+    }
+
+    /// Returns the configuration of an authenticator for this API server.
+    fn authentication(
+        &self,
+        config: &Config,
+        client_ca: Option<&Reloading<CertificateAuthority>>,
+        files: &Files,
+    ) -> Result<authn::Config> {
+        let (transport, client) = (self.transport.clone(), self.client.clone());
+        let (forwarder, is_passthrough) = (self.forwarder.clone(), self.is_passthrough);
+        authentication(config, client_ca, files, &Upstream { transport, forwarder, client, is_passthrough, url: None })
+    }
+
+    /// Whether the API server answers, and its state is known.
+    fn is_ready(&self) -> bool {
+        self.check().is_ok() && self.discovery.is_synced() && self.cluster.unsynced().is_empty()
+    }
+
+    /// Whether the API server answers.
+    fn check(&self) -> Result<(), String> {
+        self.probe.check()
+    }
+}
+
 /// Builds the path of requests with all its components.
 fn pipeline(
     config: &Config,
@@ -556,20 +737,14 @@ fn pipeline(
     checks: &Checks,
 ) -> Result<Pipeline> {
     let limits = &config.limits;
-    let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
-    let of_plugins = needs(&config.admission);
-    // Custom resources are decoded even if no plugin needs the definitions.
-    let mut needs: Vec<Need> = of_plugins.chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
-    if config.admission.routes_to_endpoints && needs.contains(&Need::SERVICES) {
-        needs.push(Need::ENDPOINT_SLICES);
-    }
-    let removed = served_removed_apis(config);
-    let cluster = Cluster::start_with_removed(upstream.client.clone(), &needs, cluster_limits(limits), &removed);
+    let doubled = doubled(config, &upstream);
+    let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &all_needs(&config.admission))?;
+    let Backend { discovery, cluster, probe, release, .. } = &backend;
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
     // The health of the embedded API server is that of this process, if it serves the health paths itself.
     if config.serving.health_address.is_some() {
-        let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+        let probe = probe.clone();
         checks.ready("upstream", move || probe.check());
     }
     checks.ready("informer-sync", move || match (ready.1.unsynced(), ready.1.stale()) {
@@ -579,12 +754,8 @@ fn pipeline(
     });
     registry.register(Box::new(cluster::Metrics::new(cluster.clone())?)).context("metrics of the caches")?;
 
-    if let Some(doubled) = doubled(config, &upstream) {
+    if let Some(doubled) = doubled {
         checks.advise("webhooks-called-once", move || doubled.check());
-    }
-
-    if let Some(maps) = authority_maps(config, &upstream)? {
-        checks.advise("in-cluster-authorities", move || maps.check());
     }
 
     let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
@@ -605,25 +776,14 @@ fn pipeline(
         problems if problems.is_empty() => Ok(()),
         problems => Err(problems.join("; ").replace('\n', " ")),
     });
-    let is_constrained = config.admission.feature_gates.is_on("ConstrainedImpersonation");
-    let impersonations = impersonation::Metrics::register(registry).context("impersonation metrics")?;
-    // The embedded API server is part of this process, so its release is known.
-    let release = Arc::new(match &config.upstream {
-        config::Upstream::Embedded { .. } => Release::known(),
-        config::Upstream::Remote { .. } => {
-            Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
-        }
-    });
     let asked = release.clone();
     checks.advise("upstream-release", move || asked.check());
     Ok(Pipeline {
-        authenticator: Authenticator::new(authentication(config, client_ca, files, &upstream)?),
-        impersonation: Impersonation::new(limits.impersonation_checks)
-            .with_gate(is_constrained)
-            .with_metrics(impersonations),
-        authorizer: Arc::new(Authorizer::new(authorization(config, &upstream))),
-        discovery,
-        cluster,
+        impersonation: impersonation(config, registry)?,
+        authenticator: backend.authenticator,
+        authorizer: backend.authorizer,
+        discovery: backend.discovery,
+        cluster: backend.cluster,
         chain,
         reserved_names: ReservedNames::new(&config.admission.feature_gates),
         validation_view: config.validation_view,
@@ -634,17 +794,18 @@ fn pipeline(
             config::Upstream::Embedded { .. } => None,
         },
         gateway: Gateway {
-            transport: upstream.transport,
-            forwarder: upstream.forwarder,
+            transport: backend.transport,
+            forwarder: backend.forwarder,
             response_bytes: limits.response_bytes,
             room: Room::new(limits),
-            release,
+            release: backend.release,
         },
         dry_runs: DryRuns::default(),
         audit,
         in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
         processor: Processor::new(limits.long_work),
         keeps_initializers: config.admission.has_initializers(),
+        tenant: None,
         limits: limits.clone(),
     })
 }
@@ -660,6 +821,23 @@ fn authority_maps(config: &Config, upstream: &Upstream) -> Result<Option<Authori
     let keep =
         |file| AuthorityMaps::keep(upstream.client.clone(), file, limits.authority_interval, limits.call_timeout);
     Ok(configuration.authorities.map(keep))
+}
+
+fn impersonation(config: &Config, registry: &Registry) -> Result<Arc<Impersonation>> {
+    let is_constrained = config.admission.feature_gates.is_on("ConstrainedImpersonation");
+    let metrics = impersonation::Metrics::register(registry).context("impersonation metrics")?;
+    let impersonation = Impersonation::new(config.limits.impersonation_checks);
+    Ok(Arc::new(impersonation.with_gate(is_constrained).with_metrics(metrics)))
+}
+
+/// The caches that the plugins and the pipeline read.
+fn all_needs(admission: &Admission) -> Vec<Need> {
+    // Custom resources are decoded even if no plugin needs the definitions.
+    let mut needs: Vec<Need> = needs(admission).chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
+    if admission.routes_to_endpoints && needs.contains(&Need::SERVICES) {
+        needs.push(Need::ENDPOINT_SLICES);
+    }
+    needs
 }
 
 /// The caches that the plugins read. A plugin whose configuration names a folder of manifests does not read a removed API.
@@ -689,25 +867,40 @@ fn doubled(config: &Config, upstream: &Upstream) -> Option<Doubled> {
     })
 }
 
+/// The audit log, and what further audit logs share with it.
+struct Audited {
+    audit: Audit,
+    log: Option<Arc<Log>>,
+    /// The path of the log.
+    path: Option<String>,
+    metrics: audit::Metrics,
+}
+
+fn limits_of_audit(limits: &Limits) -> audit::log::Limits {
+    audit::log::Limits {
+        queue_events: limits.audit_queue_events,
+        queue_bytes: limits.audit_queue_bytes,
+        flush_timeout: limits.audit_flush_timeout,
+    }
+}
+
 /// Starts auditing if a log and a policy are given; kube-apiserver needs both as well.
-fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>>)> {
+fn audit(config: &Config, registry: &Registry) -> Result<Audited> {
     let metrics = audit::Metrics::register(registry)?;
-    let Some(policy_file) = &config.audit.policy_file else { return Ok((Audit::off(), None)) };
+    let off = |metrics| Ok(Audited { audit: Audit::off(), log: None, path: None, metrics });
+    let Some(policy_file) = &config.audit.policy_file else { return off(metrics) };
     let policy =
         Policy::from_file(policy_file).with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
     let path = match &config.audit.log {
-        None => return Ok((Audit::off(), None)),
+        None => return off(metrics),
         Some(AuditLog::Stdout) => "-",
         Some(AuditLog::File(path)) => path.to_str().context("--audit-log-path is not UTF-8")?,
     };
-    let limits = audit::log::Limits {
-        queue_events: config.limits.audit_queue_events,
-        queue_bytes: config.limits.audit_queue_bytes,
-        flush_timeout: config.limits.audit_flush_timeout,
-    };
-    let log = Log::open(path, metrics.clone(), limits).with_context(|| format!("--audit-log-path={path}"))?;
+    let log = Log::open(path, metrics.clone(), limits_of_audit(&config.limits))
+        .with_context(|| format!("--audit-log-path={path}"))?;
     let log = Arc::new(log);
-    Ok((Audit::new(policy, log.clone(), metrics), Some(log)))
+    let audit = Audit::new(policy, log.clone(), metrics.clone());
+    Ok(Audited { audit, log: Some(log), path: Some(path.to_owned()), metrics })
 }
 
 fn authentication(
@@ -731,6 +924,7 @@ fn authentication(
     let limits = &config.limits;
     Ok(authn::Config {
         client_ca: client_ca.map(Reloading::shared),
+        tenant_ca: None,
         request_header,
         token_file: files.tokens.as_ref().map(Reloading::shared),
         token_review: Some(upstream.client.clone()),

@@ -128,7 +128,10 @@ fn run_command() -> ExitCode {
     let done = match arguments.command {
         Command::Serve(flags) => run_server(&flags).map(|()| true),
         Command::Check(flags) => {
-            let report = check::check(&flags.files, &flags.object);
+            let mut report = check::check(&flags.files, &flags.object);
+            if let Some(folder) = &flags.tenants_dir {
+                check::tenants(folder, &mut report);
+            }
             print!("{report}");
             Ok(!report.has_errors())
         }
@@ -143,6 +146,10 @@ fn run_command() -> ExitCode {
             Ok(true)
         }
         Command::Print(Print::Webhooks(flags)) => print_webhooks(&flags).map(|()| true),
+        Command::Print(Print::TenantSchema) => {
+            print!("{}", crate::tenants::profile::schema());
+            Ok(true)
+        }
         Command::Print(Print::Crds) => {
             print!("{}", crate::removed::definitions());
             Ok(true)
@@ -323,7 +330,9 @@ mod tests {
     fn help_shows_flags_in_groups() {
         let error = Arguments::try_parse_from(["kube-admission-proxy", "serve", "--help"]).unwrap_err();
         let help = error.to_string();
-        for heading in ["Admission:", "Authentication:", "Authorization:", "Serving:", "Upstream:", "Audit:", "Misc:"] {
+        for heading in
+            ["Admission:", "Authentication:", "Authorization:", "Serving:", "Upstream:", "Audit:", "Tenants:", "Misc:"]
+        {
             assert!(help.contains(&format!("\n{heading}\n")), "{heading} is missing in\n{help}");
         }
         assert!(!help.contains("\nOptions:\n"), "a flag has no group:\n{help}");

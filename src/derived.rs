@@ -1,10 +1,13 @@
 //! A value derived from sources, which is computed again and replaced atomically when the sources change.
 
 use arc_swap::ArcSwap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Configurations from files, and configurations from the API; each list stays the same `Arc` until its content changes.
 pub(crate) type Both<C> = (Arc<Vec<Arc<C>>>, Arc<Vec<Arc<C>>>);
+
+/// A value that is made at its first use. Empty caches take memory, and a plugin of a quiet tenant needs none.
+pub(crate) type Lazy<T> = LazyLock<T, Box<dyn FnOnce() -> T + Send>>;
 
 /// A `T` derived from an `S`.
 #[derive(Debug)]

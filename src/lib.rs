@@ -32,6 +32,7 @@ pub mod upstream;
 pub mod response;
 
 pub mod admission;
+pub mod tenants;
 pub mod plugins;
 pub mod backend;
 pub mod manifests;

@@ -2,7 +2,8 @@
 
 use prometheus::core::Collector;
 use prometheus::proto::{MetricFamily, MetricType};
-use std::collections::BTreeMap;
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The metrics of `/metrics`, which clones share.
@@ -10,7 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Registry {
     metrics: prometheus::Registry,
     descriptions: Arc<Mutex<BTreeMap<String, Description>>>,
+    /// The values of [`Registry::once`].
+    made: Arc<Mutex<Made>>,
 }
+
+/// Shared metrics by type and name.
+type Made = HashMap<(TypeId, &'static str), Box<dyn Any + Send + Sync>>;
 
 /// The parts of a metric that are known before it has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +53,25 @@ impl Registry {
         self.metrics.register(collector)?;
         self.descriptions.lock().unwrap_or_else(PoisonError::into_inner).extend(described);
         Ok(())
+    }
+
+    /// Returns metrics that several owners share, such as the chains of several tenants. The first call makes and registers them.
+    ///
+    /// # Errors
+    /// If `make` fails.
+    pub fn once<T: Any + Clone + Send + Sync>(
+        &self,
+        name: &'static str,
+        make: impl FnOnce(&Self) -> prometheus::Result<T>,
+    ) -> prometheus::Result<T> {
+        let key = (TypeId::of::<T>(), name);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = made.get(&key).and_then(|known| known.downcast_ref::<T>()) {
+            return Ok(known.clone());
+        }
+        let new = make(self)?;
+        made.insert(key, Box::new(new.clone()));
+        Ok(new)
     }
 
     /// Returns the metrics that have a value.

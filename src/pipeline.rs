@@ -24,6 +24,7 @@ mod owners;
 mod patch;
 mod rest;
 mod storage;
+mod tenancy;
 mod apply;
 mod target;
 mod update;
@@ -35,6 +36,7 @@ use gateway::Caller;
 pub use gateway::{Gateway, Room};
 pub use inflight::InFlight;
 use inflight::Seat;
+pub use tenancy::{Part, Tenancy, Tenant, Tenants};
 
 use crate::admission::{
     Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, Warnings,
@@ -61,7 +63,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use target::Target;
+use tenancy::Known;
 use tokio::time::Instant;
 use write::{TimeLimit, Write};
 
@@ -79,9 +83,9 @@ const METHOD_OVERRIDES: [HeaderName; 3] = [
 /// The components that a request passes.
 pub struct Pipeline {
     /// The authentication of callers.
-    pub authenticator: Authenticator,
+    pub authenticator: Arc<Authenticator>,
     /// The check that a caller may impersonate another user.
-    pub impersonation: Impersonation,
+    pub impersonation: Arc<Impersonation>,
     /// The authorization of requests.
     pub authorizer: Arc<Authorizer>,
     /// The resources that the API server serves.
@@ -112,6 +116,8 @@ pub struct Pipeline {
     pub processor: Processor,
     /// Whether the API server behind has `metadata.initializers`.
     pub keeps_initializers: bool,
+    /// The tenant whose requests these are, in a gateway of several tenants.
+    pub tenant: Option<Arc<Tenant>>,
     /// The limits of the process.
     pub limits: Limits,
 }
@@ -163,10 +169,10 @@ impl Exchange {
         Annotations::published_up_to(self.event.as_ref().map(EventInProgress::annotation_level))
     }
 
-    /// Records the latency of a layer that began at `started`.
-    fn took(&mut self, layer: &'static str, started: Instant) {
+    /// Records the latency of a layer.
+    fn took(&mut self, layer: &'static str, time: Duration) {
         if let Some(event) = &mut self.event {
-            event.add_latency(layer, started.elapsed());
+            event.add_latency(layer, time);
         }
     }
 
@@ -239,13 +245,14 @@ impl Pipeline {
             response.headers_mut().insert(AUDIT_ID, id);
         }
         let code = response.status().as_u16();
-        tracing::debug!(target: REQUEST_LOG, verb = info.verb, path = info.path, code, "answered");
+        let tenant = self.tenant.as_ref().map(|tenant| &*tenant.name);
+        tracing::debug!(target: REQUEST_LOG, tenant, verb = info.verb, path = info.path, code, "answered");
         let patience = self.limits.request_timeout;
         let response = match exchange.event.take() {
             None => response,
             Some(event) => {
                 let followed = audited::follow(event, response, refusal, info.is_long_running(), patience);
-                Box::pin(self.processor.run(&exchange.user, followed)).await
+                Box::pin(self.processor.run(self.sharer(&exchange.user), followed)).await
             }
         };
         let Some(seat) = exchange.seat.take() else { return response };
@@ -281,6 +288,10 @@ impl Pipeline {
             request.extensions_mut().insert(Kept(Arc::new(seat.clone())));
         }
         exchange.seat = Some(seat);
+        if self.tenant.is_some() {
+            self.count_write(request.method())?;
+            Box::pin(self.confine(request.method(), info, &caller.user)).await?;
+        }
         if *request.method() == Method::CONNECT {
             // Client and upstream would take a success as the start of a tunnel on this connection.
             return Err(target::not_allowed());
@@ -323,7 +334,7 @@ impl Pipeline {
             }
             None => {
                 let write = self.write(request, info, &caller, exchange);
-                let answered = Box::pin(self.processor.run(&caller.user.username, write)).await;
+                let answered = Box::pin(self.processor.run(self.sharer(&caller.user.username), write)).await;
                 if grants_rights(info) && may_be_stored(&answered) {
                     self.authorizer.forget_answers();
                 }
@@ -357,8 +368,13 @@ impl Pipeline {
             exchange.event = self.audit.begin_unauthenticated(&audited);
             return Err(refusal);
         }
-        let started = Instant::now();
-        let authenticated = match self.authenticator.authenticate(request.headers_mut(), &connection).await {
+        let Known { identity, refusal } = Known::take(request).unwrap_or_default();
+        let identity = match identity {
+            Some(identity) => identity,
+            None => self.recognize(request, info, &connection).await,
+        };
+        let [authenticating, impersonating, ended] = identity.times;
+        let authenticated = match identity.authenticated {
             Ok(authenticated) => authenticated,
             Err(unauthorized) => {
                 tracing::debug!(%unauthorized, "refused");
@@ -373,18 +389,21 @@ impl Pipeline {
         if exchange.event.is_some() {
             exchange.user.clone_from(&user.username);
         }
-        exchange.took("authentication", started);
-        let started = Instant::now();
-        let impersonated =
-            self.impersonation.apply(request.headers_mut(), &user, info, &self.authorizer, credentials.as_ref()).await;
-        if !matches!(impersonated, Ok(None)) {
-            exchange.took("impersonation", started);
+        exchange.took("authentication", impersonating - authenticating);
+        if !matches!(identity.impersonated, Ok(None)) {
+            exchange.took("impersonation", ended - impersonating);
         }
-        let Some(impersonated) = impersonated? else {
-            return Ok(Caller { user, credentials, is_proxy: false });
+        if let (Some(tenant), Some(event)) = (&self.tenant, &mut exchange.event) {
+            event.annotate(crate::tenants::LABEL, tenant.name.to_string());
+        }
+        let Some(impersonated) = identity.impersonated? else {
+            return refusal.map_or(Ok(Caller { user, credentials, is_proxy: false }), Err);
         };
         if let Some(event) = &mut exchange.event {
             event.set_impersonated(&impersonated.user, impersonated.constraint);
+        }
+        if let Some(refusal) = refusal {
+            return Err(refusal);
         }
         Ok(Caller { user: impersonated.user, credentials: impersonated.credentials, is_proxy: false })
     }
@@ -404,7 +423,7 @@ impl Pipeline {
     async fn authorize(&self, info: &RequestInfo, caller: &Caller, exchange: &mut Exchange) -> Result<(), Status> {
         let started = Instant::now();
         let decision = self.authorizer.authorize(&caller.user, info, caller.credentials.as_ref()).await;
-        exchange.took("authorization", started);
+        exchange.took("authorization", started.elapsed());
         if let Some(event) = &mut exchange.event {
             let (decision, reason) = match &decision {
                 Ok(decision) => ("allow", decision.reason.clone()),
@@ -432,6 +451,7 @@ impl Pipeline {
             name: target.name.clone(),
             authorizer: self.authorizer_of(caller),
             budget: Budget::new(self.limits.admission_timeout),
+            calls: self.tenant.as_ref().and_then(|tenant| tenant.calls.clone()),
             ..Attributes::new(operation, kind, resource, user, deadline, warnings.clone())
         }
     }

@@ -18,6 +18,7 @@ fn root() -> &'static Path {
 /// All pages, by their paths from the root.
 fn pages() -> BTreeMap<PathBuf, String> {
     let book = fs::read_dir(root().join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
+    let book = book.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     let all = book.chain(AT_THE_ROOT.iter().map(|name| root().join(name)));
     all.map(|path| (path.strip_prefix(root()).unwrap().to_owned(), fs::read_to_string(&path).unwrap())).collect()
 }
@@ -213,6 +214,7 @@ fn the_example_configurations_of_plugins_are_accepted() {
     serves_with(folder.path(), &[&file("in-cluster-clients.yaml"), "--enable-admission-plugins=InClusterClients"]);
     let gate = "--feature-gates=ManifestBasedAdmissionControlConfig=true";
     serves_with(folder.path(), &[&file("admission-manifests.yaml"), gate]);
+    serves_with(folder.path(), &[&format!("--tenants-dir={}", root().join("config/tenants").display())]);
     let removed = root().join("config/removed/admission.yaml");
     let removed = format!("--admission-control-config-file={}", removed.display());
     let plugins = "--enable-admission-plugins=PodSecurityPolicy,PersistentVolumeLabel,InitialResources";

@@ -26,11 +26,20 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
     pub http2: bool,
+    /// The TLS server name, in place of the address.
+    pub server_name: Option<String>,
 }
 
 impl Request {
     pub fn new(method: &str, path: &str) -> Self {
-        Self { method: method.into(), path: path.into(), headers: Vec::new(), body: Bytes::new(), http2: false }
+        Self {
+            method: method.into(),
+            path: path.into(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+            http2: false,
+            server_name: None,
+        }
     }
 
     /// Adds a header.
@@ -43,6 +52,12 @@ impl Request {
     pub fn body(mut self, content_type: &str, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self.header("content-type", content_type)
+    }
+
+    /// Sends the request with this TLS server name.
+    pub fn to_server(mut self, name: &str) -> Self {
+        self.server_name = Some(name.to_owned());
+        self
     }
 
     /// Sends the request over HTTP/2.
@@ -175,7 +190,8 @@ pub async fn stream(port: u16, user: &User, request: Request) -> Result<Stream, 
 
 async fn start(port: u16, user: &User, request: Request) -> Result<http::Response<Incoming>, Error> {
     let protocol: &[u8] = if request.http2 { b"h2" } else { b"http/1.1" };
-    let io = TokioIo::new(connect(port, user, protocol).await?);
+    let name = request.server_name.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
+    let io = TokioIo::new(connect_to(port, user, protocol, &name).await?);
     let http2 = request.http2;
     let outgoing = outgoing(port, user, request)?;
     if http2 {
@@ -190,15 +206,18 @@ async fn start(port: u16, user: &User, request: Request) -> Result<http::Respons
 }
 
 fn outgoing(port: u16, user: &User, request: Request) -> Result<http::Request<Full<Bytes>>, Error> {
-    let uri = if request.http2 { format!("https://127.0.0.1:{port}{}", request.path) } else { request.path };
+    let host = request.headers.iter().find(|(name, _)| name == ":authority").map(|(_, host)| host.clone());
+    let host = host.unwrap_or_else(|| format!("127.0.0.1:{port}"));
+    let uri = if request.http2 { format!("https://{host}{}", request.path) } else { request.path };
+    let has_host = request.headers.iter().any(|(name, _)| name == "host");
     let mut builder = http::Request::builder().method(request.method.as_str()).uri(uri);
-    if !request.http2 {
+    if !request.http2 && !has_host {
         builder = builder.header("host", format!("127.0.0.1:{port}"));
     }
     if let User::Token(token) = user {
         builder = builder.header("authorization", format!("Bearer {token}"));
     }
-    for (name, value) in &request.headers {
+    for (name, value) in request.headers.iter().filter(|(name, _)| name != ":authority") {
         builder = builder.header(name, value);
     }
     Ok(builder.body(Full::new(request.body))?)
@@ -206,10 +225,15 @@ fn outgoing(port: u16, user: &User, request: Request) -> Result<http::Request<Fu
 
 /// A TLS connection to a server of this run, with the user's certificate.
 pub async fn connect(port: u16, user: &User, protocol: &[u8]) -> Result<TlsStream<TcpStream>, Error> {
+    connect_to(port, user, protocol, "127.0.0.1").await
+}
+
+/// As [`connect`], with this TLS server name.
+async fn connect_to(port: u16, user: &User, protocol: &[u8], name: &str) -> Result<TlsStream<TcpStream>, Error> {
     let mut config = client_config(user)?;
     config.alpn_protocols = vec![protocol.to_vec()];
     let tcp = TcpStream::connect(("127.0.0.1", port)).await?;
-    Ok(TlsConnector::from(Arc::new(config)).connect("127.0.0.1".try_into()?, tcp).await?)
+    Ok(TlsConnector::from(Arc::new(config)).connect(name.to_owned().try_into()?, tcp).await?)
 }
 
 fn client_config(user: &User) -> Result<ClientConfig, Error> {

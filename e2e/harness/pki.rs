@@ -81,6 +81,11 @@ impl Pki {
         self.authority.server(&self.folder, "another-server")
     }
 
+    /// A certificate for a server of this name.
+    pub fn server_of(&self, name: &str) -> Pair {
+        self.authority.server_of(vec![name.to_owned()], &self.folder, &format!("server-{name}"))
+    }
+
     /// A certificate for this user that no server trusts, and the authority that signed it.
     pub fn stranger(&self, name: &str) -> (Pair, PathBuf) {
         let authority = Authority::new(&self.folder, &format!("strangers-of-{name}"));
@@ -102,7 +107,10 @@ impl Authority {
     }
 
     fn server(&self, folder: &std::path::Path, file: &str) -> Pair {
-        let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"].map(String::from);
+        self.server_of(["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"].map(String::from).into(), folder, file)
+    }
+
+    fn server_of(&self, names: Vec<String>, folder: &std::path::Path, file: &str) -> Pair {
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, "server");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

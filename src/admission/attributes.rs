@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// The operation on the object.
@@ -72,6 +73,8 @@ pub struct Attributes {
     pub deadline: Instant,
     /// The part of the request's time that the chain may use.
     pub budget: Budget,
+    /// The places of calls of webhooks; `None` without a bound.
+    pub calls: Option<Arc<Semaphore>>,
     /// The audit annotations of the current phase.
     pub annotations: Annotations,
     /// Warnings for the client.
@@ -139,6 +142,7 @@ impl Attributes {
             authorizer: CallerAuthorizer::default(),
             deadline,
             budget: Budget::default(),
+            calls: None,
             annotations: Annotations::default(),
             warnings,
             reinvocation: Reinvocation::default(),

@@ -13,6 +13,8 @@ pub struct Chain {
     plugins: Vec<Enabled>,
     /// Which plugins of the whole chain these are, one bit each: a part counts its passes on its own.
     part: u64,
+    /// Runs before the plugins in each phase.
+    guard: Option<Arc<dyn Plugin>>,
     metrics: Arc<Metrics>,
     accepted: [Accepted<Step>; 2],
 }
@@ -70,16 +72,34 @@ impl Chain {
         metrics: Arc<Metrics>,
         environment: impl Fn(&'static Spec) -> Environment<'a>,
     ) -> Result<Self, BuildError> {
+        let chain = Self::build_quietly(specs, metrics, environment)?;
+        chain.log_order("mutating", |spec| spec.phases.mutate());
+        chain.log_order("validating", |spec| spec.phases.validate());
+        Ok(chain)
+    }
+
+    /// As [`Self::build`], without a line in the log: for one of many chains.
+    ///
+    /// # Errors
+    /// If a plugin refuses its configuration.
+    pub fn build_quietly<'a>(
+        specs: &[&'static Spec],
+        metrics: Arc<Metrics>,
+        environment: impl Fn(&'static Spec) -> Environment<'a>,
+    ) -> Result<Self, BuildError> {
         let plugins = specs.iter().map(|&spec| {
             let plugin = (spec.build)(&environment(spec))
                 .map_err(|error| BuildError(format!("couldn't init admission plugin {:?}: {error}", spec.name)))?;
             Ok(Enabled::new(spec, plugin))
         });
         let plugins = plugins.collect::<Result<_, BuildError>>()?;
-        let chain = Self { plugins, part: u64::MAX, metrics, accepted: Default::default() };
-        chain.log_order("mutating", |spec| spec.phases.mutate());
-        chain.log_order("validating", |spec| spec.phases.validate());
-        Ok(chain)
+        Ok(Self { plugins, part: u64::MAX, guard: None, metrics, accepted: Default::default() })
+    }
+
+    /// Adds a guard, which runs before the plugins in both phases, whatever the request. It is no plugin: no metric counts it.
+    #[must_use]
+    pub fn guarded(self, guard: Box<dyn Plugin>) -> Self {
+        Self { guard: Some(guard.into()), ..self }
     }
 
     /// Returns a chain of those of the plugins that have these names. The plugins keep their state: both chains share them.
@@ -90,7 +110,7 @@ impl Chain {
             plugins.push(Enabled::new(enabled.spec, enabled.plugin.clone()));
             part |= Asked::bit(index);
         }
-        Self { plugins, part, metrics: self.metrics.clone(), accepted: Default::default() }
+        Self { plugins, part, guard: self.guard.clone(), metrics: self.metrics.clone(), accepted: Default::default() }
     }
 
     fn log_order(&self, phase: &str, takes_part: fn(&Spec) -> bool) {
@@ -126,6 +146,9 @@ impl Chain {
     }
 
     async fn admit_once(&self, attributes: &mut Attributes) -> Result<(), Status> {
+        if let Some(guard) = &self.guard {
+            guard.admit(attributes).await.map_err(|denial| denial.into_status(attributes))?;
+        }
         let mut asked = Asked::default();
         for (index, enabled) in self.plugins.iter().enumerate() {
             if enabled.spec.phases.mutate() && enabled.spec.handles(attributes) {
@@ -156,6 +179,9 @@ impl Chain {
 
     /// Runs the phase. If a plugin marks the object, `unmarked` receives the object as it was before.
     async fn validate_once(&self, attributes: &mut Attributes, unmarked: &mut Option<Object>) -> Result<(), Status> {
+        if let Some(guard) = &self.guard {
+            guard.validate(attributes).await.map_err(|denial| denial.into_status(attributes))?;
+        }
         let mut asked = Asked::default();
         for (index, enabled) in self.plugins.iter().enumerate() {
             if enabled.spec.phases.validate() && enabled.spec.handles(attributes) {
@@ -312,7 +338,7 @@ mod tests {
     fn chain() -> Chain {
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
         let plugins = vec![Enabled::new(&SPEC, Arc::new(Counter) as Arc<dyn Plugin>)];
-        Chain { plugins, part: u64::MAX, metrics, accepted: Default::default() }
+        Chain { plugins, part: u64::MAX, guard: None, metrics, accepted: Default::default() }
     }
 
     #[tokio::test]

@@ -36,6 +36,13 @@ impl Shadows {
         Self { names, ignores_annotations: false }
     }
 
+    /// Adds names.
+    #[must_use]
+    pub fn with_more(mut self, names: &[String]) -> Self {
+        self.names.extend_from_slice(names);
+        self
+    }
+
     /// Sets whether annotations of objects put webhooks and policies into shadow mode.
     #[must_use]
     pub fn with_annotations(self, are_obeyed: bool) -> Self {

@@ -32,7 +32,7 @@ impl Reviews {
             Listener::bind(config.address).with_context(|| format!("--webhook-bind-address={}", config.address))?;
         let files = &config.certificate;
         let authorities = config.client_ca.iter().cloned().collect();
-        let tls = tls::watch_certificate(&files.certificate, &files.key, authorities).with_context(|| {
+        let tls = tls::watch_certificate(&files.certificate, &files.key, authorities, None).with_context(|| {
             let (certificate, key) = (files.certificate.display(), files.key.display());
             format!("the webhook front end's certificate {certificate} with the key {key}")
         })?;

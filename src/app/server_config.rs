@@ -4,14 +4,14 @@
 use crate::admission::shadow::Shadows;
 use crate::admission::{FrontEnd as FrontEndFact, PolicyOptions, Spec};
 use crate::config::{
-    Audit, Authentication, Authorization, ConfigError, DefaultTolerations, FeatureGates, FieldOwnership, FrontEnd,
-    Limits, PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
+    Audit, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, Embedded, FeatureGates,
+    FieldOwnership, FrontEnd, Limits, PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
 };
 use crate::initializers;
 use crate::status::invalid::aggregate;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The server's configuration.
 #[derive(Clone, Debug)]
@@ -34,8 +34,41 @@ pub struct Config {
     pub front_end: Option<FrontEnd>,
     /// The audit log.
     pub audit: Audit,
+    /// The folder of the tenants' files.
+    pub tenants_dir: Option<PathBuf>,
     /// The limits of the process.
     pub limits: Limits,
+}
+
+impl Config {
+    /// The configuration without flags, for checks without a server.
+    ///
+    /// # Errors
+    /// None with a valid table of plugins.
+    pub(super) fn for_checks(all: &[&'static Spec]) -> Result<Self, ConfigError> {
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        Ok(Self {
+            serving: Serving {
+                addresses: vec![address],
+                certificate: None,
+                secret: None,
+                made_certificate: false,
+                health_address: Some(address),
+                shutdown_delay: std::time::Duration::ZERO,
+                drain_timeout: std::time::Duration::ZERO,
+            },
+            authentication: Authentication::default(),
+            authorization: Authorization { mode: AuthorizationMode::Webhook },
+            upstream: Upstream::Embedded(Embedded::default()),
+            admission: Admission::new(enabled(all, &[], &[])?, None)?,
+            validation_view: ValidationView::default(),
+            field_ownership: FieldOwnership::default(),
+            front_end: None,
+            audit: Audit::default(),
+            tenants_dir: None,
+            limits: Limits::default(),
+        })
+    }
 }
 
 /// The plugins.
@@ -79,6 +112,38 @@ impl Admission {
             policies,
             routes_to_endpoints: false,
         })
+    }
+
+    /// The same options without plugins.
+    #[must_use]
+    pub(super) fn without_plugins(&self) -> Self {
+        Self { plugins: Vec::new(), configurations: Vec::new(), ..self.clone() }
+    }
+
+    /// The same options with other plugins in the order of `all`, unless nothing changes. Unknown names have no effect.
+    #[must_use]
+    pub(super) fn changed(&self, all: &[&'static Spec], enable: &[String], disable: &[String]) -> Self {
+        let has = |names: &[String], spec: &Spec| names.iter().any(|name| name == spec.name);
+        let mut plugins: Vec<&'static Spec> = self.plugins.iter().copied().filter(|spec| !has(disable, spec)).collect();
+        let new = all.iter().copied().filter(|spec| has(enable, spec));
+        let new: Vec<_> = new.filter(|spec| plugins.iter().all(|known| known.name != spec.name)).collect();
+        if !new.is_empty() {
+            plugins.extend(new);
+            plugins.sort_by_key(|spec| all.iter().position(|other| other.name == spec.name));
+        }
+        Self { plugins, ..self.clone() }
+    }
+
+    /// Replaces the configurations of the plugins that an AdmissionConfiguration file has.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub(super) fn configure(&mut self, file: &Path) -> Result<(), String> {
+        let names: Vec<&str> = self.plugins.iter().map(|spec| spec.name).collect();
+        let read = admission_file::read(file, &names).map_err(|reason| reason.to_string())?;
+        self.configurations.retain(|(name, _)| read.iter().all(|(new, _)| new != name));
+        self.configurations.extend(read);
+        Ok(())
     }
 
     /// Whether objects are initialized by InitializerConfigurations.

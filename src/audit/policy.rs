@@ -73,7 +73,7 @@ fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializ
 }
 
 /// The content of a policy file.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct File {
     #[serde(deserialize_with = "nullable")]
@@ -88,7 +88,7 @@ pub(super) struct File {
     pub(super) omit_managed_fields: bool,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Rule {
     #[serde(deserialize_with = "nullable")]
@@ -110,7 +110,7 @@ pub(super) struct Rule {
     omit_managed_fields: Option<bool>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct GroupResources {
     #[serde(deserialize_with = "nullable")]
@@ -139,7 +139,7 @@ impl Decision {
 }
 
 /// A valid audit policy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     file: File,
     decisions: Vec<Decision>,

@@ -4,7 +4,7 @@
 
 use super::Outcome;
 use crate::server::Connection;
-use crate::user::UserInfo;
+use crate::user::{ALL_AUTHENTICATED, UserInfo};
 use arc_swap::ArcSwapOption;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
@@ -128,6 +128,7 @@ fn verifier<'a>(
 struct VerifiedCertificates {
     client: Slot,
     front_proxy: Slot,
+    tenant: Slot,
 }
 
 type Slot = ArcSwapOption<Verdict>;
@@ -158,6 +159,18 @@ struct Identity {
 pub(super) fn authenticate(authority: &Arc<CertificateAuthority>, connection: &Connection) -> Outcome {
     let identity = verified(authority, connection, |certificates| &certificates.client)?;
     Ok(identity.and_then(|identity| identity.user.clone()))
+}
+
+/// Returns the user of the connection's certificate that an authority of a tenant signed. Such an authority must not name users and groups
+/// that have rights by their names.
+pub(super) fn of_tenant(authority: &Arc<CertificateAuthority>, connection: &Connection) -> Outcome {
+    let identity = verified(authority, connection, |certificates| &certificates.tenant)?;
+    let Some(user) = identity.and_then(|identity| identity.user.clone()) else { return Ok(None) };
+    let is_system = |name: &String| name.starts_with("system:");
+    match is_system(&user.username) || user.groups.iter().any(|group| is_system(group) && group != ALL_AUTHENTICATED) {
+        true => Err("a tenant's authority signed a certificate of a system user or group".into()),
+        false => Ok(Some(user)),
+    }
 }
 
 /// Returns the common name of the connection's certificate, if it has one and a front proxy's issuer has signed it.

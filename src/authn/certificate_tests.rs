@@ -49,6 +49,7 @@ fn connection(chain: &[&CertificateDer<'static>]) -> Connection {
         remote: ([127, 0, 0, 1], 1).into(),
         certificates: chain.iter().map(|certificate| (*certificate).clone()).collect(),
         kept: Default::default(),
+        server_name: None,
         is_http2: false,
         state: Default::default(),
     }

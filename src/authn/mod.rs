@@ -52,6 +52,8 @@ impl Default for ReviewLimits {
 pub struct Config {
     /// Issuers of client certificates.
     pub client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
+    /// Issuers of client certificates of a tenant, which name no user or group of the system.
+    pub tenant_ca: Option<Arc<CertificateAuthority>>,
     /// Front proxies, whose headers name the user.
     pub request_header: Option<RequestHeaderConfig>,
     /// The tokens of a file.
@@ -74,11 +76,25 @@ pub struct Config {
     pub api_audiences: Vec<String>,
 }
 
+/// The authority that vouches for a user's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Voucher {
+    /// The client authorities, the token file or a front proxy of this process.
+    #[default]
+    Process,
+    /// The API server, which has reviewed the credentials.
+    ApiServer,
+    /// The client authorities of a tenant.
+    Tenant,
+}
+
 /// An authenticated request.
 #[derive(Clone, Debug)]
 pub struct Authenticated {
     /// The user, with the group `system:authenticated` unless the user is anonymous.
     pub user: Arc<UserInfo>,
+    /// The authority that vouches for the user's name.
+    pub voucher: Voucher,
     /// The client's credentials for the upstream; only with passthrough.
     pub credentials: Option<ClientCredentials>,
     /// Warnings for the client.
@@ -132,6 +148,7 @@ impl From<&str> for Failure {
 /// The authenticator of requests.
 pub struct Authenticator {
     client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
+    tenant_ca: Option<Arc<CertificateAuthority>>,
     request_header: Option<RequestHeaderConfig>,
     tokens: Option<token::TokenSchemes>,
     passthrough: Option<passthrough::Passthrough>,
@@ -157,6 +174,7 @@ impl Authenticator {
         });
         Self {
             client_ca: config.client_ca,
+            tenant_ca: config.tenant_ca,
             request_header: config.request_header,
             tokens,
             passthrough: config
@@ -182,14 +200,15 @@ impl Authenticator {
         let credentials = self.passthrough.as_ref().map(|_| token::credentials(headers));
         let found = match (&self.passthrough, &credentials) {
             (Some(passthrough), Some(Ok(credentials))) => {
-                Box::pin(passthrough.authenticate(credentials, connection)).await.map_err(|failure| vec![failure])
+                let found = Box::pin(passthrough.authenticate(credentials, connection)).await;
+                found.map(|user| user.map(|user| (user, Voucher::ApiServer))).map_err(|failure| vec![failure])
             }
             (Some(_), Some(Err(reason))) => Err(vec![reason.as_str().into()]),
             _ => self.first_that_knows(headers, connection, &mut warnings).await,
         };
-        let user = match found {
-            Ok(Some(user)) => self.adapted(user),
-            Ok(None) if self.anonymous => Arc::new(UserInfo::anonymous()),
+        let (user, voucher) = match found {
+            Ok(Some((user, voucher))) => (self.adapted(user), voucher),
+            Ok(None) if self.anonymous => (Arc::new(UserInfo::anonymous()), Voucher::Process),
             Ok(None) => return Err(self.refuse(connection, &[], warnings)),
             Err(failures) => return Err(self.refuse(connection, &failures, warnings)),
         };
@@ -200,7 +219,7 @@ impl Authenticator {
         }
         headers.remove(AUTHORIZATION);
         request_header::clear(headers, self.request_header.as_ref());
-        Ok(Authenticated { user, credentials: credentials.and_then(Result::ok), warnings })
+        Ok(Authenticated { user, voucher, credentials: credentials.and_then(Result::ok), warnings })
     }
 
     /// Returns the user without the mark of admitted requests, whichever scheme it came from, and with the prefix of groups.
@@ -231,7 +250,7 @@ impl Authenticator {
         headers: &mut HeaderMap,
         connection: &Connection,
         warnings: &mut Vec<&'static str>,
-    ) -> Result<Option<Arc<UserInfo>>, Vec<Failure>> {
+    ) -> Result<Option<(Arc<UserInfo>, Voucher)>, Vec<Failure>> {
         let mut reasons = Vec::new();
         let mut known = |outcome: Outcome| {
             outcome.unwrap_or_else(|reason| {
@@ -242,19 +261,25 @@ impl Authenticator {
         if let Some(config) = &self.request_header
             && let Some(user) = known(request_header::authenticate(config, headers, connection))
         {
-            return Ok(Some(user));
+            return Ok(Some((user, Voucher::Process)));
         }
         if let Some(authority) = &self.client_ca
             && let Some(user) = known(certificate::authenticate(&authority.load_full(), connection))
         {
-            return Ok(Some(user));
+            return Ok(Some((user, Voucher::Process)));
+        }
+        if let Some(authority) = &self.tenant_ca
+            && let Some(user) = known(certificate::of_tenant(authority, connection))
+        {
+            return Ok(Some((user, Voucher::Tenant)));
         }
         if let Some(tokens) = &self.tokens {
-            if let Some(user) = known(tokens.bearer(headers, connection, warnings).await) {
-                return Ok(Some(user));
+            let mut voucher = Voucher::default();
+            if let Some(user) = known(tokens.bearer(headers, connection, warnings, &mut voucher).await) {
+                return Ok(Some((user, voucher)));
             }
-            if let Some(user) = known(tokens.websocket(headers, connection).await) {
-                return Ok(Some(user));
+            if let Some(user) = known(tokens.websocket(headers, connection, &mut voucher).await) {
+                return Ok(Some((user, voucher)));
             }
         }
         if reasons.is_empty() { Ok(None) } else { Err(reasons) }

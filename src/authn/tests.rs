@@ -13,6 +13,7 @@ fn connection() -> Connection {
         remote: ([127, 0, 0, 1], 1).into(),
         certificates: Vec::new(),
         kept: Default::default(),
+        server_name: None,
         is_http2: false,
         state: Default::default(),
     }

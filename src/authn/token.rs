@@ -1,7 +1,7 @@
 //! Bearer tokens: their places in a request, and the schemes that check them.
 
 use super::token_review::TokenReviews;
-use super::{Outcome, StaticTokens, text};
+use super::{Outcome, StaticTokens, Voucher, text};
 use crate::server::Connection;
 use crate::upstream::ClientCredentials;
 use arc_swap::ArcSwap;
@@ -34,33 +34,41 @@ impl TokenSchemes {
         headers: &HeaderMap,
         connection: &Connection,
         warnings: &mut Vec<&'static str>,
+        voucher: &mut Voucher,
     ) -> Outcome {
         match bearer_token(headers, warnings)? {
-            Some(token) => self.known(token, connection).await,
+            Some(token) => self.known(token, connection, voucher).await,
             None => Ok(None),
         }
     }
 
     /// Authenticates by a WebSocket's subprotocol (`websocket.ProtocolAuthenticator`).
-    pub(super) async fn websocket(&self, headers: &mut HeaderMap, connection: &Connection) -> Outcome {
+    pub(super) async fn websocket(
+        &self,
+        headers: &mut HeaderMap,
+        connection: &Connection,
+        voucher: &mut Voucher,
+    ) -> Outcome {
         let Some((token, others)) = protocol_token(headers)? else {
             return Ok(None);
         };
-        let user = self.known(&token, connection).await?;
+        let user = self.known(&token, connection, voucher).await?;
         headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
         Ok(user)
     }
 
-    /// Returns the user of a token; an unknown token is an error.
-    async fn known(&self, token: &str, connection: &Connection) -> Outcome {
+    /// Returns the user of a token, and sets who vouches for it; an unknown token is an error.
+    async fn known(&self, token: &str, connection: &Connection, voucher: &mut Voucher) -> Outcome {
         if token.len() > self.max_bytes {
             return Err(INVALID_TOKEN.into());
         }
         if let Some(file) = &self.file
             && let Some(user) = file.load().user(token)
         {
+            *voucher = Voucher::Process;
             return Ok(Some(user));
         }
+        *voucher = Voucher::ApiServer;
         let reviewed = match &self.review {
             Some(review) => Box::pin(review.user(token, connection)).await?,
             None => None,

@@ -34,6 +34,7 @@ pub(crate) use nesting::carried;
 use crate::admission::metrics::Metrics;
 use crate::cluster::Cluster;
 use crate::config::Limits;
+use crate::derived::Lazy;
 use crate::processor;
 use crate::status::Status;
 use breaker::{Breaker, Breakers};
@@ -77,7 +78,7 @@ const AGENT: &str = "kube-apiserver-admission";
 
 /// All clients, by endpoint. Equal endpoints share connections, also across changes of the configurations.
 pub struct Clients {
-    cache: moka::sync::Cache<Endpoint, Arc<Client>>,
+    cache: Lazy<moka::sync::Cache<Endpoint, Arc<Client>>>,
     /// The clients in use, whether they are in the cache or not.
     live: Mutex<HashMap<Endpoint, Weak<Client>>>,
     /// The users as which webhooks are called.
@@ -90,7 +91,8 @@ impl Clients {
     /// Creates an empty set. `limits` bound the number of cached clients (`defaultCacheSize`), also of those that no configuration uses any
     /// more, and the bytes of an answer.
     pub fn new(limits: &Limits, users: Kubeconfig) -> Self {
-        let cache = moka::sync::Cache::new(limits.webhook_clients);
+        let clients = limits.webhook_clients;
+        let cache = Lazy::new(Box::new(move || moka::sync::Cache::new(clients)));
         let live = Mutex::default();
         Self { cache, live, users, answer_bytes: limits.webhook_response_bytes, breakers: None }
     }

@@ -80,6 +80,8 @@ pub(super) enum Print {
     Sidecar(Sidecar),
     /// Print the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration with which an API server asks the webhook front end.
     Webhooks(Box<Webhooks>),
+    /// Print the JSON Schema of a tenant's file.
+    TenantSchema,
     /// Print the CustomResourceDefinitions of the APIs that Kubernetes removed, for removed plugins in front of a real API server.
     Crds,
 }
@@ -233,11 +235,14 @@ pub(super) enum FailurePolicy {
 #[derive(Args, Debug)]
 pub(super) struct Check {
     /// Manifest files, in YAML or JSON.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "tenants_dir", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// Files of custom resources to validate by the rules of their CustomResourceDefinitions.
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     pub(super) object: Vec<PathBuf>,
+    /// Folder of tenants to validate with all files that they name, as serve --tenants-dir does at its start.
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) tenants_dir: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -258,6 +263,8 @@ pub(super) struct Serve {
     pub(super) audit: Audit,
     #[command(flatten)]
     pub(super) front_end: FrontEnd,
+    #[command(flatten)]
+    pub(super) tenants: Tenants,
 
     /// Verbosity of the log on stderr. 0: events that concern an operator. 2: decisions about requests. 6: every request.
     #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0, help_heading = "Misc")]
@@ -577,6 +584,15 @@ pub(super) struct FrontEnd {
     /// File of the private key of the webhook front end's serving certificate.
     #[arg(long, value_name = "FILE")]
     pub(super) webhook_tls_private_key_file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Tenants")]
+pub(super) struct Tenants {
+    /// Folder with a file for each tenant of the gateway (kind Tenant): its members, API server, admission and limits. The proxy follows
+    /// the folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) tenants_dir: Option<PathBuf>,
 }
 
 /// `strconv.ParseBool`.

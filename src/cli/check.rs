@@ -14,7 +14,7 @@ use manifests::Manifest;
 use report::{Finding, Report};
 use resources::Definitions;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Checks the manifests in `files`, and the custom resources in `objects` by the rules of the definitions in `files`.
 pub(super) fn check(files: &[PathBuf], objects: &[PathBuf]) -> Report {
@@ -46,6 +46,31 @@ pub(super) fn check(files: &[PathBuf], objects: &[PathBuf]) -> Report {
         report.add(file, name, findings);
     }
     report
+}
+
+/// Checks the tenants in a folder. Their expressions and webhooks are checked as at the start of the server.
+pub(super) fn tenants(folder: &Path, report: &mut Report) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let checked = match &runtime {
+        Ok(runtime) => {
+            let _inside = runtime.enter();
+            crate::app::check_tenants(folder, crate::plugins::ALL)
+        }
+        Err(error) => {
+            report.add(folder, "", vec![Finding::Error(error.to_string())]);
+            return;
+        }
+    };
+    match checked {
+        Ok(count) => report.add(folder, &format!("tenants: {count}"), Vec::new()),
+        Err(faults) => {
+            for fault in faults {
+                let at = if fault.line > 0 { format!("line {}: ", fault.line) } else { String::new() };
+                let field = if fault.field.is_empty() { String::new() } else { format!("{}: ", fault.field) };
+                report.add(&fault.file, "", vec![Finding::Error(format!("{at}{field}{}", fault.why))]);
+            }
+        }
+    }
 }
 
 fn of_object(manifest: &Manifest, object: &Object, definitions: &Definitions<'_>) -> Vec<Finding> {

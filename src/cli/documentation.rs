@@ -179,6 +179,7 @@ fn all_metrics() -> Registry {
     impersonation::Metrics::register(&registry).unwrap();
     InFlight::new(&limits, &registry).unwrap();
     front_end::Metrics::register(&registry).unwrap();
+    crate::tenants::Metrics::register(&registry).unwrap();
     registry
 }
 

@@ -81,6 +81,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         field_ownership: flags.admission.field_ownership,
         front_end,
         audit: audit(&flags.audit)?,
+        tenants_dir: tenants_dir(flags)?,
         limits,
     })
 }
@@ -189,6 +190,24 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
         unreachable_seconds: flags.default_unreachable_toleration_seconds,
     };
     Ok(admission)
+}
+
+/// Returns the folder of tenants, which is refused with options that would mix tenants.
+fn tenants_dir(flags: &Serve) -> Result<Option<PathBuf>, ConfigError> {
+    let Some(folder) = &flags.tenants.tenants_dir else { return Ok(None) };
+    let invalid = |reason: &str| ConfigError::flag("tenants-dir", folder.display().to_string(), reason);
+    if !folder.is_dir() {
+        return Err(invalid("is no folder"));
+    }
+    if flags.upstream.upstream_identity == UpstreamIdentity::Passthrough {
+        return Err(invalid(
+            "does not work with --upstream-identity=passthrough: the credentials of a client are of one API server",
+        ));
+    }
+    if flags.front_end.webhook_bind_address.is_some() {
+        return Err(invalid("does not work with --webhook-bind-address: reviews name no tenant"));
+    }
+    Ok(Some(folder.clone()))
 }
 
 /// Refuses Initializers in front of a remote API server: it would show an object before the object is initialized, and another replica of

@@ -84,12 +84,13 @@ impl Cluster {
             live,
             limits: Limits::default(),
             caches,
-            definitions: Definitions::new(&[]),
+            definitions: Arc::new(Definitions::new(&[])),
             parameters: Default::default(),
+            made: Arc::default(),
             loopback: Default::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::new(state.refused_updates.into()),
-            _watches: Vec::new(),
+            _watches: Arc::default(),
         })
     }
 }

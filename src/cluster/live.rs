@@ -2,7 +2,7 @@
 
 use super::cache::{self, Projection};
 use super::decode::{List, Undecodable, decode};
-use super::{Cluster, Live, Namespace, of_kind};
+use super::{Cluster, Live, Namespace, Need, of_kind};
 use crate::body::{Body, chain};
 use crate::status::Status;
 use async_trait::async_trait;
@@ -84,6 +84,18 @@ impl Cluster {
         let list: List<'_> = serde_json::from_str(&text).map_err(|why| unreadable::<P>("", why.into()))?;
         let decoded = list.items.into_iter().flatten().map(|object| decode::<P>(object.get()));
         decoded.map(|object| Ok(Arc::new(object.map_err(|why| unreadable::<P>("", why))?.1))).collect()
+    }
+
+    /// Returns the namespace from the cache if the watch works, else from the API server. `None` if the namespace does not exist.
+    ///
+    /// # Errors
+    /// If the namespace cannot be decoded, or the API server is unreachable or refuses the request.
+    pub async fn current_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
+        self.check_known::<Namespace>("", name)?;
+        match self.namespace(name).filter(|_| self.is_current(Need::NAMESPACES)) {
+            Some(found) => Ok(Some(found)),
+            None => self.live_namespace(name).await,
+        }
     }
 
     /// Reads the namespace from the API server. `None` if the namespace does not exist.

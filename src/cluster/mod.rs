@@ -16,6 +16,7 @@ mod quotas;
 mod service_accounts;
 mod parameters;
 mod endpoints;
+mod made;
 mod metrics;
 pub mod discovery;
 
@@ -153,15 +154,16 @@ pub struct Cluster {
     live: Live,
     limits: Limits,
     caches: HashMap<Need, Arc<dyn Kept>>,
-    definitions: Definitions,
-    parameters: parameters::Registry,
+    definitions: Arc<Definitions>,
+    parameters: Arc<parameters::Registry>,
+    made: Arc<made::Made>,
     /// Whether every cache was once synced. A cache stays synced afterwards.
     seen_synced: AtomicBool,
     /// [`FixedState::refused_updates`].
     refused_updates: Mutex<VecDeque<Status>>,
     loopback: OnceLock<Weak<dyn Loopback>>,
-    // Dropping the cluster aborts the watches.
-    _watches: Vec<AbortOnDropHandle<()>>,
+    // Dropping the cluster and all its views aborts the watches.
+    _watches: Arc<Vec<AbortOnDropHandle<()>>>,
 }
 
 /// Receives notifications when objects change.
@@ -213,13 +215,48 @@ impl Cluster {
             live: Live::ApiServer(client),
             limits,
             caches,
-            definitions: Definitions::new(removed),
+            definitions: Arc::new(Definitions::new(removed)),
             parameters: Default::default(),
+            made: Arc::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::default(),
             loopback: OnceLock::new(),
-            _watches: watches,
+            _watches: Arc::new(watches),
         })
+    }
+
+    /// Returns a view of the same caches with a sender of its own for the proxy's own requests. Caches of the kinds in `without` are empty
+    /// there.
+    #[must_use]
+    pub fn view(&self, without: &[Need]) -> Arc<Self> {
+        let live = match &self.live {
+            Live::ApiServer(client) => Live::ApiServer(client.clone()),
+            Live::Fixed { .. } => {
+                Live::Fixed { namespaces: Mutex::default(), cached: HashMap::new(), pods: None, parameters: Vec::new() }
+            }
+        };
+        let caches = self.caches.iter().map(|(need, cache)| match without.contains(need) {
+            true => (*need, need.empty().unwrap_or_else(|| cache.clone())),
+            false => (*need, cache.clone()),
+        });
+        Arc::new(Self {
+            live,
+            limits: self.limits,
+            caches: caches.collect(),
+            definitions: self.definitions.clone(),
+            parameters: self.parameters.clone(),
+            made: self.made.clone(),
+            seen_synced: AtomicBool::new(false),
+            refused_updates: Mutex::default(),
+            loopback: OnceLock::new(),
+            _watches: self._watches.clone(),
+        })
+    }
+
+    /// Whether the cache of the kind is synced and its watch works.
+    pub fn is_current(&self, need: Need) -> bool {
+        let Some(cache) = self.caches.get(&need) else { return false };
+        cache.problem().is_none() && cache.health().failing_since.is_none()
     }
 
     fn cache<P: Projection>(&self) -> Option<&Cache<P>> {

@@ -34,6 +34,8 @@ pub struct Need {
     removed: Option<&'static Api>,
     /// Starts the cache. `None` for a cache that is started on demand.
     start: Option<Start>,
+    /// A cache without objects that is synced.
+    empty: Option<fn() -> Arc<dyn Kept>>,
     /// The API group and the plural name of the objects. `None` for a removed API, and for objects of any kind.
     resource: Option<fn() -> GroupResource>,
 }
@@ -93,19 +95,19 @@ impl Need {
     /// MutatingAdmissionPolicies.
     pub const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
     /// Objects of a kind that policies use as parameters. The cache is started on demand.
-    pub const PARAMETERS: Self = Self { name: "Parameters", removed: None, start: None, resource: None };
+    pub const PARAMETERS: Self = Self { name: "Parameters", removed: None, start: None, empty: None, resource: None };
 
     /// The need of the cache of `P`, with a unique name.
     pub(crate) const fn of<P: Projection>(name: &'static str) -> Self
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        Self { name, removed: None, start: Some(spawn::<P>), resource: Some(resource::<P>) }
+        Self { name, removed: None, start: Some(spawn::<P>), empty: Some(empty::<P>), resource: Some(resource::<P>) }
     }
 
     /// The need of the cache of a kind whose API Kubernetes removed, with a unique name.
     pub(crate) const fn removed<P: RemovedKind>(name: &'static str) -> Self {
-        Self { name, removed: Some(P::API), start: Some(removed_kinds::spawn::<P>), resource: None }
+        Self { name, removed: Some(P::API), start: Some(removed_kinds::spawn::<P>), empty: None, resource: None }
     }
 
     /// The API of the objects, if Kubernetes removed the API.
@@ -131,6 +133,11 @@ impl Need {
     ) -> Option<Arc<dyn Kept>> {
         self.start.map(|start| start(client, limits, watches))
     }
+
+    /// A cache without objects, except of a removed API.
+    pub(super) fn empty(self) -> Option<Arc<dyn Kept>> {
+        self.empty.map(|empty| empty())
+    }
 }
 
 impl PartialEq for Need {
@@ -151,6 +158,10 @@ impl fmt::Debug for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
+}
+
+fn empty<P: Projection>() -> Arc<dyn Kept> {
+    Arc::new(Cache::<P>::fixed([], true))
 }
 
 fn resource<P: Projection>() -> GroupResource

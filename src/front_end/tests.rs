@@ -69,6 +69,7 @@ fn request(path: &str, body: impl Into<Bytes>) -> Request<Body> {
     let connection = Connection {
         remote: ([127, 0, 0, 1], 1).into(),
         certificates: Vec::new(),
+        server_name: None,
         kept: Default::default(),
         is_http2: false,
         state: Default::default(),

@@ -5,6 +5,7 @@ use super::Caller;
 use super::gateway::Gateway;
 use super::target::Target;
 use crate::answers::AnswerCache;
+use crate::derived::Lazy;
 use crate::status::Status;
 use http::Method;
 use serde::Deserialize;
@@ -17,11 +18,11 @@ const REMEMBERED: u64 = 64;
 const LIFETIME: Duration = Duration::from_secs(60);
 
 /// A cache of documents: for every version of a group, the operations that support dry run.
-pub struct DryRuns(AnswerCache<Arc<HashSet<String>>>);
+pub struct DryRuns(Lazy<AnswerCache<Arc<HashSet<String>>>>);
 
 impl Default for DryRuns {
     fn default() -> Self {
-        Self(AnswerCache::new(REMEMBERED))
+        Self(Lazy::new(Box::new(|| AnswerCache::new(REMEMBERED))))
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Room {
     shares: Arc<Shares>,
     page_bytes: usize,
     wait: Duration,
+    /// The tenant whose users share as one.
+    tenant: Option<Arc<str>>,
 }
 
 impl Room {
@@ -61,7 +63,14 @@ impl Room {
             shares: Shares::new(all, all / 2),
             page_bytes: limits.page_bytes.min(limits.response_bytes),
             wait: limits.connection_wait_timeout,
+            tenant: None,
         }
+    }
+
+    /// The same memory for the users of a tenant, who together have at most as much as one user.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: Arc<str>) -> Self {
+        Self { shares: self.shares.clone(), tenant: Some(tenant), ..*self }
     }
 
     /// The bytes of one page of a list.
@@ -91,8 +100,9 @@ impl Room {
             if length > room {
                 // At least doubles, as a growing buffer does.
                 let more = room.max(length.max(announced) - room);
-                if !user.is_privileged() {
-                    let taking = self.shares.take(&user.username, more / KIBIBYTE + 1);
+                if self.tenant.is_some() || !user.is_privileged() {
+                    let sharer = self.tenant.as_deref().unwrap_or(&user.username);
+                    let taking = self.shares.take(sharer, more / KIBIBYTE + 1);
                     let share = tokio::time::timeout(self.wait, taking).await;
                     shares
                         .push(share.map_err(|_| Status::too_many_requests("there is no room to read what is stored"))?);

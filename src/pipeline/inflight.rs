@@ -21,6 +21,25 @@ pub struct InFlight {
     writes: Option<Arc<Seats>>,
     long_running: Arc<Seats>,
     upgrades: Arc<Seats>,
+    /// The seats of a tenant among those of the whole process.
+    of_process: Option<OfProcess>,
+    /// Whether members of `system:masters` need seats.
+    counts_all: bool,
+    metrics: Metrics,
+}
+
+/// The long-running requests and upgrades of all tenants, and the name under which one tenant takes seats among them.
+struct OfProcess {
+    tenant: Arc<UserInfo>,
+    long_running: Arc<Seats>,
+    upgrades: Arc<Seats>,
+}
+
+/// The metrics of all seats, which clones share.
+#[derive(Clone)]
+struct Metrics {
+    taken: IntGaugeVec,
+    refused: IntCounterVec,
     unread: IntCounter,
 }
 
@@ -28,6 +47,7 @@ pub struct InFlight {
 #[derive(Clone)]
 pub(super) struct Seat {
     _taken: Option<Arc<Taken>>,
+    _of_process: Option<Arc<Taken>>,
     unread: IntCounter,
 }
 
@@ -37,7 +57,8 @@ struct Seats {
     free: Mutex<Free>,
     /// The seats that one user may have.
     of_one: usize,
-    taken: IntGauge,
+    /// The gauge of taken seats; `None` if other seats of the same requests are counted.
+    taken: Option<IntGauge>,
     refused: IntCounter,
 }
 
@@ -49,12 +70,8 @@ struct Free {
 /// A user, identified by name.
 struct Name(Arc<UserInfo>);
 
-impl InFlight {
-    /// Creates the seats from the limits.
-    ///
-    /// # Errors
-    /// If the registry already has the metrics.
-    pub fn new(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
+impl Metrics {
+    fn register(registry: &Registry) -> prometheus::Result<Self> {
         let opts = Opts::new(
             "kube_admission_proxy_requests_inflight",
             "Number of requests in flight, by kind (read, write, long_running or upgrade).",
@@ -72,19 +89,68 @@ impl InFlight {
         registry.register(Box::new(taken.clone()))?;
         registry.register(Box::new(refused.clone()))?;
         registry.register(Box::new(unread.clone()))?;
-        let seats = |kind: &str, left: usize, of_one: usize| {
-            let free = Mutex::new(Free { left, taken: HashMap::new() });
-            let (taken, refused) = (taken.with_label_values(&[kind]), refused.with_label_values(&[kind]));
-            Arc::new(Seats { free, of_one, taken, refused })
-        };
-        let bounded = |kind, left: usize| (left > 0).then(|| seats(kind, left, left));
-        Ok(Self {
+        Ok(Self { taken, refused, unread })
+    }
+
+    fn seats(&self, kind: &str, left: usize, of_one: usize) -> Arc<Seats> {
+        let free = Mutex::new(Free { left, taken: HashMap::new() });
+        let (taken, refused) = (self.taken.with_label_values(&[kind]), self.refused.with_label_values(&[kind]));
+        Arc::new(Seats { free, of_one, taken: Some(taken), refused })
+    }
+}
+
+impl InFlight {
+    /// Creates the seats from the limits.
+    ///
+    /// # Errors
+    /// If the registry already has the metrics.
+    pub fn new(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self::with(limits, registry.once("seats", Metrics::register)?))
+    }
+
+    fn with(limits: &Limits, metrics: Metrics) -> Self {
+        let bounded = |kind, left: usize| (left > 0).then(|| metrics.seats(kind, left, left));
+        Self {
             reads: bounded("read", limits.requests_inflight),
             writes: bounded("write", limits.mutating_requests_inflight),
-            long_running: seats("long_running", limits.long_running_requests, limits.user_long_running_requests),
-            upgrades: seats("upgrade", limits.upgrades, limits.user_upgrades),
-            unread,
-        })
+            long_running: metrics.seats(
+                "long_running",
+                limits.long_running_requests,
+                limits.user_long_running_requests,
+            ),
+            upgrades: metrics.seats("upgrade", limits.upgrades, limits.user_upgrades),
+            of_process: None,
+            counts_all: false,
+            metrics,
+        }
+    }
+
+    /// Creates the seats that the tenants of a process share.
+    ///
+    /// # Errors
+    /// If the registry already has the metrics.
+    pub fn of_tenants(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
+        let all = Self::new(limits, registry)?;
+        // The seats of the tenants are the ones that are counted.
+        let shared = |seats: &Arc<Seats>, left| {
+            let free = Mutex::new(Free { left, taken: HashMap::new() });
+            Arc::new(Seats { free, of_one: usize::MAX, taken: None, refused: seats.refused.clone() })
+        };
+        let long_running = shared(&all.long_running, limits.long_running_requests);
+        let upgrades = shared(&all.upgrades, limits.upgrades);
+        Ok(Self { of_process: Some(OfProcess { tenant: Arc::default(), long_running, upgrades }), ..all })
+    }
+
+    /// Creates the seats of a tenant with these limits. Its long-running requests and upgrades also take seats of the process, of which a
+    /// tenant gets no more than are left. If `counts_all`, members of `system:masters` need seats too.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: &str, limits: &Limits, counts_all: bool) -> Self {
+        let of_process = self.of_process.as_ref().map(|shared| OfProcess {
+            tenant: Arc::new(UserInfo { username: tenant.to_owned(), ..UserInfo::default() }),
+            long_running: shared.long_running.clone(),
+            upgrades: shared.upgrades.clone(),
+        });
+        Self { of_process, counts_all, ..Self::with(limits, self.metrics.clone()) }
     }
 
     /// Takes a seat.
@@ -98,16 +164,24 @@ impl InFlight {
         upgrades: bool,
         user: &Arc<UserInfo>,
     ) -> Result<Seat, Status> {
-        let free = Seat { _taken: None, unread: self.unread.clone() };
-        if user.is_privileged() {
+        let free = Seat { _taken: None, _of_process: None, unread: self.metrics.unread.clone() };
+        if user.is_privileged() && !self.counts_all {
             return Ok(free);
         }
         let Some(seats) = self.seats(method, info, upgrades) else { return Ok(free) };
-        if seats.take(user) {
-            return Ok(Seat { _taken: Some(Arc::new(Taken(seats.clone(), user.clone()))), ..free });
+        let Some(taken) = seats.enter(user) else { return Err(Status::try_again_later()) };
+        let of_process = self.of_process.as_ref().and_then(|of_process| {
+            let shared = match seats {
+                _ if Arc::ptr_eq(seats, &self.long_running) => &of_process.long_running,
+                _ if Arc::ptr_eq(seats, &self.upgrades) => &of_process.upgrades,
+                _ => return None,
+            };
+            Some(shared.enter(&of_process.tenant))
+        });
+        match of_process {
+            Some(None) => Err(Status::try_again_later()),
+            _ => Ok(Seat { _taken: Some(taken), _of_process: of_process.flatten(), ..free }),
         }
-        seats.refused.inc();
-        Err(Status::try_again_later())
     }
 
     /// Returns the seats for a request. Only a request that the API server could connect or stream is long-running: any other
@@ -142,6 +216,14 @@ impl Seats {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn enter(self: &Arc<Self>, user: &Arc<UserInfo>) -> Option<Arc<Taken>> {
+        if self.take(user) {
+            return Some(Arc::new(Taken(self.clone(), user.clone())));
+        }
+        self.refused.inc();
+        None
+    }
+
     /// Takes a seat for the user; false if the user gets no seat.
     fn take(&self, user: &Arc<UserInfo>) -> bool {
         let Free { left, taken } = &mut *self.free();
@@ -152,7 +234,7 @@ impl Seats {
             None => drop(taken.insert(Name(user.clone()), 1)),
         }
         *left -= 1;
-        self.taken.inc();
+        self.taken.iter().for_each(IntGauge::inc);
         true
     }
 }
@@ -162,7 +244,7 @@ impl Drop for Taken {
         let Self(seats, user) = self;
         let Free { left, taken } = &mut *seats.free();
         *left += 1;
-        seats.taken.dec();
+        seats.taken.iter().for_each(IntGauge::dec);
         let Some(count) = taken.get_mut(&*user.username) else { return };
         *count -= 1;
         if *count == 0 {
@@ -228,7 +310,7 @@ mod tests {
         drop(clone);
         assert!(in_flight.ask(Method::POST, PODS, &b).is_ok());
         let writes = in_flight.writes.as_ref().unwrap();
-        assert_eq!((writes.refused.get(), writes.taken.get()), (2, 0));
+        assert_eq!((writes.refused.get(), writes.taken.as_ref().unwrap().get()), (2, 0));
     }
 
     #[test]
@@ -296,6 +378,29 @@ mod tests {
         assert_eq!(taken_by("greedy").len(), 6);
         let free = in_flight.writes.as_ref().unwrap().free();
         assert!(free.left == 12 && free.taken.is_empty());
+    }
+
+    #[test]
+    fn a_tenant_has_seats_of_its_own_and_leaves_watches_for_others() {
+        let limits = Limits { mutating_requests_inflight: 1, long_running_requests: 4, ..Limits::default() };
+        let all = InFlight::of_tenants(&limits, &Registry::new()).unwrap();
+        let [blue, green, default] = [("blue", true), ("green", true), ("default", false)]
+            .map(|(name, all_count)| all.of_tenant(name, &limits, all_count));
+        let masters = UserInfo { username: "m".into(), groups: vec!["system:masters".into()], ..UserInfo::default() };
+        let [a, b, masters] = [user("a"), user("b"), Arc::new(masters)];
+        let write = |of: &InFlight, user| of.ask(Method::POST, PODS, user);
+        let seats = [write(&blue, &a), write(&green, &a), write(&default, &a)];
+        assert!(seats.iter().all(Result::is_ok));
+        assert_eq!(write(&blue, &b).err().unwrap().code, 429);
+        assert!(write(&blue, &masters).is_err() && write(&default, &masters).is_ok());
+        let watches = |of: &InFlight| -> Vec<Seat> {
+            let ask = |user| of.ask(Method::GET, "/api/v1/pods?watch=1", user).ok();
+            [&a, &b, &a, &b].into_iter().filter_map(ask).collect()
+        };
+        let (of_blue, of_green) = (watches(&blue), watches(&green));
+        assert_eq!((of_blue.len(), of_green.len()), (2, 1));
+        drop(of_blue);
+        assert!(!watches(&green).is_empty());
     }
 
     #[test]

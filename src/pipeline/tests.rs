@@ -17,7 +17,6 @@ use crate::authz::{self, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
 use crate::config::DefaultTolerations;
-use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
 use crate::upstream::{Forwarder, Identity, Release, SharedTransport, from_fn, kube_client};
@@ -189,8 +188,9 @@ impl Path {
         });
         let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, Drain::new());
         let pipeline = Pipeline {
-            authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
-            impersonation: Impersonation::default(),
+            authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
+            tenant: None,
+            impersonation: Arc::default(),
             authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client)))),
             discovery,
             cluster,
@@ -239,6 +239,7 @@ impl Path {
             remote: SocketAddr::from(([127, 0, 0, 1], 1)),
             certificates: Vec::new(),
             kept: Default::default(),
+            server_name: None,
             is_http2: false,
             state: Default::default(),
         }));

@@ -4,6 +4,7 @@ mod constraints;
 
 use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
+use crate::derived::Lazy;
 use crate::object::Object;
 use crate::status::Status;
 use crate::status::invalid::aggregate;
@@ -41,7 +42,7 @@ type Ranges = Arc<Vec<Arc<LimitRange>>>;
 struct LimitRanger {
     cluster: Arc<Cluster>,
     /// The results of live lookups, for namespaces without ranges in the watch cache. Concurrent requests share a lookup.
-    live: moka::future::Cache<String, Ranges>,
+    live: Lazy<moka::future::Cache<String, Ranges>>,
 }
 
 #[async_trait]
@@ -91,9 +92,11 @@ fn items(range: &LimitRange) -> &[LimitRangeItem] {
 
 impl LimitRanger {
     fn new(cluster: Arc<Cluster>) -> Self {
-        let live =
-            moka::future::Cache::builder().max_capacity(LIVE_LOOKUPS).time_to_live(LIVE_LOOKUP_TIME_TO_LIVE).build();
-        Self { cluster, live }
+        let live = || {
+            let live = moka::future::Cache::builder().max_capacity(LIVE_LOOKUPS);
+            live.time_to_live(LIVE_LOOKUP_TIME_TO_LIVE).build()
+        };
+        Self { cluster, live: Lazy::new(Box::new(live)) }
     }
 
     /// The namespace's ranges, from the cache. If the cache has none, from the API server, whose answer is cached for

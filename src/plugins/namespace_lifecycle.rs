@@ -2,6 +2,7 @@
 
 use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
+use crate::derived::Lazy;
 use crate::status::{Cause, Status};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ const FORCE_LIVE_LOOKUP_ENTRIES: u64 = 100;
 
 struct NamespaceLifecycle {
     cluster: Arc<Cluster>,
-    force_live_lookup: moka::sync::Cache<String, ()>,
+    force_live_lookup: Lazy<moka::sync::Cache<String, ()>>,
 }
 
 /// Whether the request's object is in a namespace, and is not itself a Namespace.
@@ -52,11 +53,11 @@ fn is_namespace(attributes: &Attributes) -> bool {
 
 impl NamespaceLifecycle {
     fn new(cluster: Arc<Cluster>) -> Self {
-        let force_live_lookup = moka::sync::Cache::builder()
-            .max_capacity(FORCE_LIVE_LOOKUP_ENTRIES)
-            .time_to_live(FORCE_LIVE_LOOKUP_TIME_TO_LIVE)
-            .build();
-        Self { cluster, force_live_lookup }
+        let force_live_lookup = || {
+            let entries = moka::sync::Cache::builder().max_capacity(FORCE_LIVE_LOOKUP_ENTRIES);
+            entries.time_to_live(FORCE_LIVE_LOOKUP_TIME_TO_LIVE).build()
+        };
+        Self { cluster, force_live_lookup: Lazy::new(Box::new(force_live_lookup)) }
     }
 
     /// Whether the namespace is terminating. The answer comes from the cache if the cache is reliable, else from the API server.

@@ -72,7 +72,11 @@ struct PodSecurity {
 }
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    let metrics = Metrics::new(environment.metrics.registry()).map_err(|error| BuildError(error.to_string()))?;
+    let metrics = environment
+        .metrics
+        .registry()
+        .once("pod_security", Metrics::new)
+        .map_err(|error| BuildError(error.to_string()))?;
     Ok(Box::new(PodSecurity {
         cluster: environment.cluster.clone(),
         configuration: Configuration::read(environment.configuration)?,

@@ -42,7 +42,7 @@ impl ErrorType {
 }
 
 /// The metrics of policy checks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Checks {
     total: IntCounterVec,
     seconds: HistogramVec,

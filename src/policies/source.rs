@@ -218,7 +218,10 @@ where
         let mut compiled = Vec::with_capacity(policies.len());
         for source in policies.iter() {
             let unchanged = before.get(&Arc::as_ptr(source)).map(|policy| Arc::clone(policy));
-            let policy = unchanged.unwrap_or_else(|| Arc::new(work::bounded(|| Policy::<R>::compile(source))));
+            let policy = unchanged.unwrap_or_else(|| {
+                let compile = || work::bounded(|| Policy::<R>::compile(source));
+                self.cluster.made_once(source, compile)
+            });
             compiled.push((source.clone(), policy.clone()));
             let bindings = by_policy.remove(&*policy.name);
             hooks.extend(bindings.map(|bindings| self.hook(policy, bindings)));
@@ -266,5 +269,8 @@ where
 
 /// The cluster state that validating policies need.
 pub const VALIDATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::VALIDATING_POLICIES, VALIDATING_BINDINGS];
+/// The policies and bindings of the API.
+pub const API_NEEDS: [Need; 4] =
+    [Need::VALIDATING_POLICIES, VALIDATING_BINDINGS, Need::MUTATING_POLICIES, MUTATING_BINDINGS];
 /// The cluster state that mutating policies need.
 pub const MUTATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::MUTATING_POLICIES, MUTATING_BINDINGS];

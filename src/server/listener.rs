@@ -273,8 +273,9 @@ impl Server {
         let is_http2 = session.alpn_protocol() == Some(b"h2");
         let certificates = session.peer_certificates().unwrap_or_default();
         let certificates = certificates.iter().map(|certificate| certificate.clone().into_owned()).collect();
+        let server_name = session.server_name().map(str::to_ascii_lowercase);
         let kept = Default::default();
-        let connection = Connection { remote, certificates, kept, is_http2, state };
+        let connection = Connection { remote, certificates, kept, server_name, is_http2, state };
         self.serve_requests(stream, Arc::new(connection), handler).await;
     }
 

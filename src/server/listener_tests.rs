@@ -25,7 +25,7 @@ fn serve(is_http2: bool) -> (DuplexStream, JoinHandle<Duration>) {
     let (client, stream) = duplex(1 << 16);
     let (certificates, kept, state) = Default::default();
     let remote = ([127, 0, 0, 1], 1).into();
-    let connection = Arc::new(Connection { remote, certificates, kept, is_http2, state });
+    let connection = Arc::new(Connection { remote, certificates, kept, server_name: None, is_http2, state });
     let begun = Instant::now();
     let serving = tokio::spawn(async move {
         // Another test covers a peer that answers no PING.

@@ -31,6 +31,8 @@ pub struct Connection {
     pub certificates: Vec<CertificateDer<'static>>,
     /// The value of [`Connection::kept`].
     pub kept: Kept,
+    /// The name that the client gave in the TLS handshake (SNI), in lower case.
+    pub server_name: Option<String>,
     /// Whether the connection speaks HTTP/2.
     pub is_http2: bool,
     /// The state of the connection.

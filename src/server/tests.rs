@@ -49,7 +49,7 @@ async fn a_new_certificate_is_served_to_new_connections_and_old_ones_stay() {
         std::fs::write(&key, &issued.key_pem).unwrap();
     };
     write();
-    let tls = tls::watch_certificate(&certificate, &key, Vec::new()).unwrap();
+    let tls = tls::watch_certificate(&certificate, &key, Vec::new(), None).unwrap();
     write();
     let again = authority.serving(&["127.0.0.1".into()]).unwrap();
     let served = serve_with(authority, tls, Drain::new(), count_certificates);

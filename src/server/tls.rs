@@ -1,12 +1,16 @@
 //! The server side of the listener's TLS handshakes.
 
 use super::reload::{self, Reloading};
+use arc_swap::ArcSwap;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,12 +41,7 @@ pub fn server_config(
     key_pem: &[u8],
     authorities: Vec<DistinguishedName>,
 ) -> Result<ServerConfig, TlsError> {
-    let chain = CertificateDer::pem_slice_iter(certificate_pem)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|_| TlsError::Certificate)?;
-    if chain.is_empty() {
-        return Err(TlsError::Certificate);
-    }
+    let chain = chain_of(certificate_pem)?;
     let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| TlsError::Key)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = Arc::new(AnyClientCertificate::of(&provider, authorities));
@@ -54,7 +53,57 @@ pub fn server_config(
     Ok(config)
 }
 
-/// Builds the configuration of [`server_config`] from files, and follows them. `authorities` are the files of client CAs.
+/// Serving certificates by TLS server name, which can be replaced while the server runs.
+#[derive(Debug, Default)]
+pub struct NamedCertificates(ArcSwap<HashMap<String, Arc<CertifiedKey>>>);
+
+impl NamedCertificates {
+    /// Replaces all certificates. The names are in lower case.
+    pub fn replace(&self, certificates: HashMap<String, Arc<CertifiedKey>>) {
+        self.0.store(Arc::new(certificates));
+    }
+}
+
+/// Reads a certificate chain with its key.
+///
+/// # Errors
+/// If the PEM is broken, or certificate and key do not belong together.
+pub fn certified_key(certificate_pem: &[u8], key_pem: &[u8]) -> Result<CertifiedKey, TlsError> {
+    let chain = chain_of(certificate_pem)?;
+    let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| TlsError::Key)?;
+    Ok(CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())?)
+}
+
+/// Presents the certificate of the client's server name if it has one, else that of the server.
+#[derive(Debug)]
+struct ByName {
+    named: Arc<NamedCertificates>,
+    other: Arc<dyn ResolvesServerCert>,
+}
+
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let named = hello.server_name().and_then(|name| self.named.0.load().get(&name.to_ascii_lowercase()).cloned());
+        named.or_else(|| self.other.resolve(hello))
+    }
+}
+
+/// Adds certificates of server names to a configuration, if there are any.
+#[must_use]
+pub fn with_names(mut config: ServerConfig, named: Option<&Arc<NamedCertificates>>) -> ServerConfig {
+    if let Some(named) = named {
+        config.cert_resolver = Arc::new(ByName { named: named.clone(), other: config.cert_resolver });
+    }
+    config
+}
+
+fn chain_of(certificate_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain = CertificateDer::pem_slice_iter(certificate_pem).collect::<Result<Vec<_>, _>>();
+    chain.ok().filter(|chain| !chain.is_empty()).ok_or(TlsError::Certificate)
+}
+
+/// Builds the configuration of [`server_config`] from files, and follows them. `authorities` are the files of client CAs, `named` further
+/// certificates.
 ///
 /// # Errors
 /// If a file cannot be read or used at the start.
@@ -62,10 +111,14 @@ pub fn watch_certificate(
     certificate: &Path,
     key: &Path,
     authorities: Vec<PathBuf>,
+    named: Option<Arc<NamedCertificates>>,
 ) -> Result<Reloading<ServerConfig>, TlsError> {
     let (certificate, key) = (certificate.to_owned(), key.to_owned());
     let paths = [certificate.clone(), key.clone()].into_iter().chain(authorities.clone()).collect();
-    reload::watch(paths, move || server_config(&read(&certificate)?, &read(&key)?, names_in(&authorities)?))
+    reload::watch(paths, move || {
+        let config = server_config(&read(&certificate)?, &read(&key)?, names_in(&authorities)?)?;
+        Ok(with_names(config, named.as_ref()))
+    })
 }
 
 /// Builds the configuration of [`server_config`] with the names of CAs from files, and follows the files.
@@ -76,9 +129,11 @@ pub fn watch_authorities(
     certificate_pem: String,
     key_pem: String,
     authorities: Vec<PathBuf>,
+    named: Option<Arc<NamedCertificates>>,
 ) -> Result<Reloading<ServerConfig>, TlsError> {
     reload::watch(authorities.clone(), move || {
-        server_config(certificate_pem.as_bytes(), key_pem.as_bytes(), names_in(&authorities)?)
+        let config = server_config(certificate_pem.as_bytes(), key_pem.as_bytes(), names_in(&authorities)?)?;
+        Ok(with_names(config, named.as_ref()))
     })
 }
 

@@ -8,7 +8,9 @@ use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
 use crate::backend::Answer;
 use crate::cluster::Cluster;
 use crate::status::Status;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// The reason why a hook's call does not let the request pass.
@@ -59,6 +61,8 @@ pub(super) struct Prepared {
     deadline: Instant,
     /// Whether the deadline leaves the hook its whole timeout.
     is_whole: bool,
+    /// The places of calls; `None` without a bound.
+    places: Option<Arc<Semaphore>>,
 }
 
 impl Prepared {
@@ -112,7 +116,8 @@ pub(super) fn prepare(hook: &Hook, attributes: &Attributes, review: &Review) -> 
     };
     let of_hook = Instant::now() + hook.timeout;
     let deadline = of_hook.min(attributes.call_deadline());
-    Ok(Prepared { version, request: review.request(version), deadline, is_whole: deadline == of_hook })
+    let (is_whole, places) = (deadline == of_hook, attributes.calls.clone());
+    Ok(Prepared { version, request: review.request(version), deadline, is_whole, places })
 }
 
 /// Sends the review and reads the answer, whether it allows the request or not.
@@ -151,11 +156,18 @@ async fn send(hook: &Hook, prepared: &Prepared, cluster: &Cluster) -> Result<Ans
     let client = hook.client.as_ref();
     let client = client.map_err(|why| CallError::calling(format!("could not get REST client: {why}"), 500))?;
     let failed = |why: String| CallError::calling(format!("failed to call webhook: {why}"), 503);
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
+    let is_late = || deadline.saturating_duration_since(Instant::now()).is_zero();
+    if is_late() {
         return Err(failed("context deadline exceeded".into()));
     }
+    // The failurePolicy of a webhook does not cover the want of a place, which the caller's own requests cause.
+    let place = match &prepared.places {
+        Some(places) => tokio::time::timeout_at(*deadline, places.acquire()).await.ok().map(Result::ok),
+        None => Some(None),
+    };
+    let Some(_place) = place else { return Err(CallError::Internal(Box::new(Status::try_again_later()))) };
     let permit = client.enter().map_err(failed)?;
+    let left = deadline.saturating_duration_since(Instant::now());
     let timeout_seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
     let answer = client
         .post(cluster, request.body.clone(), Some(timeout_seconds), *deadline)

@@ -16,7 +16,6 @@ use kube_admission_proxy::config::DefaultTolerations;
 use kube_admission_proxy::config::{FieldOwnership, Limits, ValidationView};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::front_end::{self, FrontEnd, Seats};
-use kube_admission_proxy::impersonation::Impersonation;
 use kube_admission_proxy::kind::{GroupVersionKind, GroupVersionResource};
 use kube_admission_proxy::object::Object;
 use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
@@ -110,8 +109,9 @@ impl Front {
         let drain = Drain::new();
         let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, drain.clone());
         let pipeline = Pipeline {
-            authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
-            impersonation: Impersonation::default(),
+            authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
+            tenant: None,
+            impersonation: Arc::default(),
             authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::Unrestricted, Reviewer::Subject(client)))),
             discovery,
             cluster,
@@ -137,7 +137,7 @@ impl Front {
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
         let (certificates, kept, state) = Default::default();
-        let connection = Arc::new(Connection { remote, certificates, kept, is_http2: false, state });
+        let connection = Arc::new(Connection { remote, certificates, kept, server_name: None, is_http2: false, state });
         Self { pipeline, connection, drain }
     }
 

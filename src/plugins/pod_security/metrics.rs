@@ -27,7 +27,8 @@ impl Mode {
     }
 }
 
-/// The plugin's counters.
+/// The plugin's counters, which clones share.
+#[derive(Clone)]
 pub(super) struct Metrics {
     evaluations: IntCounterVec,
     exemptions: IntCounterVec,

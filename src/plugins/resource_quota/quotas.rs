@@ -3,6 +3,7 @@
 use super::scopes::Selector;
 use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
+use crate::derived::Lazy;
 use crate::object::quantity::Quantity;
 use crate::plugins::rules::resources::ResourceList;
 use crate::status::Status;
@@ -73,19 +74,18 @@ fn version(quota: &ResourceQuota) -> Option<u64> {
 pub(super) struct Quotas {
     cluster: Arc<Cluster>,
     /// The quotas from the API server, while the watch cache has no first list. Concurrent requests share a lookup.
-    live: moka::future::Cache<String, Arc<Vec<Arc<ResourceQuota>>>>,
+    live: Lazy<moka::future::Cache<String, Arc<Vec<Arc<ResourceQuota>>>>>,
     /// The last written state of each quota, until the watch cache has it. Otherwise, consecutive charges would cause conflicts.
-    written: moka::sync::Cache<String, Arc<ResourceQuota>>,
+    written: Lazy<moka::sync::Cache<String, Arc<ResourceQuota>>>,
 }
 
 impl Quotas {
     pub(super) fn new(cluster: Arc<Cluster>, limits: &Limits) -> Self {
-        let entries = limits.quota_cache_entries;
-        Self {
-            cluster,
-            live: moka::future::Cache::builder().max_capacity(entries).time_to_live(limits.quota_lookup_ttl).build(),
-            written: moka::sync::Cache::builder().max_capacity(entries).eviction_policy(EvictionPolicy::lru()).build(),
-        }
+        let (entries, ttl) = (limits.quota_cache_entries, limits.quota_lookup_ttl);
+        let live = move || moka::future::Cache::builder().max_capacity(entries).time_to_live(ttl).build();
+        let written =
+            move || moka::sync::Cache::builder().max_capacity(entries).eviction_policy(EvictionPolicy::lru()).build();
+        Self { cluster, live: Lazy::new(Box::new(live)), written: Lazy::new(Box::new(written)) }
     }
 
     /// Checks that the objects that affect the namespace's quotas are decodable.

@@ -117,7 +117,7 @@ impl Mutating {
         let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
         let shadows = Shadowing { named: policies.shadows.clone(), step: "admit", metrics: metrics.shadows().clone() };
         Ok(Self {
-            checks: Checks::mutating(metrics.registry())?,
+            checks: metrics.registry().once("mutating", Checks::mutating)?,
             converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
             source: Source::new(cluster.clone(), discovery.clone(), files, shadows),
             cluster: cluster.clone(),

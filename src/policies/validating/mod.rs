@@ -154,7 +154,7 @@ impl Validating {
         let shadows =
             Shadowing { named: policies.shadows.clone(), step: "validating", metrics: metrics.shadows().clone() };
         Ok(Self {
-            checks: Checks::validating(metrics.registry())?,
+            checks: metrics.registry().once("validating", Checks::validating)?,
             converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
             source: Source::new(cluster.clone(), discovery.clone(), files, shadows),
             cluster: cluster.clone(),

@@ -1,0 +1,289 @@
+//! Attempts of a member of one tenant to reach another. Each is refused, and no answer tells of an object of the other.
+
+use super::{Folder, blue, config_map, green, namespace, of, ok, operator};
+use crate::harness::{Answer, Proxy, Request, User, delete, get, patch, post, put};
+use serde_json::{Value, json};
+
+const LABEL: &str = "kube-admission-proxy.dev/tenant";
+/// Texts that only green's objects have.
+const SECRETS: [&str; 3] = ["of-green", "hidden-map", "team-green"];
+
+/// A write of a namespace whose label is green's.
+fn moved(name: &str, to: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {LABEL: to}}})
+}
+
+fn of_green(path: &str) -> String {
+    format!("/api/v1/namespaces/green-a{path}")
+}
+
+/// The attempts of blue: what is tried, and the request.
+fn attempts() -> Vec<(&'static str, Request)> {
+    let map = config_map("slipped");
+    let maps = of_green("/configmaps");
+    let blue_maps = "/api/v1/namespaces/blue-a/configmaps";
+    let as_green =
+        |request: Request| request.header("impersonate-user", "gus").header("impersonate-group", "team-green");
+    let event = |field: &str, version: &str| {
+        json!({"apiVersion": version, "kind": "Event", "metadata": {"name": "slipped", "namespace": "blue-a"},
+            field: {"kind": "Pod", "namespace": "green-a", "name": "p"}, "reason": "r", "type": "Normal",
+            "action": "a", "reportingController": "c", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z"})
+    };
+    let owned = |api_version: &str, kind: &str, name: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slipped", "ownerReferences": [
+            {"apiVersion": api_version, "kind": kind, "name": name, "uid": "1", "blockOwnerDeletion": true}]}})
+    };
+    let role =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "slipped"}});
+    let mut stowed = map.clone();
+    stowed["metadata"]["namespace"] = json!("green-a");
+    vec![
+        // Addresses.
+        ("the path of another", post(&format!("/tenants/green{maps}"), &map)),
+        ("a read by the path of another", get(&format!("/tenants/green{maps}/hidden-map"))),
+        ("the server name of another", post(&maps, &map).to_server("green.example.com")),
+        ("the host of another", post(&maps, &map).header("host", "green.example.com")),
+        (
+            "a host against the server name",
+            post(&maps, &map).to_server("blue.example.com").header("host", "green.example.com"),
+        ),
+        ("a path against the server name", post(&format!("/tenants/green{maps}"), &map).to_server("blue.example.com")),
+        (
+            "a path against the host",
+            post(&format!("/tenants/blue{blue_maps}"), &map).header("host", "green.example.com"),
+        ),
+        (
+            "an authority against the server name",
+            post(&maps, &map).over_http2().to_server("blue.example.com").header(":authority", "green.example.com"),
+        ),
+        ("an authority against the host", post(blue_maps, &map).over_http2().header("host", "green.example.com")),
+        ("dots after the tenant", post(&format!("/tenants/blue/../green{maps}"), &map)),
+        ("dots for the tenant", post(&format!("/tenants/../tenants/green{maps}"), &map)),
+        ("escaped dots", post(&format!("/tenants/blue/%2e%2e/green{maps}"), &map)),
+        ("an escaped tenant", post(&format!("/tenants/gr%65en{maps}"), &map)),
+        ("escaped tenants", post(&format!("/%74enants/green{maps}"), &map)),
+        ("an escaped slash", post("/tenants/blue%2f..%2fgreen/api/v1/namespaces/green-a/configmaps", &map)),
+        ("two tenants", post(&format!("/tenants/blue/tenants/green{maps}"), &map)),
+        ("two slashes", post(&format!("//tenants/green{maps}"), &map)),
+        ("two slashes inside", post(&format!("/tenants//green{maps}"), &map)),
+        ("upper case", post(&format!("/tenants/GREEN{maps}"), &map)),
+        ("the tenant of everybody", post("/tenants/default/api/v1/namespaces/green-a/configmaps", &map)),
+        ("the tenant of operators", post(&format!("/tenants/operators{maps}"), &map)),
+        ("a tenant that is none", get("/tenants/nobody/api")),
+        // Namespaces in the URL.
+        ("a create", post(&maps, &map)),
+        ("a read", get(&format!("{maps}/hidden-map"))),
+        ("a list", get(&maps)),
+        ("a watch", get(&format!("{maps}?watch=1"))),
+        ("a watch by the old path", get("/api/v1/watch/namespaces/green-a/configmaps")),
+        ("an update", put(&format!("{maps}/hidden-map"), &config_map("hidden-map"))),
+        ("a create by an update", put(&format!("{maps}/slipped"), &map)),
+        ("a patch", patch(&format!("{maps}/hidden-map"), "merge", &json!({"data": {"a": "b"}}))),
+        ("an apply", patch(&format!("{maps}/slipped?fieldManager=m"), "apply", &map)),
+        ("a delete", delete(&format!("{maps}/hidden-map"))),
+        ("a deletecollection", delete(&maps)),
+        ("a deletecollection over all namespaces", delete("/api/v1/configmaps")),
+        ("a deletecollection of namespaces", delete("/api/v1/namespaces")),
+        ("exec", get(&of_green("/pods/p/exec?command=ls"))),
+        ("a log", get(&of_green("/pods/p/log"))),
+        ("a proxy to a service", get(&of_green("/services/s/proxy/"))),
+        (
+            "a token",
+            post(
+                &of_green("/serviceaccounts/default/token"),
+                &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}),
+            ),
+        ),
+        ("dots in the namespace", get("/api/v1/namespaces/blue-a/../green-a/configmaps")),
+        ("an escaped namespace", get("/api/v1/namespaces/gr%65en-a/configmaps")),
+        ("a namespace below a namespace", get("/api/v1/namespaces/blue-a/namespaces/green-a")),
+        ("a namespace in the body", post(blue_maps, &stowed)),
+        ("a namespace that is nobody's", post("/api/v1/namespaces/default/configmaps", &map)),
+        // All namespaces, and the cluster.
+        ("a list of all namespaces", get("/api/v1/configmaps")),
+        ("a watch of all namespaces", get("/api/v1/configmaps?watch=1")),
+        ("a watch by field", get("/api/v1/configmaps?watch=1&fieldSelector=metadata.namespace%3Dgreen-a")),
+        ("a list of namespaces", get("/api/v1/namespaces")),
+        ("a watch of namespaces", get("/api/v1/namespaces?watch=1&fieldSelector=metadata.name%3Dgreen-a")),
+        ("a cluster role", post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role)),
+        (
+            "a review of another's rights",
+            post(
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+                &json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "gus"}}),
+            ),
+        ),
+        ("metrics", get("/metrics")),
+        ("a path of no API", post("/configz", &json!({}))),
+        // The label.
+        ("a namespace with the label of another", post("/api/v1/namespaces", &moved("new", "green"))),
+        ("a namespace with the name of another", post("/api/v1/namespaces", &namespace("green-new"))),
+        (
+            "a generated name of another",
+            post(
+                "/api/v1/namespaces",
+                &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "green-"}}),
+            ),
+        ),
+        (
+            "a namespace by apply",
+            patch("/api/v1/namespaces/green-new?fieldManager=m", "apply", &namespace("green-new")),
+        ),
+        ("a label by update", put("/api/v1/namespaces/blue-a", &moved("blue-a", "green"))),
+        ("a label by update that is gone", put("/api/v1/namespaces/blue-a", &namespace("blue-a"))),
+        (
+            "a label by merge patch",
+            patch("/api/v1/namespaces/blue-a", "merge", &json!({"metadata": {"labels": {LABEL: "green"}}})),
+        ),
+        (
+            "a label that a merge patch removes",
+            patch("/api/v1/namespaces/blue-a", "merge", &json!({"metadata": {"labels": null}})),
+        ),
+        (
+            "a label by JSON patch",
+            patch(
+                "/api/v1/namespaces/blue-a",
+                "json",
+                &json!([{"op": "replace", "path": "/metadata/labels/kube-admission-proxy.dev~1tenant", "value": "green"}]),
+            ),
+        ),
+        (
+            "a label by apply",
+            patch("/api/v1/namespaces/blue-a?fieldManager=m&force=true", "apply", &moved("blue-a", "green")),
+        ),
+        (
+            "a label by status",
+            patch("/api/v1/namespaces/blue-a/status", "merge", &json!({"metadata": {"labels": {LABEL: "green"}}})),
+        ),
+        ("a label by finalize", put("/api/v1/namespaces/blue-a/finalize", &moved("blue-a", "green"))),
+        (
+            "the label of another's namespace",
+            patch("/api/v1/namespaces/green-a", "merge", &json!({"metadata": {"labels": {LABEL: "blue"}}})),
+        ),
+        // References.
+        ("an event about another's object", post("/api/v1/namespaces/blue-a/events", &event("involvedObject", "v1"))),
+        (
+            "a new event about another's object",
+            post("/apis/events.k8s.io/v1/namespaces/blue-a/events", &event("regarding", "events.k8s.io/v1")),
+        ),
+        ("an owner that is another's namespace", post(blue_maps, &owned("v1", "Namespace", "green-a"))),
+        ("an owner of the cluster", post(blue_maps, &owned("v1", "Node", "n"))),
+        ("an owner of an unknown kind", post(blue_maps, &owned("x.example.com/v1", "X", "x"))),
+        // Users.
+        ("impersonation", as_green(post(&maps, &map))),
+        ("impersonation by the path", as_green(get(&format!("/tenants/green{maps}/hidden-map")))),
+        (
+            "impersonation of an operator",
+            get(&maps).header("impersonate-user", "olga").header("impersonate-group", "operators"),
+        ),
+        ("impersonation of nobody", get("/api/v1/namespaces/default/configmaps").header("impersonate-user", "nobody")),
+        (
+            "impersonation of a service account",
+            get(&maps).header("impersonate-user", "system:serviceaccount:green-a:default"),
+        ),
+        ("a user in a header", get(&maps).header("x-remote-user", "gus").header("x-remote-group", "team-green")),
+    ]
+}
+
+/// Checks that an answer is a refusal, and has nothing of green's objects but what the request itself has.
+fn tells_nothing(what: &str, path: &str, answer: &Answer) {
+    assert!(answer.status >= 400, "{what}: {} {}", answer.status, answer.text());
+    for secret in SECRETS.into_iter().filter(|secret| !path.contains(secret)) {
+        assert!(!answer.text().contains(secret), "{what}: {}", answer.text());
+    }
+}
+
+/// Two tenants with a namespace each; green has a config map.
+fn with_namespaces() -> (Folder, Proxy) {
+    let tenants = Folder::blue_and_green();
+    let proxy = Proxy::embedded(&[&tenants.flag()]);
+    ok(&proxy, &blue(), post("/api/v1/namespaces", &namespace("blue-a")));
+    ok(&proxy, &green(), post("/api/v1/namespaces", &namespace("green-a")));
+    ok(&proxy, &green(), post(&of_green("/configmaps"), &config_map("hidden-map")));
+    (tenants, proxy)
+}
+
+#[test]
+fn every_escape_is_refused_and_told_nothing() {
+    let (_tenants, proxy) = with_namespaces();
+    let stored = || {
+        let green_maps = ok(&proxy, &green(), get(&of_green("/configmaps")));
+        let namespaces = ok(&proxy, &operator(), get("/api/v1/namespaces"));
+        let blue_maps = ok(&proxy, &blue(), get("/api/v1/namespaces/blue-a/configmaps"));
+        [green_maps["items"].clone(), namespaces["items"].clone(), blue_maps["items"].clone()]
+    };
+    let before = stored();
+    let attempts = attempts();
+    assert!(attempts.len() >= 40, "{}", attempts.len());
+    for (what, request) in attempts {
+        // A connection that is closed counts as a refusal.
+        let path = request.path.clone();
+        if let Ok(answer) = proxy.try_send(&blue(), request) {
+            tells_nothing(what, &path, &answer);
+        }
+        assert_eq!(stored(), before, "{what}");
+    }
+}
+
+#[test]
+fn callers_of_no_tenant_and_without_credentials_get_nowhere() {
+    let (_tenants, proxy) = with_namespaces();
+    let nobody = User::named("ann", "");
+    for (user, prefix) in
+        [(&nobody, ""), (&nobody, "/tenants/green"), (&User::Anonymous, ""), (&User::Anonymous, "/tenants/green")]
+    {
+        for request in [
+            get(&format!("{prefix}{}", of_green("/configmaps/hidden-map"))),
+            get(&format!("{prefix}/api/v1/configmaps")),
+            post(&format!("{prefix}{}", of_green("/configmaps")), &config_map("slipped")),
+            delete(&format!("{prefix}{}", of_green(""))),
+        ] {
+            let what = format!("{prefix} {} {}", request.method, request.path);
+            let path = request.path.clone();
+            tells_nothing(&what, &path, &proxy.send(user, request));
+        }
+    }
+}
+
+#[test]
+fn another_namespace_and_no_namespace_have_the_same_answer() {
+    let (_tenants, proxy) = with_namespaces();
+    for path in ["", "/configmaps", "/configmaps/hidden-map", "/pods/p/log"] {
+        let answer = |namespace: &str| {
+            let answer = proxy.send(&blue(), get(&format!("/api/v1/namespaces/{namespace}{path}")));
+            (answer.status, answer.text().replace(namespace, "NAMESPACE"))
+        };
+        assert_eq!(answer("green-a"), answer("green-b"), "{path}");
+        assert_eq!(answer("green-a"), answer("missing"), "{path}");
+    }
+}
+
+#[test]
+fn a_tenant_that_is_not_confined_writes_into_no_namespace_of_another() {
+    let (tenants, proxy) = with_namespaces();
+    tenants.write(
+        "blue",
+        &of(
+            "team-blue",
+            &json!({"namespaces": {"names": ["blue-*"]},
+        "authorization": {"ownNamespacesOnly": false}}),
+        ),
+    );
+    let list = get("/api/v1/namespaces");
+    crate::harness::eventually("a tenant that is not confined", || {
+        (proxy.send(&blue(), list.clone()).status == 200).then_some(())
+    });
+    for request in [
+        post(&of_green("/configmaps"), &config_map("slipped")),
+        delete(&of_green("/configmaps/hidden-map")),
+        delete(&of_green("")),
+        get(&of_green("/pods/p/exec?command=ls")),
+        patch("/api/v1/namespaces/green-a", "merge", &json!({"metadata": {"labels": {LABEL: "blue"}}})),
+        post("/api/v1/namespaces", &moved("new", "green")),
+        post("/api/v1/namespaces/default/configmaps", &config_map("slipped")),
+    ] {
+        let what = format!("{} {}", request.method, request.path);
+        assert_eq!(proxy.send(&blue(), request).status, 403, "{what}");
+    }
+    ok(&proxy, &green(), get(&of_green("/configmaps/hidden-map")));
+}

@@ -1,0 +1,412 @@
+//! Builds the parts of the tenants in a folder, and follows the folder. All tenants are read, built and swapped as one: after an error nothing
+//! has changed.
+
+mod prepared;
+
+pub use prepared::check_tenants;
+
+use super::{Audited, Backend, Files, Front, Upstream, limits_of_audit};
+use crate::admission::metrics::Metrics as AdmissionMetrics;
+use crate::app::Config;
+use crate::audit::{self, Audit, Log, Policy};
+use crate::authn::Authenticator;
+use crate::cluster::{Loopback, Need};
+use crate::config::AuthorizationMode;
+use crate::impersonation::Impersonation;
+use crate::manifests::ReservedNames;
+use crate::metrics::Registry;
+use crate::pipeline::{DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant as Context, Tenants};
+use crate::processor::Processor;
+use crate::request::body::MediaTypes;
+use crate::server::health::Checks;
+use crate::server::{Drain, Reloading, reload, tls::NamedCertificates};
+use crate::tenants::{self, Addresses, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, Tenant};
+use anyhow::{Context as _, Result, anyhow};
+use prepared::{Prepared, prepare};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+/// The number of errors that the log and the health port show.
+const SHOWN_FAULTS: usize = 20;
+
+/// What all tenants share.
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) folder: PathBuf,
+    pub(super) front: Arc<Front>,
+    pub(super) files: Files,
+    pub(super) drain: Drain,
+    pub(super) metrics: Arc<AdmissionMetrics>,
+    pub(super) audited: Audited,
+    pub(super) impersonation: Arc<Impersonation>,
+    pub(super) named: Arc<NamedCertificates>,
+}
+
+/// The builder of tenants.
+struct Builder {
+    shared: Shared,
+    processor: Processor,
+    room: Room,
+    seats: InFlight,
+    counted: tenants::Metrics,
+    state: Mutex<State>,
+}
+
+/// Values of API servers, by their kubeconfigs; `None` for the API server of the flags.
+type ByKubeconfig<T> = HashMap<Option<PathBuf>, T>;
+
+/// What the present tenants are built from.
+#[derive(Default)]
+struct State {
+    /// The API servers.
+    backends: ByKubeconfig<Arc<Backend>>,
+    parts: HashMap<String, Built>,
+    /// The open audit logs by path.
+    logs: HashMap<String, Weak<Log>>,
+    is_loaded: bool,
+    /// The error of the last reload.
+    last_error: Option<String>,
+}
+
+/// A tenant's part with what it was built from.
+#[derive(Clone)]
+struct Built {
+    digest: [u8; 32],
+    backend: Arc<Backend>,
+    part: Arc<Part>,
+}
+
+/// The tenants, and the audit logs that they opened.
+pub(super) struct Running {
+    pub(super) tenancy: Arc<Tenancy>,
+    builder: Arc<Builder>,
+    _following: Reloading<Tenants>,
+}
+
+impl Running {
+    /// Waits until the tenants' audit logs are written. Returns whether that happened in time.
+    pub(super) async fn shut_down(&self) -> bool {
+        let logs: Vec<_> = self.builder.state().logs.values().filter_map(Weak::upgrade).collect();
+        let mut in_time = true;
+        for log in logs {
+            in_time &= log.shutdown().await;
+        }
+        in_time
+    }
+}
+
+/// An error in the folder.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Invalid(String);
+
+fn told(faults: &[Fault]) -> String {
+    let more = faults.len().saturating_sub(SHOWN_FAULTS);
+    let shown: Vec<String> = faults.iter().take(SHOWN_FAULTS).map(ToString::to_string).collect();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join("; "))
+}
+
+/// Builds the tenants of the folder, and follows the folder.
+///
+/// # Errors
+/// If the tenants cannot be used at the start.
+pub(super) async fn start(shared: Shared, upstream: Upstream, registry: &Registry, checks: &Checks) -> Result<Running> {
+    let limits = &shared.config.limits;
+    let counted = tenants::Metrics::register(registry).context("metrics of tenants")?;
+    let (folder, flag) = (shared.folder.clone(), format!("--tenants-dir={}", shared.folder.display()));
+    let builder = Arc::new(Builder {
+        processor: Processor::new(limits.long_work),
+        room: Room::new(limits),
+        seats: InFlight::of_tenants(limits, registry).context("metrics of requests")?,
+        counted: counted.clone(),
+        state: Mutex::default(),
+        shared,
+    });
+    let built = builder.clone();
+    let following = tokio::task::spawn_blocking(move || {
+        let reloaded = built.clone();
+        built.start_flags(upstream)?;
+        reload::watch_folder(folder, move || reloaded.load()).map_err(anyhow::Error::from)
+    });
+    let following = following.await.context("the builder of tenants")?.context(flag)?;
+    let told = builder.clone();
+    checks.advise("tenants", move || told.problems());
+    let asked = builder.clone();
+    checks.ready("tenant-upstreams", move || asked.is_any_reachable());
+    let tenancy = Arc::new(Tenancy { current: following.shared(), metrics: counted });
+    Ok(Running { tenancy, builder, _following: following })
+}
+
+impl Builder {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The error of the last reload, and the API servers that do not answer with their tenants.
+    fn problems(&self) -> Result<(), String> {
+        let state = self.state();
+        let mut problems: Vec<String> = state.last_error.iter().map(|why| format!("not reloaded: {why}")).collect();
+        for (kubeconfig, backend) in &state.backends {
+            let Err(why) = backend.check() else { continue };
+            let mut of: Vec<&str> = state
+                .parts
+                .iter()
+                .filter(|(_, built)| Arc::ptr_eq(&built.backend, backend))
+                .map(|(name, _)| &**name)
+                .collect();
+            of.sort_unstable();
+            let name = kubeconfig.as_ref().map_or_else(|| "the flags".to_owned(), |path| path.display().to_string());
+            problems.push(format!("the API server of {name} (tenants {}): {why}", of.join(", ")));
+        }
+        problems.sort();
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ").replace('\n', " ")) }
+    }
+
+    fn is_any_reachable(&self) -> Result<(), String> {
+        match self.state().backends.values().any(|backend| backend.is_ready()) {
+            true => Ok(()),
+            false => Err("no API server of a tenant answers".to_owned()),
+        }
+    }
+
+    /// Registers the API server of the flags.
+    fn start_flags(&self, upstream: Upstream) -> Result<()> {
+        let Shared { config, front, files, .. } = &self.shared;
+        let needs = super::all_needs(&config.admission);
+        let backend = Backend::start(config, &config.upstream, upstream, front.client_ca.as_ref(), files, &needs)?;
+        self.state().backends.insert(None, Arc::new(backend));
+        Ok(())
+    }
+
+    /// Reads, builds and returns the tenants.
+    fn load(&self) -> Result<Tenants, Invalid> {
+        let result = self.build();
+        let mut state = self.state();
+        if state.is_loaded {
+            self.counted.reloaded(result.is_ok());
+        }
+        state.is_loaded |= result.is_ok();
+        state.last_error = result.as_ref().err().map(|error| error.0.clone());
+        result
+    }
+
+    fn build(&self) -> Result<Tenants, Invalid> {
+        let names: Vec<&str> = crate::plugins::ALL.iter().map(|spec| spec.name).collect();
+        let read = tenants::read(&self.shared.folder, &names).map_err(|faults| Invalid(told(&faults)))?;
+        let prepared = prepare(&read, &self.shared.config).map_err(|faults| Invalid(told(&faults)))?;
+        let invalid = |fault: Fault| Invalid(fault.to_string());
+        let (backends, owners) = self.backends(&prepared).map_err(invalid)?;
+        let before = self.state().parts.clone();
+        let (mut parts, mut logs) = (HashMap::new(), self.state().logs.clone());
+        logs.retain(|_, log| log.strong_count() > 0);
+        let mut certificates = HashMap::new();
+        let mut ordered = Vec::with_capacity(prepared.len());
+        for one in &prepared {
+            let Some(backend) = backends.get(&one.tenant.kubeconfig()) else { continue };
+            let same = before.get(&one.tenant.name);
+            let same = same.filter(|built| built.digest == one.digest && Arc::ptr_eq(&built.backend, backend));
+            let built = match same {
+                Some(same) => same.clone(),
+                None => Built {
+                    digest: one.digest,
+                    backend: backend.clone(),
+                    part: Arc::new(self.part(one, backend, &mut logs).map_err(invalid)?),
+                },
+            };
+            for name in &one.tenant.profile.server_names {
+                certificates.extend(one.certificate.clone().map(|certificate| (name.clone(), certificate)));
+            }
+            ordered.push(built.part.clone());
+            parts.insert(one.tenant.name.clone(), built);
+        }
+        let index = |name: &str| read.iter().position(|tenant| tenant.name == name);
+        let default = index(DEFAULT).ok_or_else(|| Invalid(format!("there is no tenant {DEFAULT:?}")))?;
+        let tenants = Tenants {
+            addresses: Addresses::new(&read),
+            members: Members::new(&read),
+            parts: ordered,
+            default,
+            operators: index(OPERATORS),
+        };
+        // From here on nothing fails.
+        for (kubeconfig, backend) in &backends {
+            backend.owners.store(owners.get(kubeconfig).cloned().unwrap_or_default());
+        }
+        self.shared.named.replace(certificates);
+        let mut state = self.state();
+        (state.backends, state.parts, state.logs) = (backends, parts, logs);
+        Ok(tenants)
+    }
+
+    /// Returns the API servers of the tenants: the present ones, and new ones for new kubeconfigs and for plugins that read other caches.
+    fn backends(
+        &self,
+        prepared: &[Prepared<'_>],
+    ) -> Result<(ByKubeconfig<Arc<Backend>>, ByKubeconfig<Arc<Owners>>), Fault> {
+        let Shared { config, front, files, drain, .. } = &self.shared;
+        let present = self.state().backends.clone();
+        let all: Vec<Tenant> = prepared.iter().map(|one| one.tenant.clone()).collect();
+        let mut needs: ByKubeconfig<(Vec<Need>, &Tenant)> = HashMap::new();
+        for one in prepared {
+            let (known, _) =
+                needs.entry(one.tenant.kubeconfig()).or_insert_with(|| (vec![Need::NAMESPACES], one.tenant));
+            known.extend(one.needs());
+        }
+        let (mut backends, mut owners) = (HashMap::new(), HashMap::new());
+        for (kubeconfig, (needs, tenant)) in needs {
+            owners.insert(kubeconfig.clone(), Arc::new(Owners::new(&all, &kubeconfig)));
+            let backend = match present.get(&kubeconfig) {
+                Some(backend) if needs.iter().all(|need| backend.needs.contains(need)) => backend.clone(),
+                Some(backend) => Arc::new(backend.with_needs(&config.limits, &needs)),
+                None => {
+                    let Some(path) = &kubeconfig else { continue };
+                    let field = "spec.upstream.kubeconfig";
+                    let of = crate::config::Upstream::Remote {
+                        kubeconfig: path.clone(),
+                        identity: crate::config::UpstreamIdentity::Impersonate,
+                        calls_webhooks: crate::config::CallsWebhooks::No,
+                        impersonator: None,
+                        own_user: None,
+                        admitted_mark: None,
+                        group_prefix: String::new(),
+                    };
+                    // The API server of a tenant always decides on the tenant's requests.
+                    let mut own = config.clone();
+                    own.authorization.mode = AuthorizationMode::Webhook;
+                    own.upstream = of;
+                    let upstream = Handle::current().block_on(Upstream::remote(path, &own, drain));
+                    let upstream = upstream.map_err(|error| tenant.fault(field, format!("{error:#}")))?;
+                    let started = Backend::start(&own, &own.upstream, upstream, front.client_ca.as_ref(), files, &needs);
+                    Arc::new(started.map_err(|error| tenant.fault(field, format!("{error:#}")))?)
+                }
+            };
+            // The namespaces of one API server must have their owners in one place.
+            let mut others = backends.values().filter(|other: &&Arc<Backend>| other.url.is_some());
+            if others.any(|other| other.url == backend.url) {
+                let why = "another kubeconfig names this API server: use one for all its tenants, and none for that of the flags";
+                return Err(tenant.fault("spec.upstream.kubeconfig", why));
+            }
+            backends.insert(kubeconfig, backend);
+        }
+        Ok((backends, owners))
+    }
+
+    fn part(
+        &self,
+        one: &Prepared<'_>,
+        backend: &Arc<Backend>,
+        logs: &mut HashMap<String, Weak<Log>>,
+    ) -> Result<Part, Fault> {
+        let Shared { config, front, files, .. } = &self.shared;
+        let (tenant, limits) = (one.tenant, &one.limits);
+        let profile = &tenant.profile;
+        let name: Arc<str> = tenant.name.as_str().into();
+        let is_special = matches!(&*name, DEFAULT | OPERATORS);
+        let is_confined = profile.authorization.own_namespaces_only;
+        let cluster = backend.cluster.view(&one.without());
+        let guard = Guard {
+            tenant: name.clone(),
+            owners: backend.owners.clone(),
+            is_confined,
+            discovery: backend.discovery.clone(),
+        };
+        let chain = one.chain(&cluster, &backend.discovery, &self.shared.metrics)?.guarded(Box::new(guard));
+        let authenticator = match &one.client_ca {
+            None => backend.authenticator.clone(),
+            Some(client_ca) => {
+                let given = backend.authentication(config, front.client_ca.as_ref(), files);
+                let given = given.map_err(|error| tenant.fault("spec.tls.clientCAFile", format!("{error:#}")))?;
+                Arc::new(Authenticator::new(crate::authn::Config { tenant_ca: Some(client_ca.clone()), ..given }))
+            }
+        };
+        let rate = profile
+            .limits
+            .writes_per_second
+            .map(|per_second| Rate::new(per_second, profile.limits.write_burst.unwrap_or(per_second)));
+        let calls = profile.limits.webhook_calls_in_flight;
+        let calls = calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
+        let context = Context { name: name.clone(), is_confined, owners: backend.owners.clone(), rate, calls };
+        let context = Arc::new(context);
+        let pipeline = Arc::new(Pipeline {
+            authenticator,
+            impersonation: self.shared.impersonation.clone(),
+            authorizer: backend.authorizer.clone(),
+            discovery: backend.discovery.clone(),
+            cluster,
+            chain: Arc::new(chain),
+            reserved_names: ReservedNames::new(&one.admission().feature_gates),
+            validation_view: config.validation_view,
+            field_ownership: config.field_ownership,
+            media_types: MediaTypes { has_cbor: one.admission().feature_gates.is_on("CBORServingAndStorage") },
+            gateway: Gateway {
+                transport: backend.transport.clone(),
+                forwarder: backend.forwarder.clone(),
+                response_bytes: limits.response_bytes,
+                room: self.room.of_tenant(name.clone()),
+                release: backend.release.clone(),
+            },
+            dry_runs: DryRuns::default(),
+            audit: self.audit(one, logs)?,
+            in_flight: self.seats.of_tenant(&name, limits, !is_special),
+            processor: self.processor.clone(),
+            admitted_mark: match &config.upstream {
+                crate::config::Upstream::Remote { admitted_mark, .. } if tenant.kubeconfig().is_none() => {
+                    admitted_mark.clone()
+                }
+                _ => None,
+            },
+            keeps_initializers: tenant.kubeconfig().is_none() && config.admission.has_initializers(),
+            tenant: Some(context.clone()),
+            limits: limits.clone(),
+        });
+        let writes: Arc<dyn Loopback> = pipeline.clone();
+        pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
+        let probed = backend.clone();
+        Ok(Part { tenant: context, pipeline, probe: Arc::new(move || probed.check()) })
+    }
+
+    /// Returns the audit of a tenant: with its own policy and log, or those of the flags.
+    fn audit(&self, one: &Prepared<'_>, logs: &mut HashMap<String, Weak<Log>>) -> Result<Audit, Fault> {
+        let Shared { config, audited, .. } = &self.shared;
+        let (tenant, given) = (one.tenant, &one.tenant.profile.audit);
+        if given.policy_file.is_none() && given.log_path.is_none() {
+            return Ok(audited.audit.clone());
+        }
+        let policy: Policy = match (&one.audit_policy, &config.audit.policy_file) {
+            (Some(own), _) => own.clone(),
+            (None, Some(file)) => {
+                Policy::from_file(file).map_err(|error| tenant.fault("spec.audit", format!("{error:#}")))?
+            }
+            (None, None) => return Err(tenant.fault("spec.audit.logPath", "needs policyFile or --audit-policy-file")),
+        };
+        let log = match (&given.log_path, &audited.log) {
+            (None, Some(log)) => log.clone(),
+            (None, None) => return Err(tenant.fault("spec.audit.policyFile", "needs logPath or --audit-log-path")),
+            (Some(path), _) => self.log(tenant, path, logs)?,
+        };
+        Ok(Audit::new(policy, log, audited.metrics.clone()))
+    }
+
+    /// Opens a log; two tenants with the same path have the same log.
+    fn log(&self, tenant: &Tenant, path: &str, logs: &mut HashMap<String, Weak<Log>>) -> Result<Arc<Log>, Fault> {
+        let field = "spec.audit.logPath";
+        let path = tenant.path(path).display().to_string();
+        let audited = &self.shared.audited;
+        if let (Some(log), true) = (&audited.log, audited.path.as_deref() == Some(&*path)) {
+            return Ok(log.clone());
+        }
+        if let Some(open) = logs.get(&path).and_then(Weak::upgrade) {
+            return Ok(open);
+        }
+        let limits: audit::log::Limits = limits_of_audit(&self.shared.config.limits);
+        let log = Log::open(&path, audited.metrics.clone(), limits)
+            .map_err(|error| tenant.fault(field, anyhow!("{path}: {error}")))?;
+        let log = Arc::new(log);
+        logs.insert(path, Arc::downgrade(&log));
+        Ok(log)
+    }
+}

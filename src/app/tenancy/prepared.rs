@@ -1,0 +1,241 @@
+//! A tenant whose files are read: everything that its parts are built from.
+
+use super::super::server_config::{Admission, Config};
+use crate::admission::metrics::Metrics;
+use crate::admission::{Chain, Environment, Spec};
+use crate::audit::Policy;
+use crate::authn::CertificateAuthority;
+use crate::cluster::discovery::Discovery;
+use crate::cluster::{Cluster, FixedState, Need};
+use crate::config::Limits;
+use crate::go_text::duration;
+use crate::initializers;
+use crate::metrics::Registry;
+use crate::server::tls;
+use crate::tenants::profile::Which;
+use crate::tenants::{DEFAULT, Fault, NONE, Tenant, read};
+use rustls::sign::CertifiedKey;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A tenant and the content of its files.
+pub(super) struct Prepared<'a> {
+    pub(super) tenant: &'a Tenant,
+    resolved: Resolved,
+    pub(super) limits: Limits,
+    pub(super) audit_policy: Option<Policy>,
+    pub(super) certificate: Option<Arc<CertifiedKey>>,
+    pub(super) client_ca: Option<Arc<CertificateAuthority>>,
+    /// A digest of the tenant, its bases and all their files: an equal tenant keeps its parts.
+    pub(super) digest: [u8; 32],
+}
+
+/// Reads all files of the tenants in a folder.
+///
+/// # Errors
+/// All errors that were found.
+pub(super) fn prepare<'a>(tenants: &'a [Tenant], config: &Config) -> Result<Vec<Prepared<'a>>, Vec<Fault>> {
+    let (mut prepared, mut faults) = (Vec::with_capacity(tenants.len()), Vec::new());
+    let mut resolver = Resolver::new(tenants, config);
+    for tenant in tenants {
+        let one = resolver.resolve(tenant).and_then(|resolved| Prepared::new(tenant, resolved, config));
+        match one {
+            Ok(one) => prepared.push(one),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() { Ok(prepared) } else { Err(faults) }
+}
+
+/// Checks the tenants in a folder without a server, with the plugins `all` and the default flags. Must be called inside a tokio runtime,
+/// because some plugins start tasks.
+///
+/// # Errors
+/// All errors that were found.
+pub fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<Fault>> {
+    let names: Vec<&str> = all.iter().map(|spec| spec.name).collect();
+    let tenants = read(folder, &names)?;
+    let of_folder = |why: String| vec![Fault { file: folder.to_owned(), line: 0, field: String::new(), why }];
+    let config = Config::for_checks(all).map_err(|error| of_folder(error.to_string()))?;
+    let (cluster, discovery, registry) = (Cluster::fixed(FixedState::default()), Discovery::fixed([]), Registry::new());
+    let metrics = Arc::new(Metrics::new(&registry).map_err(|error| of_folder(error.to_string()))?);
+    let faults: Vec<Fault> =
+        prepare(&tenants, &config)?.iter().filter_map(|one| one.chain(&cluster, &discovery, &metrics).err()).collect();
+    if faults.is_empty() { Ok(tenants.len()) } else { Err(faults) }
+}
+
+impl<'a> Prepared<'a> {
+    fn new(tenant: &'a Tenant, resolved: Resolved, config: &Config) -> Result<Self, Fault> {
+        let (profile, mut digest) = (&tenant.profile, Sha256::new());
+        let text = serde_json::to_vec(profile).map_err(|error| tenant.fault("spec", error))?;
+        digest.update(resolved.1);
+        digest.update((text.len() as u64).to_be_bytes());
+        digest.update(text);
+        let has_initializers = resolved.0.plugins.iter().any(|spec| spec.name == initializers::PLUGIN);
+        if has_initializers && profile.upstream.is_some() {
+            return Err(tenant.fault("spec.admission", "Initializers works only with the embedded API server"));
+        }
+        let certificate = match (&profile.tls.cert_file, &profile.tls.key_file) {
+            (Some(certificate), Some(key)) => {
+                let (certificate, key) = (
+                    content(tenant, "spec.tls.certFile", certificate, &mut digest)?,
+                    content(tenant, "spec.tls.keyFile", key, &mut digest)?,
+                );
+                let key = tls::certified_key(&certificate, &key);
+                Some(Arc::new(key.map_err(|error| tenant.fault("spec.tls.certFile", error))?))
+            }
+            _ => None,
+        };
+        let client_ca = profile.tls.client_ca_file.as_ref().map(|file| {
+            let field = "spec.tls.clientCAFile";
+            let parsed = CertificateAuthority::parse(&content(tenant, field, file, &mut digest)?);
+            parsed.map(Arc::new).map_err(|error| tenant.fault(field, error))
+        });
+        let client_ca = client_ca.transpose()?;
+        let audit_policy = profile.audit.policy_file.as_ref().map(|file| {
+            let field = "spec.audit.policyFile";
+            content(tenant, field, file, &mut digest)?;
+            Policy::from_file(&tenant.path(file)).map_err(|error| tenant.fault(field, format!("{error:#}")))
+        });
+        let audit_policy = audit_policy.transpose()?;
+        let limits = limits(tenant, &config.limits);
+        Ok(Self { tenant, resolved, limits, audit_policy, certificate, client_ca, digest: digest.finalize().into() })
+    }
+
+    /// The plugins with their configurations.
+    pub(super) fn admission(&self) -> &Admission {
+        &self.resolved.0
+    }
+
+    /// The caches that the tenant's plugins read.
+    pub(super) fn needs(&self) -> Vec<Need> {
+        super::super::all_needs(self.admission())
+    }
+
+    /// The kinds of the API that do not count for the tenant.
+    pub(super) fn without(&self) -> Vec<Need> {
+        let from_api = self.tenant.profile.admission.from_api;
+        let mut without = Vec::new();
+        if from_api.webhooks == Which::None {
+            without.extend([Need::MUTATING_WEBHOOKS, Need::VALIDATING_WEBHOOKS]);
+        }
+        if from_api.policies == Which::None {
+            without.extend(crate::policies::API_NEEDS);
+        }
+        without
+    }
+
+    /// Builds the chain of plugins.
+    ///
+    /// # Errors
+    /// If a plugin refuses its configuration.
+    pub(super) fn chain(
+        &self,
+        cluster: &Arc<Cluster>,
+        discovery: &Arc<Discovery>,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Chain, Fault> {
+        let admission = self.admission();
+        let environment = |spec: &'static Spec| Environment {
+            cluster: cluster.clone(),
+            configuration: admission.configuration(spec.name),
+            limits: &self.limits,
+            metrics: metrics.clone(),
+            feature_gates: &admission.feature_gates,
+            default_tolerations: admission.default_tolerations,
+            shadow_webhooks: &admission.shadow_webhooks,
+            policies: &admission.policies,
+            discovery: discovery.clone(),
+        };
+        let built = Chain::build_quietly(&admission.plugins, metrics.clone(), environment);
+        built.map_err(|error| self.tenant.fault("spec.admission", error))
+    }
+}
+
+/// Reads a file that a tenant names, and adds its content to the digest.
+fn content(tenant: &Tenant, field: &str, file: &str, digest: &mut Sha256) -> Result<Vec<u8>, Fault> {
+    let path = tenant.path(file);
+    let content = std::fs::read(&path).map_err(|error| tenant.fault(field, format!("{}: {error}", path.display())))?;
+    digest.update((content.len() as u64).to_be_bytes());
+    digest.update(&content);
+    Ok(content)
+}
+
+/// The plugins of a tenant with their configurations, and a digest of all that they come from.
+type Resolved = Arc<(Admission, [u8; 32])>;
+
+/// The plugins of tenants, each resolved once, because many tenants may have one base.
+struct Resolver<'a> {
+    config: &'a Config,
+    tenants: HashMap<&'a str, &'a Tenant>,
+    known: HashMap<&'a str, Resolved>,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(tenants: &'a [Tenant], config: &'a Config) -> Self {
+        let tenants = tenants.iter().map(|tenant| (&*tenant.name, tenant)).collect();
+        Self { config, tenants, known: HashMap::new() }
+    }
+
+    /// Returns the plugins of a tenant: those of its base, changed. No base leads back to its tenant.
+    fn resolve(&mut self, tenant: &'a Tenant) -> Result<Resolved, Fault> {
+        if let Some(known) = self.known.get(&*tenant.name) {
+            return Ok(known.clone());
+        }
+        let (given, mut digest) = (&tenant.profile.admission, Sha256::new());
+        let base = match (&*tenant.name, &*given.base) {
+            (DEFAULT, _) => self.config.admission.clone(),
+            (_, NONE) => self.config.admission.without_plugins(),
+            (_, base) => {
+                let name = if base.is_empty() { DEFAULT } else { base };
+                let found = self.tenants.get(name).copied();
+                let found =
+                    found.ok_or_else(|| tenant.fault("spec.admission.base", format!("there is no tenant {name:?}")))?;
+                let base = self.resolve(found)?;
+                digest.update(base.1);
+                base.0.clone()
+            }
+        };
+        // Profiles are plain data, whose JSON is the same for equal profiles.
+        let text = serde_json::to_vec(given).map_err(|error| tenant.fault("spec.admission", error))?;
+        digest.update((text.len() as u64).to_be_bytes());
+        digest.update(text);
+        if let Some(name) = given.enable_plugins.iter().find(|name| is_unserved(name, self.config)) {
+            let why =
+                format!("{name} reads an API that Kubernetes removed: enable it by --enable-admission-plugins too");
+            return Err(tenant.fault("spec.admission.enablePlugins", why));
+        }
+        let mut changed = base.changed(crate::plugins::ALL, &given.enable_plugins, &given.disable_plugins);
+        if let Some(file) = &given.plugin_config {
+            let field = "spec.admission.pluginConfig";
+            content(tenant, field, file, &mut digest)?;
+            changed.configure(&tenant.path(file)).map_err(|error| tenant.fault(field, error))?;
+        }
+        changed.shadow_webhooks = changed.shadow_webhooks.with_more(&given.shadow.webhooks);
+        changed.policies.shadows = changed.policies.shadows.with_more(&given.shadow.policies);
+        let resolved = Arc::new((changed, digest.finalize().into()));
+        self.known.insert(&tenant.name, resolved.clone());
+        Ok(resolved)
+    }
+}
+
+/// Whether the embedded API server does not serve a removed API that the plugin reads.
+fn is_unserved(plugin: &str, config: &Config) -> bool {
+    let is_of_flags = config.admission.plugins.iter().any(|spec| spec.name == plugin);
+    let spec = crate::plugins::ALL.iter().find(|spec| spec.name == plugin);
+    !is_of_flags && spec.is_some_and(|spec| spec.needs.iter().any(|need| need.removed_api().is_some()))
+}
+
+fn limits(tenant: &Tenant, process: &Limits) -> Limits {
+    let (given, admission) = (&tenant.profile.limits, &tenant.profile.admission);
+    let timeout = admission.timeout.as_deref().and_then(|timeout| duration::parse(timeout).ok());
+    Limits {
+        requests_inflight: given.requests_in_flight.unwrap_or(process.requests_inflight),
+        mutating_requests_inflight: given.mutating_requests_in_flight.unwrap_or(process.mutating_requests_inflight),
+        body_bytes: given.body_bytes.map_or(process.body_bytes, |bytes| bytes.min(process.body_bytes)),
+        admission_timeout: timeout.or(process.admission_timeout),
+        ..process.clone()
+    }
+}

@@ -1,0 +1,36 @@
+//! The tenants of a gateway: the format of their files, and the decisions which tenant a request is of, which namespaces a tenant has, and what
+//! it may do there. Pure code: the parts of the pipeline are built and swapped in `app/tenancy.rs`, and `pipeline/tenancy.rs` asks here.
+//!
+//! The tenant of a request follows from its address, its caller and its namespace, in fixed steps. What a client chooses only narrows, and a
+//! request that cannot be decided is refused.
+
+mod address;
+mod folder;
+mod guard;
+mod members;
+mod metrics;
+mod namespaces;
+pub mod profile;
+mod rate;
+mod scope;
+
+pub use address::{Addressed, Addresses, Misaddressed, split_path};
+pub use folder::{Fault, MAX_TENANTS, Tenant, read};
+pub use guard::Guard;
+pub use members::{Caller, Members, Origin};
+pub use metrics::Metrics;
+pub use namespaces::{Owner, Owners};
+pub use rate::Rate;
+pub use scope::{Need, need};
+
+/// The tenant of callers and namespaces without another tenant.
+pub const DEFAULT: &str = "default";
+/// The tenant whose members change the tenants of namespaces.
+pub const OPERATORS: &str = "operators";
+/// The base of admission without plugins, which is therefore no tenant's name.
+pub const NONE: &str = "none";
+/// The label of a Namespace with its tenant; also the audit annotation with a request's tenant.
+pub const LABEL: &str = "kube-admission-proxy.dev/tenant";
+
+#[cfg(test)]
+mod tests;
