@@ -140,4 +140,22 @@ fn main() {
             },
         );
     }
+    if is_wanted("review") {
+        let front = runtime.block_on(front(1, false, 0));
+        let front_end = front.front_end();
+        let object: serde_json::Value = serde_json::from_slice(POD_JSON).unwrap();
+        let review = serde_json::json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "0df28fbd-5f5f-11e8-bc74-36e6bb280816", "operation": "CREATE", "namespace": "bench-0", "name": "",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "userInfo": {"username": "alice", "groups": ["developers", "system:authenticated"]},
+            "object": object, "oldObject": null, "dryRun": false,
+            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}}});
+        let body = Bytes::from(review.to_string());
+        figure(
+            "review without plugins, without TLS",
+            || body.clone(),
+            |body| assert_eq!(runtime.block_on(front.review(&front_end, "/mutate?timeout=5s", body)).0, 200),
+        );
+    }
 }

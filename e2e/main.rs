@@ -27,6 +27,7 @@ mod odd_writes;
 mod off_by_default;
 mod expressions;
 mod foreign_webhook;
+mod front_end;
 mod hostile;
 mod kinds;
 mod kubectl;

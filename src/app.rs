@@ -1,8 +1,9 @@
 //! Builds all components, runs the server, and shuts it down.
 
+mod reviews;
 mod server_config;
 
-pub use server_config::{Admission, Config, enabled, listed};
+pub use server_config::{Admission, Config, enabled, listed, reviewing};
 
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
@@ -32,6 +33,7 @@ use anyhow::{Context, Result};
 use http::{HeaderName, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use reviews::Reviews;
 use rustls::ServerConfig;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -54,14 +56,15 @@ pub async fn run(config: Config) -> Result<()> {
     let serving = &config.serving;
     let health = Listener::bind(serving.health_address)
         .with_context(|| format!("--health-bind-address={}", serving.health_address))?;
-    let listener = Listener::bind(serving.address)
-        .with_context(|| format!("--bind-address={} --secure-port={}", serving.address.ip(), serving.address.port()))?;
-    let (address, health_address) = (listener.local_addr()?, health.local_addr()?);
+    let is_for_clients = config.front_end.as_ref().is_none_or(|front_end| !front_end.is_alone);
+    let listener = is_for_clients.then(|| listener(serving.address)).transpose()?;
+    let reviews = config.front_end.as_ref().map(Reviews::new).transpose()?;
+    let health_address = health.local_addr()?;
     let _health = health::start(health, checks.clone(), registry.clone(), config.limits.health_connections)
         .context("the thread of the health port")?;
 
     let files = Files::new(&config)?;
-    let front = Front::new(&config, address)?;
+    let front = listener.as_ref().map(|listener| Front::new(&config, listener.local_addr()?)).transpose()?;
     for spec in &config.admission.plugins {
         if let Some(removed) = spec.removed {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
@@ -69,24 +72,31 @@ pub async fn run(config: Config) -> Result<()> {
     }
     let upstream = Upstream::new(&config, &drain, &checks).await?;
     let (audit, log) = audit(&config, &registry)?;
-    let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
-    front.announce(&config, address, health_address)?;
-
-    let handle = {
-        let pipeline = Arc::new(pipeline);
-        let writes: Arc<dyn Loopback> = pipeline.clone();
-        pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
+    let client = upstream.client.clone();
+    let client_ca = front.as_ref().and_then(|front| front.client_ca.as_ref());
+    let pipeline = Arc::new(pipeline(&config, client_ca, &files, upstream, audit, &registry, &checks)?);
+    let writes: Arc<dyn Loopback> = pipeline.clone();
+    pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
+    tracing::info!("health and metrics on http://{}", reachable(health_address));
+    let mut listeners = Vec::new();
+    if let Some(reviews) = reviews {
+        listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
+    }
+    if let (Some(listener), Some(front)) = (listener, &front) {
+        front.announce(&config, listener.local_addr()?)?;
         let shared = Arc::new((pipeline, drain.clone()));
-        move |request: Request<Incoming>| {
+        let handle = move |request: Request<Incoming>| {
             let shared = shared.clone();
             // On the heap until the answer: the rest of a watch is small then.
             async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
-        }
-    };
-    let serve = tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle));
+        };
+        listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle)));
+    }
     start.finish();
     drain.start_on_signal(serving.shutdown_delay).await?;
-    serve.await.context("the listener")?;
+    for listener in listeners {
+        listener.await.context("the listener")?;
+    }
     let in_time = tokio::time::timeout(serving.drain_timeout, drain.finished()).await.is_ok();
     tracing::info!(in_time, "drained");
     if let Some(log) = log
@@ -95,6 +105,10 @@ pub async fn run(config: Config) -> Result<()> {
         tracing::warn!("the end of the audit log could not be written in time");
     }
     Ok(())
+}
+
+fn listener(address: SocketAddr) -> Result<Listener> {
+    Listener::bind(address).with_context(|| format!("--bind-address={} --secure-port={}", address.ip(), address.port()))
 }
 
 fn incoming(body: Incoming) -> Body {
@@ -140,9 +154,9 @@ impl Front {
     }
 
     /// Logs the address of the server; in front of the embedded API server, also writes a kubeconfig for it.
-    fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
+    fn announce(&self, config: &Config, address: SocketAddr) -> Result<()> {
         let server = format!("https://{}", reachable(address));
-        tracing::info!("serving on {server}, health and metrics on http://{}", reachable(health));
+        tracing::info!("serving on {server}");
         let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else {
             return Ok(());
         };
@@ -236,17 +250,18 @@ impl Files {
         let request_header_ca = authentication.request_header.as_ref();
         let request_header_ca =
             request_header_ca.map(|config| authority("requestheader-client-ca-file", &config.client_ca)).transpose()?;
-        let tokens = authentication.token_file.as_deref().map(static_tokens).transpose()?;
+        let tokens = authentication.token_file.as_deref();
+        let tokens = tokens.map(|path| static_tokens("token-auth-file", path)).transpose()?;
         Ok(Self { request_header_ca, tokens })
     }
 }
 
-fn static_tokens(path: &Path) -> Result<Reloading<StaticTokens>> {
+fn static_tokens(flag: &'static str, path: &Path) -> Result<Reloading<StaticTokens>> {
     let file = path.to_owned();
     reload::watch(vec![path.to_owned()], move || -> Result<_, Unreadable> {
         StaticTokens::parse(&read(&file)?).map_err(|error| Unreadable(error.to_string()))
     })
-    .with_context(|| format!("--token-auth-file={}", path.display()))
+    .with_context(|| format!("--{flag}={}", path.display()))
 }
 
 /// The API server behind, and its transports.
@@ -333,7 +348,7 @@ fn cluster_limits(limits: &Limits) -> cluster::Limits {
 /// Builds the path of requests with all its components.
 fn pipeline(
     config: &Config,
-    front: &Front,
+    client_ca: Option<&Reloading<CertificateAuthority>>,
     files: &Files,
     upstream: Upstream,
     audit: Audit,
@@ -395,7 +410,7 @@ fn pipeline(
     let asked = release.clone();
     checks.advise("upstream-release", move || asked.check());
     Ok(Pipeline {
-        authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
+        authenticator: Authenticator::new(authentication(config, client_ca, files, &upstream)?),
         impersonation: Impersonation::new(limits.impersonation_checks)
             .with_gate(is_constrained)
             .with_metrics(impersonations),
@@ -471,7 +486,12 @@ fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>
     Ok((Audit::new(policy, log.clone(), metrics), Some(log)))
 }
 
-fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upstream) -> Result<authn::Config> {
+fn authentication(
+    config: &Config,
+    client_ca: Option<&Reloading<CertificateAuthority>>,
+    files: &Files,
+    upstream: &Upstream,
+) -> Result<authn::Config> {
     let names = |names: &[String]| names.iter().map(|name| Ok(name.parse()?)).collect::<Result<Vec<HeaderName>>>();
     let request_header = match (&config.authentication.request_header, &files.request_header_ca) {
         (Some(given), Some(ca)) => Some(RequestHeaderConfig {
@@ -486,7 +506,7 @@ fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upst
     };
     let limits = &config.limits;
     Ok(authn::Config {
-        client_ca: front.client_ca.as_ref().map(Reloading::shared),
+        client_ca: client_ca.map(Reloading::shared),
         request_header,
         token_file: files.tokens.as_ref().map(Reloading::shared),
         token_review: Some(upstream.client.clone()),

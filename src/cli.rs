@@ -8,6 +8,7 @@ mod check;
 mod rbac;
 mod serve;
 mod table;
+mod webhooks;
 #[cfg(test)]
 mod documentation;
 
@@ -43,6 +44,7 @@ pub fn main() -> ExitCode {
             Ok(true)
         }
         Command::Print(Print::Rbac(flags)) => print_rbac(&flags).map(|()| true),
+        Command::Print(Print::Webhooks(flags)) => print_webhooks(&flags).map(|()| true),
         Command::Print(Print::Crds) => {
             print!("{}", crate::removed::definitions());
             Ok(true)
@@ -68,6 +70,16 @@ fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
         (serve::list(&flags.enable_admission_plugins), serve::list(&flags.disable_admission_plugins));
     let plugins = crate::app::enabled(all, &enable, &disable)?;
     print!("{}", rbac::cluster_role(&plugins, flags.upstream_identity, flags.enable_aggregator_routing));
+    Ok(())
+}
+
+fn print_webhooks(flags: &arguments::Webhooks) -> anyhow::Result<()> {
+    let all = crate::plugins::ALL;
+    let (enable, disable) =
+        (serve::list(&flags.enable_admission_plugins), serve::list(&flags.disable_admission_plugins));
+    let enabled = crate::app::enabled(all, &enable, &disable)?;
+    let plugins = crate::app::reviewing(all, &enabled, &serve::list(&flags.webhook_admission_plugins))?;
+    print!("{}", webhooks::configurations(&plugins, flags)?);
     Ok(())
 }
 

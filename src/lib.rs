@@ -22,6 +22,7 @@ pub mod app;
 pub mod config;
 
 pub mod server;
+pub mod front_end;
 pub mod pipeline;
 pub mod request;
 pub mod authn;

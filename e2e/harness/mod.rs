@@ -12,6 +12,7 @@ mod pki;
 mod process;
 mod proxy;
 mod relay;
+mod reviewed;
 mod webhook;
 pub mod differential;
 mod pair;
@@ -27,6 +28,7 @@ pub use pki::pki;
 pub use process::Program;
 pub use proxy::Proxy;
 pub use relay::Relay;
+pub use reviewed::Reviewed;
 pub use webhook::{Review, Webhook};
 
 use std::future::Future;

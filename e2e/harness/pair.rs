@@ -6,6 +6,7 @@ use super::control_plane::{ControlPlane, only, upstream};
 use super::differential::{Case, must_be_equal, proxy_only, run, run_asked, send_all};
 use super::eventually;
 use super::proxy::Proxy;
+use super::reviewed::{Reviewed, Side};
 use super::webhook::Webhook;
 use std::iter;
 
@@ -13,7 +14,7 @@ use std::iter;
 pub struct Pair {
     reference: ControlPlane,
     /// The proxy. Its upstream is the shared one, unless the pair has its own.
-    proxy: Proxy,
+    proxy: Side,
     _upstream: Option<ControlPlane>,
 }
 
@@ -44,6 +45,14 @@ impl Pair {
             Some(bare) => bare.restarted(&admitting),
             None => ControlPlane::start("reference", &admitting),
         };
+        if Side::is_front_end() {
+            let gates = flags.iter().filter(|flag| flag.starts_with("--feature-gates="));
+            let of_servers = own.as_ref().map_or(&[][..], |(_, of_servers)| *of_servers);
+            let of_server: Vec<String> = gates.chain(of_servers).cloned().collect();
+            let of_front_end: Vec<String> = flags.iter().filter(|flag| !of_servers.contains(flag)).cloned().collect();
+            let reviewed = Reviewed::start(plugins, &of_front_end, &of_server, before);
+            return Self { reference, proxy: Side::Reviewed(Box::new(reviewed)), _upstream: None };
+        }
         let (upstream, of_servers): (&Api, _) = match &own {
             Some((own, of_servers)) => (own, *of_servers),
             None => (upstream(), &[][..]),
@@ -53,7 +62,7 @@ impl Pair {
         let of_both = flags.iter().filter(|flag| !of_servers.contains(flag));
         let exact = iter::once("--field-ownership=exact-all");
         let of_proxy: Vec<&str> = exact.chain(named.iter().chain(of_both).map(String::as_str)).collect();
-        let proxy = Proxy::before(upstream, &of_proxy);
+        let proxy = Side::Proxy(Proxy::before(upstream, &of_proxy));
         Self { reference, proxy, _upstream: own.map(|(own, _)| own) }
     }
 
@@ -65,7 +74,7 @@ impl Pair {
     /// The metrics of both.
     pub fn metrics(&self) -> [String; 2] {
         let expected = self.reference.send(&User::admin(), get("/metrics")).text();
-        [expected, self.proxy.health("/metrics").unwrap().1]
+        [expected, self.proxy.process().health("/metrics").unwrap().1]
     }
 
     /// Sends a request to both until the response contains this text, since caches may lag behind.
@@ -90,7 +99,7 @@ impl Pair {
     /// If the responses differ; the message lists every difference.
     pub fn compare(&self, steps: Vec<(User, Request)>) {
         let case = Case { plugins: &[], setup: Vec::new(), webhook: None, steps };
-        must_be_equal(&run(&case, &self.reference, |_| ()), &run(&case, &self.proxy, |_| ()), &self.proxy);
+        must_be_equal(&run(&case, &self.reference, |_| ()), &run(&case, &self.proxy, |_| ()), self.proxy.process());
     }
 
     /// As [`Self::compare`], and checks that the webhook gets equal requests. `ready` waits until a side knows the webhook.
@@ -103,6 +112,6 @@ impl Pair {
             webhook.take();
             run_asked(steps, api, webhook)
         });
-        must_be_equal(&expected, &got, &self.proxy);
+        must_be_equal(&expected, &got, self.proxy.process());
     }
 }

@@ -25,6 +25,11 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// The operation with this name in Kubernetes' spelling.
+    pub fn of(name: &str) -> Option<Self> {
+        [Self::Create, Self::Update, Self::Delete, Self::Connect].into_iter().find(|one| one.as_str() == name)
+    }
+
     /// The name in Kubernetes' spelling: `CREATE`, …
     pub fn as_str(self) -> &'static str {
         match self {

@@ -11,19 +11,21 @@ use std::time::Instant;
 /// The enabled plugins in kube-apiserver's order.
 pub struct Chain {
     plugins: Vec<Enabled>,
+    /// Which plugins of the whole chain these are, one bit each: a part counts its passes on its own.
+    part: u64,
     metrics: Arc<Metrics>,
     accepted: [Accepted<Step>; 2],
 }
 
 struct Enabled {
     spec: &'static Spec,
-    plugin: Box<dyn Plugin>,
+    plugin: Arc<dyn Plugin>,
     accepted: [Accepted<Histogram>; 2],
 }
 
 impl Enabled {
-    fn new(spec: &'static Spec, plugin: Box<dyn Plugin>) -> Self {
-        Self { spec, plugin, accepted: Default::default() }
+    fn new(spec: &'static Spec, plugin: impl Into<Arc<dyn Plugin>>) -> Self {
+        Self { spec, plugin: plugin.into(), accepted: Default::default() }
     }
 }
 
@@ -74,10 +76,21 @@ impl Chain {
             Ok(Enabled::new(spec, plugin))
         });
         let plugins = plugins.collect::<Result<_, BuildError>>()?;
-        let chain = Self { plugins, metrics, accepted: Default::default() };
+        let chain = Self { plugins, part: u64::MAX, metrics, accepted: Default::default() };
         chain.log_order("mutating", |spec| spec.phases.mutate());
         chain.log_order("validating", |spec| spec.phases.validate());
         Ok(chain)
+    }
+
+    /// Returns a chain of those of the plugins that have these names. The plugins keep their state: both chains share them.
+    #[must_use]
+    pub fn part(&self, names: &[&str]) -> Self {
+        let (mut plugins, mut part) = (Vec::new(), 0);
+        for (index, enabled) in self.plugins.iter().enumerate().filter(|(_, one)| names.contains(&one.spec.name)) {
+            plugins.push(Enabled::new(enabled.spec, enabled.plugin.clone()));
+            part |= Asked::bit(index);
+        }
+        Self { plugins, part, metrics: self.metrics.clone(), accepted: Default::default() }
     }
 
     fn log_order(&self, phase: &str, takes_part: fn(&Spec) -> bool) {
@@ -218,7 +231,7 @@ impl Chain {
 
     /// Counts a pass of the phase over the first `reached` plugins.
     fn passed(&self, phase: Phase, operation: Operation, asked: &Asked, reached: usize) {
-        let pass = Pass { step: phase.as_str(), operation, asked: asked.bits, reached };
+        let pass = Pass { part: self.part, step: phase.as_str(), operation, asked: asked.bits, reached };
         self.metrics.passed(pass, || {
             let is_left_out = |index: usize, spec: &Spec| {
                 !asked.contains(index) && phase.has(spec) && spec.operations.contain(operation)
@@ -278,23 +291,28 @@ mod tests {
         }
     }
 
-    static SPEC: Spec = Spec {
-        name: "Counter",
-        default_on: false,
-        phases: Phases::Both,
-        operations: Operations::CREATE,
-        resources: Resources::Only(&[("", "pods", "")]),
-        needs: &[],
-        configuration: None,
-        removed: None,
-        front_end: FrontEnd::Full,
-        about: "",
-        build: |_| Ok(Box::new(Counter)),
-    };
+    static SPEC: Spec = named("Counter");
+
+    const fn named(name: &'static str) -> Spec {
+        Spec {
+            name,
+            default_on: false,
+            phases: Phases::Both,
+            operations: Operations::CREATE,
+            resources: Resources::Only(&[("", "pods", "")]),
+            needs: &[],
+            configuration: None,
+            removed: None,
+            front_end: FrontEnd::Full,
+            about: "",
+            build: |_| Ok(Box::new(Counter)),
+        }
+    }
 
     fn chain() -> Chain {
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
-        Chain { plugins: vec![Enabled::new(&SPEC, Box::new(Counter))], metrics, accepted: Default::default() }
+        let plugins = vec![Enabled::new(&SPEC, Arc::new(Counter) as Arc<dyn Plugin>)];
+        Chain { plugins, part: u64::MAX, metrics, accepted: Default::default() }
     }
 
     #[tokio::test]
@@ -332,6 +350,24 @@ mod tests {
         assert!(crate::plugins::ALL.len() <= 64, "Asked has a bit for each");
     }
 
+    #[tokio::test]
+    async fn a_part_runs_and_counts_its_plugins_alone() {
+        static OTHER: Spec = named("Other");
+        let registry = crate::metrics::Registry::new();
+        let of = |spec| Enabled::new(spec, Arc::new(Counter) as Arc<dyn Plugin>);
+        let (plugins, metrics) = (vec![of(&SPEC), of(&OTHER)], Arc::new(Metrics::new(&registry).unwrap()));
+        let chain = Chain { plugins, metrics, ..chain() };
+        for chain in [chain.part(&["Other"]), chain.part(&["Counter"]), chain.part(&[])] {
+            let mut attributes = attributes(Operation::Create, "", "secrets", Some(json!({"metadata": {}})), None);
+            chain.admit(&mut attributes).await.unwrap();
+        }
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let counts = text.lines().filter(|line| {
+            line.starts_with("apiserver_admission_controller") && line.contains("_count") && line.ends_with(" 1")
+        });
+        assert_eq!(counts.count(), 2, "{text}");
+    }
+
     /// Marks the object, and refuses an object that is marked.
     struct Marker;
 
@@ -354,7 +390,7 @@ mod tests {
         let object = Some(json!({"metadata": {"name": "a"}}));
         let mut attributes = attributes(Operation::Create, "", "pods", object.clone(), None);
         let mut chain = chain();
-        chain.plugins = [Marker, Marker].into_iter().map(|one| Enabled::new(&SPEC, Box::new(one))).collect();
+        chain.plugins = [Marker, Marker].map(|one| Enabled::new(&SPEC, Arc::new(one) as Arc<dyn Plugin>)).into();
         let refusal = chain.validate(&mut attributes).await.unwrap_err();
         assert_eq!(refusal.message, r#"pods "a" is forbidden: {"example.com/a":"b"}"#);
         assert_eq!(attributes.object.map(Object::into_value), object);

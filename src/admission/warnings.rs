@@ -83,6 +83,11 @@ impl Warnings {
         }
     }
 
+    /// The texts of the warnings that were added, in order.
+    pub fn texts(&self) -> Vec<String> {
+        self.lock().all.clone()
+    }
+
     /// The values of the `Warning` headers, in order.
     pub fn header_values(&self) -> Vec<HeaderValue> {
         let texts = self.lock();

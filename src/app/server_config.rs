@@ -2,10 +2,10 @@
 //! configuration of each plugin.
 
 use crate::admission::shadow::Shadows;
-use crate::admission::{PolicyOptions, Spec};
+use crate::admission::{self, PolicyOptions, Spec};
 use crate::config::{
-    Audit, Authentication, Authorization, ConfigError, DefaultTolerations, FeatureGates, FieldOwnership, Limits,
-    PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
+    Audit, Authentication, Authorization, ConfigError, DefaultTolerations, FeatureGates, FieldOwnership, FrontEnd,
+    Limits, PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
 };
 use crate::initializers;
 use crate::status::invalid::aggregate;
@@ -30,6 +30,8 @@ pub struct Config {
     pub validation_view: ValidationView,
     /// The owner of the fields that admission changes.
     pub field_ownership: FieldOwnership,
+    /// The webhook front end.
+    pub front_end: Option<FrontEnd>,
     /// The audit log.
     pub audit: Audit,
     /// The limits of the process.
@@ -159,6 +161,39 @@ pub fn enabled(
     Ok(all.iter().copied().filter(|spec| runs(spec)).collect())
 }
 
+/// Returns the plugins of the webhook front end: those that `names` has, in the order of `all`; without names, those of `enabled` that
+/// work there.
+///
+/// # Errors
+/// If a name is not in `all`, a named or enabled plugin does not work in the front end, or no plugin is left.
+pub fn reviewing(
+    all: &[&'static Spec],
+    enabled: &[&'static Spec],
+    names: &[String],
+) -> Result<Vec<&'static Spec>, ConfigError> {
+    const FLAG: &str = "webhook-admission-plugins";
+    let refusal = |name: &str, why: &str| ConfigError::flag(FLAG, name, format!("cannot run in the front end: {why}"));
+    if let Some(name) = names.iter().find(|name| all.iter().all(|spec| spec.name != **name)) {
+        return Err(ConfigError::flag(FLAG, name, "is no plugin"));
+    }
+    let is_named = |spec: &Spec| names.iter().any(|name| name == spec.name);
+    let candidates = if names.is_empty() { enabled } else { all };
+    let mut plugins = Vec::new();
+    for spec in candidates.iter().copied().filter(|spec| names.is_empty() || is_named(spec)) {
+        match spec.front_end {
+            admission::FrontEnd::Full | admission::FrontEnd::Part(_) => plugins.push(spec),
+            admission::FrontEnd::LeftOut(_) if names.is_empty() => {}
+            admission::FrontEnd::LeftOut(why) | admission::FrontEnd::Refused(why) => {
+                return Err(refusal(spec.name, why));
+            }
+        }
+    }
+    match plugins.is_empty() {
+        true => Err(ConfigError::flag(FLAG, names.join(","), "leaves no plugin for the front end")),
+        false => Ok(plugins),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +249,31 @@ mod tests {
         let both =
             "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive";
         assert_eq!(of(&["On"], &["On"]).unwrap_err(), both);
+    }
+
+    #[test]
+    fn the_front_end_runs_the_plugins_that_work_there() {
+        static HOOKS: Spec = Spec { front_end: FrontEnd::LeftOut("it calls"), ..spec("Hooks", true) };
+        static LOST: Spec = Spec { front_end: FrontEnd::Refused("it cannot"), ..spec("Lost", false) };
+        static HALF: Spec = Spec { front_end: FrontEnd::Part("less"), ..spec("Half", false) };
+        let all = [&ON, &HOOKS, &LOST, &HALF];
+        let of = |enabled: &[&'static Spec], names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            reviewing(&all, enabled, &names)
+                .map(|specs| specs.iter().map(|spec| spec.name).collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&[&ON, &HOOKS, &HALF], &[]), Ok(vec!["On", "Half"]));
+        assert_eq!(of(&[&ON], &["Half", "On"]), Ok(vec!["On", "Half"]));
+        let flag = "--webhook-admission-plugins";
+        for (enabled, names, why) in [
+            (&[&ON, &LOST][..], &[][..], "=Lost: cannot run in the front end: it cannot"),
+            (&[], &["Hooks"], "=Hooks: cannot run in the front end: it calls"),
+            (&[], &["X"], "=X: is no plugin"),
+            (&[&HOOKS], &[], "=: leaves no plugin for the front end"),
+        ] {
+            assert_eq!(of(enabled, names).unwrap_err(), format!("{flag}{why}"));
+        }
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(super) enum Command {
 pub(super) enum Print {
     /// Print the ClusterRole that the credentials of --upstream-kubeconfig need, for the enabled plugins.
     Rbac(Rbac),
+    /// Print the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration with which an API server asks the webhook front end.
+    Webhooks(Box<Webhooks>),
     /// Print the CustomResourceDefinitions of the APIs that Kubernetes removed, for removed plugins in front of a real API server.
     Crds,
 }
@@ -65,6 +67,61 @@ pub(super) struct Rbac {
 }
 
 #[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("place").required(true).args(["service", "url"]))]
+pub(super) struct Webhooks {
+    /// As for serve.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) enable_admission_plugins: Vec<String>,
+    /// As for serve.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) disable_admission_plugins: Vec<String>,
+    /// As for serve.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) webhook_admission_plugins: Vec<String>,
+    /// Service of the front end. The front end does not review requests in the namespace of the Service.
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]")]
+    pub(super) service: Option<String>,
+    /// URL of the front end, without the path /mutate or /validate: https://HOST:PORT.
+    #[arg(long, value_name = "URL")]
+    pub(super) url: Option<String>,
+    /// File of the authorities that sign the serving certificate of the front end. Without this flag, the API server uses the authorities
+    /// of its host.
+    #[arg(long, value_name = "FILE")]
+    pub(super) ca_bundle_file: Option<PathBuf>,
+    /// Name of both configurations.
+    #[arg(long, value_name = "NAME", default_value = "kube-admission-proxy")]
+    pub(super) name: String,
+    /// What the API server does with a request that the front end does not decide.
+    #[arg(long, value_name = "POLICY", value_enum, ignore_case = true, default_value = "Fail")]
+    pub(super) failure_policy: FailurePolicy,
+    /// Time that the API server waits for an answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=30))]
+    pub(super) timeout_seconds: u32,
+    /// Namespaces whose objects are not reviewed, besides that of the Service.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append, default_value = "kube-system")]
+    pub(super) exclude_namespaces: Vec<String>,
+    /// Resources, as resource.group, that are not reviewed unless a plugin names them. An API server cannot do without them while the
+    /// front end is down.
+    #[arg(long, value_name = "RESOURCE,…", action = ArgAction::Append,
+          default_value = "events,events.events.k8s.io,leases.coordination.k8s.io")]
+    pub(super) exclude_resources: Vec<String>,
+    /// User of --upstream-kubeconfig, whose own requests are not reviewed.
+    #[arg(long, value_name = "USER")]
+    pub(super) proxy_user: Option<String>,
+    /// As for serve. Requests with this mark are not reviewed, because the proxy has admitted them.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) admitted_mark: Option<String>,
+}
+
+/// The `failurePolicy` of a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(super) enum FailurePolicy {
+    Fail,
+    Ignore,
+}
+
+#[derive(Args, Debug)]
 pub(super) struct Check {
     /// Manifest files, in YAML or JSON.
     #[arg(required = true, value_name = "FILE")]
@@ -88,6 +145,8 @@ pub(super) struct Serve {
     pub(super) upstream: Upstream,
     #[command(flatten)]
     pub(super) audit: Audit,
+    #[command(flatten)]
+    pub(super) front_end: FrontEnd,
 
     /// Verbosity of the log on stderr. 0: events that concern an operator. 2: decisions about requests. 6: every request.
     #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0, help_heading = "Misc")]
@@ -302,6 +361,43 @@ pub(super) struct Audit {
     /// File of the audit policy (audit.k8s.io/v1 Policy).
     #[arg(long, value_name = "FILE")]
     pub(super) audit_policy_file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Webhook front end")]
+pub(super) struct FrontEnd {
+    /// Address and port on which the proxy answers the AdmissionReviews of the upstream API server, over TLS, at /mutate and /validate.
+    /// Port 9443 is common. Without this flag there is no front end.
+    #[arg(long, value_name = "IP:PORT")]
+    pub(super) webhook_bind_address: Option<SocketAddr>,
+    /// Whether the process serves the webhook front end alone, without a port for clients.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) webhook_only: bool,
+    /// Plugins of the webhook front end. Without this flag: all enabled plugins that work there. With a port for clients, each of them must
+    /// be enabled; with --webhook-only, no others run.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) webhook_admission_plugins: Vec<String>,
+    /// Certificate authorities for the client certificates of API servers. Needs --webhook-allowed-names.
+    #[arg(long, value_name = "FILE")]
+    pub(super) webhook_client_ca_file: Option<PathBuf>,
+    /// Names of the API servers that may send reviews: common names of their client certificates, or users of their tokens. Others get 403.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) webhook_allowed_names: Vec<String>,
+    /// File of the bearer tokens of API servers, with lines of token,user,uid.
+    #[arg(long, value_name = "FILE")]
+    pub(super) webhook_token_auth_file: Option<PathBuf>,
+    /// Whether reviews without credentials are answered. The API servers of most managed clusters have no credentials for webhooks; the
+    /// network must keep all others away then.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) webhook_anonymous_auth: bool,
+    /// File of the serving certificate of the webhook front end, followed by its chain. Without this flag: that of --tls-cert-file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) webhook_tls_cert_file: Option<PathBuf>,
+    /// File of the private key of the webhook front end's serving certificate.
+    #[arg(long, value_name = "FILE")]
+    pub(super) webhook_tls_private_key_file: Option<PathBuf>,
 }
 
 /// `strconv.ParseBool`.

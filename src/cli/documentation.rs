@@ -4,10 +4,11 @@ use super::arguments::Arguments;
 use super::table;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows;
-use crate::admission::{Chain, Environment, PolicyOptions};
+use crate::admission::{Chain, Environment, FrontEnd, PolicyOptions};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{self, Cluster, FixedState};
 use crate::config::{DefaultTolerations, FeatureGates, Limits};
+use crate::front_end;
 use crate::metrics::Registry;
 use crate::pipeline::InFlight;
 use crate::{audit, impersonation};
@@ -32,6 +33,21 @@ fn the_table_of_plugins_is_that_of_the_program() {
         rows += &format!("| {} |\n", row.join(" | "));
     }
     is_in_the_page("plugins.md", &rows);
+}
+
+#[test]
+fn the_table_of_the_front_end_is_that_of_the_program() {
+    let mut rows = "| plugin | in the front end |\n| --- | --- |\n".to_owned();
+    for spec in crate::plugins::ALL {
+        let how = match spec.front_end {
+            FrontEnd::Full => "in full".to_owned(),
+            FrontEnd::Part(difference) => format!("in part: {difference}"),
+            FrontEnd::LeftOut(why) => format!("left out: {why}"),
+            FrontEnd::Refused(why) => format!("refused at the start: {why}"),
+        };
+        let _ = writeln!(rows, "| {} | {how} |", spec.name);
+    }
+    is_in_the_page("front-end.md", &rows);
 }
 
 #[test]
@@ -149,6 +165,7 @@ fn all_metrics() -> Registry {
     audit::Metrics::register(&registry).unwrap();
     impersonation::Metrics::register(&registry).unwrap();
     InFlight::new(&limits, &registry).unwrap();
+    front_end::Metrics::register(&registry).unwrap();
     registry
 }
 

@@ -7,7 +7,7 @@ use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
     Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
-    DefaultTolerations, FeatureGates, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
+    DefaultTolerations, FeatureGates, FrontEnd, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
 };
 use std::fs;
 use std::net::SocketAddr;
@@ -54,19 +54,111 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
     };
     let upstream = upstream(&flags.upstream)?;
     not_in_vain(flags)?;
+    let serving = serving(&flags.serving)?;
+    let (front_end, plugins) = match flags.front_end.webhook_bind_address {
+        Some(address) => front_end(address, &flags.front_end, &upstream, serving.certificate.as_ref(), all, plugins)?,
+        None => {
+            no_front_end(&flags.front_end)?;
+            (None, plugins)
+        }
+    };
     let admission = admission(plugins, &flags.admission)?;
     check_initializers(&admission, &upstream)?;
     Ok(Config {
-        serving: serving(&flags.serving)?,
+        serving,
         authentication: authentication(&flags.authentication)?,
         authorization: authorization(&flags.authorization, &upstream)?,
         upstream,
         admission,
         validation_view: flags.admission.validation_view,
         field_ownership: flags.admission.field_ownership,
+        front_end,
         audit: audit(&flags.audit)?,
         limits,
     })
+}
+
+/// Returns the front end, and the plugins that run: those of the front end, if it is alone.
+fn front_end(
+    address: SocketAddr,
+    flags: &arguments::FrontEnd,
+    upstream: &Upstream,
+    certificate_of_clients: Option<&CertificateFiles>,
+    all: &[&'static Spec],
+    enabled: Vec<&'static Spec>,
+) -> Result<(Option<FrontEnd>, Vec<&'static Spec>), ConfigError> {
+    let refusal = |reason: &str| Err(ConfigError::flag("webhook-bind-address", address.to_string(), reason));
+    match upstream {
+        Upstream::Embedded { .. } => {
+            return refusal("needs --upstream-kubeconfig: plugins read from the API server that sends the reviews");
+        }
+        Upstream::Remote { identity: UpstreamIdentity::Passthrough, .. } => {
+            return refusal(
+                "does not work with --upstream-identity=passthrough: a review has no credentials of its user",
+            );
+        }
+        Upstream::Remote { .. } => {}
+    }
+    let pair = (
+        "webhook-tls-cert-file",
+        flags.webhook_tls_cert_file.as_deref(),
+        "webhook-tls-private-key-file",
+        flags.webhook_tls_private_key_file.as_deref(),
+    );
+    let Some(certificate) = certificate(pair)?.or_else(|| certificate_of_clients.cloned()) else {
+        return refusal("needs --webhook-tls-cert-file or --tls-cert-file: the API server verifies the certificate");
+    };
+    let client_ca = readable("webhook-client-ca-file", flags.webhook_client_ca_file.as_deref())?;
+    let token_file = readable("webhook-token-auth-file", flags.webhook_token_auth_file.as_deref())?;
+    let allowed_names = list(&flags.webhook_allowed_names);
+    if let (Some(path), true) = (&client_ca, allowed_names.is_empty()) {
+        let reason = "needs --webhook-allowed-names: the authorities may sign certificates of others than API servers";
+        return Err(ConfigError::flag("webhook-client-ca-file", path.display().to_string(), reason));
+    }
+    if client_ca.is_none() && token_file.is_none() && !flags.webhook_anonymous_auth {
+        return refusal("needs --webhook-client-ca-file, --webhook-token-auth-file or --webhook-anonymous-auth");
+    }
+    let plugins = app::reviewing(all, &enabled, &list(&flags.webhook_admission_plugins))?;
+    let is_enabled = |spec: &Spec| enabled.iter().any(|other| other.name == spec.name);
+    if let Some(spec) = plugins.iter().find(|spec| !flags.webhook_only && !is_enabled(spec)) {
+        let reason = "is not enabled: name it in --enable-admission-plugins as well, or serve with --webhook-only";
+        return Err(ConfigError::flag("webhook-admission-plugins", spec.name, reason));
+    }
+    let front_end = FrontEnd {
+        address,
+        is_alone: flags.webhook_only,
+        certificate,
+        client_ca,
+        token_file,
+        allowed_names,
+        anonymous: flags.webhook_anonymous_auth,
+        plugins: plugins.iter().map(|spec| spec.name).collect(),
+    };
+    let running = if front_end.is_alone { plugins } else { enabled };
+    Ok((Some(front_end), running))
+}
+
+/// Refuses the other flags of the front end if there is none.
+fn no_front_end(flags: &arguments::FrontEnd) -> Result<(), ConfigError> {
+    let is_given = flags.webhook_only
+        || flags.webhook_anonymous_auth
+        || !flags.webhook_admission_plugins.is_empty()
+        || !flags.webhook_allowed_names.is_empty()
+        || [
+            &flags.webhook_client_ca_file,
+            &flags.webhook_token_auth_file,
+            &flags.webhook_tls_cert_file,
+            &flags.webhook_tls_private_key_file,
+        ]
+        .iter()
+        .any(|path| path.is_some());
+    match is_given {
+        true => {
+            let text = "the other flags of the webhook front end have no effect without --webhook-bind-address";
+            Err(ConfigError::Rule(text.to_owned()))
+        }
+        false => Ok(()),
+    }
 }
 
 fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Result<Admission, ConfigError> {

@@ -43,6 +43,15 @@ pub struct Limits {
     pub requests_inflight: usize,
     /// Number of writes in flight (`--max-mutating-requests-inflight`). 0 sets no bound.
     pub mutating_requests_inflight: usize,
+    /// Number of reviews in flight in the webhook front end. Further reviews get 429.
+    pub reviews_inflight: usize,
+    /// Number of reviews in flight of one caller of the webhook front end, which is an API server.
+    pub caller_reviews_inflight: usize,
+    /// Size of a review, which has the object and the stored object.
+    pub review_bytes: usize,
+    /// Size of the reviews that the webhook front end holds in memory at the same time. One caller has at most half of it. Further
+    /// reviews wait.
+    pub whole_reviews_bytes: usize,
     /// Number of requests for which the proxy decodes, patches or evaluates something large at the same time. One user has at most
     /// half of them. 0 stands for one less than the number of processors.
     pub long_work: usize,
@@ -195,6 +204,10 @@ impl Default for Limits {
             admission_timeout: None,
             requests_inflight: 400,
             mutating_requests_inflight: 200,
+            reviews_inflight: 400,
+            caller_reviews_inflight: 300,
+            review_bytes: 16 * MEBIBYTE,
+            whole_reviews_bytes: 128 * MEBIBYTE,
             long_work: 0,
             long_running_requests: 16_384,
             user_long_running_requests: 2048,

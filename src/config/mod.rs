@@ -124,6 +124,27 @@ pub enum FieldOwnership {
     Writer,
 }
 
+/// The webhook front end.
+#[derive(Clone, Debug)]
+pub struct FrontEnd {
+    /// The address of `/mutate` and `/validate`, served over TLS. Port 0 selects a free port.
+    pub address: SocketAddr,
+    /// Whether clients have no port: the process serves the front end alone.
+    pub is_alone: bool,
+    /// The certificate.
+    pub certificate: CertificateFiles,
+    /// The authorities of API servers' client certificates.
+    pub client_ca: Option<PathBuf>,
+    /// The file with lines of `token,user,uid` for API servers.
+    pub token_file: Option<PathBuf>,
+    /// The names of the accepted API servers; empty for each with a token.
+    pub allowed_names: Vec<String>,
+    /// Whether callers without credentials are accepted.
+    pub anonymous: bool,
+    /// The names of the plugins.
+    pub plugins: Vec<&'static str>,
+}
+
 /// Whether the API server behind calls webhooks itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallsWebhooks {

@@ -15,6 +15,7 @@ use kube_admission_proxy::cluster::{self, Cluster, Need};
 use kube_admission_proxy::config::DefaultTolerations;
 use kube_admission_proxy::config::{FieldOwnership, Limits, ValidationView};
 use kube_admission_proxy::embedded;
+use kube_admission_proxy::front_end::{self, FrontEnd, Seats};
 use kube_admission_proxy::impersonation::Impersonation;
 use kube_admission_proxy::kind::{GroupVersionKind, GroupVersionResource};
 use kube_admission_proxy::object::Object;
@@ -22,6 +23,7 @@ use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room}
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::processor::Processor;
 use kube_admission_proxy::server::{Connection, Drain};
+use kube_admission_proxy::shares::Shares;
 use kube_admission_proxy::upstream::{Forwarder, Identity, Release, SharedTransport, kube_client};
 use kube_admission_proxy::user::UserInfo;
 use serde_json::json;
@@ -147,6 +149,32 @@ impl Front {
         let mut request = request.body(full(body)).unwrap();
         request.extensions_mut().insert(self.connection.clone());
         let (parts, body) = self.pipeline.handle(request, &self.drain).await.into_parts();
+        (parts.status.as_u16(), body.collect().await.unwrap().to_bytes())
+    }
+
+    /// The webhook front end without plugins.
+    #[allow(dead_code, reason = "not every user of this module needs it")]
+    pub(crate) fn front_end(&self) -> FrontEnd {
+        let metrics = front_end::Metrics::register(&kube_admission_proxy::metrics::Registry::new()).unwrap();
+        FrontEnd {
+            authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+            allowed_names: Vec::new(),
+            chain: Arc::new(self.pipeline.chain.part(&[])),
+            authorizer: self.pipeline.authorizer.clone(),
+            processor: Processor::new(0),
+            own_user: Arc::default(),
+            seats: Seats::new(1, 1),
+            room: Shares::new(1 << 24, 1 << 24),
+            metrics,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Sends a review to the front end and returns the code and body of the response.
+    #[allow(dead_code, reason = "not every user of this module needs it")]
+    pub(crate) async fn review(&self, front_end: &FrontEnd, path: &str, body: Bytes) -> (u16, Bytes) {
+        let request = Request::post(path).header("content-type", "application/json").extension(self.connection.clone());
+        let (parts, body) = front_end.handle(request.body(full(body)).unwrap()).await.into_parts();
         (parts.status.as_u16(), body.collect().await.unwrap().to_bytes())
     }
 }

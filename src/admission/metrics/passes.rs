@@ -16,6 +16,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// plugins that may refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pass {
+    /// The plugins of the chain: one bit per plugin.
+    pub part: u64,
     /// `admit` or `validate`.
     pub step: &'static str,
     /// The operation on the object.
@@ -118,7 +120,7 @@ mod tests {
         let registry = Registry::new();
         registry.register(Box::new(controllers.clone())).unwrap();
         controllers.seconds(&["A", "admit", "CREATE", "false"]).observe(0.5);
-        let pass = Pass { step: "admit", operation: Operation::Create, asked: 1, reached: 2 };
+        let pass = Pass { part: u64::MAX, step: "admit", operation: Operation::Create, asked: 1, reached: 2 };
         controllers.passed(pass, || vec!["B"]);
         controllers.passed(pass, || unreachable!("it is known"));
         controllers.passed(Pass { asked: 2, ..pass }, || vec!["A"]);

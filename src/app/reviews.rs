@@ -1,0 +1,105 @@
+//! The webhook front end: its listener, its callers, and its part of the components.
+
+use super::{Config, authority, bounds, incoming, reachable, static_tokens};
+use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
+use crate::config;
+use crate::config::Limits;
+use crate::front_end::{FrontEnd, Metrics, OwnUser, Seats};
+use crate::metrics::Registry;
+use crate::pipeline::Pipeline;
+use crate::server::health::Checks;
+use crate::server::{Drain, Listener, Reloading, tls};
+use crate::shares::Shares;
+use anyhow::{Context, Result};
+use http::Request;
+use hyper::body::Incoming;
+use rustls::ServerConfig;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+
+/// The front end before its start: a bound address, and files that are reloaded while it runs.
+pub(super) struct Reviews {
+    listener: Listener,
+    tls: Arc<Reloading<ServerConfig>>,
+    client_ca: Option<Reloading<CertificateAuthority>>,
+    tokens: Option<Reloading<StaticTokens>>,
+}
+
+impl Reviews {
+    /// Binds the address and reads the files.
+    pub(super) fn new(config: &config::FrontEnd) -> Result<Self> {
+        let listener =
+            Listener::bind(config.address).with_context(|| format!("--webhook-bind-address={}", config.address))?;
+        let files = &config.certificate;
+        let authorities = config.client_ca.iter().cloned().collect();
+        let tls = tls::watch_certificate(&files.certificate, &files.key, authorities).with_context(|| {
+            let (certificate, key) = (files.certificate.display(), files.key.display());
+            format!("the webhook front end's certificate {certificate} with the key {key}")
+        })?;
+        let client_ca =
+            config.client_ca.as_deref().map(|path| authority("webhook-client-ca-file", path)).transpose()?;
+        let tokens = config.token_file.as_deref();
+        let tokens = tokens.map(|path| static_tokens("webhook-token-auth-file", path)).transpose()?;
+        Ok(Self { listener, tls: Arc::new(tls), client_ca, tokens })
+    }
+
+    /// Starts to answer reviews, with plugins and components of the pipeline.
+    pub(super) fn serve(
+        self,
+        config: &Config,
+        pipeline: &Pipeline,
+        client: kube::Client,
+        registry: &Registry,
+        checks: &Checks,
+        drain: &Drain,
+    ) -> Result<JoinHandle<()>> {
+        let (Some(given), limits) = (&config.front_end, &config.limits) else { anyhow::bail!("no webhook front end") };
+        let chain = if given.is_alone { pipeline.chain.clone() } else { Arc::new(pipeline.chain.part(&given.plugins)) };
+        let front_end = FrontEnd {
+            authenticator: Authenticator::new(authn::Config {
+                client_ca: self.client_ca.as_ref().map(Reloading::shared),
+                token_file: self.tokens.as_ref().map(Reloading::shared),
+                anonymous: given.anonymous,
+                ..authn::Config::default()
+            }),
+            allowed_names: given.allowed_names.clone(),
+            chain,
+            authorizer: pipeline.authorizer.clone(),
+            processor: pipeline.processor.clone(),
+            own_user: follow_own_user(client, limits, checks),
+            seats: Seats::new(limits.reviews_inflight, limits.caller_reviews_inflight),
+            room: Shares::new(limits.whole_reviews_bytes, limits.whole_reviews_bytes / 2),
+            metrics: Metrics::register(registry).context("metrics of reviews")?,
+            limits: limits.clone(),
+        };
+        tracing::info!("answering reviews on https://{}", reachable(self.listener.local_addr()?));
+        // The files are followed as long as the handler lives.
+        let shared = Arc::new((front_end, self.client_ca, self.tokens));
+        let handle = move |request: Request<Incoming>| {
+            let shared = shared.clone();
+            async move { shared.0.handle(request.map(incoming)).await }
+        };
+        let serving = tokio::spawn(self.listener.serve(self.tls, bounds(config), drain.clone(), handle));
+        let running = serving.abort_handle();
+        checks.ready("webhook-front-end", move || match running.is_finished() {
+            true => Err("the listener ended".into()),
+            false => Ok(()),
+        });
+        Ok(serving)
+    }
+}
+
+/// Asks the upstream API server for the proxy's own user until it answers.
+fn follow_own_user(client: kube::Client, limits: &Limits, checks: &Checks) -> Arc<OwnUser> {
+    let own_user = Arc::new(OwnUser::default());
+    let (asked, known) = (own_user.clone(), own_user.clone());
+    checks.advise("webhook-own-user", move || known.check());
+    let (timeout, pause) = (limits.call_timeout, limits.probe_interval);
+    tokio::spawn(async move {
+        while let Err(error) = asked.ask(&client, timeout).await {
+            tracing::warn!(%error, "the proxy's own user is unknown");
+            tokio::time::sleep(pause).await;
+        }
+    });
+    own_user
+}

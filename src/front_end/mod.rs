@@ -1,0 +1,217 @@
+//! The webhook front end: it answers the AdmissionReviews of an API server with the same plugins as the proxy.
+//!
+//! `/mutate` runs the mutating phase and answers with a JSON patch, `/validate` runs the validating phase. A request that cannot be decided
+//! gets an HTTP error, so that the failurePolicy of the webhook decides.
+
+mod metrics;
+mod own_user;
+mod patch;
+mod review;
+mod seats;
+
+pub use metrics::Metrics;
+pub use own_user::OwnUser;
+pub use seats::Seats;
+
+use crate::admission::{Annotations, Attributes, Budget, CallerAuthorizer, Chain, Level, Warnings};
+use crate::authn::Authenticator;
+use crate::authz::Authorizer;
+use crate::body::{Body, full};
+use crate::config::Limits;
+use crate::matching::is_exempt;
+use crate::processor::{self, Processor};
+use crate::request::body::{self, MediaType, MediaTypes};
+use crate::request::timeout;
+use crate::response::{self, Form};
+use crate::server::Connection;
+use crate::shares::Shares;
+use crate::status::Status;
+use crate::user::UserInfo;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response};
+use http_body::Body as _;
+use review::{Answer, Review};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The groups of the reviews that an API server answers without storing anything. The front end itself creates such reviews.
+const GROUPS_OF_REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
+
+/// The components of the front end.
+pub struct FrontEnd {
+    /// The authentication of API servers.
+    pub authenticator: Authenticator,
+    /// The names of the accepted API servers; empty for every caller that the authenticator accepts.
+    pub allowed_names: Vec<String>,
+    /// The plugins.
+    pub chain: Arc<Chain>,
+    /// The authorizer of which plugins ask whether the user of a review may do something.
+    pub authorizer: Arc<Authorizer>,
+    /// The scheduler of the work on reviews.
+    pub processor: Processor,
+    /// The user of the proxy's own requests, which are not reviewed.
+    pub own_user: Arc<OwnUser>,
+    /// The places of reviews.
+    pub seats: Seats,
+    /// The bytes of the reviews in memory.
+    pub room: Arc<Shares>,
+    /// The metrics of reviews.
+    pub metrics: Metrics,
+    /// The limits of the process.
+    pub limits: Limits,
+}
+
+/// The phase that a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Mutating,
+    Validating,
+}
+
+impl Phase {
+    fn of(path: &str) -> Option<Self> {
+        match path {
+            "/mutate" => Some(Self::Mutating),
+            "/validate" => Some(Self::Validating),
+            _ => None,
+        }
+    }
+}
+
+impl FrontEnd {
+    /// Answers a request; a refusal becomes a response too.
+    pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        let started = Instant::now();
+        let phase = Phase::of(request.uri().path());
+        let answered = match phase {
+            Some(phase) => Box::pin(self.answer(request, phase)).await,
+            None => Err(Status::page_not_found()),
+        };
+        let (allowed, response) = match answered {
+            Ok((allowed, body)) => {
+                let mut response = Response::new(full(body));
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                (Some(allowed), response)
+            }
+            Err(refusal) => {
+                tracing::debug!(code = refusal.code, why = refusal.message, "review not answered");
+                (None, response::status(&Status { is_text: true, ..refusal }, Form::default()))
+            }
+        };
+        self.metrics.answered(phase, response.status().as_u16(), allowed, started.elapsed());
+        response
+    }
+
+    /// Returns the answer to a review as JSON, and whether it allows the request.
+    async fn answer(&self, mut request: Request<Body>, phase: Phase) -> Result<(bool, Bytes), Status> {
+        if *request.method() != Method::POST {
+            return Err(Status::text(405, "a review is sent with POST"));
+        }
+        let caller = self.caller(&mut request).await?;
+        let _seat = self.seats.take(&caller).ok_or_else(|| Status::text(429, "too many reviews in flight"))?;
+        let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if body::media_type(content_type, MediaTypes::default()) != Ok(MediaType::Json) {
+            return Err(Status::text(415, "the Content-Type of a review must be application/json"));
+        }
+        let asked = timeout::asked(request.uri().query().unwrap_or_default())?;
+        let longest = self.limits.request_timeout;
+        let deadline = Instant::now() + asked.map_or(longest, |asked| asked.min(longest));
+        let work = async {
+            let size = request.body().size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+            let size = size.unwrap_or(self.limits.review_bytes).min(self.limits.review_bytes);
+            let _room = self.room.take(&caller, size).await;
+            let body = body::read(request.into_body(), self.limits.review_bytes).await?;
+            let decoding = async {
+                processor::expect(body.len()).await;
+                Review::decode(&body).map_err(|why| Status::text(400, &why))
+            };
+            let review = self.processor.run(&caller, decoding).await?;
+            // The values of the review do not borrow from the body.
+            drop(body);
+            let user = review.user.clone();
+            self.processor.run(&user.username, self.admit(review, phase, deadline)).await
+        };
+        let late = || Status::text(504, "the review took longer than the API server waits");
+        tokio::time::timeout_at(deadline, work).await.map_err(|_| late())?
+    }
+
+    /// Returns the name of the calling API server; its address if callers may be anonymous.
+    async fn caller(&self, request: &mut Request<Body>) -> Result<String, Status> {
+        let connection = request.extensions().get::<Arc<Connection>>().cloned();
+        let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
+        let authenticated = self.authenticator.authenticate(request.headers_mut(), &connection).await;
+        let user: Arc<UserInfo> = authenticated.map_err(Status::from)?.user;
+        if user.is_anonymous() {
+            return Ok(connection.remote.ip().to_string());
+        }
+        if !self.allowed_names.is_empty() && !self.allowed_names.contains(&user.username) {
+            let why = format!("{:?} is none of --webhook-allowed-names", user.username);
+            return Err(Status::text(403, &why));
+        }
+        Ok(user.username.clone())
+    }
+
+    /// Runs the phase on the request of the review.
+    async fn admit(&self, review: Review, phase: Phase, deadline: Instant) -> Result<(bool, Bytes), Status> {
+        let id = review.id();
+        let mut attributes = self.attributes(review, deadline);
+        let answer = match self.is_skipped(&attributes) {
+            true => Answer::default(),
+            false => self.run(phase, &mut attributes).await,
+        };
+        let body = answer.encode(&id).map_err(Status::internal_error)?;
+        Ok((answer.refusal.is_none(), body.into()))
+    }
+
+    async fn run(&self, phase: Phase, attributes: &mut Attributes) -> Answer {
+        let mut answer = Answer::default();
+        let result = match phase {
+            Phase::Validating => self.chain.validate(attributes).await,
+            Phase::Mutating => {
+                let before = attributes.object.clone();
+                let result = self.chain.admit(attributes).await;
+                if let (Ok(()), Some(before), Some(after)) = (&result, &before, &attributes.object) {
+                    answer.patch = patch::between(before, after);
+                }
+                result
+            }
+        };
+        answer.refusal = result.err();
+        answer.warnings = attributes.warnings.texts();
+        answer.annotations = attributes.annotations.take();
+        answer
+    }
+
+    /// The attributes of the request of a review. The object is in the version of the review's kind, which may differ from that of the
+    /// request.
+    fn attributes(&self, review: Review, deadline: Instant) -> Attributes {
+        let warnings = Arc::<Warnings>::default();
+        let authorizer = CallerAuthorizer::new(self.authorizer.clone(), review.user.clone(), None);
+        Attributes {
+            subresource: review.subresource,
+            namespace: review.namespace,
+            name: review.name,
+            object: review.object,
+            old_object: review.old_object.map(Arc::new),
+            options: review.options.map(Arc::new),
+            dry_run: review.dry_run,
+            authorizer,
+            budget: Budget::new(self.limits.admission_timeout),
+            // The API server publishes the annotations of a webhook at this level.
+            annotations: Annotations::published_up_to(Some(Level::Metadata)),
+            ..Attributes::new(review.operation, review.kind, review.resource, review.user, deadline, warnings)
+        }
+    }
+
+    /// Whether the request passes without a plugin, whatever the rules of the webhook configuration: it is the proxy's own, one that the
+    /// proxy causes, or one that repairs the webhook configuration itself.
+    fn is_skipped(&self, attributes: &Attributes) -> bool {
+        is_exempt(attributes)
+            || GROUPS_OF_REVIEWS.contains(&&*attributes.resource.group)
+            || self.own_user.is(&attributes.user.username)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! The user of the proxy's own requests at the upstream API server.
+
+use crate::upstream::review;
+use crate::upstream::review::ReviewError;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// The name of the user, once it is known.
+#[derive(Debug, Default)]
+pub struct OwnUser(OnceLock<String>);
+
+impl OwnUser {
+    /// Whether this is the user's name.
+    pub fn is(&self, username: &str) -> bool {
+        self.0.get().is_some_and(|own| own == username)
+    }
+
+    /// Whether the name is known.
+    ///
+    /// # Errors
+    /// If the name is not known yet.
+    pub fn check(&self) -> Result<(), String> {
+        let unknown = "the upstream API server did not tell the proxy's own user: its own requests are reviewed too";
+        self.0.get().map(|_| ()).ok_or_else(|| unknown.into())
+    }
+
+    /// Asks the upstream API server.
+    ///
+    /// # Errors
+    /// If it does not answer, or does not know the user.
+    pub async fn ask(&self, client: &kube::Client, timeout: Duration) -> Result<(), ReviewError> {
+        let review = review::create(client, PATH, &SelfSubjectReview::default(), timeout).await?;
+        let name = review.status.and_then(|status| status.user_info).and_then(|user| user.username);
+        let name = name.ok_or_else(|| ReviewError("a SelfSubjectReview without a user".into()))?;
+        self.0.get_or_init(|| name);
+        Ok(())
+    }
+}

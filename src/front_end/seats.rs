@@ -1,0 +1,75 @@
+//! The places of reviews, of which one caller gets a part.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A number of places, shared by the callers.
+#[derive(Clone, Debug)]
+pub struct Seats(Arc<Places>);
+
+#[derive(Debug)]
+struct Places {
+    all: usize,
+    of_one: usize,
+    taken: Mutex<HashMap<String, usize>>,
+}
+
+/// A taken place, free again when dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    seats: Seats,
+    caller: String,
+}
+
+impl Seats {
+    /// Creates `all` places, of which one caller gets at most `of_one`.
+    #[must_use]
+    pub fn new(all: usize, of_one: usize) -> Self {
+        Self(Arc::new(Places { all, of_one, taken: Mutex::default() }))
+    }
+
+    /// Takes a place; `None` if none is left, or none for this caller.
+    pub(super) fn take(&self, caller: &str) -> Option<Seat> {
+        let mut taken = self.taken();
+        let of_caller = taken.get(caller).copied().unwrap_or_default();
+        if of_caller >= self.0.of_one || taken.values().sum::<usize>() >= self.0.all {
+            return None;
+        }
+        taken.insert(caller.to_owned(), of_caller + 1);
+        Some(Seat { seats: self.clone(), caller: caller.to_owned() })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut taken = self.seats.taken();
+        if let Some(count) = taken.get_mut(&self.caller) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.caller);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_caller_leaves_places_to_others() {
+        let seats = Seats::new(3, 2);
+        let of_a = [seats.take("a"), seats.take("a")];
+        assert!(of_a.iter().all(Option::is_some) && seats.take("a").is_none());
+        let of_b = seats.take("b");
+        assert!(of_b.is_some() && seats.take("c").is_none());
+        drop(of_a);
+        assert!(seats.take("c").is_some());
+        drop(of_b);
+        assert!(seats.taken().is_empty());
+    }
+}
