@@ -380,6 +380,51 @@ mod tests {
     }
 
     #[test]
+    fn a_front_end_needs_an_api_server_a_certificate_and_callers() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let of = |flag: &str| format!("--{flag}={file}");
+        let address = "--webhook-bind-address=127.0.0.1:9443";
+        let [upstream, certificate, key] =
+            ["upstream-kubeconfig", "webhook-tls-cert-file", "webhook-tls-private-key-file"].map(of);
+        let complete = [address, &upstream, &certificate, &key, "--webhook-anonymous-auth"];
+        let with = |more: &[&str]| parse(&[&complete, more].concat());
+        let both =
+            with(&["--enable-admission-plugins=AlwaysPullImages", "--webhook-admission-plugins=AlwaysPullImages"]);
+        let both = both.unwrap();
+        let front_end = both.front_end.as_ref().unwrap();
+        assert_eq!((&*front_end.plugins, front_end.is_alone), (&["AlwaysPullImages"][..], false));
+        assert!(names(&both).contains(&"MutatingAdmissionWebhook"));
+        let alone = with(&["--webhook-only", "--webhook-admission-plugins=AlwaysPullImages,PodNodeSelector"]).unwrap();
+        assert_eq!(names(&alone), ["AlwaysPullImages", "PodNodeSelector"]);
+        let all = with(&["--webhook-only"]).unwrap();
+        assert!(names(&all).contains(&"LimitRanger") && !names(&all).contains(&"MutatingAdmissionWebhook"));
+        let authority = of("webhook-client-ca-file");
+        for (arguments, why) in [
+            (&["--webhook-only"][..], "the other flags of the webhook front end have no effect without"),
+            (&[address], "needs --upstream-kubeconfig"),
+            (&[address, &upstream], "needs --webhook-tls-cert-file or --tls-cert-file"),
+            (&[address, &upstream, &certificate], "needs --webhook-tls-private-key-file"),
+            (&[address, &upstream, &certificate, &key], "needs --webhook-client-ca-file, --webhook-token-auth-file or"),
+            (&[address, &upstream, &certificate, &key, &authority], "needs --webhook-allowed-names"),
+            (
+                &[address, &upstream, &certificate, &key, "--upstream-identity=passthrough"],
+                "does not work with --upstream-identity=passthrough",
+            ),
+        ] {
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(why), "{error} is not {why}");
+        }
+        for (argument, why) in [
+            ("--webhook-admission-plugins=AlwaysPullImages", "is not enabled"),
+            ("--webhook-admission-plugins=ValidatingAdmissionWebhook", "the API server calls webhooks itself"),
+            ("--enable-admission-plugins=NamespaceAutoProvision", "cannot run in the front end"),
+        ] {
+            let error = with(&[argument]).unwrap_err();
+            assert!(error.contains(why), "{error} is not {why}");
+        }
+    }
+
+    #[test]
     fn the_defaults_are_those_of_kube_apiserver() {
         let config = parse(&[]).unwrap();
         assert_eq!(config.serving.address, "0.0.0.0:6443".parse().unwrap());

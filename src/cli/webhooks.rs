@@ -254,7 +254,8 @@ mod tests {
     fn printed(plugins: &[&str], arguments: &[&str]) -> Result<String, String> {
         let all = crate::plugins::ALL.iter().copied();
         let plugins: Vec<_> = all.filter(|spec| plugins.contains(&spec.name)).collect();
-        configurations(&plugins, &flags(arguments)?).map_err(|error| error.to_string())
+        let flags = flags(arguments)?;
+        configurations(&plugins, &flags).map_err(|error| error.to_string())
     }
 
     fn objects(text: &str) -> Vec<Value> {

@@ -33,8 +33,13 @@ const CONFIGURED: [&str; 2] = ["EventRateLimit", "ImagePolicyWebhook"];
 /// The group, resource and subresource of requests that a plugin looks at.
 fn resources(spec: &Spec) -> Vec<(&'static str, &'static str, &'static str)> {
     match spec.resources {
-        Resources::Only(list) => list.to_vec(),
-        Resources::All => {
+        Resources::Only(list) => {
+            let both = |subresource| if subresource == "*" { vec!["", "status"] } else { vec![subresource] };
+            list.iter()
+                .flat_map(|&(group, resource, sub)| both(sub).into_iter().map(move |sub| (group, resource, sub)))
+                .collect()
+        }
+        Resources::All | Resources::Namespaced => {
             vec![("", "pods", ""), ("", "pods", "resize"), ("", "namespaces", ""), ("apps", "deployments", "")]
         }
     }
