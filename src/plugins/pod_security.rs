@@ -34,12 +34,10 @@ pub static SPEC: Spec = Spec {
     default_on: true,
     phases: Phases::Validating,
     operations: Operations::CREATE.or(Operations::UPDATE),
-    // The subresources of pods without those that the plugin ignores, and the resources of `template_path`.
+    // All subresources of pods, because a later release may add some that change the spec.
     resources: Resources::Only(&[
         ("", "namespaces", ""),
-        ("", "pods", ""),
-        ("", "pods", "ephemeralcontainers"),
-        ("", "pods", "resize"),
+        ("", "pods", "*"),
         ("", "podtemplates", ""),
         ("", "replicationcontrollers", ""),
         ("apps", "daemonsets", ""),
