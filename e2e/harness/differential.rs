@@ -80,11 +80,25 @@ pub fn compare_with(case: &Case<'_>, flags: &[String], ready: impl Fn(&Api)) {
     must_be_equal(&expected, &got, side.process());
 }
 
+/// Fields of requests whose empty value a review does not show, and the message of the plugin that kube-apiserver refuses them with.
+const UNSEEN: [(&str, &str); 2] = [
+    ("\"overhead\":{}", "Pod Overhead set without corresponding RuntimeClass defined Overhead"),
+    ("\"certificate\":\"\"", "user not permitted to sign requests with signerName"),
+];
+
+/// Whether kube-apiserver refuses the request for an empty value that a review does not show.
+fn is_unseen(expected: &Seen) -> bool {
+    let message = expected.body["message"].as_str().unwrap_or_default();
+    UNSEEN.iter().any(|(field, refusal)| expected.step.contains(field) && message.contains(refusal))
+}
+
 /// Fails the test if the responses of the two sides differ.
 pub(super) fn must_be_equal(expected: &[Seen], got: &[Seen], proxy: &Proxy) {
     let mut differences = Vec::new();
     for (expected, got) in expected.iter().zip(got) {
-        if expected != got {
+        if Side::is_front_end() && is_unseen(expected) {
+            assert!(got.code < 300, "the front end sees {}: remove it from UNSEEN", expected.step);
+        } else if expected != got {
             let (expected_json, got_json) = (as_json(expected), as_json(got));
             let mut places = Vec::new();
             differ("", &expected_json, &got_json, &mut places);
@@ -161,9 +175,7 @@ fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) ->
     // Validating webhooks are called concurrently.
     reviews.sort_by_key(|review| (review["path"].to_string(), review.to_string()));
     mask(&mut body, generated.as_deref());
-    if let Some(text) = body["message"].as_str().and_then(without_webhook) {
-        body["message"] = json!(text);
-    }
+    let body = as_of_plugin(body);
     let step = format!("{} {} {}", request.method, request.path, String::from_utf8_lossy(&request.body));
     Seen {
         step,
@@ -172,6 +184,14 @@ fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) ->
         body,
         reviews,
     }
+}
+
+/// A response with the message of the plugin, if the front end refused the request.
+pub fn as_of_plugin(mut body: Value) -> Value {
+    if let Some(text) = body["message"].as_str().and_then(without_webhook) {
+        body["message"] = json!(text);
+    }
+    body
 }
 
 /// The message of a plugin in kube-apiserver's message about a refusal of the front end.

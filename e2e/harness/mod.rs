@@ -28,7 +28,7 @@ pub use pki::pki;
 pub use process::Program;
 pub use proxy::Proxy;
 pub use relay::Relay;
-pub use reviewed::Reviewed;
+pub use reviewed::{Reviewed, Side};
 pub use webhook::{Review, Webhook};
 
 use std::future::Future;

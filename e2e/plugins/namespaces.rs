@@ -2,7 +2,7 @@
 
 use super::pods::{as_developer, pod, pods};
 use crate::harness::differential::{Case, compare, compare_when};
-use crate::harness::{Api, Pair, Request, User, Webhook, delete, eventually, get, patch, post, put, unique};
+use crate::harness::{Api, Pair, Request, Side, User, Webhook, delete, eventually, get, patch, post, put, unique};
 use serde_json::{Value, json};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -101,6 +101,10 @@ fn writes_need_a_namespace_that_exists() {
 
 #[test]
 fn namespaces_come_on_their_own() {
+    // The front end does not run NamespaceAutoProvision.
+    if Side::is_front_end() {
+        return;
+    }
     let fresh = unique("provisioned");
     let of = |which: &str| format!("{fresh}-{which}");
     let there = |which: &str| get(&format!("{NAMESPACES}/{}", of(which)));
@@ -129,6 +133,10 @@ fn namespaces_come_on_their_own() {
 /// The proxy admits an object that a plugin creates like the object of a request.
 #[test]
 fn namespaces_that_come_on_their_own_are_admitted() {
+    // The front end does not run NamespaceAutoProvision.
+    if Side::is_front_end() {
+        return;
+    }
     let plugins = ["NamespaceAutoProvision", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
     let (webhook, pair) = (Webhook::start(), Pair::alone(&plugins, &[], &[], &[]));
     let prefix = unique("admitted");

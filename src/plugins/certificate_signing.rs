@@ -15,7 +15,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEnd::Part("a review does not show an empty certificate, which therefore passes"),
     about: "Refuses certificates and conditions from users who may not sign for the signer of the request.",
     build: |_| Ok(Box::new(CertificateSigning)),
 };
