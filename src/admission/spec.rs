@@ -111,6 +111,8 @@ pub enum FrontEnd {
     Full,
     /// With this difference.
     Part(&'static str),
+    /// As in the proxy, but only for these resources, which [`Resources::Only`] would list.
+    Of(&'static [(&'static str, &'static str, &'static str)]),
     /// The front end leaves the plugin out, for this reason.
     LeftOut(&'static str),
     /// The front end does not start with the plugin, for this reason.
@@ -120,7 +122,7 @@ pub enum FrontEnd {
 impl FrontEnd {
     /// Whether the front end runs the plugin.
     pub const fn runs(self) -> bool {
-        matches!(self, Self::Full | Self::Part(_))
+        matches!(self, Self::Full | Self::Part(_) | Self::Of(_))
     }
 }
 
@@ -191,6 +193,14 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The resources that the plugin handles in the webhook front end.
+    pub const fn reviewed(&self) -> Resources {
+        match self.front_end {
+            FrontEnd::Of(list) => Resources::Only(list),
+            _ => self.resources,
+        }
+    }
+
     /// Whether the plugin handles the request's operation and resource.
     pub fn handles(&self, attributes: &Attributes) -> bool {
         self.operations.contain(attributes.operation) && self.resources.contain(attributes)

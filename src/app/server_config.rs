@@ -2,7 +2,7 @@
 //! configuration of each plugin.
 
 use crate::admission::shadow::Shadows;
-use crate::admission::{self, PolicyOptions, Spec};
+use crate::admission::{FrontEnd as FrontEndFact, PolicyOptions, Spec};
 use crate::config::{
     Audit, Authentication, Authorization, ConfigError, DefaultTolerations, FeatureGates, FieldOwnership, FrontEnd,
     Limits, PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
@@ -181,11 +181,9 @@ pub fn reviewing(
     let mut plugins = Vec::new();
     for spec in candidates.iter().copied().filter(|spec| names.is_empty() || is_named(spec)) {
         match spec.front_end {
-            admission::FrontEnd::Full | admission::FrontEnd::Part(_) => plugins.push(spec),
-            admission::FrontEnd::LeftOut(_) if names.is_empty() => {}
-            admission::FrontEnd::LeftOut(why) | admission::FrontEnd::Refused(why) => {
-                return Err(refusal(spec.name, why));
-            }
+            FrontEndFact::LeftOut(_) if names.is_empty() => {}
+            FrontEndFact::LeftOut(why) | FrontEndFact::Refused(why) => return Err(refusal(spec.name, why)),
+            FrontEndFact::Full | FrontEndFact::Part(_) | FrontEndFact::Of(_) => plugins.push(spec),
         }
     }
     match plugins.is_empty() {

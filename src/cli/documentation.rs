@@ -41,6 +41,7 @@ fn the_table_of_the_front_end_is_that_of_the_program() {
     for spec in crate::plugins::ALL {
         let how = match spec.front_end {
             FrontEnd::Full => "in full".to_owned(),
+            FrontEnd::Of(_) => "in part: only for the resources that it checks".to_owned(),
             FrontEnd::Part(difference) => format!("in part: {difference}"),
             FrontEnd::LeftOut(why) => format!("left out: {why}"),
             FrontEnd::Refused(why) => format!("refused at the start: {why}"),

@@ -91,7 +91,7 @@ impl Rules {
     }
 
     fn add_plugin(&mut self, spec: &Spec) {
-        match spec.resources {
+        match spec.reviewed() {
             Resources::All => self.add(spec, "*", "*", "*/*".into()),
             Resources::Namespaced => {
                 self.add(spec, "*", "Namespaced", "*/*".into());

@@ -27,17 +27,8 @@ pub static SPEC: Spec = Spec {
     default_on: false,
     phases: Phases::Mutating,
     operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
-    resources: Resources::Only(&[
-        ("", "pods", "*"),
-        ("", "nodes", "*"),
-        ("", "persistentvolumeclaims", "*"),
-        ("", "serviceaccounts", "*"),
-        ("coordination.k8s.io", "leases", "*"),
-        ("storage.k8s.io", "csinodes", "*"),
-        ("resource.k8s.io", "resourceslices", "*"),
-        ("certificates.k8s.io", "certificatesigningrequests", "*"),
-        ("certificates.k8s.io", "podcertificaterequests", "*"),
-    ]),
+    // A node without a name may write nothing.
+    resources: Resources::All,
     needs: &[
         Need::PODS,
         Need::NODES,
@@ -48,7 +39,17 @@ pub static SPEC: Spec = Spec {
     ],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEnd::Of(&[
+        ("", "pods", "*"),
+        ("", "nodes", "*"),
+        ("", "persistentvolumeclaims", "*"),
+        ("", "serviceaccounts", "*"),
+        ("coordination.k8s.io", "leases", "*"),
+        ("storage.k8s.io", "csinodes", "*"),
+        ("resource.k8s.io", "resourceslices", "*"),
+        ("certificates.k8s.io", "certificatesigningrequests", "*"),
+        ("certificates.k8s.io", "podcertificaterequests", "*"),
+    ]),
     about: "Lets kubelets change only their own node and the pods bound to it.",
     build: |environment| {
         let gates = environment.feature_gates;
