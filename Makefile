@@ -145,6 +145,9 @@ $(VENV)/ready: e2e/requirements.txt
 e2e: e2e-assets $(VENV)/ready $(CLIENTGO) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
 		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" $(CARGO) test --test e2e -- $(ARGS)
+ifeq ($(ARGS),)
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_FRONT_END=x $(CARGO) test --test e2e -- plugins::
+endif
 
 SOAK_MINUTES ?= 30
 
