@@ -77,13 +77,13 @@ pub async fn run(config: Config) -> Result<()> {
     let pipeline = Arc::new(pipeline(&config, client_ca, &files, upstream, audit, &registry, &checks)?);
     let writes: Arc<dyn Loopback> = pipeline.clone();
     pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
-    tracing::info!("health and metrics on http://{}", reachable(health_address));
     let mut listeners = Vec::new();
     if let Some(reviews) = reviews {
+        tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health_address));
         listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
     }
     if let (Some(listener), Some(front)) = (listener, &front) {
-        front.announce(&config, listener.local_addr()?)?;
+        front.announce(&config, listener.local_addr()?, health_address)?;
         let shared = Arc::new((pipeline, drain.clone()));
         let handle = move |request: Request<Incoming>| {
             let shared = shared.clone();
@@ -154,9 +154,9 @@ impl Front {
     }
 
     /// Logs the address of the server; in front of the embedded API server, also writes a kubeconfig for it.
-    fn announce(&self, config: &Config, address: SocketAddr) -> Result<()> {
+    fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
         let server = format!("https://{}", reachable(address));
-        tracing::info!("serving on {server}");
+        tracing::info!("serving on {server}, health and metrics on http://{}", reachable(health));
         let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else {
             return Ok(());
         };

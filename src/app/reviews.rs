@@ -8,7 +8,7 @@ use crate::front_end::{FrontEnd, Metrics, OwnUser, Seats};
 use crate::metrics::Registry;
 use crate::pipeline::Pipeline;
 use crate::server::health::Checks;
-use crate::server::{Drain, Listener, Reloading, tls};
+use crate::server::{Bounds, Drain, Listener, Reloading, tls};
 use crate::shares::Shares;
 use anyhow::{Context, Result};
 use http::Request;
@@ -79,7 +79,12 @@ impl Reviews {
             let shared = shared.clone();
             async move { shared.0.handle(request.map(incoming)).await }
         };
-        let serving = tokio::spawn(self.listener.serve(self.tls, bounds(config), drain.clone(), handle));
+        let bounds = Bounds {
+            max_connections: limits.review_connections,
+            max_unauthenticated_connections: limits.review_connections,
+            ..bounds(config)
+        };
+        let serving = tokio::spawn(self.listener.serve(self.tls, bounds, drain.clone(), handle));
         let running = serving.abort_handle();
         checks.ready("webhook-front-end", move || match running.is_finished() {
             true => Err("the listener ended".into()),

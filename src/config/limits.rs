@@ -43,6 +43,8 @@ pub struct Limits {
     pub requests_inflight: usize,
     /// Number of writes in flight (`--max-mutating-requests-inflight`). 0 sets no bound.
     pub mutating_requests_inflight: usize,
+    /// Number of connections to the webhook front end. Further connections wait in the kernel's queue.
+    pub review_connections: usize,
     /// Number of reviews in flight in the webhook front end. Further reviews get 429.
     pub reviews_inflight: usize,
     /// Number of reviews in flight of one caller of the webhook front end, which is an API server.
@@ -204,6 +206,7 @@ impl Default for Limits {
             admission_timeout: None,
             requests_inflight: 400,
             mutating_requests_inflight: 200,
+            review_connections: 1024,
             reviews_inflight: 400,
             caller_reviews_inflight: 300,
             review_bytes: 16 * MEBIBYTE,
@@ -287,6 +290,7 @@ impl Limits {
             // There are four kinds of connections; two of them are the proxy's own, and few.
             upstream_http1_connections: share(self.upstream_http1_connections, 8),
             upstream_connections: share(self.upstream_connections, 16),
+            review_connections: share(self.review_connections, 16),
             ..self
         }
     }
@@ -304,7 +308,8 @@ mod tests {
         assert_eq!((few.connections, few.unauthenticated_connections, few.handshakes), (768, 192, 96));
         assert_eq!((few.health_connections, few.upgrades), (64, 32));
         let upstream = few.upstream_http1_connections + few.upstream_connections;
-        assert!(few.connections + few.health_connections + 2 * few.upgrades + 2 * upstream < 1024);
+        let taken = few.connections + few.health_connections + 2 * few.upgrades + 2 * upstream;
+        assert!(taken + few.review_connections < 1024);
         assert_eq!(Limits::default().within_descriptors(0).connections, 1);
     }
 }
