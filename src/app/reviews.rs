@@ -81,7 +81,8 @@ impl Reviews {
         };
         let bounds = Bounds {
             max_connections: limits.review_connections,
-            max_unauthenticated_connections: limits.review_connections,
+            // Connections without a review from an API server leave room for those of API servers.
+            max_unauthenticated_connections: (limits.review_connections / 2).max(1),
             ..bounds(config)
         };
         let serving = tokio::spawn(self.listener.serve(self.tls, bounds, drain.clone(), handle));
