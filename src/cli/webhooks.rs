@@ -282,8 +282,7 @@ mod tests {
         let list = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
         assert_eq!((rule.operations, rule.resources), (list(&["CREATE", "UPDATE"]), list(&["pods"])));
         let of_core = rules(&validating).into_iter().find(|rule| rule.api_groups == list(&[""])).unwrap();
-        let resources =
-            ["namespaces", "pods", "pods/ephemeralcontainers", "pods/resize", "podtemplates", "replicationcontrollers"];
+        let resources = ["namespaces", "pods", "pods/*", "podtemplates", "replicationcontrollers"];
         assert_eq!(of_core.resources, list(&resources));
         assert_eq!(rules(&validating).len(), 3);
     }
