@@ -279,6 +279,42 @@ async fn a_secrets_strings_become_data() {
 }
 
 #[tokio::test]
+async fn a_service_loses_what_its_new_type_does_not_need() {
+    let client = Client::new();
+    let services = "/api/v1/namespaces/default/services";
+    let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]});
+    let created = client.post(services, json!({"metadata": {"name": "a"}, "spec": spec})).await.with_code(201);
+    assert_eq!(
+        (&created["spec"]["ports"][0]["nodePort"], &created["spec"]["healthCheckNodePort"]),
+        (&json!(30000), &json!(30001))
+    );
+    let path = format!("{services}/a");
+    let updated = client.patch(&path, "merge", json!({"spec": {"type": "ClusterIP"}})).await.with_code(200);
+    for gone in ["externalTrafficPolicy", "healthCheckNodePort"] {
+        assert_eq!(updated["spec"].get(gone), None);
+    }
+    assert_eq!(updated["spec"]["ports"][0].get("nodePort"), None);
+    assert_eq!(updated["spec"]["clusterIP"], created["spec"]["clusterIP"]);
+    let external = json!({"spec": {"type": "ExternalName", "externalName": "a.test"}});
+    let updated = client.patch(&path, "merge", external).await.with_code(200);
+    assert_eq!(updated["spec"].get("clusterIP"), None);
+    let back = client.patch(&path, "merge", json!({"spec": {"type": "NodePort", "externalName": null}})).await;
+    assert!(back.with_code(200)["spec"]["clusterIP"].is_string());
+}
+
+#[tokio::test]
+async fn a_claims_source_is_shown_in_both_forms() {
+    let client = Client::new();
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        "dataSource": {"kind": "PersistentVolumeClaim", "name": "b"}});
+    let created = client.post(claims, json!({"metadata": {"name": "a"}, "spec": spec})).await.with_code(201);
+    assert_eq!(created["spec"]["dataSourceRef"], created["spec"]["dataSource"]);
+    let updated = client.put(&format!("{claims}/a"), json!({"metadata": {"name": "a"}, "spec": spec})).await;
+    assert_eq!(updated.with_code(200)["spec"], created["spec"]);
+}
+
+#[tokio::test]
 async fn a_service_gets_an_address_and_keeps_it() {
     let client = Client::new();
     let services = "/api/v1/namespaces/default/services";

@@ -30,7 +30,7 @@ pub(super) fn autoscaler(object: &Node<'_>, old: Option<&Node<'_>>, subresource:
     }
     let spec = object.at("spec");
     let (least, most) = (spec.at("minReplicas"), spec.at("maxReplicas"));
-    let lower = i64::from(!old.is_some_and(|old| old.under(&["spec", "minReplicas"]).optional_int() == Some(0)));
+    let lower = i64::from(old.is_none_or(|old| old.under(&["spec", "minReplicas"]).optional_int() != Some(0)));
     if least.is_given() && least.int() < lower {
         out.int(&least, &format!("must be greater than or equal to {lower}"));
     }

@@ -93,11 +93,9 @@ pub(super) fn secret(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes
         }
         "kubernetes.io/dockercfg" => docker(&data, ".dockercfg", out),
         "kubernetes.io/dockerconfigjson" => docker(&data, ".dockerconfigjson", out),
-        "kubernetes.io/basic-auth" => {
-            if ["username", "password"].iter().all(|key| data.value().get(*key).is_none()) {
-                required("username", out);
-                required("password", out);
-            }
+        "kubernetes.io/basic-auth" if ["username", "password"].iter().all(|key| data.value().get(*key).is_none()) => {
+            required("username", out);
+            required("password", out);
         }
         "kubernetes.io/ssh-auth" => drop(out.require(&data.key("ssh-privatekey"))),
         "kubernetes.io/tls" => {
@@ -409,7 +407,7 @@ fn limits(limit: &Node<'_>, out: &mut Causes) {
 
 fn compare_limits(name: &str, limit: &Node<'_>, quantities: &HashMap<&str, Node<'_>>, out: &mut Causes) {
     // The lower bound, its name, the upper bound, its name, the field of the error, and the bound that the error shows.
-    const ORDERED: [(&str, &str, &str, &str, &'static str, &str); 6] = [
+    const ORDERED: [(&str, &str, &str, &str, &str, &str); 6] = [
         ("min", "min value", "max", "max value", "min", "min"),
         ("min", "min value", "defaultRequest", "default request value", "defaultRequest", "defaultRequest"),
         ("defaultRequest", "default request value", "max", "max value", "defaultRequest", "defaultRequest"),

@@ -386,7 +386,8 @@ fn endpoint(endpoint: &Node<'_>, kind: &str, out: &mut Causes) {
     for address in addresses.items() {
         match kind {
             "IPv4" => {
-                if legacy_ip(&address, &[], out) {
+                let is_address = legacy_ip(&address, &[], out);
+                if is_address {
                     if is_ipv6(address.text()) {
                         out.text(&address.on(&addresses), "must be an IPv4 address");
                     }
