@@ -354,8 +354,8 @@ impl Builder {
         });
         let writes: Arc<dyn Loopback> = pipeline.clone();
         pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
-        let probed = backend.clone();
-        Ok(Part { tenant: context, pipeline, probe: Arc::new(move || probed.check()) })
+        let probe = backend.probe.clone();
+        Ok(Part { tenant: context, pipeline, is_down: Arc::new(move || probe.is_down()) })
     }
 
     /// Returns the audit of a tenant: with its own policy and log, or those of the flags.

@@ -47,6 +47,12 @@ impl Probe {
         Self { last, _task: AbortOnDropHandle::new(tokio::spawn(asking)) }
     }
 
+    /// Whether the last probe failed. False before the first probe has ended.
+    pub fn is_down(&self) -> bool {
+        // The first value of the channel is none of a probe.
+        self.last.has_changed().unwrap_or(true) && self.last.borrow().is_err()
+    }
+
     /// Checks that the API server answered the last probe.
     ///
     /// # Errors
