@@ -128,6 +128,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_server_is_down_only_after_a_probe() {
+        for (now, is_down) in [(GONE, true), (200, false)] {
+            let probe = probe(&Arc::new(AtomicU16::new(now)));
+            assert!(!probe.is_down(), "nobody was asked yet");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(probe.is_down(), is_down);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn says_what_is_wrong() {
         for (now, reason) in [
             (GONE, "refused"),
