@@ -57,12 +57,14 @@ struct Builder {
 
 /// Values of API servers, by their kubeconfigs; `None` for the API server of the flags.
 type ByKubeconfig<T> = HashMap<Option<PathBuf>, T>;
+type Backends = ByKubeconfig<Arc<Backend>>;
+type AllOwners = ByKubeconfig<Arc<Owners>>;
 
 /// What the present tenants are built from.
 #[derive(Default)]
 struct State {
     /// The API servers.
-    backends: ByKubeconfig<Arc<Backend>>,
+    backends: Backends,
     parts: HashMap<String, Built>,
     /// The open audit logs by path.
     logs: HashMap<String, Weak<Log>>,
@@ -243,10 +245,7 @@ impl Builder {
     }
 
     /// Returns the API servers of the tenants: the present ones, and new ones for new kubeconfigs and for plugins that read other caches.
-    fn backends(
-        &self,
-        prepared: &[Prepared<'_>],
-    ) -> Result<(ByKubeconfig<Arc<Backend>>, ByKubeconfig<Arc<Owners>>), Fault> {
+    fn backends(&self, prepared: &[Prepared<'_>]) -> Result<(Backends, AllOwners), Fault> {
         let Shared { config, front, files, drain, .. } = &self.shared;
         let present = self.state().backends.clone();
         let all: Vec<Tenant> = prepared.iter().map(|one| one.tenant.clone()).collect();
@@ -365,8 +364,8 @@ impl Builder {
         });
         let writes: Arc<dyn Loopback> = pipeline.clone();
         pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
-        let probed = backend.clone();
-        Ok(Part { tenant: context, pipeline, probe: Arc::new(move || probed.check()) })
+        let probe = backend.probe.clone();
+        Ok(Part { tenant: context, pipeline, is_down: Arc::new(move || probe.is_down()) })
     }
 
     /// Returns the audit of a tenant: with its own policy and log, or those of the flags.

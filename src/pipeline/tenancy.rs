@@ -84,8 +84,8 @@ pub struct Part {
     pub tenant: Arc<Tenant>,
     /// The pipeline.
     pub pipeline: Arc<Pipeline>,
-    /// Fails with the reason while the API server of the tenant does not answer.
-    pub probe: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+    /// Whether the API server of the tenant is known not to answer.
+    pub is_down: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// The tenants at one time. A request ends with those that it began with.
@@ -245,7 +245,7 @@ impl Tenants {
 }
 
 fn unavailable(part: &Part) -> Option<Status> {
-    (part.probe)().err().map(|_| Status::service_unavailable("the API server behind is not reachable"))
+    (part.is_down)().then(|| Status::service_unavailable("the API server behind is not reachable"))
 }
 
 impl Pipeline {

@@ -47,6 +47,12 @@ impl Probe {
         Self { last, _task: AbortOnDropHandle::new(tokio::spawn(asking)) }
     }
 
+    /// Whether the last probe failed. False before the first probe has ended.
+    pub fn is_down(&self) -> bool {
+        // The first value of the channel is none of a probe.
+        self.last.has_changed().unwrap_or(true) && self.last.borrow().is_err()
+    }
+
     /// Checks that the API server answered the last probe.
     ///
     /// # Errors
@@ -118,6 +124,16 @@ mod tests {
             behaviour.store(now, Ordering::Relaxed);
             probe.last.wait_for(|last| last.is_ok() == answers).await.unwrap();
             assert_eq!(probe.check().is_ok(), answers, "{now}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_is_down_only_after_a_probe() {
+        for (now, is_down) in [(GONE, true), (200, false)] {
+            let probe = probe(&Arc::new(AtomicU16::new(now)));
+            assert!(!probe.is_down(), "nobody was asked yet");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(probe.is_down(), is_down);
         }
     }
 
