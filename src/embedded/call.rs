@@ -28,7 +28,7 @@ pub(super) struct Call {
     /// The parts of the URL.
     pub info: RequestInfo,
     /// The resource that the URL names.
-    pub resource: &'static Resource,
+    pub resource: Arc<Resource>,
     /// The URL.
     pub uri: Uri,
     /// The user of the request.
@@ -50,8 +50,8 @@ impl Call {
     }
 
     /// The collection of the resource.
-    pub(super) fn collection(&self) -> Collection {
-        self.resource.collection()
+    pub(super) fn collection(&self) -> &Collection {
+        &self.resource.collection
     }
 
     /// The key of the object that the URL names.
@@ -104,6 +104,6 @@ impl Call {
 
     /// The 404 of the object that the URL names.
     pub(super) fn not_found(&self) -> Status {
-        Status::not_found(self.resource.group, self.resource.name, &self.info.name)
+        Status::not_found(&self.resource.group, &self.resource.name, &self.info.name)
     }
 }

@@ -50,17 +50,17 @@ pub(super) fn delete(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let outcome = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        delete_in(state, call.resource, call.collection(), &call.key(), &current, &options)
+        delete_in(state, &call.resource, call.collection(), &call.key(), &current, &options)
     })?;
     // `DeleteResource`: a cascade by `orphanDependents`, the old option, has a status code of its own.
     let code = if !outcome.is_deleted && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
-    let Resource { group, name, .. } = *call.resource;
+    let Resource { group, name, .. } = &*call.resource;
     if !outcome.is_deleted || call.resource.facts().is_returned {
         return Ok(respond::object(call, code, &outcome.object));
     }
-    let mut details = json!({"name": outcome.object.name(), "kind": name, "uid": outcome.object.uid()});
+    let mut details = json!({"name": outcome.object.name(), "kind": &**name, "uid": outcome.object.uid()});
     if let (false, Some(details)) = (group.is_empty(), details.as_object_mut()) {
-        details.insert("group".into(), Value::from(group));
+        details.insert("group".into(), Value::from(&**group));
     }
     Ok(respond::success(code, Some(details)))
 }
@@ -78,7 +78,7 @@ pub(super) fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
         let mut objects = state.objects(collection, &store::prefix(call.namespace()));
         objects.retain(|(_, object)| selection.matches(object));
         for (key, object) in &objects {
-            delete_in(state, call.resource, collection, key, object, &options)?;
+            delete_in(state, &call.resource, collection, key, object, &options)?;
         }
         Ok::<_, Status>((revision, objects))
     })?;
@@ -96,7 +96,7 @@ pub(super) fn evict(call: &Call, options: &[u8]) -> Result<(), Status> {
     options.dry_run |= call.dry_run(OptionsKind::Create)?;
     call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        delete_in(state, call.resource, call.collection(), &call.key(), &current, &options).map(drop)
+        delete_in(state, &call.resource, call.collection(), &call.key(), &current, &options).map(drop)
     })
 }
 
@@ -112,7 +112,7 @@ pub(super) fn is_over(object: &Object) -> bool {
 }
 
 /// Removes an object. Removes a terminating namespace with its last object.
-pub(super) fn finish(state: &mut State, collection: Collection, key: &str, last: Object) -> Arc<Object> {
+pub(super) fn finish(state: &mut State, collection: &Collection, key: &str, last: Object) -> Arc<Object> {
     let namespace = last.namespace().to_owned();
     let removed = state.remove(collection, key, last.clone());
     if collection != initial::NAMESPACES && !namespace.is_empty() {
@@ -142,7 +142,7 @@ impl Options {
 
     /// Checks the preconditions (`rest.BeforeDelete`).
     fn check_object(&self, resource: &Resource, object: &Object) -> Result<(), Status> {
-        let conflict = |why: String| Err(Status::conflict(resource.group, resource.kind, object.name(), &why));
+        let conflict = |why: String| Err(Status::conflict(&resource.group, &resource.kind, object.name(), &why));
         if let Some(uid) = self.uid.as_deref().filter(|uid| *uid != object.uid()) {
             return conflict(format!(
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
@@ -178,7 +178,7 @@ impl Options {
 fn delete_in(
     state: &mut State,
     resource: &Resource,
-    collection: Collection,
+    collection: &Collection,
     key: &str,
     current: &Arc<Object>,
     options: &Options,
@@ -293,12 +293,13 @@ fn empty_namespace(state: &mut State, namespace: &str) {
     let options = Options { grace_seconds: Some(0), ..Options::default() };
     for collection in state.collections_in(namespace) {
         let of_collection =
-            |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
-        let removed = || removed::of_collection(collection.group, collection.resource);
-        let Some(resource) = catalog::resources().iter().find(of_collection).or_else(removed) else { continue };
-        for (key, object) in state.objects(collection, &store::prefix(namespace)) {
+            |resource: &&Resource| (&resource.group, &resource.name) == (&collection.group, &collection.resource);
+        let removed = || removed::of_collection(&collection.group, &collection.resource);
+        let mut built_in = catalog::resources().iter().map(|resource| &**resource);
+        let Some(resource) = built_in.find(of_collection).or_else(removed) else { continue };
+        for (key, object) in state.objects(&collection, &store::prefix(namespace)) {
             // A deletion without preconditions cannot fail; an object that stays keeps the namespace.
-            let _ = delete_in(state, resource, collection, &key, &object, &options);
+            let _ = delete_in(state, resource, &collection, &key, &object, &options);
         }
     }
 }

@@ -17,12 +17,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// The collection of Namespaces.
-pub(super) const NAMESPACES: Collection = Collection { group: "", resource: "namespaces" };
+pub(super) const NAMESPACES: &Collection = &Collection::built_in("", "namespaces");
 /// The collection of Services.
-pub(super) const SERVICES: Collection = Collection { group: "", resource: "services" };
+pub(super) const SERVICES: &Collection = &Collection::built_in("", "services");
 /// The collection of Pods.
-pub(super) const PODS: Collection = Collection { group: "", resource: "pods" };
-const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "serviceaccounts" };
+pub(super) const PODS: &Collection = &Collection::built_in("", "pods");
+const SERVICE_ACCOUNTS: &Collection = &Collection::built_in("", "serviceaccounts");
 
 /// Namespaces of every cluster (`systemnamespaces.Controller`).
 const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -68,7 +68,7 @@ pub(super) fn prepare(resource: &Resource, object: &mut Object, caller: &UserInf
     if resource.subresource("status").is_some() && resource.name != "nodes" {
         object.fields_mut().remove("status");
     }
-    match (resource.group, resource.name) {
+    match (&*resource.group, &*resource.name) {
         ("", "namespaces") => prepare_namespace(object),
         ("", "pods") => {
             let class = quality_of_service(object);
@@ -98,7 +98,7 @@ pub(super) fn keep(
     object: &mut Object,
     current: &Object,
 ) -> Result<(), Status> {
-    match (resource.group, resource.name) {
+    match (&*resource.group, &*resource.name) {
         ("", "services") => {
             keep_service(object, current);
             prepare_service(object);

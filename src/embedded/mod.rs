@@ -3,6 +3,7 @@
 //! The embedded API server is not a cluster: it schedules and runs nothing. It has no admission, no authentication and no authorization of
 //! its own, and trusts its callers to name the user: the proxy in front does all three.
 
+pub mod name;
 pub mod catalog;
 pub mod document;
 mod discovery;

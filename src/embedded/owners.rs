@@ -12,21 +12,22 @@ use crate::object::typed::Rest;
 use crate::object::{Object, convert, normal, typed};
 use crate::status::Status;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 pub(super) const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// The versions in which a resource is served.
-struct Served(&'static Resource);
+struct Served(Arc<Resource>);
 
 impl Versions for Served {
     fn convert(&self, object: &Value, from: &str, to: &str) -> InVersion<'_> {
         let (Some(from), Some(to)) = (self.kind(from), self.kind(to)) else { return InVersion::Missing };
-        let Some(node) = node(self.0, &to) else { return InVersion::Missing };
+        let Some(node) = node(&self.0, &to) else { return InVersion::Missing };
         if from == to {
             return InVersion::Known(object.clone(), node);
         }
         let mut object = Object::from_value(object.clone()).unwrap_or_default();
-        if removed::schema(self.0).is_some() {
+        if removed::schema(&self.0).is_some() {
             // The versions of a removed kind differ in their names only.
             object.fields_mut().insert("apiVersion".to_owned(), to.api_version().into());
             return InVersion::Known(object.into_value(), node);
@@ -38,8 +39,8 @@ impl Versions for Served {
 
 impl Served {
     fn kind(&self, api_version: &str) -> Option<GroupVersionKind> {
-        let all = catalog::resources().iter().chain(removed::resources());
-        let cohabitants = all.filter(|other| other.collection() == self.0.collection());
+        let all = catalog::resources().iter().map(|resource| &**resource).chain(removed::resources());
+        let cohabitants = all.filter(|other| other.collection == self.0.collection);
         cohabitants.map(Resource::gvk).find(|kind| kind.api_version() == api_version)
     }
 }
@@ -55,7 +56,7 @@ pub(super) struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// An object, or a subresource that is a part of the object.
     pub(super) fn object(call: &'a Call) -> Self {
-        Self::new(call, call.resource.gvk(), Box::new(Served(call.resource)))
+        Self::new(call, call.resource.gvk(), Box::new(Served(call.resource.clone())))
     }
 
     /// A scale.
@@ -101,7 +102,7 @@ impl<'a> Subject<'a> {
         let change = self.change().ok_or_else(|| Status::plain("no corresponding type for the kind"))?;
         let mut applied = change.apply(live.as_ref(), configuration, force, &*self.versions)?;
         let unfit = |why: String| Status::plain(format!("failed to convert new object to proper version: {why}"));
-        if let Some(schema) = removed::schema(self.call.resource) {
+        if let Some(schema) = removed::schema(&self.call.resource) {
             let mut object = schema.normalize(applied).map_err(unfit)?.object;
             current.into_iter().for_each(|current| keep_times(&mut object, current));
             return Ok(object);
@@ -124,7 +125,7 @@ impl<'a> Subject<'a> {
     fn change(&self) -> Option<Change<'_>> {
         Some(Change {
             kind: &self.kind,
-            schema: node(self.call.resource, &self.kind)?,
+            schema: node(&self.call.resource, &self.kind)?,
             has_status: self.call.resource.facts().has_status,
             subresource: &self.call.info.subresource,
             manager: &self.manager,

@@ -14,7 +14,7 @@ use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "serviceaccounts" };
+const SERVICE_ACCOUNTS: &Collection = &Collection::built_in("", "serviceaccounts");
 /// The lifetime of a token without a requested lifetime, and the longest lifetime, in seconds.
 const DEFAULT_TOKEN_SECONDS: i64 = 3600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;

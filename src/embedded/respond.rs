@@ -81,7 +81,7 @@ pub(super) struct ListMeta {
 
 /// The response with a list of stored objects.
 pub(super) fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Response<Body> {
-    let resource = call.resource;
+    let resource = &*call.resource;
     let bytes = match call.form {
         Form::Table(_) => bytes(&table_of(call, objects, Some(metadata))),
         Form::Metadata(version) => {
@@ -129,7 +129,7 @@ fn metadata_of(object: &Object, version: &str) -> Value {
 }
 
 fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -> Value {
-    let resource = call.resource;
+    let resource = &*call.resource;
     let values: Vec<_> = objects.iter().map(|object| resource.shown(object).into_owned().into_value()).collect();
     let include = call.parameter("includeObject").and_then(|text| IncludeObject::parse(&text)).unwrap_or_default();
     let metadata = metadata.and_then(|metadata| serde_json::to_value(metadata).ok());
@@ -143,7 +143,7 @@ fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -
 
 /// A list of a built-in kind, whose items omit their kind.
 struct List<'a> {
-    resource: &'static Resource,
+    resource: &'a Resource,
     metadata: &'a ListMeta,
     objects: &'a [Arc<Object>],
 }
@@ -168,7 +168,7 @@ impl Serialize for Items<'_> {
     }
 }
 
-struct Item<'a>(&'static Resource, &'a Object);
+struct Item<'a>(&'a Resource, &'a Object);
 
 impl Serialize for Item<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -15,6 +15,7 @@ use crate::user::UserInfo;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, Uri};
+use std::sync::Arc;
 
 /// Subresources that the API server forwards to a kubelet or a pod.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "portforward", "proxy", "log"];
@@ -92,11 +93,11 @@ fn is_below(path: &str, parent: &str) -> bool {
 }
 
 /// The resource that a URL names, if the URL's form is valid for that resource.
-fn resource(server: &Server, info: &RequestInfo) -> Result<&'static Resource, Status> {
+fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<Resource>, Status> {
     let (group, version, plural) = (&*info.api_group, &*info.api_version, &*info.resource);
     let found = catalog::resource(group, version, plural)
         .or_else(|| removed::resource(&server.removed, group, version, plural));
-    let resource = found.ok_or_else(Status::no_such_path)?;
+    let resource = found.ok_or_else(Status::no_such_path)?.clone();
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
     let is_in_place = if resource.namespaced {
         // Without a namespace in the URL, namespaced objects can only be listed and watched, and a few reviews created.
@@ -112,7 +113,7 @@ fn resource(server: &Server, info: &RequestInfo) -> Result<&'static Resource, St
 
 async fn on_objects(call: Call) -> Result<Response<Body>, Status> {
     let verb = call.info.verb.as_str();
-    let resource = call.resource;
+    let resource = &*call.resource;
     if !resource.serves(verb) {
         return Err(method_not_allowed());
     }
@@ -123,8 +124,8 @@ async fn on_objects(call: Call) -> Result<Response<Body>, Status> {
         "create" if resource.namespaced && call.info.namespace.is_empty() => Err(method_not_allowed()),
         // Only a collection accepts new objects.
         "create" if !call.info.name.is_empty() => Err(method_not_allowed()),
-        "create" if review::is_review(resource.group, resource.name) => review::review(&call),
-        "create" if (resource.group, resource.name) == ("", "bindings") => pods::bind(&call),
+        "create" if review::is_review(&resource.group, &resource.name) => review::review(&call),
+        "create" if (&*resource.group, &*resource.name) == ("", "bindings") => pods::bind(&call),
         "create" => write::create(&call).await,
         "update" | "patch" if call.info.name.is_empty() => Err(method_not_allowed()),
         "update" => write::update(&call),

@@ -69,7 +69,7 @@ fn change(
 ) -> Result<Response<Body>, Status> {
     let replicas_in = |api_version: &str| {
         let (group, _) = split_api_version(api_version);
-        (group == call.resource.group).then_some(".spec.replicas")
+        (*group == *call.resource.group).then_some(".spec.replicas")
     };
     let stored = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;

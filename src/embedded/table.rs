@@ -55,7 +55,7 @@ pub fn table(
     now: jiff::Timestamp,
 ) -> Value {
     let mut in_order: Vec<&Value> = objects.iter().collect();
-    if (resource.group, resource.name) == ("flowcontrol.apiserver.k8s.io", "flowschemas") {
+    if (&*resource.group, &*resource.name) == ("flowcontrol.apiserver.k8s.io", "flowschemas") {
         in_order.sort_by_key(|object| cluster::flow_schema_order(object));
     }
     let rows: Vec<Value> = in_order.into_iter().map(|object| row(resource, object, include_object, now)).collect();
@@ -140,7 +140,7 @@ fn row(resource: &Resource, object: &Value, include_object: IncludeObject, now: 
 
 /// The cells of an object by its kind's printer; `None` for kinds without a printer in kube-apiserver.
 fn cells(resource: &Resource, object: View<'_>) -> Option<Vec<Value>> {
-    Some(match (resource.group, resource.name) {
+    Some(match (&*resource.group, &*resource.name) {
         ("", name) => return core_cells(name, object),
         ("apps" | "batch", name) => return workloads::cells(name, object),
         ("autoscaling", "horizontalpodautoscalers") => autoscaling::horizontal_pod_autoscaler(object),

@@ -148,7 +148,7 @@ fn apply_configuration(call: &Call, configuration: &Value, options: &WriteOption
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",
                 object.uid()
             );
-            return Err(Status::conflict(call.resource.group, call.resource.name, &call.info.name, &why));
+            return Err(Status::conflict(&call.resource.group, &call.resource.name, &call.info.name, &why));
         }
         body::ensure_namespace(&mut object, call.namespace())?;
         check_name(call, &object)?;
@@ -182,7 +182,7 @@ pub(super) fn apply(
 
 /// Creates an object; generates a name if the object has none.
 fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
-    let resource = call.resource;
+    let resource = &*call.resource;
     if !matches!(object.resource_version(), "" | "0") {
         return Err(Status::plain("resourceVersion should not be set on objects to be created"));
     }
@@ -211,7 +211,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     Ok(created)
 }
 
-fn name_object(state: &State, call: &Call, collection: Collection, object: &mut Object) -> Result<(), Status> {
+fn name_object(state: &State, call: &Call, collection: &Collection, object: &mut Object) -> Result<(), Status> {
     if object.name().is_empty() {
         body::check_new_name(object, &call.resource.gvk())?;
         let prefix = object.generate_name().to_owned();
@@ -229,7 +229,7 @@ fn name_object(state: &State, call: &Call, collection: Collection, object: &mut 
 }
 
 fn taken(resource: &Resource, object: &Object, current: &Object) -> Status {
-    let mut status = Status::already_exists(resource.group, resource.name, object.name());
+    let mut status = Status::already_exists(&resource.group, &resource.name, object.name());
     if metadata::is_deleting(current) {
         status.message = format!("object is being deleted: {}", status.message);
     }
@@ -248,7 +248,7 @@ pub(super) fn replace(
     object: Object,
     dry_run: bool,
 ) -> Result<Arc<Object>, Status> {
-    let resource = call.resource;
+    let resource = &*call.resource;
     check_version(resource, &object, current)?;
     let mut object = part(call, object, current);
     metadata::carry_over(&mut object, current);
@@ -298,7 +298,7 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
         changed
     };
     match call.info.subresource.as_str() {
-        "status" => with_status(call.resource, object, current),
+        "status" => with_status(&call.resource, object, current),
         "finalize" => only(&["spec", "finalizers"]),
         "approval" => only(&["status", "conditions"]),
         "ephemeralcontainers" => only(&["spec", "ephemeralContainers"]),
@@ -338,10 +338,10 @@ fn with_status(resource: &Resource, mut object: Object, current: &Object) -> Obj
 
 /// `Store.Update` on resourceVersions.
 fn check_version(resource: &Resource, object: &Object, current: &Object) -> Result<(), Status> {
-    let (group, name) = (resource.group, resource.name);
+    let (group, name) = (&*resource.group, &*resource.name);
     match object.resource_version() {
         "" | "0" if resource.facts().updated_by_version => {
-            Err(invalid::without_version(&GroupVersionResource::new(group, resource.version, name), current.name()))
+            Err(invalid::without_version(&GroupVersionResource::new(group, &*resource.version, name), current.name()))
         }
         "" | "0" => Ok(()),
         version if version == current.resource_version() => Ok(()),
@@ -361,7 +361,7 @@ fn check_uid(call: &Call, object: &Object, current: &Object) -> Result<(), Statu
         call.resource.name,
         call.key()
     );
-    Err(Status::conflict(call.resource.group, call.resource.name, current.name(), &why))
+    Err(Status::conflict(&call.resource.group, &call.resource.name, current.name(), &why))
 }
 
 /// `handlers.checkName`.

@@ -42,7 +42,8 @@ impl<'m> Definitions<'m> {
                 && names.contains(&&*wanted)
         };
         let built_in = catalog::resources().iter();
-        let built_in = built_in.filter(|of| is_meant(of.group, of.version, [of.name, of.singular])).map(|of| of.gvk());
+        let built_in =
+            built_in.filter(|of| is_meant(&of.group, &of.version, [&of.name, &of.singular])).map(|of| of.gvk());
         let custom = self.0.iter().filter(|of| {
             let [plural, singular] = &of.names;
             of.is_served && is_meant(&of.kind.group, &of.kind.version, [plural, singular])
