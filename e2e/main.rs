@@ -23,6 +23,7 @@ mod deletes;
 mod differential;
 mod documentation;
 mod embedded_apply;
+mod embedded_definitions;
 mod odd_writes;
 mod off_by_default;
 mod expressions;

@@ -14,6 +14,7 @@ use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Loopback, Need};
 use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits, UpstreamIdentity};
+use crate::conversion::Converter;
 use crate::embedded;
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
@@ -255,15 +256,19 @@ struct Upstream {
     forwarder: Forwarder,
     client: kube::Client,
     is_passthrough: bool,
+    /// The embedded API server, if it is the one behind.
+    embedded: Option<Arc<embedded::Server>>,
 }
 
 impl Upstream {
     async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
+        let mut embedded = None;
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
                 let limits = embedded::Limits {
                     body_bytes: config.limits.body_bytes,
                     user_waiting_creates: config.limits.user_waiting_creates,
+                    definitions: config.limits.definitions,
                     ..Default::default()
                 };
                 let features = embedded::Features {
@@ -271,7 +276,9 @@ impl Upstream {
                     rbac: config.authorization.mode == AuthorizationMode::Rbac,
                     initializers: config.admission.has_initializers(),
                 };
-                (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate)
+                let server = embedded::Server::with(limits, features);
+                embedded = Some(server.clone());
+                (Arc::new(server), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
@@ -288,7 +295,7 @@ impl Upstream {
         };
         let is_passthrough = matches!(identity, Identity::Passthrough);
         let forwarder = Forwarder::new(transport.clone(), identity, drain.clone());
-        Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
+        Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough, embedded })
     }
 }
 
@@ -366,6 +373,10 @@ fn pipeline(
     }
 
     let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
+    if let Some(server) = &upstream.embedded {
+        let converter = Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions());
+        server.convert_by(Arc::new(converter));
+    }
     let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| Environment {
         cluster: cluster.clone(),
         configuration: config.admission.configuration(spec.name),

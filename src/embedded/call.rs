@@ -2,6 +2,7 @@
 
 use super::Limits;
 use super::catalog::Resource;
+use super::custom::Webhooks;
 use super::initializers::Waiting;
 use super::negotiate::Form;
 use super::store::{self, Collection, Store};
@@ -11,7 +12,7 @@ use crate::status::Status;
 use crate::user::UserInfo;
 use bytes::Bytes;
 use http::Uri;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A request on a resource of the catalog.
 pub(super) struct Call {
@@ -41,6 +42,10 @@ pub(super) struct Call {
     pub content_type: Option<String>,
     /// The body; empty for reads.
     pub body: Bytes,
+    /// The caller of conversion webhooks, if there is one.
+    pub webhooks: Option<Arc<dyn Webhooks>>,
+    /// The warnings for the client.
+    pub warnings: Mutex<Vec<String>>,
 }
 
 impl Call {
@@ -95,6 +100,14 @@ impl Call {
     /// If the query's options cannot be parsed, or are not allowed.
     pub(super) fn dry_run(&self, kind: OptionsKind) -> Result<bool, Status> {
         Ok(WriteOptions::from_query(self.query(), kind)?.is_dry_run())
+    }
+
+    /// Adds a warning for the client, once (`warning.AddWarning`).
+    pub(super) fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
     }
 
     /// The query; empty if the URL has none.

@@ -1,7 +1,8 @@
 //! Every resource that a kube-apiserver 1.36 serves by default, recorded by `tools/record-api.py`.
 //!
-//! Does not contain custom resources and the groups `apiextensions.k8s.io` and `apiregistration.k8s.io`.
+//! Does not contain custom resources ([`custom`](super::custom)) and the group `apiregistration.k8s.io`.
 
+use super::custom::Custom;
 use super::name::Name;
 use super::removed;
 use super::store::Collection;
@@ -40,6 +41,8 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     /// The collection that stores the objects. Two resources with one storage share a collection.
     pub collection: Collection,
+    /// What the resource has in addition if a definition defines it.
+    pub(super) custom: Option<Custom>,
 }
 
 /// A subresource of a [`Resource`].
@@ -60,8 +63,11 @@ impl Resource {
     }
 
     /// The facts about the resource in Kubernetes.
-    pub fn facts(&self) -> &'static BuiltIn {
+    pub fn facts(&self) -> &BuiltIn {
         static NONE: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::default);
+        if let Some(custom) = &self.custom {
+            return &custom.facts;
+        }
         kinds::of_resource(&self.group, &self.name).or_else(|| removed::facts(&self.group, &self.name)).unwrap_or(&NONE)
     }
 
@@ -92,6 +98,9 @@ impl Resource {
 
     /// Converts a stored object to this resource's kind.
     pub fn shown<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
+        if let Some(custom) = &self.custom {
+            return custom.shown(object);
+        }
         let shown = self.other_stored_kind().map(|kind| converted(object.clone(), &kind, &self.gvk()));
         // An object that does not convert was rejected before it was stored.
         shown.and_then(Result::ok).map_or(Cow::Borrowed(object), Cow::Owned)
@@ -180,6 +189,9 @@ pub(super) struct ApiResource {
     #[serde(default, skip_serializing_if = "is_empty")]
     pub(super) version: Name,
     pub(super) kind: Name,
+    /// Group and version of a custom resource, which the aggregated document names always.
+    #[serde(skip)]
+    pub(super) place: Option<(Name, Name)>,
     pub(super) verbs: Vec<&'static str>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) short_names: Vec<Name>,
@@ -254,6 +266,7 @@ pub(super) fn resources_of(group: &Name, version: &Version) -> Vec<Resource> {
             verbs: recorded.verbs.clone(),
             subresources: subresources_of(&recorded.name),
             collection: collection(group, &recorded.name),
+            custom: None,
         })
         .collect()
 }
@@ -363,7 +376,7 @@ mod tests {
     #[test]
     fn every_resource_is_found_under_its_own_name() {
         for each in resources() {
-            let found = resource(each.group, each.version, each.name).unwrap();
+            let found = resource(&each.group, &each.version, &each.name).unwrap();
             assert!(std::ptr::eq(each, found), "{}", each.path());
         }
     }

@@ -2,13 +2,14 @@
 
 use super::call::Call;
 use super::catalog::{self, Resource};
+use super::custom;
 use super::removed;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
 use super::store::{self, Collection, State};
 use super::{body, initial, metadata};
 use crate::body::Body;
-use crate::object::Object;
+use crate::object::{Object, kinds};
 use crate::request::body::{MediaType, OptionsKind, WriteOptions};
 use crate::status::Status;
 use http::{Response, StatusCode};
@@ -31,9 +32,9 @@ pub(super) struct Options {
     grace_seconds: Option<i64>,
     orphan: Option<bool>,
     policy: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    dry_run: bool,
+    pub(super) uid: Option<String>,
+    pub(super) resource_version: Option<String>,
+    pub(super) dry_run: bool,
 }
 
 /// The result of a deletion.
@@ -46,7 +47,7 @@ struct Outcome {
 ///
 /// # Errors
 /// If the object does not exist, or a precondition fails.
-pub(super) fn delete(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn delete(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let outcome = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
@@ -56,7 +57,8 @@ pub(super) fn delete(call: &Call) -> Result<Response<Body>, Status> {
     let code = if !outcome.is_deleted && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
     let Resource { group, name, .. } = &*call.resource;
     if !outcome.is_deleted || call.resource.facts().is_returned {
-        return Ok(respond::object(call, code, &outcome.object));
+        let object = custom::shown_to(call, outcome.object).await?;
+        return Ok(respond::object(call, code, &object));
     }
     let mut details = json!({"name": outcome.object.name(), "kind": &**name, "uid": outcome.object.uid()});
     if let (false, Some(details)) = (group.is_empty(), details.as_object_mut()) {
@@ -69,7 +71,7 @@ pub(super) fn delete(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If a selector is invalid, or a deletion fails.
-pub(super) fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let selection = Selection::new(call)?.with_uninitialized();
     let collection = call.collection();
@@ -83,7 +85,11 @@ pub(super) fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
         Ok::<_, Status>((revision, objects))
     })?;
     let metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
-    let objects: Vec<_> = objects.into_iter().map(|(_, object)| object).collect();
+    let mut shown = Vec::with_capacity(objects.len());
+    for (_, object) in objects {
+        shown.push(custom::shown_to(call, object).await?);
+    }
+    let objects = shown;
     Ok(respond::list(call, &metadata, &objects))
 }
 
@@ -115,6 +121,11 @@ pub(super) fn is_over(object: &Object) -> bool {
 pub(super) fn finish(state: &mut State, collection: &Collection, key: &str, last: Object) -> Arc<Object> {
     let namespace = last.namespace().to_owned();
     let removed = state.remove(collection, key, last.clone());
+    if collection == custom::DEFINITIONS {
+        custom::removed(state, removed.as_deref().unwrap_or(&last));
+    } else if !kinds::is_built_in_group(&collection.group) {
+        custom::finish(state, collection);
+    }
     if collection != initial::NAMESPACES && !namespace.is_empty() {
         finish_namespace(state, &namespace);
     }
@@ -183,6 +194,11 @@ fn delete_in(
     current: &Arc<Object>,
     options: &Options,
 ) -> Result<Outcome, Status> {
+    if collection == custom::DEFINITIONS
+        && let Some(object) = custom::delete(state, current, options)?
+    {
+        return Ok(Outcome { object, is_deleted: false });
+    }
     options.check_object(resource, current)?;
     if collection == initial::NAMESPACES {
         return Ok(delete_namespace(state, current, options));
@@ -289,18 +305,28 @@ fn delete_namespace(state: &mut State, current: &Arc<Object>, options: &Options)
 
 /// Deletes all objects in a namespace; objects with finalizers stay, marked as deleted.
 fn empty_namespace(state: &mut State, namespace: &str) {
-    // Without kubelets no pod needs time to stop.
-    let options = Options { grace_seconds: Some(0), ..Options::default() };
     for collection in state.collections_in(namespace) {
         let of_collection =
             |resource: &&Resource| (&resource.group, &resource.name) == (&collection.group, &collection.resource);
         let removed = || removed::of_collection(&collection.group, &collection.resource);
         let mut built_in = catalog::resources().iter().map(|resource| &**resource);
-        let Some(resource) = built_in.find(of_collection).or_else(removed) else { continue };
-        for (key, object) in state.objects(&collection, &store::prefix(namespace)) {
-            // A deletion without preconditions cannot fail; an object that stays keeps the namespace.
-            let _ = delete_in(state, resource, &collection, &key, &object, &options);
+        match built_in.find(of_collection).or_else(removed) {
+            Some(resource) => all_of(state, resource, &collection, namespace),
+            None => {
+                let defined = custom::resource_of(state, &collection);
+                defined.iter().for_each(|resource| all_of(state, resource, &collection, namespace));
+            }
         }
+    }
+}
+
+/// Deletes all objects of a collection in a namespace, or in all if the namespace is empty. Objects with finalizers stay, marked as deleted.
+pub(super) fn all_of(state: &mut State, resource: &Resource, collection: &Collection, namespace: &str) {
+    // Without kubelets no pod needs time to stop.
+    let options = Options { grace_seconds: Some(0), ..Options::default() };
+    for (key, object) in state.objects(collection, &store::prefix(namespace)) {
+        // A deletion without preconditions cannot fail; an object that stays keeps the namespace.
+        let _ = delete_in(state, resource, collection, &key, &object, &options);
     }
 }
 

@@ -13,6 +13,7 @@ pub mod table;
 mod route;
 mod call;
 mod removed;
+mod custom;
 mod caller;
 mod negotiate;
 mod body;
@@ -38,6 +39,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use custom::Webhooks;
 pub use serve::serve;
 
 use crate::body::Body;
@@ -46,7 +48,7 @@ use crate::upstream::{Transport, UpstreamError};
 use async_trait::async_trait;
 use http::{Request, Response};
 use initializers::Waiting;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::{Bounds, Store};
 
@@ -67,6 +69,8 @@ pub struct Limits {
     pub bookmark_interval: Duration,
     /// Creates of one user that wait for initializers.
     pub user_waiting_creates: usize,
+    /// CustomResourceDefinitions.
+    pub definitions: usize,
 }
 
 impl Default for Limits {
@@ -79,6 +83,7 @@ impl Default for Limits {
             watch_seconds: 1800,
             bookmark_interval: Duration::from_secs(60),
             user_waiting_creates: 64,
+            definitions: 4096,
         }
     }
 }
@@ -105,8 +110,9 @@ pub struct Server {
     rbac: bool,
     /// Whether objects have initializers.
     initializers: bool,
-    groups: discovery::Groups,
-    openapi: openapi::Documents,
+    /// The served custom resources, discovery and OpenAPI.
+    index: custom::Kept,
+    webhooks: OnceLock<Arc<dyn Webhooks>>,
 }
 
 impl Server {
@@ -120,15 +126,20 @@ impl Server {
         let Features { removed, rbac, initializers } = features;
         let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
         let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
-        let groups = discovery::Groups::new(catalog::groups(&removed));
-        let openapi = openapi::Documents::new(&removed);
+        let index = custom::Kept::new(&removed);
         let store = Arc::new(Store::new(bounds));
-        let server = Self { store, waiting, limits, removed, rbac, initializers, groups, openapi };
+        let webhooks = OnceLock::new();
+        let server = Self { store, waiting, limits, removed, rbac, initializers, index, webhooks };
         server.store.with(initial::namespaces);
         if rbac {
             server.store.with(rbac::bootstrap);
         }
         Arc::new(server)
+    }
+
+    /// Sets the caller of conversion webhooks, once.
+    pub(crate) fn convert_by(&self, webhooks: Arc<dyn Webhooks>) {
+        let _ = self.webhooks.set(webhooks);
     }
 }
 

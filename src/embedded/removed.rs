@@ -92,6 +92,7 @@ impl Place {
             verbs: VERBS.to_vec(),
             subresources: Vec::new(),
             collection: catalog::collection(&self.group.into(), &self.api.plural.into()),
+            custom: None,
         }
     }
 
@@ -103,6 +104,7 @@ impl Place {
             group: Name::default(),
             version: Name::default(),
             kind: self.api.kind.into(),
+            place: None,
             verbs: VERBS.to_vec(),
             short_names: self.short_names(),
             categories: Vec::new(),

@@ -7,7 +7,7 @@ use super::table::{self, IncludeObject};
 use crate::body::{Body, full};
 use crate::object::Object;
 use crate::status::Status;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use serde::Serialize;
 use serde::ser::SerializeMap;
@@ -21,6 +21,17 @@ pub(super) fn json(code: StatusCode, bytes: impl Into<bytes::Bytes>) -> Response
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // Responses of an API server must not be cached (`filters.WithCacheControl`).
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Adds warnings for the client to a response (`warning.NewWarningHeader`). A text that is no header value is left out.
+pub(super) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+    for warning in warnings {
+        let text = warning.replace(['\n', '\r'], " ").replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
     response
 }
 
@@ -141,7 +152,7 @@ fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -
     table
 }
 
-/// A list of a built-in kind, whose items omit their kind.
+/// A list. The items of a built-in kind omit their kind.
 struct List<'a> {
     resource: &'a Resource,
     metadata: &'a ListMeta,
@@ -151,7 +162,10 @@ struct List<'a> {
 impl Serialize for List<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_map(Some(4))?;
-        list.serialize_entry("kind", &format!("{}List", self.resource.kind))?;
+        match &self.resource.custom {
+            Some(custom) => list.serialize_entry("kind", custom.list_kind())?,
+            None => list.serialize_entry("kind", &format!("{}List", self.resource.kind))?,
+        }
         list.serialize_entry("apiVersion", &self.resource.gvk().api_version())?;
         list.serialize_entry("metadata", self.metadata)?;
         list.serialize_entry("items", &Items(self))?;
@@ -173,6 +187,9 @@ struct Item<'a>(&'a Resource, &'a Object);
 impl Serialize for Item<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shown = self.0.shown(self.1);
+        if self.0.custom.is_some() {
+            return shown.serialize(serializer);
+        }
         let fields = shown.fields().iter().filter(|(field, _)| !matches!(field.as_str(), "kind" | "apiVersion"));
         serializer.collect_map(fields)
     }

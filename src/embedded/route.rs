@@ -2,9 +2,10 @@
 
 use super::call::Call;
 use super::catalog::{self, Resource};
+use super::custom::Custom;
 use super::{
-    Server, body, caller, delete, discovery, document, negotiate, openapi, pods, rbac, read, removed, respond, review,
-    scale,
+    Server, body, caller, custom, delete, discovery, document, negotiate, openapi, pods, rbac, read, removed, respond,
+    review, scale,
 };
 use super::{watch, write};
 use crate::authz::Attributes;
@@ -15,7 +16,7 @@ use crate::user::UserInfo;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, Uri};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Subresources that the API server forwards to a kubelet or a pod.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "portforward", "proxy", "log"];
@@ -59,8 +60,21 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
         user_agent: header(&parts.headers, USER_AGENT).unwrap_or_default().to_owned(),
         content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
         body,
+        webhooks: server.webhooks.get().cloned(),
+        warnings: Mutex::default(),
     };
-    if call.info.subresource.is_empty() { on_objects(call).await } else { on_subresource(&call) }
+    if let Some(warning) = call.resource.custom.as_ref().and_then(Custom::deprecation) {
+        call.warn(warning.to_owned());
+    }
+    if call.info.subresource.is_empty() && call.info.verb == "watch" && call.resource.serves("watch") {
+        let warnings = std::mem::take(&mut *call.warnings.lock().unwrap_or_else(PoisonError::into_inner));
+        return watch::watch(call).await.map(|response| respond::with_warnings(response, &warnings));
+    }
+    let responded =
+        if call.info.subresource.is_empty() { on_objects(&call).await } else { on_subresource(&call).await };
+    let response = responded.unwrap_or_else(|status| respond::failure(&status));
+    let warnings = call.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(respond::with_warnings(response, &warnings))
 }
 
 /// Checks by RBAC, if the server has it, whether the user may do what the request asks.
@@ -80,8 +94,12 @@ fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<
         return Some(respond::text("ok"));
     }
     let accept = header(headers, ACCEPT).unwrap_or_default();
-    let document = discovery::respond(&server.groups, path, accept)
-        .or_else(|| openapi::respond(&server.openapi, path, uri.query().unwrap_or_default(), accept))?;
+    if !["/api", "/apis", "/openapi", "/version"].iter().any(|root| path == *root || is_below(path, root)) {
+        return None;
+    }
+    let index = server.index.current(&server.store);
+    let document = discovery::respond(&index.groups, path, accept)
+        .or_else(|| openapi::respond(&index.openapi, path, uri.query().unwrap_or_default(), accept))?;
     match header(headers, IF_NONE_MATCH) {
         Some(known) => Some(document::conditional(document, known)),
         None => Some(document),
@@ -97,12 +115,21 @@ fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<Resource>, Status
     let (group, version, plural) = (&*info.api_group, &*info.api_version, &*info.resource);
     let found = catalog::resource(group, version, plural)
         .or_else(|| removed::resource(&server.removed, group, version, plural));
-    let resource = found.ok_or_else(Status::no_such_path)?.clone();
+    let resource = match found {
+        Some(resource) => resource.clone(),
+        None => server
+            .index
+            .current(&server.store)
+            .resource(group, version, plural)
+            .ok_or_else(Status::no_such_path)?
+            .clone(),
+    };
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
     let is_in_place = if resource.namespaced {
         // Without a namespace in the URL, namespaced objects can only be listed and watched, and a few reviews created.
         !info.namespace.is_empty()
-            || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch" | "create"))
+            || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch"))
+            || (info.parts.len() == 1 && info.verb == "create" && resource.custom.is_none())
     } else {
         is_namespace || info.namespace.is_empty()
     };
@@ -111,40 +138,57 @@ fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<Resource>, Status
     if is_in_place && is_known_depth { Ok(resource) } else { Err(Status::no_such_path()) }
 }
 
-async fn on_objects(call: Call) -> Result<Response<Body>, Status> {
+async fn on_objects(call: &Call) -> Result<Response<Body>, Status> {
     let verb = call.info.verb.as_str();
     let resource = &*call.resource;
     if !resource.serves(verb) {
-        return Err(method_not_allowed());
+        return Err(method_not_allowed(call));
     }
     match verb {
-        "get" => read::get(&call),
-        "list" => read::list(&call),
-        "watch" => watch::watch(call),
-        "create" if resource.namespaced && call.info.namespace.is_empty() => Err(method_not_allowed()),
+        "get" => read::get(call).await,
+        "list" => read::list(call).await,
+        "create" if resource.namespaced && call.info.namespace.is_empty() => Err(method_not_allowed(call)),
         // Only a collection accepts new objects.
-        "create" if !call.info.name.is_empty() => Err(method_not_allowed()),
-        "create" if review::is_review(&resource.group, &resource.name) => review::review(&call),
-        "create" if (&*resource.group, &*resource.name) == ("", "bindings") => pods::bind(&call),
-        "create" => write::create(&call).await,
-        "update" | "patch" if call.info.name.is_empty() => Err(method_not_allowed()),
-        "update" => write::update(&call),
-        "patch" => write::patch(&call),
-        "delete" => delete::delete(&call),
-        "deletecollection" => delete::delete_collection(&call),
-        _ => Err(method_not_allowed()),
+        "create" if !call.info.name.is_empty() => Err(method_not_allowed(call)),
+        "update" | "patch" if call.info.name.is_empty() && resource.custom.is_some() => {
+            Err(Status::bad_request("name must be provided"))
+        }
+        "update" | "patch" if call.info.name.is_empty() => Err(method_not_allowed(call)),
+        "create" if resource.custom.is_some() => custom::create(call).await,
+        "update" if resource.custom.is_some() => custom::update(call).await,
+        "patch" if resource.custom.is_some() => custom::patch(call).await,
+        "create" if review::is_review(&resource.group, &resource.name) => review::review(call),
+        "create" if (&*resource.group, &*resource.name) == ("", "bindings") => pods::bind(call),
+        "create" => write::create(call).await,
+        "update" => write::update(call),
+        "patch" => write::patch(call),
+        "delete" => delete::delete(call).await,
+        "deletecollection" => delete::delete_collection(call).await,
+        _ => Err(method_not_allowed(call)),
     }
 }
 
-fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
+async fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
     let name = call.info.subresource.as_str();
-    let subresource = call.resource.subresource(name).ok_or_else(Status::no_such_path)?;
+    let missing = || if call.resource.custom.is_some() { call.not_found() } else { Status::no_such_path() };
+    let subresource = call.resource.subresource(name).ok_or_else(missing)?;
     let verb = call.info.verb.as_str();
-    if CONNECTIONS.contains(&name) {
+    if CONNECTIONS.contains(&name) && call.resource.custom.is_none() {
         return connect(call);
     }
     if !subresource.verbs.contains(&verb) {
-        return Err(method_not_allowed());
+        return Err(method_not_allowed(call));
+    }
+    if call.resource.custom.is_some() {
+        return match (name, verb) {
+            ("scale", "get") => custom::get_scale(call).await,
+            ("scale", "update") => custom::update_scale(call).await,
+            ("scale", "patch") => custom::patch_scale(call).await,
+            (_, "get") => read::get(call).await,
+            (_, "update") => custom::update(call).await,
+            (_, "patch") => custom::patch(call).await,
+            _ => Err(method_not_allowed(call)),
+        };
     }
     match (name, verb) {
         ("scale", "get") => scale::get(call),
@@ -153,10 +197,10 @@ fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
         ("binding", "create") => pods::bind(call),
         ("eviction", "create") => pods::evict(call),
         ("token", "create") => pods::issue_token(call),
-        (_, "get") => read::get(call),
+        (_, "get") => read::get(call).await,
         (_, "update") => write::update(call),
         (_, "patch") => write::patch(call),
-        _ => Err(method_not_allowed()),
+        _ => Err(method_not_allowed(call)),
     }
 }
 
@@ -171,8 +215,11 @@ fn connect(call: &Call) -> Result<Response<Body>, Status> {
     Err(Status::failure(501, "NotImplemented", text))
 }
 
-/// `NewGenericServerResponse(405)`.
-fn method_not_allowed() -> Status {
+/// `NewGenericServerResponse(405)`; `NewMethodNotSupported` of a custom resource.
+fn method_not_allowed(call: &Call) -> Status {
+    if call.resource.custom.is_some() {
+        return Status::method_not_supported(&call.resource.group, &call.resource.name, &call.info.verb);
+    }
     Status::failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         .with_details(Details::default())
 }

@@ -122,6 +122,12 @@ fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
     if matches!(field, "metadata.name" | "metadata.namespace") {
         return Ok(());
     }
+    if let Some(custom) = &resource.custom {
+        return match custom.selectable().any(|own| own == field) {
+            true => Ok(()),
+            false => Err(Status::bad_request(format!("field label not supported: {field}"))),
+        };
+    }
     match FIELDS.iter().find(|(group, name, _)| (*group, *name) == (&*resource.group, &*resource.name)) {
         Some((_, _, fields)) if fields.contains(&field) => Ok(()),
         Some(_) => Err(Status::bad_request(format!("field label not supported: {field}"))),
@@ -134,6 +140,9 @@ fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
 
 /// The value of a field for its selector; the object is in its stored form.
 fn value(resource: &Resource, object: &Object, field: &str) -> String {
+    if let Some(custom) = resource.custom.as_ref().filter(|_| !field.starts_with("metadata.")) {
+        return custom.selected(&custom.shown(object), field);
+    }
     let core_name;
     let field = match (&*resource.name, field) {
         ("events", "reportingController") => "reportingComponent",

@@ -107,6 +107,8 @@ struct Table {
     /// The newest resourceVersion that was dropped from the history.
     forgotten: u64,
     watchers: Vec<Watcher>,
+    /// The resourceVersion of the newest change.
+    changed: u64,
 }
 
 /// The bounds of the store.
@@ -163,6 +165,26 @@ impl State {
     /// The object with this key.
     pub(super) fn object(&self, collection: &Collection, key: &str) -> Option<Arc<Object>> {
         self.tables.get(collection)?.objects.get(key).cloned()
+    }
+
+    /// The resourceVersion of the newest change in a collection; 0 before the first one.
+    pub(super) fn changed(&self, collection: &Collection) -> u64 {
+        self.tables.get(collection).map_or(0, |table| table.changed)
+    }
+
+    /// The number of objects in a collection.
+    pub(super) fn count(&self, collection: &Collection) -> usize {
+        self.tables.get(collection).map_or(0, |table| table.objects.len())
+    }
+
+    /// Ends the watches of a collection.
+    pub(super) fn end_watches(&mut self, collection: &Collection) {
+        self.tables.get_mut(collection).into_iter().for_each(|table| table.watchers.clear());
+    }
+
+    /// Forgets an empty collection, and ends its watches.
+    pub(super) fn forget(&mut self, collection: &Collection) {
+        self.tables.remove(collection);
     }
 
     /// The objects whose keys begin with `prefix`, in the keys' order.
@@ -286,6 +308,7 @@ impl State {
     fn publish(&mut self, collection: &Collection, change: Change) {
         let change = Arc::new(change);
         let table = self.tables.entry(collection.clone()).or_default();
+        table.changed = change.revision;
         table.watchers.retain(|watcher| watcher.signals.try_send(Signal::Change(change.clone())).is_ok());
         table.history.push_back(change);
         while table.history.len() > self.bounds.history {

@@ -17,6 +17,7 @@ mod cluster;
 mod events;
 
 use super::catalog::Resource;
+use super::custom;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -70,6 +71,9 @@ pub fn table(
 
 /// The columns of a resource's table.
 pub fn column_definitions(resource: &Resource) -> Value {
+    if let Some(custom) = &resource.custom {
+        return custom::columns(custom);
+    }
     let recorded = COLUMNS.get(resource.path().as_str()).map(Vec::as_slice);
     let removed = || (resource.name == "podsecuritypolicies").then_some(&POD_SECURITY_POLICY_COLUMNS[..]);
     let columns = recorded.or_else(removed).unwrap_or(&UNKNOWN_COLUMNS);
@@ -119,7 +123,10 @@ fn metadata(objects: &[Value], list_metadata: Option<&Map<String, Value>>) -> Va
 
 fn row(resource: &Resource, object: &Value, include_object: IncludeObject, now: jiff::Timestamp) -> Value {
     let view = View::new(object, now);
-    let cells = cells(resource, view).unwrap_or_else(|| vec![view.name(), json!(view.created_at())]);
+    let cells = match &resource.custom {
+        Some(custom) => custom::cells(custom, object, now),
+        None => cells(resource, view).unwrap_or_else(|| vec![view.name(), json!(view.created_at())]),
+    };
     let included = match include_object {
         IncludeObject::Object => object.clone(),
         IncludeObject::None => Value::Null,
@@ -136,6 +143,11 @@ fn row(resource: &Resource, object: &Value, include_object: IncludeObject, now: 
         row.insert("conditions".to_owned(), conditions);
     }
     row
+}
+
+/// The age of a time, for a cell.
+pub(super) fn age(time: jiff::Timestamp, now: jiff::Timestamp) -> String {
+    duration::human(now.duration_since(time))
 }
 
 /// The cells of an object by its kind's printer; `None` for kinds without a printer in kube-apiserver.

@@ -9,10 +9,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// Built-in resources that the embedded API server does not have: group, plural, singular and kind.
-const BESIDE: [(&str, &str, &str, &str); 2] = [
-    ("apiextensions.k8s.io", "customresourcedefinitions", "customresourcedefinition", "CustomResourceDefinition"),
-    ("apiregistration.k8s.io", "apiservices", "apiservice", "APIService"),
-];
+const BESIDE: [(&str, &str, &str, &str); 1] = [("apiregistration.k8s.io", "apiservices", "apiservice", "APIService")];
 
 /// The versions of custom resources.
 pub(super) struct Definitions<'m>(Vec<Definition<'m>>);

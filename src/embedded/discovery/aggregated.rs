@@ -122,6 +122,10 @@ fn subresource_discovery<'a>(of: &str, recorded: &'a ApiResource) -> Option<Subr
 
 impl<'a> ResponseKind<'a> {
     fn of(recorded: &'a ApiResource) -> Self {
-        Self { group: &recorded.group, version: &recorded.version, kind: &recorded.kind }
+        let (group, version) = match &recorded.place {
+            Some((group, version)) if recorded.version.is_empty() => (group, version),
+            _ => (&recorded.group, &recorded.version),
+        };
+        Self { group, version, kind: &recorded.kind }
     }
 }

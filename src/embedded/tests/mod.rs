@@ -13,3 +13,4 @@ mod socket;
 mod initializers;
 mod rbac;
 mod removed;
+mod definitions;
