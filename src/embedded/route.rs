@@ -37,7 +37,10 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
     let info = request_info(&parts.method, &parts.uri);
     let caller = caller::caller(&parts.headers);
     authorize(server, &caller, &info)?;
-    if is_read && let Some(response) = document(server, &parts.uri, &parts.headers) {
+    if is_read
+        && !info.is_resource_request
+        && let Some(response) = document(server, &parts.uri, &parts.headers)
+    {
         return Ok(response);
     }
     if !info.is_resource_request {
@@ -94,9 +97,6 @@ fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<
         return Some(respond::text("ok"));
     }
     let accept = header(headers, ACCEPT).unwrap_or_default();
-    if !["/api", "/apis", "/openapi", "/version"].iter().any(|root| path == *root || is_below(path, root)) {
-        return None;
-    }
     let index = server.index.current(&server.store);
     let document = discovery::respond(&index.groups, path, accept)
         .or_else(|| openapi::respond(&index.openapi, path, uri.query().unwrap_or_default(), accept))?;

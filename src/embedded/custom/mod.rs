@@ -17,11 +17,12 @@ mod write;
 mod scale;
 
 pub(crate) use convert::Webhooks;
+pub(super) use convert::shown_to;
 pub(super) use index::Kept;
 pub(super) use lifecycle::{
     DEFINITIONS, check_status, delete, finish, follow, is_definition, prepare, prepare_for_update, removed, resource_of,
 };
 pub(super) use resource::Custom;
+pub(super) use scale::{get as get_scale, patch as patch_scale, update as update_scale};
 pub(super) use table::{cells, columns};
-pub(super) use {convert::shown_to, write::create, write::patch, write::update};
-pub(super) use {scale::get as get_scale, scale::patch as patch_scale, scale::update as update_scale};
+pub(super) use write::{create, patch, update};

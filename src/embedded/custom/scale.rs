@@ -14,7 +14,7 @@ use crate::object::managed_fields::{of_scale, of_scaled};
 use crate::object::patch::PatchType;
 use crate::object::structural::validate::Scale;
 use crate::request::body::{OptionsKind, WriteOptions};
-use crate::status::{Status, invalid};
+use crate::status::Status;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -104,10 +104,6 @@ async fn scaled(
         if replicas.as_i64() == Some(UNSET) {
             let why = format!("the spec replicas field {} cannot be empty", go_quote(&paths.spec_replicas));
             return Err(Status::bad_request(why));
-        }
-        if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
-            let cause = invalid::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
-            return invalid::status(&built_in::kind(), current.name(), vec![cause]).map_or(Ok(current.clone()), Err);
         }
         let mut object = current.clone();
         let path: Vec<&str> = steps(&paths.spec_replicas).collect();

@@ -195,12 +195,10 @@ fn prepared(call: &Call, custom: &Custom, object: Object, current: &Object) -> R
     let is_status = call.info.subresource == "status";
     let mut object = part(custom, object, current, is_status);
     metadata::carry_over(&mut object, current);
-    match call.resource.namespaced {
-        true if object.namespace().is_empty() => {
-            drop(object.set(&["metadata", "namespace"], current.namespace().into()))
-        }
-        true => {}
-        false => drop(object.remove(&["metadata", "namespace"])),
+    if !call.resource.namespaced {
+        object.remove(&["metadata", "namespace"]);
+    } else if object.namespace().is_empty() {
+        let _ = object.set(&["metadata", "namespace"], current.namespace().into());
     }
     let others = |object: &Object| {
         let mut fields = object.fields().clone();

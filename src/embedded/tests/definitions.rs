@@ -1,7 +1,12 @@
 //! CustomResourceDefinitions and the objects of their kinds.
 
+use super::super::Webhooks;
 use super::client::Client;
+use crate::kind::GroupVersionKind;
+use crate::object::Object;
+use async_trait::async_trait;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
@@ -17,13 +22,15 @@ fn definition() -> Value {
         "status": {"type": "object", "properties": {"size": {"type": "integer"}}},
     }});
     let version = |name: &str, storage: bool| {
+        // The internal version of kube-apiserver has no selectable fields for versions with different schemas.
+        let selectable = if storage { json!([{"jsonPath": ".spec.color"}]) } else { json!([]) };
         json!({
             "name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema},
             "subresources": {
                 "status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"},
             },
             "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
-            "selectableFields": [{"jsonPath": ".spec.color"}],
+            "selectableFields": selectable,
         })
     };
     json!({
@@ -199,4 +206,61 @@ async fn a_changed_definition_ends_watches_and_changes_what_is_served() {
     let created = client.post(WIDGETS, widget("b", json!({"size": 1}))).await.with_code(201);
     assert_eq!(created["spec"]["added"], "x");
     client.get("/apis/example.com/v1beta1").await.refused(404);
+}
+
+/// Renames `spec.size` of v1 to `spec.length` of other versions, and refuses negative sizes.
+struct Renaming;
+
+#[async_trait]
+impl Webhooks for Renaming {
+    async fn convert(
+        &self,
+        definition: &Object,
+        object: &Object,
+        from: &GroupVersionKind,
+        to: &GroupVersionKind,
+    ) -> Result<Object, String> {
+        assert_eq!(definition.name(), "widgets.example.com");
+        let (field, other) = if from.version == "v1" { ("size", "length") } else { ("length", "size") };
+        let mut converted = object.clone();
+        let size = converted.remove(&["spec", field]).unwrap_or_default();
+        if size.as_i64().is_some_and(|size| size > 99) {
+            return Err("conversion webhook for example.com/v1, Kind=Widget failed: too large".to_owned());
+        }
+        assert!(converted.set(&["spec", other], size));
+        assert!(converted.set(&["apiVersion"], to.api_version().into()));
+        Ok(converted)
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_converts_objects_between_versions() {
+    let client = Client::new();
+    client.server.convert_by(Arc::new(Renaming));
+    let mut converted = definition();
+    converted["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "clientConfig": {"url": "https://127.0.0.1:1/"}, "conversionReviewVersions": ["v1"]}});
+    let fields = json!({"type": "object", "properties": {"length": {"type": "integer", "minimum": 0}}});
+    let schema = json!({"type": "object", "properties": {"spec": fields, "status": {"type": "object"}}});
+    converted["spec"]["versions"][1] =
+        json!({"name": "v1beta1", "served": true, "storage": false, "schema": {"openAPIV3Schema": schema}});
+    client.post(DEFINITIONS, converted).await.with_code(201);
+    let older = "/apis/example.com/v1beta1/namespaces/default/widgets";
+    let mut sent = widget("a", json!({"length": 3}));
+    sent["apiVersion"] = json!("example.com/v1beta1");
+    let created = client.post(older, sent).await.with_code(201);
+    assert_eq!((&created["apiVersion"], &created["spec"]["length"]), (&json!("example.com/v1beta1"), &json!(3)));
+    let stored = client.get(&format!("{WIDGETS}/a")).await.with_code(200);
+    assert_eq!((&stored["apiVersion"], &stored["spec"]["size"]), (&json!("example.com/v1"), &json!(3)));
+    let mut events = client.watch(&format!("{older}?watch=true")).await;
+    assert_eq!(events.next().await.unwrap().1["spec"]["length"], 3);
+    let patched = client.patch(&format!("{older}/a"), "merge", json!({"spec": {"length": 4}})).await.with_code(200);
+    assert_eq!(patched["spec"]["length"], 4);
+    assert_eq!(events.next().await.unwrap().1["spec"]["length"], 4);
+    assert_eq!(client.get(WIDGETS).await.with_code(200)["items"][0]["spec"]["size"], 4);
+    client.post(WIDGETS, widget("b", json!({"size": 100}))).await.with_code(201);
+    assert!(client.get(&format!("{older}/b")).await.refused(500).ends_with("too large"));
+    client.get(older).await.refused(500);
+    client.delete(&format!("{WIDGETS}/b")).await.with_code(200);
+    assert_eq!(client.get(older).await.with_code(200)["items"].as_array().unwrap().len(), 1);
 }
