@@ -167,7 +167,14 @@ impl Serialize for List<'_> {
             None => list.serialize_entry("kind", &format!("{}List", self.resource.kind))?,
         }
         list.serialize_entry("apiVersion", &self.resource.gvk().api_version())?;
-        list.serialize_entry("metadata", self.metadata)?;
+        match &self.resource.custom {
+            // `UnstructuredList` has the field always.
+            Some(_) if self.metadata.continue_token.is_empty() => {
+                let version = &self.metadata.resource_version;
+                list.serialize_entry("metadata", &json!({"continue": "", "resourceVersion": version}))?;
+            }
+            _ => list.serialize_entry("metadata", self.metadata)?,
+        }
         list.serialize_entry("items", &Items(self))?;
         list.end()
     }

@@ -232,6 +232,10 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
 /// 422 if the object has an invalid name, or none. The validation of custom resources and of definitions checks names itself.
 pub(super) fn name_object(state: &State, call: &Call, object: &mut Object) -> Result<(), Status> {
     let collection = call.collection();
+    let is_checked_later = call.resource.custom.is_some() || custom::is_definition(&call.resource);
+    if is_checked_later && object.name().is_empty() && object.generate_name().is_empty() {
+        return Ok(());
+    }
     if object.name().is_empty() {
         body::check_new_name(object, &call.resource.gvk())?;
         let prefix = object.generate_name().to_owned();
@@ -244,7 +248,7 @@ pub(super) fn name_object(state: &State, call: &Call, object: &mut Object) -> Re
         }
         let _ = object.set(&["metadata", "name"], Value::from(name));
     }
-    if call.resource.custom.is_some() || custom::is_definition(&call.resource) {
+    if is_checked_later {
         return Ok(());
     }
     let causes = metadata::name_causes(object.name());

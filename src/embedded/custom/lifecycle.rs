@@ -98,26 +98,27 @@ pub(in crate::embedded) fn follow(state: &mut State, name: &str, before: Option<
     if before.is_some_and(|before| before.get(&["spec"]) != current.get(&["spec"])) {
         state.end_watches(&collection_of(&current));
     }
-    approve(state, &current);
     if accept_names(state, name) {
         reconsider_names(state, current.str(&["spec", "group"]), name);
     }
     establish(state, name);
+    approve(state, name);
     finalize(state, name);
 }
 
 /// `KubernetesAPIApprovalPolicyConformantConditionController`
-fn approve(state: &mut State, definition: &Object) {
-    let Some(approval) = custom_resource_definition::approval(definition) else { return };
+fn approve(state: &mut State, name: &str) {
+    let Some(definition) = state.object(DEFINITIONS, name) else { return };
+    let Some(approval) = custom_resource_definition::approval(&definition) else { return };
     let status = if approval.is_approved { "True" } else { "False" };
     let of = "KubernetesAPIApprovalPolicyConformant";
-    let known = find(definition, of).is_some_and(|known| {
+    let known = find(&definition, of).is_some_and(|known| {
         [("status", status), ("reason", approval.reason), ("message", &*approval.message)]
             .iter()
             .all(|(field, text)| known.get(field).and_then(Value::as_str) == Some(text))
     });
     if !known {
-        write(state, definition.name(), |object| set(object, of, status, approval.reason, &approval.message));
+        write(state, name, |object| set(object, of, status, approval.reason, &approval.message));
     }
 }
 
