@@ -12,9 +12,6 @@ const LIST_META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.
 const SCALE: &str = "#/components/schemas/io.k8s.api.autoscaling.v1.Scale";
 const STATUS: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const PATCH: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
-/// Extensions that OpenAPI of the API server has; others, such as rules, are of the definition alone.
-const DROPPED: [&str; 1] = ["$schema"];
-
 /// The documents of the resources by name, such as `apis/example.com/v1`. Documents of unchanged resources are taken from `before`.
 pub(super) fn documents<'r>(
     resources: impl Iterator<Item = &'r Arc<Resource>>,
@@ -117,9 +114,8 @@ fn add_properties(schema: &mut Value, metadata: Value) {
 fn published(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
-            let fields = fields.iter().filter(|(name, _)| !DROPPED.contains(&name.as_str()));
-            let mut schema: Map<String, Value> =
-                fields.map(|(name, value)| (name.clone(), published_field(name, value))).collect();
+            let fields = fields.iter().map(|(name, value)| (name.clone(), published_field(name, value)));
+            let mut schema: Map<String, Value> = fields.collect();
             if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
                 let mut whole = Value::Object(std::mem::take(&mut schema));
                 add_properties(&mut whole, json!({"allOf": [{"$ref": OBJECT_META}]}));
