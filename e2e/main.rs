@@ -24,6 +24,7 @@ mod differential;
 mod documentation;
 mod drop_in;
 mod embedded_apply;
+mod embedded_definitions;
 mod embedded_validation;
 mod odd_writes;
 mod off_by_default;

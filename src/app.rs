@@ -17,6 +17,7 @@ use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, AuthorityMaps, Cluster, Loopback, Need};
 use crate::config::kubeconfig::{self, Kubeconfig};
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, CertificateFiles, Limits, UpstreamIdentity};
+use crate::conversion::Converter;
 use crate::embedded::catalog::Resource;
 use crate::embedded::{self, Tokens, Vitals};
 use crate::impersonation::{self, Impersonation};
@@ -478,17 +479,20 @@ struct Upstream {
     is_passthrough: bool,
     /// The URL, unless the API server is the embedded one.
     url: Option<String>,
+    /// The embedded API server, if it is the one behind.
+    embedded: Option<Arc<embedded::Server>>,
 }
 
 impl Upstream {
     async fn new(config: &Config, front: Option<&Front>, drain: &Drain, vitals: &Arc<Vitals>) -> Result<Self> {
         let checks = &vitals.0;
-        let mut forwarding = None;
+        let (mut forwarding, mut embedded) = (None, None);
         let (transport, identity, url): (SharedTransport, _, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
                 let limits = embedded::Limits {
                     body_bytes: config.limits.body_bytes,
                     user_waiting_creates: config.limits.user_waiting_creates,
+                    definitions: config.limits.definitions,
                     ..Default::default()
                 };
                 let features = embedded::Features {
@@ -504,13 +508,14 @@ impl Upstream {
                     health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
                 };
                 for (group, version) in options.apis.wanted() {
-                    let is_served = |each: &Resource| (each.group, each.version) == (group, version);
+                    let is_served = |each: &Arc<Resource>| each.group == group && each.version == version;
                     if !embedded::catalog::resources().iter().any(is_served) {
                         tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
                     }
                 }
                 let server = embedded::Server::with(limits, features);
                 embedded::run_controllers(&server);
+                embedded = Some(server.clone());
                 (Arc::new(server), Identity::Impersonate, None)
             }
             config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
@@ -535,7 +540,7 @@ impl Upstream {
             }
         };
         let forwarding = forwarding.unwrap_or_else(|| transport.clone());
-        Ok(Self { url, ..Self::with(transport, forwarding, identity, drain) })
+        Ok(Self { url, embedded, ..Self::with(transport, forwarding, identity, drain) })
     }
 
     /// The API server of a tenant.
@@ -551,7 +556,8 @@ impl Upstream {
     fn with(transport: SharedTransport, forwarding: SharedTransport, identity: Identity, drain: &Drain) -> Self {
         let is_passthrough = matches!(identity, Identity::Passthrough);
         let forwarder = Forwarder::new(forwarding, identity, drain.clone());
-        Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough, url: None }
+        let client = kube_client(transport.clone());
+        Self { client, transport, forwarder, is_passthrough, url: None, embedded: None }
     }
 }
 
@@ -712,7 +718,7 @@ impl Backend {
     ) -> Result<authn::Config> {
         let (transport, client) = (self.transport.clone(), self.client.clone());
         let (forwarder, is_passthrough) = (self.forwarder.clone(), self.is_passthrough);
-        authentication(config, client_ca, files, &Upstream { transport, forwarder, client, is_passthrough, url: None })
+        authentication(config, client_ca, files, &Upstream { transport, forwarder, client, is_passthrough, url: None, embedded: None })
     }
 
     /// Whether the API server answers, and its state is known.
@@ -738,6 +744,7 @@ fn pipeline(
 ) -> Result<Pipeline> {
     let limits = &config.limits;
     let doubled = doubled(config, &upstream);
+    let embedded = upstream.embedded.clone();
     let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &all_needs(&config.admission))?;
     let Backend { discovery, cluster, probe, release, .. } = &backend;
     let ready = (discovery.clone(), cluster.clone());
@@ -759,6 +766,7 @@ fn pipeline(
     }
 
     let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
+    convert(embedded.as_deref(), &backend, limits, &metrics);
     let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| Environment {
         cluster: cluster.clone(),
         configuration: config.admission.configuration(spec.name),
@@ -821,6 +829,14 @@ fn authority_maps(config: &Config, upstream: &Upstream) -> Result<Option<Authori
     let keep =
         |file| AuthorityMaps::keep(upstream.client.clone(), file, limits.authority_interval, limits.call_timeout);
     Ok(configuration.authorities.map(keep))
+}
+
+/// Lets the embedded API server call conversion webhooks.
+fn convert(embedded: Option<&embedded::Server>, backend: &Backend, limits: &Limits, metrics: &Metrics) {
+    if let Some(server) = embedded {
+        let (cluster, discovery) = (backend.cluster.clone(), backend.discovery.clone());
+        server.convert_by(Arc::new(Converter::new(cluster, discovery, limits, metrics.conversions())));
+    }
 }
 
 fn impersonation(config: &Config, registry: &Registry) -> Result<Arc<Impersonation>> {

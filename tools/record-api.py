@@ -17,8 +17,8 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parent.parent / "src/embedded/data"
 
-# The groups of the aggregator and of custom resources, which the embedded server does not have.
-NOT_SERVED = ("apiextensions.k8s.io", "apiregistration.k8s.io")
+# The group of the aggregator, which the embedded server does not have.
+NOT_SERVED = ("apiregistration.k8s.io",)
 # Documents of paths that the embedded server does not have.
 DOCUMENTS_NOT_SERVED = (".well-known/openid-configuration", "openid/v1/jwks")
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -179,7 +179,9 @@ impl Builder {
     fn start_flags(&self, upstream: Upstream) -> Result<()> {
         let Shared { config, front, files, .. } = &self.shared;
         let needs = super::all_needs(&config.admission);
+        let embedded = upstream.embedded.clone();
         let backend = Backend::start(config, &config.upstream, upstream, front.client_ca.as_ref(), files, &needs)?;
+        super::convert(embedded.as_deref(), &backend, &config.limits, &self.shared.metrics);
         self.state().backends.insert(None, Arc::new(backend));
         Ok(())
     }

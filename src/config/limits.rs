@@ -69,6 +69,8 @@ pub struct Limits {
     pub user_upgrades: usize,
     /// Number of creates of one user that wait for initializers. Further ones are refused.
     pub user_waiting_creates: usize,
+    /// Number of CustomResourceDefinitions in the embedded API server. Further ones are refused.
+    pub definitions: usize,
     /// Number of SubjectAccessReviews about callers at the same time. Further ones wait.
     pub access_reviews: usize,
     /// Number of SubjectAccessReviews about one user at the same time. Further ones wait.
@@ -219,6 +221,7 @@ impl Default for Limits {
             upgrades: 4096,
             user_upgrades: 512,
             user_waiting_creates: 64,
+            definitions: 4096,
             access_reviews: 512,
             user_access_reviews: 32,
             whole_answers_bytes: 128 * MEBIBYTE,

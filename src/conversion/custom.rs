@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The maximum time of a webhook call, unless the request's deadline is earlier (`rest.Config.Timeout` of webhooks' clients).
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The default port of a service.
 const DEFAULT_PORT: i32 = 443;
 

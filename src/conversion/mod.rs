@@ -16,10 +16,13 @@ pub use versioned::{Objects, Versioned};
 
 use crate::backend::{Clients, Kubeconfig};
 use crate::cluster::discovery::Discovery;
-use crate::cluster::{Cluster, Conversion};
+use crate::cluster::{Cluster, Conversion, ConversionWebhook};
 use crate::config::Limits;
+use crate::embedded;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::{Object, convert};
+use async_trait::async_trait;
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -77,6 +80,35 @@ impl Converter {
                 converted
             }
         }
+    }
+}
+
+/// The conversion of the objects that the embedded API server stores.
+#[async_trait]
+impl embedded::Webhooks for Converter {
+    async fn convert(
+        &self,
+        definition: &Object,
+        object: &Object,
+        from: &GroupVersionKind,
+        to: &GroupVersionKind,
+    ) -> Result<Object, String> {
+        let written = definition.get(&["spec", "conversion", "webhook"]);
+        let part = |name: &str| written.and_then(|webhook| webhook.get(name)).cloned().unwrap_or_default();
+        let unreadable = |error: serde_json::Error| format!("spec.conversion.webhook of the definition: {error}");
+        let webhook = ConversionWebhook {
+            client_config: match part("clientConfig") {
+                Value::Null => Default::default(),
+                config => serde_json::from_value(config).map_err(unreadable)?,
+            },
+            review_versions: serde_json::from_value(part("conversionReviewVersions")).map_err(unreadable)?,
+        };
+        let webhook = custom::Webhook::new(definition.name(), &webhook, &self.clients)?;
+        let started = Instant::now();
+        let deadline = started + custom::TIMEOUT;
+        let converted = webhook.convert(&self.cluster, object, (from, to), deadline, &self.metrics).await;
+        self.metrics.observe_conversion(definition.name(), (from, to), started.elapsed(), converted.is_ok());
+        converted
     }
 }
 

@@ -1,6 +1,7 @@
 //! Bodies of requests: read and decoded as in the proxy, and converted to the form in which they are stored.
 
 use super::call::Call;
+use super::custom::{self, Custom};
 use crate::initializers;
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, discard_nulls, typed};
@@ -16,17 +17,31 @@ pub(super) use crate::request::body::{check_name, check_new_name, ensure_namespa
 /// If the body is of another kind, or no object.
 pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
     let media_type = media_type(call)?;
-    let mut decoded = body::decode_object(&call.body, media_type, kind, Form::Carrying(None))?;
+    let custom = call.resource.custom.as_ref().filter(|_| *kind == call.resource.gvk());
+    // The unknown fields of built-in kinds may be those of a later release; a definition's are mistakes.
+    let form = match custom.is_some() || custom::is_definition(&call.resource) {
+        true => Form::Normal(custom.and_then(Custom::structural)),
+        false => Form::Carrying(None),
+    };
+    let mut decoded = body::decode_object(&call.body, media_type, kind, form)?;
     if call.initializers {
         decoded.unknown.retain(|text| text != initializers::UNKNOWN_FIELD);
     }
-    if call.parameter("fieldValidation").as_deref() == Some("Strict")
-        && let Some(errors) = decoded.strict_errors(media_type)
-    {
-        return Err(Status::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: strict decoding error: {errors}",
-            kind.kind, kind.version, kind.kind
-        )));
+    match call.parameter("fieldValidation").as_deref() {
+        Some("Strict") => {
+            if let Some(errors) = decoded.strict_errors(media_type) {
+                return Err(Status::bad_request(format!(
+                    "{} in version {:?} cannot be handled as a {}: strict decoding error: {errors}",
+                    kind.kind, kind.version, kind.kind
+                )));
+            }
+        }
+        Some("Ignore") => {}
+        _ if matches!(form, Form::Normal(_)) => decoded.strict_warnings().for_each(|text| call.warn(text.clone())),
+        _ => {}
+    }
+    if custom.is_some() {
+        return Ok(decoded.object);
     }
     Ok(whole(decoded, kind))
 }

@@ -2,6 +2,7 @@
 
 use super::Limits;
 use super::catalog::Resource;
+use super::custom::Webhooks;
 use super::initializers::Waiting;
 use super::negotiate::Form;
 use super::store::{self, Collection, Store};
@@ -12,7 +13,7 @@ use crate::status::Status;
 use crate::user::UserInfo;
 use bytes::Bytes;
 use http::Uri;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A request on a resource of the catalog.
 pub(super) struct Call {
@@ -31,7 +32,7 @@ pub(super) struct Call {
     /// The parts of the URL.
     pub info: RequestInfo,
     /// The resource that the URL names.
-    pub resource: &'static Resource,
+    pub resource: Arc<Resource>,
     /// The URL.
     pub uri: Uri,
     /// The user of the request.
@@ -44,6 +45,10 @@ pub(super) struct Call {
     pub content_type: Option<String>,
     /// The body; empty for reads.
     pub body: Bytes,
+    /// The caller of conversion webhooks, if there is one.
+    pub webhooks: Option<Arc<dyn Webhooks>>,
+    /// The warnings for the client.
+    pub warnings: Mutex<Vec<String>>,
 }
 
 impl Call {
@@ -53,8 +58,8 @@ impl Call {
     }
 
     /// The collection of the resource.
-    pub(super) fn collection(&self) -> Collection {
-        self.resource.collection()
+    pub(super) fn collection(&self) -> &Collection {
+        &self.resource.collection
     }
 
     /// The key of the object that the URL names.
@@ -100,6 +105,14 @@ impl Call {
         Ok(WriteOptions::from_query(self.query(), kind)?.is_dry_run())
     }
 
+    /// Adds a warning for the client, once (`warning.AddWarning`).
+    pub(super) fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
     /// The query; empty if the URL has none.
     pub(super) fn query(&self) -> &str {
         self.uri.query().unwrap_or_default()
@@ -107,6 +120,6 @@ impl Call {
 
     /// The 404 of the object that the URL names.
     pub(super) fn not_found(&self) -> Status {
-        Status::not_found(self.resource.group, self.resource.name, &self.info.name)
+        Status::not_found(&self.resource.group, &self.resource.name, &self.info.name)
     }
 }

@@ -1,7 +1,9 @@
 //! Every resource that a kube-apiserver 1.36 serves by default, recorded by `tools/record-api.py`.
 //!
-//! Does not contain custom resources and the groups `apiextensions.k8s.io` and `apiregistration.k8s.io`.
+//! Does not contain custom resources ([`custom`](super::custom)) and the group `apiregistration.k8s.io`.
 
+use super::custom::Custom;
+use super::name::Name;
 use super::removed;
 use super::store::Collection;
 use crate::config::Apis;
@@ -13,38 +15,42 @@ use crate::status::Status;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// A resource whose objects can be written and read.
 #[derive(Debug)]
 pub struct Resource {
     /// API group; empty for the core group.
-    pub group: &'static str,
+    pub group: Name,
     /// API version.
-    pub version: &'static str,
+    pub version: Name,
     /// Plural name, as in URLs.
-    pub name: &'static str,
+    pub name: Name,
     /// Kind of the objects.
-    pub kind: &'static str,
+    pub kind: Name,
     /// Singular name, which kubectl accepts too.
-    pub singular: &'static str,
+    pub singular: Name,
     /// Whether the objects live in namespaces.
     pub namespaced: bool,
     /// Names such as `po`.
-    pub short_names: Vec<&'static str>,
+    pub short_names: Vec<Name>,
     /// Groups of resources such as `all`.
-    pub categories: Vec<&'static str>,
+    pub categories: Vec<Name>,
     /// Supported verbs, in alphabetical order: `create`, `delete`, `deletecollection`, `get`, …
     pub verbs: Vec<&'static str>,
     /// Subresources of an object.
     pub subresources: Vec<Subresource>,
+    /// The collection that stores the objects. Two resources with one storage share a collection.
+    pub collection: Collection,
+    /// What the resource has in addition if a definition defines it.
+    pub(super) custom: Option<Custom>,
 }
 
 /// A subresource of a [`Resource`].
 #[derive(Debug)]
 pub struct Subresource {
     /// The name, as in URLs.
-    pub name: &'static str,
+    pub name: Name,
     /// Kind of the subresource's bodies, which may be of another group (`Scale`, `Eviction`).
     pub kind: GroupVersionKind,
     /// Supported verbs, in alphabetical order.
@@ -54,29 +60,21 @@ pub struct Subresource {
 impl Resource {
     /// Group, version and kind of the objects.
     pub fn gvk(&self) -> GroupVersionKind {
-        GroupVersionKind::new(self.group, self.version, self.kind)
+        GroupVersionKind::new(&*self.group, &*self.version, &*self.kind)
     }
 
     /// The facts about the resource in Kubernetes.
-    pub fn facts(&self) -> &'static BuiltIn {
+    pub fn facts(&self) -> &BuiltIn {
         static NONE: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::default);
-        kinds::of_resource(self.group, self.name).or_else(|| removed::facts(self.group, self.name)).unwrap_or(&NONE)
-    }
-
-    /// The collection that stores the objects. Two resources with one storage share a collection.
-    pub fn collection(&self) -> Collection {
-        // `AddCohabitatingResources`
-        let group = match (self.group, self.name) {
-            ("events.k8s.io", "events") => "",
-            ("extensions", "podsecuritypolicies") => "policy",
-            _ => self.group,
-        };
-        Collection { group, resource: self.name }
+        if let Some(custom) = &self.custom {
+            return &custom.facts;
+        }
+        kinds::of_resource(&self.group, &self.name).or_else(|| removed::facts(&self.group, &self.name)).unwrap_or(&NONE)
     }
 
     /// The kind in which objects are stored, if it is not the resource's kind.
     fn other_stored_kind(&self) -> Option<GroupVersionKind> {
-        match (self.group, self.version, self.name) {
+        match (&*self.group, &*self.version, &*self.name) {
             ("events.k8s.io", _, "events") => Some(GroupVersionKind::new("", "v1", "Event")),
             ("autoscaling", "v1", "horizontalpodautoscalers") => {
                 Some(GroupVersionKind::new("autoscaling", "v2", "HorizontalPodAutoscaler"))
@@ -101,6 +99,9 @@ impl Resource {
 
     /// Converts a stored object to this resource's kind.
     pub fn shown<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
+        if let Some(custom) = &self.custom {
+            return custom.shown(object);
+        }
         let shown = self.other_stored_kind().map(|kind| converted(object.clone(), &kind, &self.gvk()));
         // An object that does not convert was rejected before it was stored.
         shown.and_then(Result::ok).map_or(Cow::Borrowed(object), Cow::Owned)
@@ -123,7 +124,7 @@ impl Resource {
 
     /// The URL path of the collection without a namespace: `/api/v1/pods`, `/apis/apps/v1/deployments`.
     pub fn path(&self) -> String {
-        format!("{}/{}", group_version_path(self.group, self.version), self.name)
+        format!("{}/{}", group_version_path(&self.group, &self.version), self.name)
     }
 }
 
@@ -141,14 +142,24 @@ fn converted(mut object: Object, from: &GroupVersionKind, to: &GroupVersionKind)
 }
 
 /// Every resource, in the order of discovery.
-pub fn resources() -> &'static [Resource] {
+pub fn resources() -> &'static [Arc<Resource>] {
     &CATALOG.resources
 }
 
 /// The resource with that group, version and plural name.
-pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-    let index: &HashMap<(&str, &str, &str), usize> = &CATALOG.index;
-    index.get(&(group, version, plural)).and_then(|at| CATALOG.resources.get(*at))
+pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Arc<Resource>> {
+    let index: &HashMap<(&str, &str, &str), &'static Arc<Resource>> = &INDEX;
+    index.get(&(group, version, plural)).copied()
+}
+
+/// The collection of a built-in resource (`AddCohabitatingResources`).
+pub(super) fn collection(group: &Name, resource: &Name) -> Collection {
+    let group = match (&**group, &**resource) {
+        ("events.k8s.io", "events") => "".into(),
+        ("extensions", "podsecuritypolicies") => "policy".into(),
+        _ => group.clone(),
+    };
+    Collection { group, resource: resource.clone() }
 }
 
 /// `/api/v1` or `/apis/apps/v1`.
@@ -158,48 +169,54 @@ pub(super) fn group_version_path(group: &str, version: &str) -> String {
 
 /// A recorded group: its versions, the preferred one first.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Group<'a> {
-    pub(super) name: &'a str,
-    #[serde(borrow)]
-    pub(super) versions: Vec<Version<'a>>,
+#[serde(bound(deserialize = "'de: 'static"))]
+pub(super) struct Group {
+    pub(super) name: Name,
+    pub(super) versions: Vec<Version>,
 }
 
 /// A recorded version of a group.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Version<'a> {
-    pub(super) version: &'a str,
-    #[serde(borrow)]
-    pub(super) resources: Vec<ApiResource<'a>>,
+#[serde(bound(deserialize = "'de: 'static"))]
+pub(super) struct Version {
+    pub(super) version: Name,
+    pub(super) resources: Vec<ApiResource>,
 }
 
 /// A recorded `metav1.APIResource`; `name` is `resource/subresource` for a subresource.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ApiResource<'a> {
-    pub(super) name: &'a str,
-    pub(super) singular_name: &'a str,
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'static"))]
+pub(super) struct ApiResource {
+    pub(super) name: Name,
+    pub(super) singular_name: Name,
     pub(super) namespaced: bool,
-    #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub(super) group: &'a str,
-    #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub(super) version: &'a str,
-    pub(super) kind: &'a str,
-    #[serde(borrow)]
-    pub(super) verbs: Vec<&'a str>,
-    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) short_names: Vec<&'a str>,
-    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) categories: Vec<&'a str>,
-    #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub(super) storage_version_hash: &'a str,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) group: Name,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) version: Name,
+    pub(super) kind: Name,
+    /// Group and version of a custom resource, which the aggregated document names always.
+    #[serde(skip)]
+    pub(super) place: Option<(Name, Name)>,
+    pub(super) verbs: Vec<&'static str>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) short_names: Vec<Name>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) categories: Vec<Name>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) storage_version_hash: Name,
+}
+
+fn is_empty(name: &Name) -> bool {
+    name.is_empty()
 }
 
 /// The groups that a server with these removed APIs serves, in the order of discovery, the core group first.
-pub(super) fn groups(removed: &[&'static Api], apis: &Apis) -> Vec<Group<'static>> {
+pub(super) fn groups(removed: &[&'static Api], apis: &Apis) -> Vec<Group> {
     let mut groups = CATALOG.groups.clone();
     for group in &mut groups {
-        let name = group.name;
-        group.versions.retain(|version| apis.serves(name, version.version));
+        let name = &group.name;
+        group.versions.retain(|version| apis.serves(name, &version.version));
     }
     groups.retain(|group| !group.versions.is_empty());
     for api in removed {
@@ -209,38 +226,39 @@ pub(super) fn groups(removed: &[&'static Api], apis: &Apis) -> Vec<Group<'static
 }
 
 struct Catalog {
-    groups: Vec<Group<'static>>,
-    resources: Vec<Resource>,
-    index: HashMap<(&'static str, &'static str, &'static str), usize>,
+    groups: Vec<Group>,
+    resources: Vec<Arc<Resource>>,
 }
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
-    let groups: Vec<Group<'static>> =
+    let groups: Vec<Group> =
         serde_json::from_str(include_str!("data/discovery.json")).expect("the recorded discovery is well-formed");
     let mut resources = Vec::new();
     for group in &groups {
         for version in &group.versions {
-            resources.extend(resources_of(group.name, version));
+            resources.extend(resources_of(&group.name, version).into_iter().map(Arc::new));
         }
     }
-    let index = resources.iter().enumerate().map(|(at, r)| ((r.group, r.version, r.name), at)).collect();
-    Catalog { groups, resources, index }
+    Catalog { groups, resources }
 });
 
-pub(super) fn resources_of(group: &'static str, version: &Version<'static>) -> Vec<Resource> {
-    let (below, top): (Vec<&ApiResource<'static>>, Vec<&ApiResource<'static>>) =
+static INDEX: LazyLock<HashMap<(&'static str, &'static str, &'static str), &'static Arc<Resource>>> =
+    LazyLock::new(|| CATALOG.resources.iter().map(|r| ((&*r.group, &*r.version, &*r.name), r)).collect());
+
+pub(super) fn resources_of(group: &Name, version: &Version) -> Vec<Resource> {
+    let (below, top): (Vec<&ApiResource>, Vec<&ApiResource>) =
         version.resources.iter().partition(|recorded| recorded.name.contains('/'));
     let subresources_of = |parent: &str| {
-        let subresource = |recorded: &&ApiResource<'static>| {
+        let subresource = |recorded: &&ApiResource| {
             let (of, name) = recorded.name.split_once('/')?;
             // An empty version means the list's group and version.
-            let (kind_group, kind_version) = match recorded.version {
-                "" => (group, version.version),
-                other => (recorded.group, other),
+            let (kind_group, kind_version) = match &*recorded.version {
+                "" => (&**group, &*version.version),
+                other => (&*recorded.group, other),
             };
             (of == parent).then(|| Subresource {
-                name,
-                kind: GroupVersionKind::new(kind_group, kind_version, recorded.kind),
+                name: name.to_owned().into(),
+                kind: GroupVersionKind::new(kind_group, kind_version, &*recorded.kind),
                 verbs: recorded.verbs.clone(),
             })
         };
@@ -248,16 +266,18 @@ pub(super) fn resources_of(group: &'static str, version: &Version<'static>) -> V
     };
     top.into_iter()
         .map(|recorded| Resource {
-            group,
-            version: version.version,
-            name: recorded.name,
-            kind: recorded.kind,
-            singular: recorded.singular_name,
+            group: group.clone(),
+            version: version.version.clone(),
+            name: recorded.name.clone(),
+            kind: recorded.kind.clone(),
+            singular: recorded.singular_name.clone(),
             namespaced: recorded.namespaced,
             short_names: recorded.short_names.clone(),
             categories: recorded.categories.clone(),
             verbs: recorded.verbs.clone(),
-            subresources: subresources_of(recorded.name),
+            subresources: subresources_of(&recorded.name),
+            collection: collection(group, &recorded.name),
+            custom: None,
         })
         .collect()
 }
@@ -287,10 +307,10 @@ mod tests {
     #[test]
     fn is_served_as_the_table_of_kinds_has_it() {
         for resource in resources() {
-            let Resource { group, name, kind, namespaced, .. } = *resource;
+            let Resource { group, name, kind, namespaced, .. } = &**resource;
             let facts = kinds::of_resource(group, name).unwrap();
             let subresources = (resource.subresource("status").is_some(), resource.subresource("scale").is_some());
-            assert_eq!((facts.kind, facts.is_namespaced), (kind, namespaced), "{group} {name}");
+            assert_eq!((facts.kind, facts.is_namespaced), (&**kind, *namespaced), "{group} {name}");
             assert_eq!((facts.has_status, facts.has_scale), subresources, "{group} {name}");
         }
     }
@@ -298,8 +318,8 @@ mod tests {
     #[test]
     fn finds_a_resource_by_group_version_and_name() {
         let pods = resource("", "v1", "pods").unwrap();
-        assert_eq!((pods.kind, pods.singular, pods.namespaced), ("Pod", "pod", true));
-        assert_eq!((pods.short_names.as_slice(), pods.categories.as_slice()), (&["po"][..], &["all"][..]));
+        assert_eq!((&*pods.kind, &*pods.singular, pods.namespaced), ("Pod", "pod", true));
+        assert_eq!((&*pods.short_names[0], &*pods.categories[0]), ("po", "all"));
         assert!(pods.serves("watch"));
         assert_eq!(pods.path(), "/api/v1/pods");
         assert_eq!(pods.subresource("eviction").unwrap().kind, GroupVersionKind::new("policy", "v1", "Eviction"));
@@ -340,7 +360,7 @@ mod tests {
     #[test]
     fn an_event_has_other_names_in_its_own_group() {
         let events = resource("events.k8s.io", "v1", "events").unwrap();
-        assert_eq!(events.collection(), resource("", "v1", "events").unwrap().collection());
+        assert_eq!(events.collection, resource("", "v1", "events").unwrap().collection);
         let core = Object::from_value(json!({
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"}, "message": "m",
             "involvedObject": {"name": "x"}, "reportingComponent": "c",
@@ -367,7 +387,7 @@ mod tests {
     #[test]
     fn every_resource_is_found_under_its_own_name() {
         for each in resources() {
-            let found = resource(each.group, each.version, each.name).unwrap();
+            let found = resource(&each.group, &each.version, &each.name).unwrap();
             assert!(std::ptr::eq(each, found), "{}", each.path());
         }
     }

@@ -2,13 +2,14 @@
 
 use super::call::Call;
 use super::catalog::{self, Resource};
+use super::custom;
 use super::removed;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
 use super::store::{self, Collection, State};
 use super::{body, initial, metadata};
 use crate::body::Body;
-use crate::object::Object;
+use crate::object::{Object, kinds};
 use crate::request::body::{MediaType, OptionsKind, WriteOptions};
 use crate::status::Status;
 use http::{Response, StatusCode};
@@ -31,9 +32,9 @@ pub(super) struct Options {
     grace_seconds: Option<i64>,
     orphan: Option<bool>,
     policy: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    dry_run: bool,
+    pub(super) uid: Option<String>,
+    pub(super) resource_version: Option<String>,
+    pub(super) dry_run: bool,
 }
 
 /// The result of a deletion.
@@ -46,21 +47,22 @@ struct Outcome {
 ///
 /// # Errors
 /// If the object does not exist, or a precondition fails.
-pub(super) fn delete(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn delete(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let outcome = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        delete_in(state, call.resource, call.collection(), &call.key(), &current, &options)
+        delete_in(state, &call.resource, call.collection(), &call.key(), &current, &options)
     })?;
     // `DeleteResource`: a cascade by `orphanDependents`, the old option, has a status code of its own.
     let code = if !outcome.is_deleted && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
-    let Resource { group, name, .. } = *call.resource;
+    let Resource { group, name, .. } = &*call.resource;
     if !outcome.is_deleted || call.resource.facts().is_returned {
-        return Ok(respond::object(call, code, &outcome.object));
+        let object = custom::shown_to(call, outcome.object).await?;
+        return Ok(respond::object(call, code, &object));
     }
-    let mut details = json!({"name": outcome.object.name(), "kind": name, "uid": outcome.object.uid()});
+    let mut details = json!({"name": outcome.object.name(), "kind": &**name, "uid": outcome.object.uid()});
     if let (false, Some(details)) = (group.is_empty(), details.as_object_mut()) {
-        details.insert("group".into(), Value::from(group));
+        details.insert("group".into(), Value::from(&**group));
     }
     Ok(respond::success(code, Some(details)))
 }
@@ -69,7 +71,7 @@ pub(super) fn delete(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If a selector is invalid, or a deletion fails.
-pub(super) fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let selection = Selection::new(call)?.with_uninitialized();
     let collection = call.collection();
@@ -78,12 +80,16 @@ pub(super) fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
         let mut objects = state.objects(collection, &store::prefix(call.namespace()));
         objects.retain(|(_, object)| selection.matches(object));
         for (key, object) in &objects {
-            delete_in(state, call.resource, collection, key, object, &options)?;
+            delete_in(state, &call.resource, collection, key, object, &options)?;
         }
         Ok::<_, Status>((revision, objects))
     })?;
     let metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
-    let objects: Vec<_> = objects.into_iter().map(|(_, object)| object).collect();
+    let mut shown = Vec::with_capacity(objects.len());
+    for (_, object) in objects {
+        shown.push(custom::shown_to(call, object).await?);
+    }
+    let objects = shown;
     Ok(respond::list(call, &metadata, &objects))
 }
 
@@ -96,7 +102,7 @@ pub(super) fn evict(call: &Call, options: &[u8]) -> Result<(), Status> {
     options.dry_run |= call.dry_run(OptionsKind::Create)?;
     call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        delete_in(state, call.resource, call.collection(), &call.key(), &current, &options).map(drop)
+        delete_in(state, &call.resource, call.collection(), &call.key(), &current, &options).map(drop)
     })
 }
 
@@ -112,9 +118,14 @@ pub(super) fn is_over(object: &Object) -> bool {
 }
 
 /// Removes an object. Removes a terminating namespace with its last object.
-pub(super) fn finish(state: &mut State, collection: Collection, key: &str, last: Object) -> Arc<Object> {
+pub(super) fn finish(state: &mut State, collection: &Collection, key: &str, last: Object) -> Arc<Object> {
     let namespace = last.namespace().to_owned();
     let removed = state.remove(collection, key, last.clone());
+    if collection == custom::DEFINITIONS {
+        custom::removed(state, removed.as_deref().unwrap_or(&last));
+    } else if !kinds::is_built_in_group(&collection.group) {
+        custom::finish(state, collection);
+    }
     if collection != initial::NAMESPACES && !namespace.is_empty() {
         finish_namespace(state, &namespace);
         initial::restore(state, collection, &namespace, last.name());
@@ -125,22 +136,25 @@ pub(super) fn finish(state: &mut State, collection: Collection, key: &str, last:
 /// Deletes an object for a controller.
 pub(super) fn as_controller(
     state: &mut State,
-    collection: Collection,
+    collection: &Collection,
     key: &str,
     current: &Arc<Object>,
     options: &Options,
 ) {
-    if let Some(resource) = resource_of(collection) {
-        // A deletion without preconditions cannot fail.
-        let _ = delete_in(state, resource, collection, key, current, options);
-    }
-}
-
-/// A resource whose objects are in the collection.
-fn resource_of(collection: Collection) -> Option<&'static Resource> {
-    let is_of = |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
-    let removed = || removed::of_collection(collection.group, collection.resource);
-    catalog::resources().iter().find(is_of).or_else(removed)
+    let is_of = |resource: &&Resource| (&resource.group, &resource.name) == (&collection.group, &collection.resource);
+    let removed = || removed::of_collection(&collection.group, &collection.resource);
+    let mut built_in = catalog::resources().iter().map(|resource| &**resource);
+    let defined;
+    let resource = match built_in.find(is_of).or_else(removed) {
+        Some(resource) => resource,
+        None => {
+            defined = custom::resource_of(state, collection);
+            let Some(resource) = &defined else { return };
+            resource
+        }
+    };
+    // A deletion without preconditions cannot fail.
+    let _ = delete_in(state, resource, collection, key, current, options);
 }
 
 impl Options {
@@ -169,7 +183,7 @@ impl Options {
 
     /// Checks the preconditions (`rest.BeforeDelete`).
     fn check_object(&self, resource: &Resource, object: &Object) -> Result<(), Status> {
-        let conflict = |why: String| Err(Status::conflict(resource.group, resource.kind, object.name(), &why));
+        let conflict = |why: String| Err(Status::conflict(&resource.group, &resource.kind, object.name(), &why));
         if let Some(uid) = self.uid.as_deref().filter(|uid| *uid != object.uid()) {
             return conflict(format!(
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
@@ -212,11 +226,16 @@ fn is_orphaning(object: &Object) -> bool {
 fn delete_in(
     state: &mut State,
     resource: &Resource,
-    collection: Collection,
+    collection: &Collection,
     key: &str,
     current: &Arc<Object>,
     options: &Options,
 ) -> Result<Outcome, Status> {
+    if collection == custom::DEFINITIONS
+        && let Some(object) = custom::delete(state, current, options)?
+    {
+        return Ok(Outcome { object, is_deleted: false });
+    }
     options.check_object(resource, current)?;
     if collection == initial::NAMESPACES {
         return Ok(delete_namespace(state, current, options));
@@ -325,13 +344,17 @@ fn delete_namespace(state: &mut State, current: &Arc<Object>, options: &Options)
 
 /// Deletes all objects in a namespace; objects with finalizers stay, marked as deleted.
 fn empty_namespace(state: &mut State, namespace: &str) {
+    for collection in state.collections_in(namespace) {
+        all_of(state, &collection, namespace);
+    }
+}
+
+/// Deletes all objects of a collection in a namespace, or in all if the namespace is empty. Objects with finalizers stay, marked as deleted.
+pub(super) fn all_of(state: &mut State, collection: &Collection, namespace: &str) {
     // Without kubelets no pod needs time to stop.
     let options = Options { grace_seconds: Some(0), ..Options::with_policy("Background") };
-    for collection in state.collections_in(namespace) {
-        for (key, object) in state.objects(collection, &store::prefix(namespace)) {
-            // An object that stays keeps the namespace.
-            as_controller(state, collection, &key, &object, &options);
-        }
+    for (key, object) in state.objects(collection, &store::prefix(namespace)) {
+        as_controller(state, collection, &key, &object, &options);
     }
 }
 

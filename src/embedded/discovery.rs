@@ -18,23 +18,23 @@ const ACCEPTED: &[&str] = &["application/json", "application/yaml"];
 
 /// The served groups, and their aggregated documents, which are made at their first use.
 pub(super) struct Groups {
-    list: Vec<Group<'static>>,
+    list: Vec<Group>,
     core: OnceLock<Aggregated>,
     named: OnceLock<Aggregated>,
 }
 
 impl Groups {
     /// The groups in the order of discovery, the core group first.
-    pub(super) fn new(list: Vec<Group<'static>>) -> Self {
+    pub(super) fn new(list: Vec<Group>) -> Self {
         Self { list, core: OnceLock::new(), named: OnceLock::new() }
     }
 
-    fn named(&self, name: &str) -> Option<&Group<'static>> {
+    fn named(&self, name: &str) -> Option<&Group> {
         self.list.iter().find(|group| !name.is_empty() && group.name == name)
     }
 
     /// The document of the groups for which `belongs` holds.
-    fn aggregated<'a>(&self, made: &'a OnceLock<Aggregated>, belongs: fn(&Group<'_>) -> bool) -> &'a Aggregated {
+    fn aggregated<'a>(&self, made: &'a OnceLock<Aggregated>, belongs: fn(&Group) -> bool) -> &'a Aggregated {
         made.get_or_init(|| aggregated::document(self.list.iter().filter(|group| belongs(group))))
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn respond(groups: &Groups, path: &str, accept: &str) -> Option<Respo
     }
 }
 
-fn of_name<'a>(group: &'a Group<'static>, name: &str) -> Option<&'a Version<'static>> {
+fn of_name<'a>(group: &'a Group, name: &str) -> Option<&'a Version> {
     group.versions.iter().find(|version| version.version == name)
 }
 
@@ -157,9 +157,9 @@ struct VersionInfo {
 /// `metav1.APIVersions`, without an `apiVersion`, as in kube-apiserver's response.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ApiVersions {
+struct ApiVersions<'a> {
     kind: &'static str,
-    versions: Vec<&'static str>,
+    versions: Vec<&'a str>,
     #[serde(rename = "serverAddressByClientCIDRs")]
     server_addresses: [ServerAddress; 1],
 }
@@ -172,11 +172,11 @@ struct ServerAddress {
     server_address: &'static str,
 }
 
-fn api_versions(groups: &Groups) -> ApiVersions {
+fn api_versions(groups: &Groups) -> ApiVersions<'_> {
     let core = groups.list.iter().filter(|group| group.name.is_empty());
     ApiVersions {
         kind: "APIVersions",
-        versions: core.flat_map(|group| &group.versions).map(|version| version.version).collect(),
+        versions: core.flat_map(|group| &group.versions).map(|version| &*version.version).collect(),
         // The server inside the process has no address; clients have ignored this field for years.
         server_addresses: [ServerAddress { client_cidr: "0.0.0.0/0", server_address: "127.0.0.1:443" }],
     }
@@ -184,57 +184,57 @@ fn api_versions(groups: &Groups) -> ApiVersions {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ApiGroupList {
+struct ApiGroupList<'a> {
     kind: &'static str,
     api_version: &'static str,
-    groups: Vec<ApiGroup>,
+    groups: Vec<ApiGroup<'a>>,
 }
 
 /// `metav1.APIGroup` as an item of a list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ApiGroup {
-    name: &'static str,
-    versions: Vec<GroupVersion>,
+struct ApiGroup<'a> {
+    name: &'a str,
+    versions: Vec<GroupVersion<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    preferred_version: Option<GroupVersion>,
+    preferred_version: Option<GroupVersion<'a>>,
 }
 
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GroupVersion {
+struct GroupVersion<'a> {
     group_version: String,
-    version: &'static str,
+    version: &'a str,
 }
 
 /// `metav1.APIGroup` as a response of its own.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ApiGroupDocument {
+struct ApiGroupDocument<'a> {
     kind: &'static str,
     api_version: &'static str,
     #[serde(flatten)]
-    group: ApiGroup,
+    group: ApiGroup<'a>,
 }
 
-impl ApiGroup {
-    fn of(group: &Group<'static>) -> Self {
-        let version = |version: &Version<'static>| GroupVersion {
-            group_version: crate::kind::api_version(group.name, version.version),
-            version: version.version,
+impl<'a> ApiGroup<'a> {
+    fn of(group: &'a Group) -> Self {
+        let version = |version: &'a Version| GroupVersion {
+            group_version: crate::kind::api_version(&group.name, &version.version),
+            version: &version.version,
         };
-        let versions: Vec<GroupVersion> = group.versions.iter().map(version).collect();
-        Self { name: group.name, preferred_version: versions.first().cloned(), versions }
+        let versions: Vec<GroupVersion<'a>> = group.versions.iter().map(version).collect();
+        Self { name: &group.name, preferred_version: versions.first().cloned(), versions }
     }
 }
 
-impl ApiGroupDocument {
-    fn of(group: &Group<'static>) -> Self {
+impl<'a> ApiGroupDocument<'a> {
+    fn of(group: &'a Group) -> Self {
         Self { kind: "APIGroup", api_version: "v1", group: ApiGroup::of(group) }
     }
 }
 
-fn api_group_list(groups: &Groups) -> ApiGroupList {
+fn api_group_list(groups: &Groups) -> ApiGroupList<'_> {
     let named = groups.list.iter().filter(|group| !group.name.is_empty());
     ApiGroupList { kind: "APIGroupList", api_version: "v1", groups: named.map(ApiGroup::of).collect() }
 }
@@ -247,14 +247,14 @@ struct ApiResourceList<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     group_version: String,
-    resources: &'a [ApiResource<'static>],
+    resources: &'a [ApiResource],
 }
 
-fn resource_list<'a>(group: &Group<'static>, version: &'a Version<'static>) -> ApiResourceList<'a> {
+fn resource_list<'a>(group: &Group, version: &'a Version) -> ApiResourceList<'a> {
     ApiResourceList {
         kind: "APIResourceList",
         api_version: (!group.name.is_empty()).then_some("v1"),
-        group_version: crate::kind::api_version(group.name, version.version),
+        group_version: crate::kind::api_version(&group.name, &version.version),
         resources: &version.resources,
     }
 }

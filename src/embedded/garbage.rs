@@ -56,7 +56,7 @@ pub(crate) fn run_controllers(server: &Arc<Server>) {
 pub(super) fn collect(state: &mut State, at_most: usize) -> bool {
     for _ in 0..at_most {
         let Some(place) = state.garbage().next() else { return false };
-        if let Some(object) = state.object(place.collection, &place.key) {
+        if let Some(object) = state.object(&place.collection, &place.key) {
             look_at(state, &place, &object);
         }
     }
@@ -74,12 +74,12 @@ impl Garbage {
     }
 
     /// Adds a change to the graph, and the objects that it concerns to the queue.
-    pub(super) fn observe(&mut self, collection: Collection, change: &Change) {
+    pub(super) fn observe(&mut self, collection: &Collection, change: &Change) {
         // Events are short-lived and own nothing (`ignoredResources`).
-        if !self.is_on || collection.resource == "events" {
+        if !self.is_on || collection.resource == *"events" {
             return;
         }
-        let place = Place { collection, key: change.key.clone() };
+        let place = Place { collection: collection.clone(), key: change.key.clone() };
         for uid in change.before.iter().flat_map(|before| owners(before)) {
             if let Some(places) = self.dependents.get_mut(uid) {
                 places.remove(&place);
@@ -141,7 +141,7 @@ fn look_at(state: &mut State, place: &Place, object: &Object) {
 fn orphan_dependents(state: &mut State, place: &Place, owner: &Object) {
     let dependents = state.garbage().dependents_of(owner.uid());
     for dependent in dependents.iter().take(BATCH) {
-        if let Some(object) = state.object(dependent.collection, &dependent.key) {
+        if let Some(object) = state.object(&dependent.collection, &dependent.key) {
             without_owners(state, dependent, &object, &[owner.uid()]);
         }
     }
@@ -156,7 +156,7 @@ fn delete_dependents(state: &mut State, place: &Place, owner: &Object) {
     let dependents = state.garbage().dependents_of(owner.uid());
     let blocking: Vec<(Place, Arc<Object>)> = dependents
         .into_iter()
-        .filter_map(|place| state.object(place.collection, &place.key).map(|object| (place, object)))
+        .filter_map(|place| state.object(&place.collection, &place.key).map(|object| (place, object)))
         .filter(|(_, object)| {
             references(object).any(|reference| text(reference, "uid") == owner.uid() && blocks(reference))
         })
@@ -191,7 +191,7 @@ fn delete_without_owners(state: &mut State, place: &Place, object: &Object) {
     let dependents = state.garbage().dependents_of(object.uid());
     let policy = if !waiting.is_empty() && !dependents.is_empty() {
         let deletes = |place: &Place| {
-            state.object(place.collection, &place.key).is_some_and(|dependent| is_deleting_dependents(&dependent))
+            state.object(&place.collection, &place.key).is_some_and(|dependent| is_deleting_dependents(&dependent))
         };
         if dependents.iter().any(deletes) {
             // The owners may form a circle, in which each would wait for the next one.
@@ -205,15 +205,15 @@ fn delete_without_owners(state: &mut State, place: &Place, object: &Object) {
     } else {
         "Background"
     };
-    if let Some(current) = state.object(place.collection, &place.key) {
-        delete::as_controller(state, place.collection, &place.key, &current, &Options::with_policy(policy));
+    if let Some(current) = state.object(&place.collection, &place.key) {
+        delete::as_controller(state, &place.collection, &place.key, &current, &Options::with_policy(policy));
     }
 }
 
 /// The owner that a reference names, if it exists.
 fn owner(state: &mut State, reference: &Value, dependent: &Object) -> Option<Arc<Object>> {
     let place = state.garbage().places.get(text(reference, "uid")).cloned()?;
-    let owner = state.object(place.collection, &place.key)?;
+    let owner = state.object(&place.collection, &place.key)?;
     let is_reachable = owner.namespace().is_empty() || owner.namespace() == dependent.namespace();
     (is_reachable && owner.name() == text(reference, "name") && owner.kind() == text(reference, "kind"))
         .then_some(owner)
@@ -228,7 +228,7 @@ fn without_owners(state: &mut State, place: &Place, object: &Object, uids: &[&st
             object.remove(&["metadata", "ownerReferences"]);
         }
     }
-    state.put(place.collection, &place.key, object);
+    state.put(&place.collection, &place.key, object);
 }
 
 fn unblock_owners(state: &mut State, place: &Place, object: &Object) {
@@ -238,12 +238,12 @@ fn unblock_owners(state: &mut State, place: &Place, object: &Object) {
             reference.insert("blockOwnerDeletion".to_owned(), Value::Bool(false));
         }
     }
-    state.put(place.collection, &place.key, object);
+    state.put(&place.collection, &place.key, object);
 }
 
 /// Removes a finalizer, and the object with its last one.
 fn without_finalizer(state: &mut State, place: &Place, finalizer: &str) {
-    let Some(object) = state.object(place.collection, &place.key) else { return };
+    let Some(object) = state.object(&place.collection, &place.key) else { return };
     let mut object = Object::clone(&object);
     if let Some(Value::Array(finalizers)) = object.get_mut(&["metadata", "finalizers"]) {
         finalizers.retain(|each| each != finalizer);
@@ -252,8 +252,8 @@ fn without_finalizer(state: &mut State, place: &Place, finalizer: &str) {
         }
     }
     match delete::is_over(&object) {
-        true => drop(delete::finish(state, place.collection, &place.key, object)),
-        false => drop(state.put(place.collection, &place.key, object)),
+        true => drop(delete::finish(state, &place.collection, &place.key, object)),
+        false => drop(state.put(&place.collection, &place.key, object)),
     }
 }
 

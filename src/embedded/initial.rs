@@ -17,14 +17,14 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// The collection of Namespaces.
-pub(super) const NAMESPACES: Collection = Collection { group: "", resource: "namespaces" };
+pub(super) const NAMESPACES: &Collection = &Collection::built_in("", "namespaces");
 /// The collection of Services.
-pub(super) const SERVICES: Collection = Collection { group: "", resource: "services" };
+pub(super) const SERVICES: &Collection = &Collection::built_in("", "services");
 /// The collection of Pods.
-pub(super) const PODS: Collection = Collection { group: "", resource: "pods" };
+pub(super) const PODS: &Collection = &Collection::built_in("", "pods");
 /// The collection of ServiceAccounts.
-pub(super) const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "serviceaccounts" };
-const CONFIG_MAPS: Collection = Collection { group: "", resource: "configmaps" };
+pub(super) const SERVICE_ACCOUNTS: &Collection = &Collection::built_in("", "serviceaccounts");
+const CONFIG_MAPS: &Collection = &Collection::built_in("", "configmaps");
 
 /// The ConfigMap with the certificates that verify the server's certificate (`rootcacertpublisher.RootCACertConfigMapName`).
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -59,8 +59,9 @@ pub(super) fn contents(state: &mut State, namespace: &str) {
 }
 
 /// Creates again what a client deletes or changes of the [`contents`] of a namespace.
-pub(super) fn restore(state: &mut State, collection: Collection, namespace: &str, name: &str) {
-    if !matches!((collection, name), (SERVICE_ACCOUNTS, "default") | (CONFIG_MAPS, ROOT_CA)) {
+pub(super) fn restore(state: &mut State, collection: &Collection, namespace: &str, name: &str) {
+    let is_account = name == "default" && collection == SERVICE_ACCOUNTS;
+    if !is_account && !(name == ROOT_CA && collection == CONFIG_MAPS) {
         return;
     }
     let is_active = state.object(NAMESPACES, namespace).is_some_and(|namespace| !metadata::is_deleting(&namespace));
@@ -112,7 +113,7 @@ pub(super) fn prepare(resource: &Resource, object: &mut Object, caller: &UserInf
     if resource.subresource("status").is_some() && resource.name != "nodes" {
         object.fields_mut().remove("status");
     }
-    match (resource.group, resource.name) {
+    match (&*resource.group, &*resource.name) {
         ("", "namespaces") => prepare_namespace(object),
         ("", "pods") => {
             let class = quality_of_service(object);
@@ -146,7 +147,7 @@ pub(super) fn keep(
     object: &mut Object,
     current: &Object,
 ) -> Result<(), Status> {
-    match (resource.group, resource.name) {
+    match (&*resource.group, &*resource.name) {
         ("", "services") => {
             keep_service(object, current);
             prepare_service(object);

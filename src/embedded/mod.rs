@@ -3,6 +3,7 @@
 //! The embedded API server is not a cluster: it schedules and runs nothing. It has no admission, no authentication and no authorization of
 //! its own, and trusts its callers to name the user: the proxy in front does all three.
 
+pub mod name;
 pub mod catalog;
 pub mod document;
 mod discovery;
@@ -12,6 +13,7 @@ pub mod table;
 mod route;
 mod call;
 mod removed;
+mod custom;
 mod caller;
 mod negotiate;
 mod body;
@@ -44,6 +46,7 @@ mod serve;
 mod tests;
 
 pub use rbac::controllers;
+pub(crate) use custom::Webhooks;
 pub(crate) use garbage::run_controllers;
 pub use serve::serve;
 pub(crate) use tokens::Tokens;
@@ -58,7 +61,7 @@ use async_trait::async_trait;
 use http::{Request, Response};
 use initializers::Waiting;
 use settings::Settings;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use store::{Bounds, Store};
 
@@ -79,6 +82,8 @@ pub struct Limits {
     pub bookmark_interval: Duration,
     /// Creates of one user that wait for initializers.
     pub user_waiting_creates: usize,
+    /// CustomResourceDefinitions.
+    pub definitions: usize,
 }
 
 impl Default for Limits {
@@ -91,6 +96,7 @@ impl Default for Limits {
             watch_seconds: 1800,
             bookmark_interval: Duration::from_secs(60),
             user_waiting_creates: 64,
+            definitions: 4096,
         }
     }
 }
@@ -157,8 +163,9 @@ pub struct Server {
     tokens: Arc<Tokens>,
     /// The health and metrics of the process.
     health: Option<Weak<Vitals>>,
-    groups: discovery::Groups,
-    openapi: openapi::Documents,
+    /// The served custom resources, discovery and OpenAPI.
+    index: custom::Kept,
+    webhooks: OnceLock<Arc<dyn Webhooks>>,
 }
 
 impl Server {
@@ -172,8 +179,7 @@ impl Server {
         let Features { removed, rbac, initializers, apis, health, .. } = features;
         let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
         let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
-        let groups = discovery::Groups::new(catalog::groups(&removed, &apis));
-        let openapi = openapi::Documents::new(&removed);
+        let index = custom::Kept::new(&removed, apis.clone());
         let settings = Settings {
             controllers: features.controllers,
             addresses: features.addresses,
@@ -182,13 +188,19 @@ impl Server {
         };
         let store = Arc::new(Store::new(bounds, settings));
         let tokens = Arc::new(features.tokens);
+        let webhooks = OnceLock::new();
         let server =
-            Self { store, waiting, limits, removed, rbac, initializers, apis, tokens, health, groups, openapi };
+            Self { store, waiting, limits, removed, rbac, initializers, apis, tokens, health, index, webhooks };
         server.store.with(initial::namespaces);
         if rbac {
             server.store.with(rbac::bootstrap);
         }
         Arc::new(server)
+    }
+
+    /// Sets the caller of conversion webhooks, once.
+    pub(crate) fn convert_by(&self, webhooks: Arc<dyn Webhooks>) {
+        let _ = self.webhooks.set(webhooks);
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod removed;
 
+use super::catalog::Resource;
 use super::document::{self, Clause};
 use crate::body::{Body, empty};
 use crate::removed::Api;
@@ -14,9 +15,10 @@ use http::header::{CACHE_CONTROL, CONTENT_LENGTH, EXPIRES, HeaderValue, LOCATION
 use http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
@@ -30,28 +32,73 @@ pub(super) fn respond(documents: &Documents, path: &str, query: &str, accept: &s
         "v3" => Some(document::document("text/plain; charset=utf-8", documents.index())),
         other => {
             let name = other.strip_prefix("v3/")?;
-            let document = V3.get(name).or_else(|| documents.removed.get(name))?;
+            let custom = || documents.custom.get(name).map(|document| document.document());
+            let document = V3.get(name).or_else(|| documents.removed.get(name)).or_else(custom)?;
             Some(group_version(name, document, query, accept))
         }
     }
 }
 
-/// The documents of a server: the recorded ones, and those of the removed APIs that it serves.
+/// The documents of a server: the recorded ones, those of the removed APIs that it serves, and those of custom resources.
 pub(super) struct Documents {
     removed: BTreeMap<String, Document>,
+    custom: BTreeMap<String, Arc<CustomDocument>>,
+}
+
+/// A document of custom resources, made at its first use.
+pub(super) struct CustomDocument {
+    resources: Vec<Arc<Resource>>,
+    write: fn(&[Arc<Resource>]) -> Vec<u8>,
+    made: OnceLock<Document>,
+}
+
+impl CustomDocument {
+    /// The document of these resources.
+    pub(super) fn new(resources: Vec<Arc<Resource>>, write: fn(&[Arc<Resource>]) -> Vec<u8>) -> Self {
+        Self { resources, write, made: OnceLock::new() }
+    }
+
+    /// Whether the document is that of exactly these resources.
+    pub(super) fn is_of(&self, resources: &[Arc<Resource>]) -> bool {
+        self.resources.len() == resources.len()
+            && self.resources.iter().zip(resources).all(|(own, other)| Arc::ptr_eq(own, other))
+    }
+
+    fn document(&self) -> &Document {
+        self.made.get_or_init(|| Document::new((self.write)(&self.resources)))
+    }
+}
+
+/// The schemas of metadata, Status, patches and scales.
+pub(super) fn meta_schemas() -> &'static Map<String, Value> {
+    static SCHEMAS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+        const PREFIXES: [&str; 2] = ["io.k8s.apimachinery.", "io.k8s.api.autoscaling.v1.Scale"];
+        let whole = V3.get("apis/apps/v1").and_then(|document| serde_json::from_slice::<Value>(&document.body).ok());
+        let schemas = whole.as_ref().and_then(|whole| whole.pointer("/components/schemas")?.as_object());
+        let is_wanted = |name: &str| PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        let wanted = schemas.into_iter().flatten().filter(|(name, _)| is_wanted(name));
+        wanted.map(|(name, schema)| (name.clone(), schema.clone())).collect()
+    });
+    &SCHEMAS
 }
 
 impl Documents {
-    /// The documents with those of these removed APIs.
-    pub(super) fn new(apis: &[&'static Api]) -> Self {
-        Self { removed: removed::documents(apis) }
+    /// The documents with those of these removed APIs, and these of custom resources.
+    pub(super) fn new(apis: &[&'static Api], custom: BTreeMap<String, Arc<CustomDocument>>) -> Self {
+        Self { removed: removed::documents(apis), custom }
+    }
+
+    /// The documents of custom resources.
+    pub(super) fn custom(&self) -> &BTreeMap<String, Arc<CustomDocument>> {
+        &self.custom
     }
 
     fn index(&self) -> Bytes {
-        if self.removed.is_empty() {
+        if self.removed.is_empty() && self.custom.is_empty() {
             return INDEX.clone();
         }
-        index(V3.iter().chain(&self.removed))
+        let custom = self.custom.iter().map(|(name, document)| (name, document.document()));
+        index(V3.iter().chain(&self.removed).chain(custom))
     }
 }
 
@@ -230,10 +277,9 @@ mod tests {
     use super::super::catalog;
     use super::*;
     use http_body_util::BodyExt;
-    use serde_json::Value;
 
     fn respond(path: &str, query: &str, accept: &str) -> Option<Response<Body>> {
-        super::respond(&Documents::new(&[]), path, query, accept)
+        super::respond(&Documents::new(&[], BTreeMap::new()), path, query, accept)
     }
 
     async fn json_at(url: &str) -> Value {
@@ -248,7 +294,7 @@ mod tests {
         let index = json_at("/openapi/v3").await;
         let paths = index["paths"].as_object().unwrap();
         for resource in catalog::resources() {
-            let path = catalog::group_version_path(resource.group, resource.version);
+            let path = catalog::group_version_path(&resource.group, &resource.version);
             let url = paths[path.trim_start_matches('/')]["serverRelativeURL"].as_str().unwrap();
             let document = json_at(url).await;
             assert!(document["paths"].get(resource.path()).is_some() || resource.namespaced, "{}", resource.path());
@@ -337,7 +383,7 @@ mod tests {
         for name in v2["definitions"].as_object().unwrap().keys().filter(|name| name.len() < 128).step_by(20) {
             assert!(contains(name), "{name}");
         }
-        assert!(!contains("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"));
+        assert!(!contains("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService"));
         assert!(V2_PROTO.body.len() < 1_000_000, "descriptions are left out");
     }
 

@@ -12,21 +12,28 @@ use crate::object::typed::Rest;
 use crate::object::{Object, convert, normal, typed};
 use crate::status::Status;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 pub(super) const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// The versions in which a resource is served.
-struct Served(&'static Resource);
+struct Served(Arc<Resource>);
 
 impl Versions for Served {
     fn convert(&self, object: &Value, from: &str, to: &str) -> InVersion<'_> {
         let (Some(from), Some(to)) = (self.kind(from), self.kind(to)) else { return InVersion::Missing };
-        let Some(node) = node(self.0, &to) else { return InVersion::Missing };
+        let Some(node) = node(&self.0, &to) else { return InVersion::Missing };
         if from == to {
             return InVersion::Known(object.clone(), node);
         }
         let mut object = Object::from_value(object.clone()).unwrap_or_default();
-        if removed::schema(self.0).is_some() {
+        if let Some(custom) = &self.0.custom {
+            // A webhook's conversion cannot be waited for here.
+            return custom
+                .converted(object, &to.version)
+                .map_or(InVersion::Missing, |object| InVersion::Known(object.into_value(), node));
+        }
+        if removed::schema(&self.0).is_some() {
             // The versions of a removed kind differ in their names only.
             object.fields_mut().insert("apiVersion".to_owned(), to.api_version().into());
             return InVersion::Known(object.into_value(), node);
@@ -38,8 +45,11 @@ impl Versions for Served {
 
 impl Served {
     fn kind(&self, api_version: &str) -> Option<GroupVersionKind> {
-        let all = catalog::resources().iter().chain(removed::resources());
-        let cohabitants = all.filter(|other| other.collection() == self.0.collection());
+        if let Some(custom) = &self.0.custom {
+            return custom.kinds().find(|kind| kind.api_version() == api_version).cloned();
+        }
+        let all = catalog::resources().iter().map(|resource| &**resource).chain(removed::resources());
+        let cohabitants = all.filter(|other| other.collection == self.0.collection);
         cohabitants.map(Resource::gvk).find(|kind| kind.api_version() == api_version)
     }
 }
@@ -49,13 +59,13 @@ pub(super) struct Subject<'a> {
     call: &'a Call,
     kind: GroupVersionKind,
     manager: String,
-    versions: Box<dyn Versions>,
+    versions: Box<dyn Versions + Send + Sync>,
 }
 
 impl<'a> Subject<'a> {
     /// An object, or a subresource that is a part of the object.
     pub(super) fn object(call: &'a Call) -> Self {
-        Self::new(call, call.resource.gvk(), Box::new(Served(call.resource)))
+        Self::new(call, call.resource.gvk(), Box::new(Served(call.resource.clone())))
     }
 
     /// A scale.
@@ -63,7 +73,7 @@ impl<'a> Subject<'a> {
         Self::new(call, kind, Box::new(OneVersion))
     }
 
-    fn new(call: &'a Call, kind: GroupVersionKind, versions: Box<dyn Versions>) -> Self {
+    fn new(call: &'a Call, kind: GroupVersionKind, versions: Box<dyn Versions + Send + Sync>) -> Self {
         let manager = manager_name(&call.parameter("fieldManager").unwrap_or_default(), &call.user_agent);
         Self { call, kind, manager, versions }
     }
@@ -101,7 +111,8 @@ impl<'a> Subject<'a> {
         let change = self.change().ok_or_else(|| Status::plain("no corresponding type for the kind"))?;
         let mut applied = change.apply(live.as_ref(), configuration, force, &*self.versions)?;
         let unfit = |why: String| Status::plain(format!("failed to convert new object to proper version: {why}"));
-        if let Some(schema) = removed::schema(self.call.resource) {
+        let custom = self.call.resource.custom.as_ref().filter(|_| self.kind.group == *self.call.resource.group);
+        if let Some(schema) = removed::schema(&self.call.resource).or_else(|| custom?.structural()) {
             let mut object = schema.normalize(applied).map_err(unfit)?.object;
             current.into_iter().for_each(|current| keep_times(&mut object, current));
             return Ok(object);
@@ -124,7 +135,7 @@ impl<'a> Subject<'a> {
     fn change(&self) -> Option<Change<'_>> {
         Some(Change {
             kind: &self.kind,
-            schema: node(self.call.resource, &self.kind)?,
+            schema: node(&self.call.resource, &self.kind)?,
             has_status: self.call.resource.facts().has_status,
             subresource: &self.call.info.subresource,
             manager: &self.manager,
@@ -141,8 +152,20 @@ impl<'a> Subject<'a> {
 }
 
 /// The types of the fields of a kind of the resource.
-fn node(resource: &Resource, kind: &GroupVersionKind) -> Option<Node<'static>> {
+fn node<'r>(resource: &'r Resource, kind: &GroupVersionKind) -> Option<Node<'r>> {
+    if let Some(custom) = resource.custom.as_ref().filter(|_| kind.group == *resource.group) {
+        return Some(custom.structural_of(&kind.version)?.root().map_or(Node::Deduced, Node::Whole));
+    }
     Node::built_in(kind).or_else(|| removed::schema(resource)?.root().map(Node::Whole))
+}
+
+/// Sets the managedFields of an object after a write of the server itself.
+pub(super) fn record_own(kind: &GroupVersionKind, subresource: &str, current: &Object, object: &mut Object) {
+    let Some(schema) = Node::built_in(kind) else { return };
+    let manager = "kube-apiserver";
+    let change = Change { kind, schema, has_status: true, subresource, manager, now: jiff::Timestamp::now() };
+    let (old, new) = (current.clone().into_value(), object.clone().into_value());
+    set(object, change.managed_fields_in(&old, &new, &OneVersion).0);
 }
 
 /// Sets the managedFields of an object.

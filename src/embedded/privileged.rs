@@ -10,7 +10,7 @@ use serde_json::Value;
 /// # Errors
 /// If a container of the object, or of its pod template, is privileged.
 pub(super) fn check(resource: &Resource, object: &Object) -> Result<(), Status> {
-    let path: &[&str] = match (resource.group, resource.name) {
+    let path: &[&str] = match (&*resource.group, &*resource.name) {
         ("", "pods") => &["spec"],
         ("", "podtemplates") => &["template", "spec"],
         ("", "replicationcontrollers") | ("apps", _) | ("batch", "jobs") => &["spec", "template", "spec"],

@@ -15,10 +15,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-const CLUSTER_ROLES: Collection = Collection { group: GROUP, resource: "clusterroles" };
-const ROLES: Collection = Collection { group: GROUP, resource: "roles" };
-const CLUSTER_ROLE_BINDINGS: Collection = Collection { group: GROUP, resource: "clusterrolebindings" };
-const ROLE_BINDINGS: Collection = Collection { group: GROUP, resource: "rolebindings" };
+const CLUSTER_ROLES: &Collection = &Collection::built_in(GROUP, "clusterroles");
+const ROLES: &Collection = &Collection::built_in(GROUP, "roles");
+const CLUSTER_ROLE_BINDINGS: &Collection = &Collection::built_in(GROUP, "clusterrolebindings");
+const ROLE_BINDINGS: &Collection = &Collection::built_in(GROUP, "rolebindings");
 
 /// Creates the roles and bindings of the bootstrap policy.
 pub(super) fn bootstrap(state: &mut State) {
@@ -33,7 +33,7 @@ pub(super) fn bootstrap(state: &mut State) {
         let mut object = object;
         metadata::begin(resource, &mut object);
         let key = key(object.namespace(), object.name());
-        state.put(Collection { group: GROUP, resource: plural }, &key, object);
+        state.put(&Collection::built_in(GROUP, plural), &key, object);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Get and list, with resourceVersions and pages.
 
 use super::call::Call;
+use super::custom;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
 use super::store::{self, Expired, State};
@@ -26,12 +27,13 @@ const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to di
 ///
 /// # Errors
 /// If the object does not exist.
-pub(super) fn get(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn get(call: &Call) -> Result<Response<Body>, Status> {
     let wanted = revision(call)?;
     let found = call.store.with(|state| {
         not_in_the_future(wanted, state)?;
         state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())
     })?;
+    let found = custom::shown_to(call, found).await?;
     Ok(respond::object(call, StatusCode::OK, &found))
 }
 
@@ -39,7 +41,7 @@ pub(super) fn get(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the options are invalid, or the requested version has expired.
-pub(super) fn list(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn list(call: &Call) -> Result<Response<Body>, Status> {
     check_options(call)?;
     let selection = Selection::new(call)?;
     let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
@@ -49,10 +51,11 @@ pub(super) fn list(call: &Call) -> Result<Response<Body>, Status> {
     let mut metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
     let first = start.as_deref().map_or(0, |start| objects.partition_point(|(key, _)| key.as_str() < start));
     for (at, (key, object)) in objects.iter().enumerate().skip(first) {
-        if !selection.matches(object) {
+        let object = custom::shown_to(call, object.clone()).await?;
+        if !selection.matches(&object) {
             continue;
         }
-        selected.push(object.clone());
+        selected.push(object);
         let left = objects.len() - at - 1;
         if limit == Some(selected.len()) && left > 0 {
             metadata.continue_token = token(revision as i64, key);

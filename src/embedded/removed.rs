@@ -1,13 +1,14 @@
 //! The APIs that Kubernetes removed, as the embedded API server serves them: resources, discovery, defaults and validation.
 
-use super::catalog::{ApiResource, Group, Resource, Version};
+use super::catalog::{self, ApiResource, Group, Resource, Version};
+use super::name::Name;
 use crate::object::Object;
 use crate::object::kinds::BuiltIn;
 use crate::object::structural::Structural;
 use crate::removed::{self, Api};
 use crate::status::{Status, invalid};
 use serde_json::Value;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
@@ -74,74 +75,87 @@ static PLACES: [Place; 5] = [
 ];
 
 /// Every resource of a removed API.
-static RESOURCES: LazyLock<Vec<(&'static Api, Resource)>> =
-    LazyLock::new(|| PLACES.iter().map(|place| (place.api, place.resource())).collect());
+static RESOURCES: LazyLock<Vec<(&'static Api, Arc<Resource>)>> =
+    LazyLock::new(|| PLACES.iter().map(|place| (place.api, Arc::new(place.resource()))).collect());
 
 impl Place {
     fn resource(&self) -> Resource {
         Resource {
-            group: self.group,
-            version: self.version,
-            name: self.api.plural,
-            kind: self.api.kind,
-            singular: self.singular,
+            group: self.group.into(),
+            version: self.version.into(),
+            name: self.api.plural.into(),
+            kind: self.api.kind.into(),
+            singular: self.singular.into(),
             namespaced: self.api.is_namespaced(),
-            short_names: self.short_names.to_vec(),
+            short_names: self.short_names(),
             categories: Vec::new(),
             verbs: VERBS.to_vec(),
             subresources: Vec::new(),
+            collection: catalog::collection(&self.group.into(), &self.api.plural.into()),
+            custom: None,
         }
     }
 
-    fn in_discovery(&self) -> ApiResource<'static> {
+    fn in_discovery(&self) -> ApiResource {
         ApiResource {
-            name: self.api.plural,
-            singular_name: self.singular,
+            name: self.api.plural.into(),
+            singular_name: self.singular.into(),
             namespaced: self.api.is_namespaced(),
-            group: "",
-            version: "",
-            kind: self.api.kind,
+            group: Name::default(),
+            version: Name::default(),
+            kind: self.api.kind.into(),
+            place: None,
             verbs: VERBS.to_vec(),
-            short_names: self.short_names.to_vec(),
+            short_names: self.short_names(),
             categories: Vec::new(),
-            storage_version_hash: self.hash,
+            storage_version_hash: self.hash.into(),
         }
+    }
+
+    fn short_names(&self) -> Vec<Name> {
+        self.short_names.iter().copied().map(Name::from).collect()
     }
 }
 
 /// Adds the resources of the API to the groups of discovery.
-pub(super) fn add(api: &'static Api, groups: &mut Vec<Group<'static>>) {
+pub(super) fn add(api: &'static Api, groups: &mut Vec<Group>) {
     for place in PLACES.iter().filter(|place| std::ptr::eq(place.api, api)) {
         let at = groups.iter().position(|group| group.name == place.group).unwrap_or_else(|| {
             let at = groups.iter().position(|group| group.name == place.before).unwrap_or(groups.len());
-            groups.insert(at, Group { name: place.group, versions: Vec::new() });
+            groups.insert(at, Group { name: place.group.into(), versions: Vec::new() });
             at
         });
         let Some(group) = groups.get_mut(at) else { continue };
         match group.versions.iter_mut().find(|version| version.version == place.version) {
             Some(version) => version.resources.push(place.in_discovery()),
             None => {
-                group.versions.push(Version { version: place.version, resources: vec![place.in_discovery()] });
+                group.versions.push(Version { version: place.version.into(), resources: vec![place.in_discovery()] });
             }
         }
     }
 }
 
 /// The resource with that group, version and plural name, and its API, if it is one of `served`.
-pub(super) fn resource(served: &[&'static Api], group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-    let is_it = |resource: &Resource| (resource.group, resource.version, resource.name) == (group, version, plural);
+pub(super) fn resource(
+    served: &[&'static Api],
+    group: &str,
+    version: &str,
+    plural: &str,
+) -> Option<&'static Arc<Resource>> {
+    let is_it =
+        |resource: &Resource| (&*resource.group, &*resource.version, &*resource.name) == (group, version, plural);
     let (api, resource) = RESOURCES.iter().find(|(_, resource)| is_it(resource))?;
     served.iter().any(|each| std::ptr::eq(*each, *api)).then_some(resource)
 }
 
 /// The resources whose objects are in the collection of the group and plural name, if they are of a removed API.
 pub(super) fn of_collection(group: &str, plural: &str) -> Option<&'static Resource> {
-    resources().find(|resource| (resource.group, resource.name) == (group, plural))
+    resources().find(|resource| (&*resource.group, &*resource.name) == (group, plural))
 }
 
 /// The resources of all removed APIs.
 pub(super) fn resources() -> impl Iterator<Item = &'static Resource> {
-    RESOURCES.iter().map(|(_, resource)| resource)
+    RESOURCES.iter().map(|(_, resource)| &**resource)
 }
 
 /// The structural schema of a resource, if its API is a removed one.
@@ -156,7 +170,7 @@ pub(super) fn schema(resource: &Resource) -> Option<&'static Structural> {
 
 /// The API of a resource, if it is a removed one.
 pub(super) fn api(resource: &Resource) -> Option<&'static Api> {
-    let is_it = |other: &Resource| (other.group, other.name) == (resource.group, resource.name);
+    let is_it = |other: &Resource| (&other.group, &other.name) == (&resource.group, &resource.name);
     RESOURCES.iter().find(|(_, other)| is_it(other)).map(|(api, _)| *api)
 }
 
@@ -164,7 +178,7 @@ pub(super) fn api(resource: &Resource) -> Option<&'static Api> {
 pub(super) fn facts(group: &str, name: &str) -> Option<&'static BuiltIn> {
     static FACTS: LazyLock<Vec<BuiltIn>> = LazyLock::new(|| removed::ALL.iter().map(|api| facts_of(api)).collect());
     let resource = of_collection(group, name)?;
-    FACTS.iter().find(|facts| facts.kind == resource.kind)
+    FACTS.iter().find(|facts| facts.kind == &*resource.kind)
 }
 
 fn facts_of(api: &Api) -> BuiltIn {
@@ -229,12 +243,12 @@ mod tests {
     #[test]
     fn discovery_has_the_groups_in_their_old_places() {
         let groups = catalog::groups(&removed::ALL, &Default::default());
-        let names: Vec<&str> = groups.iter().map(|group| group.name).collect();
+        let names: Vec<&str> = groups.iter().map(|group| &*group.name).collect();
         let at = |name: &str| names.iter().position(|each| *each == name).unwrap();
         assert_eq!(at("extensions") + 1, at("policy"));
         assert_eq!(at("settings.k8s.io") + 1, at("storage.k8s.io"));
         let versions =
-            |name: &str| -> Vec<&str> { groups[at(name)].versions.iter().map(|each| each.version).collect() };
+            |name: &str| -> Vec<&str> { groups[at(name)].versions.iter().map(|each| &*each.version).collect() };
         assert_eq!(versions("policy"), ["v1", "v1beta1"]);
         assert_eq!(versions("admissionregistration.k8s.io"), ["v1", "v1alpha1"]);
         assert_eq!(catalog::groups(&[], &Default::default()).len() + 2, groups.len());

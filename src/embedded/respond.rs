@@ -7,7 +7,7 @@ use super::table::{self, IncludeObject};
 use crate::body::{Body, full};
 use crate::object::Object;
 use crate::status::Status;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use serde::Serialize;
 use serde::ser::SerializeMap;
@@ -21,6 +21,17 @@ pub(super) fn json(code: StatusCode, bytes: impl Into<bytes::Bytes>) -> Response
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // Responses of an API server must not be cached (`filters.WithCacheControl`).
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Adds warnings for the client to a response (`warning.NewWarningHeader`). A text that is no header value is left out.
+pub(super) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+    for warning in warnings {
+        let text = warning.replace(['\n', '\r'], " ").replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
     response
 }
 
@@ -81,7 +92,7 @@ pub(super) struct ListMeta {
 
 /// The response with a list of stored objects.
 pub(super) fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Response<Body> {
-    let resource = call.resource;
+    let resource = &*call.resource;
     let bytes = match call.form {
         Form::Table(_) => bytes(&table_of(call, objects, Some(metadata))),
         Form::Metadata(version) => {
@@ -129,7 +140,7 @@ fn metadata_of(object: &Object, version: &str) -> Value {
 }
 
 fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -> Value {
-    let resource = call.resource;
+    let resource = &*call.resource;
     let values: Vec<_> = objects.iter().map(|object| resource.shown(object).into_owned().into_value()).collect();
     let include = call.parameter("includeObject").and_then(|text| IncludeObject::parse(&text)).unwrap_or_default();
     let metadata = metadata.and_then(|metadata| serde_json::to_value(metadata).ok());
@@ -141,9 +152,9 @@ fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -
     table
 }
 
-/// A list of a built-in kind, whose items omit their kind.
+/// A list. The items of a built-in kind omit their kind.
 struct List<'a> {
-    resource: &'static Resource,
+    resource: &'a Resource,
     metadata: &'a ListMeta,
     objects: &'a [Arc<Object>],
 }
@@ -151,9 +162,19 @@ struct List<'a> {
 impl Serialize for List<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_map(Some(4))?;
-        list.serialize_entry("kind", &format!("{}List", self.resource.kind))?;
+        match &self.resource.custom {
+            Some(custom) => list.serialize_entry("kind", custom.list_kind())?,
+            None => list.serialize_entry("kind", &format!("{}List", self.resource.kind))?,
+        }
         list.serialize_entry("apiVersion", &self.resource.gvk().api_version())?;
-        list.serialize_entry("metadata", self.metadata)?;
+        match &self.resource.custom {
+            // `UnstructuredList` has the field always.
+            Some(_) if self.metadata.continue_token.is_empty() => {
+                let version = &self.metadata.resource_version;
+                list.serialize_entry("metadata", &json!({"continue": "", "resourceVersion": version}))?;
+            }
+            _ => list.serialize_entry("metadata", self.metadata)?,
+        }
         list.serialize_entry("items", &Items(self))?;
         list.end()
     }
@@ -168,11 +189,14 @@ impl Serialize for Items<'_> {
     }
 }
 
-struct Item<'a>(&'static Resource, &'a Object);
+struct Item<'a>(&'a Resource, &'a Object);
 
 impl Serialize for Item<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shown = self.0.shown(self.1);
+        if self.0.custom.is_some() {
+            return shown.serialize(serializer);
+        }
         let fields = shown.fields().iter().filter(|(field, _)| !matches!(field.as_str(), "kind" | "apiVersion"));
         serializer.collect_map(fields)
     }

@@ -26,7 +26,7 @@ pub(super) fn is_review(group: &str, resource: &str) -> bool {
 /// If the review's spec is incomplete.
 pub(super) fn review(call: &Call) -> Result<Response<Body>, Status> {
     let mut review = body::object(call, &call.resource.gvk())?;
-    let status = match call.resource.name {
+    let status = match &*call.resource.name {
         "selfsubjectreviews" => json!({"userInfo": call.caller}),
         "tokenreviews" => token_status(call, &review)?,
         "selfsubjectrulesreviews" => rules_status(call, &review)?,

@@ -2,9 +2,10 @@
 
 use super::call::Call;
 use super::catalog::{self, Resource};
+use super::custom::Custom;
 use super::{
-    Server, body, caller, delete, discovery, document, negotiate, openapi, pods, rbac, read, removed, respond, review,
-    scale, token_request,
+    Server, body, caller, custom, delete, discovery, document, negotiate, openapi, pods, rbac, read, removed, respond,
+    review, scale, token_request,
 };
 use super::{watch, write};
 use crate::authz::Attributes;
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::BodyExt;
-use std::sync::Weak;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Subresources that the API server forwards to a kubelet or a pod.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "portforward", "proxy", "log"];
@@ -38,7 +39,10 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
     let info = request_info(&parts.method, &parts.uri);
     let caller = caller::caller(&parts.headers);
     authorize(server, &caller, &info)?;
-    if is_read && let Some(response) = document(server, &parts.uri, &parts.headers) {
+    if is_read
+        && !info.is_resource_request
+        && let Some(response) = document(server, &parts.uri, &parts.headers)
+    {
         return Ok(response);
     }
     if !info.is_resource_request {
@@ -62,8 +66,21 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
         user_agent: header(&parts.headers, USER_AGENT).unwrap_or_default().to_owned(),
         content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
         body,
+        webhooks: server.webhooks.get().cloned(),
+        warnings: Mutex::default(),
     };
-    if call.info.subresource.is_empty() { on_objects(call).await } else { on_subresource(&call) }
+    if let Some(warning) = call.resource.custom.as_ref().and_then(Custom::deprecation) {
+        call.warn(warning.to_owned());
+    }
+    if call.info.subresource.is_empty() && call.info.verb == "watch" && call.resource.serves("watch") {
+        let warnings = std::mem::take(&mut *call.warnings.lock().unwrap_or_else(PoisonError::into_inner));
+        return watch::watch(call).await.map(|response| respond::with_warnings(response, &warnings));
+    }
+    let responded =
+        if call.info.subresource.is_empty() { on_objects(&call).await } else { on_subresource(&call).await };
+    let response = responded.unwrap_or_else(|status| respond::failure(&status));
+    let warnings = call.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(respond::with_warnings(response, &warnings))
 }
 
 /// Checks by RBAC, if the server has it, whether the user may do what the request asks.
@@ -89,8 +106,9 @@ fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<
         _ => {}
     }
     let accept = header(headers, ACCEPT).unwrap_or_default();
-    let document = discovery::respond(&server.groups, path, accept)
-        .or_else(|| openapi::respond(&server.openapi, path, uri.query().unwrap_or_default(), accept))?;
+    let index = server.index.current(&server.store);
+    let document = discovery::respond(&index.groups, path, accept)
+        .or_else(|| openapi::respond(&index.openapi, path, uri.query().unwrap_or_default(), accept))?;
     match header(headers, IF_NONE_MATCH) {
         Some(known) => Some(document::conditional(document, known)),
         None => Some(document),
@@ -102,17 +120,26 @@ fn is_below(path: &str, parent: &str) -> bool {
 }
 
 /// The resource that a URL names, if the URL's form is valid for that resource.
-fn resource(server: &Server, info: &RequestInfo) -> Result<&'static Resource, Status> {
+fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<Resource>, Status> {
     let (group, version, plural) = (&*info.api_group, &*info.api_version, &*info.resource);
     let found = catalog::resource(group, version, plural)
         .filter(|_| server.apis.serves(group, version))
         .or_else(|| removed::resource(&server.removed, group, version, plural));
-    let resource = found.ok_or_else(Status::no_such_path)?;
+    let resource = match found {
+        Some(resource) => resource.clone(),
+        None => server
+            .index
+            .current(&server.store)
+            .resource(group, version, plural)
+            .ok_or_else(Status::no_such_path)?
+            .clone(),
+    };
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
     let is_in_place = if resource.namespaced {
         // Without a namespace in the URL, namespaced objects can only be listed and watched, and a few reviews created.
         !info.namespace.is_empty()
-            || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch" | "create"))
+            || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch"))
+            || (info.parts.len() == 1 && info.verb == "create" && resource.custom.is_none())
     } else {
         is_namespace || info.namespace.is_empty()
     };
@@ -121,40 +148,57 @@ fn resource(server: &Server, info: &RequestInfo) -> Result<&'static Resource, St
     if is_in_place && is_known_depth { Ok(resource) } else { Err(Status::no_such_path()) }
 }
 
-async fn on_objects(call: Call) -> Result<Response<Body>, Status> {
+async fn on_objects(call: &Call) -> Result<Response<Body>, Status> {
     let verb = call.info.verb.as_str();
-    let resource = call.resource;
+    let resource = &*call.resource;
     if !resource.serves(verb) {
-        return Err(method_not_allowed());
+        return Err(method_not_allowed(call));
     }
     match verb {
-        "get" => read::get(&call),
-        "list" => read::list(&call),
-        "watch" => watch::watch(call),
-        "create" if resource.namespaced && call.info.namespace.is_empty() => Err(method_not_allowed()),
+        "get" => read::get(call).await,
+        "list" => read::list(call).await,
+        "create" if resource.namespaced && call.info.namespace.is_empty() => Err(method_not_allowed(call)),
         // Only a collection accepts new objects.
-        "create" if !call.info.name.is_empty() => Err(method_not_allowed()),
-        "create" if review::is_review(resource.group, resource.name) => review::review(&call),
-        "create" if (resource.group, resource.name) == ("", "bindings") => pods::bind(&call),
-        "create" => write::create(&call).await,
-        "update" | "patch" if call.info.name.is_empty() => Err(method_not_allowed()),
-        "update" => write::update(&call),
-        "patch" => write::patch(&call),
-        "delete" => delete::delete(&call),
-        "deletecollection" => delete::delete_collection(&call),
-        _ => Err(method_not_allowed()),
+        "create" if !call.info.name.is_empty() => Err(method_not_allowed(call)),
+        "update" | "patch" if call.info.name.is_empty() && resource.custom.is_some() => {
+            Err(Status::bad_request("name must be provided"))
+        }
+        "update" | "patch" if call.info.name.is_empty() => Err(method_not_allowed(call)),
+        "create" if resource.custom.is_some() => custom::create(call).await,
+        "update" if resource.custom.is_some() => custom::update(call).await,
+        "patch" if resource.custom.is_some() => custom::patch(call).await,
+        "create" if review::is_review(&resource.group, &resource.name) => review::review(call),
+        "create" if (&*resource.group, &*resource.name) == ("", "bindings") => pods::bind(call),
+        "create" => write::create(call).await,
+        "update" => write::update(call),
+        "patch" => write::patch(call),
+        "delete" => delete::delete(call).await,
+        "deletecollection" => delete::delete_collection(call).await,
+        _ => Err(method_not_allowed(call)),
     }
 }
 
-fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
+async fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
     let name = call.info.subresource.as_str();
-    let subresource = call.resource.subresource(name).ok_or_else(Status::no_such_path)?;
+    let missing = || if call.resource.custom.is_some() { call.not_found() } else { Status::no_such_path() };
+    let subresource = call.resource.subresource(name).ok_or_else(missing)?;
     let verb = call.info.verb.as_str();
-    if CONNECTIONS.contains(&name) {
+    if CONNECTIONS.contains(&name) && call.resource.custom.is_none() {
         return connect(call);
     }
     if !subresource.verbs.contains(&verb) {
-        return Err(method_not_allowed());
+        return Err(method_not_allowed(call));
+    }
+    if call.resource.custom.is_some() {
+        return match (name, verb) {
+            ("scale", "get") => custom::get_scale(call).await,
+            ("scale", "update") => custom::update_scale(call).await,
+            ("scale", "patch") => custom::patch_scale(call).await,
+            (_, "get") => read::get(call).await,
+            (_, "update") => custom::update(call).await,
+            (_, "patch") => custom::patch(call).await,
+            _ => Err(method_not_allowed(call)),
+        };
     }
     match (name, verb) {
         ("scale", "get") => scale::get(call),
@@ -163,10 +207,10 @@ fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
         ("binding", "create") => pods::bind(call),
         ("eviction", "create") => pods::evict(call),
         ("token", "create") => token_request::issue(call),
-        (_, "get") => read::get(call),
+        (_, "get") => read::get(call).await,
         (_, "update") => write::update(call),
         (_, "patch") => write::patch(call),
-        _ => Err(method_not_allowed()),
+        _ => Err(method_not_allowed(call)),
     }
 }
 
@@ -181,8 +225,11 @@ fn connect(call: &Call) -> Result<Response<Body>, Status> {
     Err(Status::failure(501, "NotImplemented", text))
 }
 
-/// `NewGenericServerResponse(405)`.
-fn method_not_allowed() -> Status {
+/// `NewGenericServerResponse(405)`; `NewMethodNotSupported` of a custom resource.
+fn method_not_allowed(call: &Call) -> Status {
+    if call.resource.custom.is_some() {
+        return Status::method_not_supported(&call.resource.group, &call.resource.name, &call.info.verb);
+    }
     Status::failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         .with_details(Details::default())
 }

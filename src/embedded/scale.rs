@@ -58,7 +58,7 @@ pub(super) fn patch(call: &Call) -> Result<Response<Body>, Status> {
     })
 }
 
-fn kind() -> GroupVersionKind {
+pub(super) fn kind() -> GroupVersionKind {
     GroupVersionKind::new("autoscaling", "v1", "Scale")
 }
 
@@ -69,7 +69,7 @@ fn change(
 ) -> Result<Response<Body>, Status> {
     let replicas_in = |api_version: &str| {
         let (group, _) = split_api_version(api_version);
-        (group == call.resource.group).then_some(".spec.replicas")
+        (*group == *call.resource.group).then_some(".spec.replicas")
     };
     let stored = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
@@ -94,14 +94,20 @@ fn change(
     Ok(respond::value(StatusCode::OK, &scale(&stored).into_value()))
 }
 
-/// The Scale of an object (`scaleFromDeployment` and similar functions).
-fn scale(object: &Object) -> Object {
+/// The metadata of an object's Scale.
+pub(super) fn metadata(object: &Object) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let (Some(value), Some(metadata)) = (object.get(&["metadata", field]), metadata.as_object_mut()) {
             metadata.insert(field.into(), value.clone());
         }
     }
+    metadata
+}
+
+/// The Scale of an object (`scaleFromDeployment` and similar functions).
+fn scale(object: &Object) -> Object {
+    let metadata = metadata(object);
     let number = |path: &[&str], unset: i64| object.get(path).and_then(Value::as_i64).unwrap_or(unset);
     let mut status = json!({"replicas": number(&["status", "replicas"], 0)});
     let selector = selector(object);

@@ -7,6 +7,7 @@ use crate::object::Object;
 use crate::object::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The selectors of a request.
 pub(super) struct Selection {
@@ -16,7 +17,7 @@ pub(super) struct Selection {
     name: String,
     /// Whether uninitialized objects are not selected.
     hides_uninitialized: bool,
-    resource: &'static Resource,
+    resource: Arc<Resource>,
 }
 
 /// Selectable fields of the kinds, besides name and namespace (`AddFieldLabelConversionFunc` and each registry's `ToSelectableFields`), by
@@ -92,10 +93,10 @@ impl Selection {
         let labels = LabelSelector::parse(&labels).map_err(Status::bad_request)?;
         let fields = FieldSelector::parse(&fields).map_err(Status::bad_request)?;
         for requirement in fields.requirements() {
-            check_field(call.resource, &requirement.field)?;
+            check_field(&call.resource, &requirement.field)?;
         }
         let hides_uninitialized = initializers::are_hidden(call);
-        Ok(Self { labels, fields, name: call.info.name.clone(), hides_uninitialized, resource: call.resource })
+        Ok(Self { labels, fields, name: call.info.name.clone(), hides_uninitialized, resource: call.resource.clone() })
     }
 
     /// Selects uninitialized objects too, whatever the request asks for.
@@ -113,7 +114,7 @@ impl Selection {
         (self.name.is_empty() || self.name == object.name())
             && !(self.hides_uninitialized && crate::initializers::is_uninitialized(object))
             && self.labels.matches(object.labels())
-            && self.fields.matches(|field| value(self.resource, object, field))
+            && self.fields.matches(|field| value(&self.resource, object, field))
     }
 }
 
@@ -121,7 +122,13 @@ fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
     if matches!(field, "metadata.name" | "metadata.namespace") {
         return Ok(());
     }
-    match FIELDS.iter().find(|(group, name, _)| (*group, *name) == (resource.group, resource.name)) {
+    if let Some(custom) = &resource.custom {
+        return match custom.selectable().any(|own| own == field) {
+            true => Ok(()),
+            false => Err(Status::bad_request(format!("field label not supported: {field}"))),
+        };
+    }
+    match FIELDS.iter().find(|(group, name, _)| (*group, *name) == (&*resource.group, &*resource.name)) {
         Some((_, _, fields)) if fields.contains(&field) => Ok(()),
         Some(_) => Err(Status::bad_request(format!("field label not supported: {field}"))),
         // `runtime.DefaultMetaV1FieldSelectorConversion`
@@ -133,8 +140,11 @@ fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
 
 /// The value of a field for its selector; the object is in its stored form.
 fn value(resource: &Resource, object: &Object, field: &str) -> String {
+    if let Some(custom) = resource.custom.as_ref().filter(|_| !field.starts_with("metadata.")) {
+        return custom.selected(&custom.shown(object), field);
+    }
     let core_name;
-    let field = match (resource.name, field) {
+    let field = match (&*resource.name, field) {
         ("events", "reportingController") => "reportingComponent",
         ("events", field) if field.starts_with("regarding.") => {
             core_name = field.replacen("regarding", "involvedObject", 1);
@@ -142,7 +152,7 @@ fn value(resource: &Resource, object: &Object, field: &str) -> String {
         }
         (_, field) => field,
     };
-    let path: Vec<&str> = match (resource.name, field) {
+    let path: Vec<&str> = match (&*resource.name, field) {
         ("jobs", "status.successful") => vec!["status", "succeeded"],
         ("events", "source") => vec!["source", "component"],
         _ => field.split('.').collect(),
@@ -157,7 +167,7 @@ fn value(resource: &Resource, object: &Object, field: &str) -> String {
 
 /// The value of an unset field for a selector.
 fn unset(object: &Object, resource: &Resource, field: &str) -> String {
-    match (resource.name, field) {
+    match (&*resource.name, field) {
         ("pods", "spec.hostNetwork") | ("nodes", "spec.unschedulable") => "false".into(),
         ("pods", "spec.restartPolicy") => "Always".into(),
         ("pods", "spec.schedulerName") => "default-scheduler".into(),

@@ -5,6 +5,7 @@
 //! closed, and its client must start again.
 
 use super::garbage::Garbage;
+use super::name::Name;
 use super::settings::Settings;
 use crate::object::Object;
 use serde_json::Value;
@@ -14,12 +15,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc};
 
 /// The objects of one resource in all of its versions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Collection {
     /// API group under which the objects are stored.
-    pub group: &'static str,
+    pub group: Name,
     /// Plural resource name.
-    pub resource: &'static str,
+    pub resource: Name,
+}
+
+impl Collection {
+    /// The collection of a built-in resource.
+    pub(super) const fn built_in(group: &'static str, resource: &'static str) -> Self {
+        Self { group: Name::Static(group), resource: Name::Static(resource) }
+    }
 }
 
 /// The type of a change.
@@ -101,6 +109,8 @@ struct Table {
     /// The newest resourceVersion that was dropped from the history.
     forgotten: u64,
     watchers: Vec<Watcher>,
+    /// The resourceVersion of the newest change.
+    changed: u64,
 }
 
 /// The bounds of the store.
@@ -193,13 +203,33 @@ impl State {
     }
 
     /// The object with this key.
-    pub(super) fn object(&self, collection: Collection, key: &str) -> Option<Arc<Object>> {
-        self.tables.get(&collection)?.objects.get(key).cloned()
+    pub(super) fn object(&self, collection: &Collection, key: &str) -> Option<Arc<Object>> {
+        self.tables.get(collection)?.objects.get(key).cloned()
+    }
+
+    /// The resourceVersion of the newest change in a collection; 0 before the first one.
+    pub(super) fn changed(&self, collection: &Collection) -> u64 {
+        self.tables.get(collection).map_or(0, |table| table.changed)
+    }
+
+    /// The number of objects in a collection.
+    pub(super) fn count(&self, collection: &Collection) -> usize {
+        self.tables.get(collection).map_or(0, |table| table.objects.len())
+    }
+
+    /// Ends the watches of a collection.
+    pub(super) fn end_watches(&mut self, collection: &Collection) {
+        self.tables.get_mut(collection).into_iter().for_each(|table| table.watchers.clear());
+    }
+
+    /// Forgets an empty collection, and ends its watches.
+    pub(super) fn forget(&mut self, collection: &Collection) {
+        self.tables.remove(collection);
     }
 
     /// The objects whose keys begin with `prefix`, in the keys' order.
-    pub(super) fn objects(&self, collection: Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
-        self.tables.get(&collection).map_or_else(Vec::new, |table| beginning_with(&table.objects, prefix))
+    pub(super) fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
+        self.tables.get(collection).map_or_else(Vec::new, |table| beginning_with(&table.objects, prefix))
     }
 
     /// The objects whose keys begin with `prefix`, as of an earlier resourceVersion.
@@ -208,11 +238,11 @@ impl State {
     /// If the history does not reach back that far.
     pub(super) fn objects_at(
         &self,
-        collection: Collection,
+        collection: &Collection,
         prefix: &str,
         revision: u64,
     ) -> Result<Vec<(String, Arc<Object>)>, Expired> {
-        let Some(table) = self.tables.get(&collection) else { return Ok(Vec::new()) };
+        let Some(table) = self.tables.get(collection) else { return Ok(Vec::new()) };
         if revision < table.forgotten {
             return Err(Expired { oldest: table.forgotten });
         }
@@ -238,21 +268,21 @@ impl State {
             let from = table.objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded)).next();
             from.is_some_and(|(key, _)| key.starts_with(&prefix))
         });
-        inhabited.map(|(collection, _)| *collection).collect()
+        inhabited.map(|(collection, _)| collection.clone()).collect()
     }
 
     /// Stores a new or changed object with the next resourceVersion. Returns the stored object.
-    pub(super) fn put(&mut self, collection: Collection, key: &str, object: Object) -> Arc<Object> {
+    pub(super) fn put(&mut self, collection: &Collection, key: &str, object: Object) -> Arc<Object> {
         let (revision, object) = self.stamp(object);
-        let before = self.tables.entry(collection).or_default().objects.insert(key.to_owned(), object.clone());
+        let before = self.tables.entry(collection.clone()).or_default().objects.insert(key.to_owned(), object.clone());
         let action = if before.is_some() { Action::Modified } else { Action::Added };
         self.publish(collection, Change { revision, key: key.to_owned(), action, object: object.clone(), before });
         object
     }
 
     /// Removes an object whose last state is `last`. Returns the object that watchers got; `None` if it did not exist.
-    pub(super) fn remove(&mut self, collection: Collection, key: &str, last: Object) -> Option<Arc<Object>> {
-        let before = self.tables.get_mut(&collection)?.objects.remove(key)?;
+    pub(super) fn remove(&mut self, collection: &Collection, key: &str, last: Object) -> Option<Arc<Object>> {
+        let before = self.tables.get_mut(collection)?.objects.remove(key)?;
         let (revision, object) = self.stamp(last);
         let change = Change {
             revision,
@@ -271,12 +301,12 @@ impl State {
     /// If the start is older than the history.
     pub(super) fn subscribe(
         &mut self,
-        collection: Collection,
+        collection: &Collection,
         prefix: &str,
         start: Start,
     ) -> Result<Subscription, Expired> {
         let revision = self.revision;
-        let table = self.tables.entry(collection).or_default();
+        let table = self.tables.entry(collection.clone()).or_default();
         let mut state = Vec::new();
         let mut backlog = VecDeque::new();
         match start {
@@ -299,9 +329,9 @@ impl State {
     }
 
     /// Reports to a watcher that it has got all changes so far, unless its queue is full.
-    pub(super) fn report_progress(&mut self, collection: Collection, id: u64) {
+    pub(super) fn report_progress(&mut self, collection: &Collection, id: u64) {
         let revision = self.revision;
-        let watchers = self.tables.get(&collection).map_or(&[][..], |table| &table.watchers);
+        let watchers = self.tables.get(collection).map_or(&[][..], |table| &table.watchers);
         if let Some(watcher) = watchers.iter().find(|watcher| watcher.id == id) {
             // A watcher with a full queue must read other messages first.
             let _ = watcher.signals.try_send(Signal::Progress(revision));
@@ -315,10 +345,11 @@ impl State {
         (self.revision, Arc::new(object))
     }
 
-    fn publish(&mut self, collection: Collection, change: Change) {
+    fn publish(&mut self, collection: &Collection, change: Change) {
         let change = Arc::new(change);
         self.garbage.observe(collection, &change);
-        let table = self.tables.entry(collection).or_default();
+        let table = self.tables.entry(collection.clone()).or_default();
+        table.changed = change.revision;
         table.watchers.retain(|watcher| watcher.signals.try_send(Signal::Change(change.clone())).is_ok());
         table.history.push_back(change);
         while table.history.len() > self.bounds.history {
@@ -339,7 +370,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const PODS: Collection = Collection { group: "", resource: "pods" };
+    const PODS: &Collection = &Collection::built_in("", "pods");
 
     fn named(name: &str, n: u64) -> Object {
         Object::from_value(json!({"metadata": {"name": name}, "n": n})).unwrap()

@@ -17,6 +17,7 @@ mod cluster;
 mod events;
 
 use super::catalog::Resource;
+use super::custom;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -55,7 +56,7 @@ pub fn table(
     now: jiff::Timestamp,
 ) -> Value {
     let mut in_order: Vec<&Value> = objects.iter().collect();
-    if (resource.group, resource.name) == ("flowcontrol.apiserver.k8s.io", "flowschemas") {
+    if (&*resource.group, &*resource.name) == ("flowcontrol.apiserver.k8s.io", "flowschemas") {
         in_order.sort_by_key(|object| cluster::flow_schema_order(object));
     }
     let rows: Vec<Value> = in_order.into_iter().map(|object| row(resource, object, include_object, now)).collect();
@@ -70,6 +71,9 @@ pub fn table(
 
 /// The columns of a resource's table.
 pub fn column_definitions(resource: &Resource) -> Value {
+    if let Some(custom) = &resource.custom {
+        return custom::columns(custom);
+    }
     let recorded = COLUMNS.get(resource.path().as_str()).map(Vec::as_slice);
     let removed = || (resource.name == "podsecuritypolicies").then_some(&POD_SECURITY_POLICY_COLUMNS[..]);
     let columns = recorded.or_else(removed).unwrap_or(&UNKNOWN_COLUMNS);
@@ -119,7 +123,10 @@ fn metadata(objects: &[Value], list_metadata: Option<&Map<String, Value>>) -> Va
 
 fn row(resource: &Resource, object: &Value, include_object: IncludeObject, now: jiff::Timestamp) -> Value {
     let view = View::new(object, now);
-    let cells = cells(resource, view).unwrap_or_else(|| vec![view.name(), json!(view.created_at())]);
+    let cells = match &resource.custom {
+        Some(custom) => custom::cells(custom, object, now),
+        None => cells(resource, view).unwrap_or_else(|| vec![view.name(), json!(view.created_at())]),
+    };
     let included = match include_object {
         IncludeObject::Object => object.clone(),
         IncludeObject::None => Value::Null,
@@ -138,9 +145,14 @@ fn row(resource: &Resource, object: &Value, include_object: IncludeObject, now: 
     row
 }
 
+/// The age of a time, for a cell.
+pub(super) fn age(time: jiff::Timestamp, now: jiff::Timestamp) -> String {
+    duration::human(now.duration_since(time))
+}
+
 /// The cells of an object by its kind's printer; `None` for kinds without a printer in kube-apiserver.
 fn cells(resource: &Resource, object: View<'_>) -> Option<Vec<Value>> {
-    Some(match (resource.group, resource.name) {
+    Some(match (&*resource.group, &*resource.name) {
         ("", name) => return core_cells(name, object),
         ("apps" | "batch", name) => return workloads::cells(name, object),
         ("autoscaling", "horizontalpodautoscalers") => autoscaling::horizontal_pod_autoscaler(object),

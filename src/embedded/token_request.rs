@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const NODES: Collection = Collection { group: "", resource: "nodes" };
-const SECRETS: Collection = Collection { group: "", resource: "secrets" };
+const NODES: &Collection = &Collection::built_in("", "nodes");
+const SECRETS: &Collection = &Collection::built_in("", "secrets");
 /// The lifetime of a token whose request names none, and the bounds of requests, in seconds (`ValidateTokenRequest`).
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
@@ -107,9 +107,9 @@ fn bound(state: &State, request: &Object, account: &Object) -> Result<Bound, Sta
     let text = |field: &str| request.str(&["spec", "boundObjectRef", field]);
     let (group, version) = split_api_version(text("apiVersion"));
     let (kind, name) = (text("kind"), text("name"));
-    let find = |collection: Collection, namespace: &str| {
+    let find = |collection: &Collection, namespace: &str| {
         let object = state.object(collection, &key(namespace, name));
-        object.ok_or_else(|| Status::not_found("", collection.resource, name))
+        object.ok_or_else(|| Status::not_found("", &collection.resource, name))
     };
     let object: Arc<Object> = match (group, kind) {
         ("", "Pod") => {

@@ -42,7 +42,7 @@ pub(super) fn update(resource: &Resource, object: &Object, current: &Object, sub
 
 /// Whether the resource is one of Kubernetes 1.36, rather than a removed or a custom one.
 fn is_built_in(resource: &Resource) -> bool {
-    kinds::of_resource(resource.group, resource.name).is_some()
+    kinds::of_resource(&resource.group, &resource.name).is_some()
 }
 
 fn kind_of(object: &Object) -> GroupVersionKind {

@@ -1,6 +1,7 @@
 //! Watches: a stream of events, one JSON document for each line.
 
 use super::call::Call;
+use super::custom;
 use super::negotiate::Form;
 use super::read;
 use super::respond::{self, Shown};
@@ -25,7 +26,7 @@ use tokio::time::{Instant, sleep_until};
 ///
 /// # Errors
 /// If the options are invalid. Later errors are events.
-pub(super) fn watch(call: Call) -> Result<Response<Body>, Status> {
+pub(super) async fn watch(call: Call) -> Result<Response<Body>, Status> {
     check_options(&call)?;
     let selection = Selection::new(&call)?;
     let with_bookmarks = call.flag("allowWatchBookmarks").unwrap_or(false);
@@ -59,7 +60,7 @@ pub(super) fn watch(call: Call) -> Result<Response<Body>, Status> {
         pending: VecDeque::new(),
         call,
     };
-    watch.begin(&state, &backlog, initial_events == Some(true) && with_bookmarks, revision);
+    watch.begin(&state, &backlog, initial_events == Some(true) && with_bookmarks, revision).await?;
     let events = stream::unfold(watch, |mut watch| async move {
         let bytes = watch.next().await?;
         Some((Ok::<_, BoxError>(Frame::data(bytes)), watch))
@@ -86,12 +87,19 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(&mut self, state: &[Arc<Object>], backlog: &VecDeque<Arc<Change>>, mark_end: bool, revision: u64) {
+    async fn begin(
+        &mut self,
+        state: &[Arc<Object>],
+        backlog: &VecDeque<Arc<Change>>,
+        mark_end: bool,
+        revision: u64,
+    ) -> Result<(), Status> {
         for object in state {
-            if !self.selection.matches(object) {
+            let object = custom::shown_to(&self.call, object.clone()).await?;
+            if !self.selection.matches(&object) {
                 continue;
             }
-            let event = self.event("ADDED", object);
+            let event = self.event("ADDED", &object);
             self.pending.push_back(event);
         }
         if mark_end {
@@ -99,9 +107,10 @@ impl Watch {
             self.pending.push_back(bookmark(&self.call, revision, Some(annotations)));
         }
         for change in backlog {
-            let event = self.change(change);
+            let event = self.change(change).await?;
             self.pending.extend(event);
         }
+        Ok(())
     }
 
     async fn next(&mut self) -> Option<Bytes> {
@@ -120,7 +129,8 @@ impl Watch {
                 }
                 signal = self.signals.recv() => match signal? {
                     Signal::Change(change) => {
-                        let event = self.change(&change);
+                        // A watch ends with an object that its webhook does not convert.
+                        let event = self.change(&change).await.ok()?;
                         self.pending.extend(event);
                     }
                     Signal::Progress(revision) => return Some(bookmark(&self.call, revision, None)),
@@ -130,24 +140,33 @@ impl Watch {
     }
 
     /// Converts a change to the event for a client that sees only selected objects (`cacheWatcher.convertToWatchEvent`).
-    fn change(&mut self, change: &Change) -> Option<Bytes> {
+    ///
+    /// # Errors
+    /// If a webhook does not convert the object.
+    async fn change(&mut self, change: &Change) -> Result<Option<Bytes>, Status> {
         if change.revision <= self.after || !change.key.starts_with(&self.prefix) {
-            return None;
+            return Ok(None);
         }
-        let was = change.before.as_ref().is_some_and(|before| self.selection.matches(before));
-        let is = change.action != Action::Deleted && self.selection.matches(&change.object);
-        match (was, is) {
+        let object = custom::shown_to(&self.call, change.object.clone()).await?;
+        let before = match &change.before {
+            Some(before) => Some(custom::shown_to(&self.call, before.clone()).await?),
+            None => None,
+        };
+        let was = before.as_ref().is_some_and(|before| self.selection.matches(before));
+        let is = change.action != Action::Deleted && self.selection.matches(&object);
+        Ok(match (was, is) {
             (false, false) => None,
-            (false, true) => Some(self.event("ADDED", &change.object)),
-            (true, true) => Some(self.event("MODIFIED", &change.object)),
-            (true, false) if change.action == Action::Deleted => Some(self.event("DELETED", &change.object)),
+            (false, true) => Some(self.event("ADDED", &object)),
+            (true, true) => Some(self.event("MODIFIED", &object)),
+            (true, false) if change.action == Action::Deleted => Some(self.event("DELETED", &object)),
             // The object is no longer selected: the event has its last selected state, with the version of the change.
             (true, false) => {
-                let mut last = change.before.as_deref()?.clone();
+                let Some(before) = before else { return Ok(None) };
+                let mut last = Object::clone(&before);
                 let _ = last.set(&["metadata", "resourceVersion"], Value::from(change.revision.to_string()));
                 Some(self.event("DELETED", &last))
             }
-        }
+        })
     }
 
     fn event(&mut self, kind: &str, object: &Object) -> Bytes {
@@ -169,7 +188,7 @@ fn bookmark(call: &Call, revision: u64, annotations: Option<Value>) -> Bytes {
         metadata.insert("annotations".into(), annotations);
     }
     let (kind, api_version) = match call.form {
-        Form::Object => (call.resource.kind, call.resource.gvk().api_version()),
+        Form::Object => (&*call.resource.kind, call.resource.gvk().api_version()),
         Form::Metadata(version) => ("PartialObjectMetadata", version.to_owned()),
         Form::Table(version) => ("Table", version.to_owned()),
     };

@@ -2,8 +2,9 @@
 
 use super::call::Call;
 use super::catalog::Resource;
+use super::custom;
 use super::owners::{self, Subject};
-use super::store::{self, Collection, State};
+use super::store::{self, State};
 use super::{body, delete, initial, initializers, metadata, privileged, removed, respond, validation};
 use crate::body::Body;
 use crate::go_text::go_type;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 /// The number of generated names that are tried until one is free (`Store.Create`, `maxNameGenerationCreateAttempts`).
 const NAME_ATTEMPTS: usize = 8;
 
-const OPTIMISTIC_LOCK: &str =
+pub(super) const OPTIMISTIC_LOCK: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 /// Responds to a create, as soon as the object is initialized.
@@ -143,12 +144,8 @@ fn apply_configuration(call: &Call, configuration: &Value, options: &WriteOption
         }
         let shown = current.as_deref().map(|current| call.resource.shown(current));
         let mut object = Subject::object(call).apply(shown.as_deref(), configuration, force)?;
-        if current.is_none() && !object.uid().is_empty() {
-            let why = format!(
-                "uid mismatch: the provided object specified uid {}, and no existing object was found",
-                object.uid()
-            );
-            return Err(Status::conflict(call.resource.group, call.resource.name, &call.info.name, &why));
+        if current.is_none() {
+            check_no_uid(call, &object)?;
         }
         body::ensure_namespace(&mut object, call.namespace())?;
         check_name(call, &object)?;
@@ -164,6 +161,19 @@ fn apply_configuration(call: &Call, configuration: &Value, options: &WriteOption
         }
     })?;
     Ok(respond::object(call, code, &stored))
+}
+
+/// Checks that an applied object that does not exist yet has no uid.
+///
+/// # Errors
+/// 409 if it has one.
+pub(super) fn check_no_uid(call: &Call, object: &Object) -> Result<(), Status> {
+    if object.uid().is_empty() {
+        return Ok(());
+    }
+    let why =
+        format!("uid mismatch: the provided object specified uid {}, and no existing object was found", object.uid());
+    Err(Status::conflict(&call.resource.group, &call.resource.name, &call.info.name, &why))
 }
 
 /// A patched object, checked to be still of its kind.
@@ -182,17 +192,20 @@ pub(super) fn apply(
 
 /// Creates an object; generates a name if the object has none.
 fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
-    let resource = call.resource;
+    let resource = &*call.resource;
     if !matches!(object.resource_version(), "" | "0") {
         return Err(Status::plain("resourceVersion should not be set on objects to be created"));
     }
     let mut object = resource.stored(object)?;
     let collection = call.collection();
     metadata::begin(resource, &mut object);
-    name_object(state, call, collection, &mut object)?;
+    name_object(state, call, &mut object)?;
     initializers::check_new(call, &object)?;
     initial::prepare(resource, &mut object, &call.caller);
     removed::check(resource, &mut object, None)?;
+    if custom::is_definition(resource) {
+        custom::prepare(state, call, &mut object)?;
+    }
     if !state.settings().allow_privileged {
         privileged::check(resource, &object)?;
     }
@@ -211,11 +224,22 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     let created = state.put(collection, &key, object);
     if collection == initial::NAMESPACES {
         initial::contents(state, created.name());
+    } else if collection == custom::DEFINITIONS {
+        custom::follow(state, &key, None);
     }
     Ok(created)
 }
 
-fn name_object(state: &State, call: &Call, collection: Collection, object: &mut Object) -> Result<(), Status> {
+/// Generates the name of a new object that has none.
+///
+/// # Errors
+/// 422 if the object has an invalid name, or none. The validation of custom resources and of definitions checks names itself.
+pub(super) fn name_object(state: &State, call: &Call, object: &mut Object) -> Result<(), Status> {
+    let collection = call.collection();
+    let is_checked_later = call.resource.custom.is_some() || custom::is_definition(&call.resource);
+    if is_checked_later && object.name().is_empty() && object.generate_name().is_empty() {
+        return Ok(());
+    }
     if object.name().is_empty() {
         body::check_new_name(object, &call.resource.gvk())?;
         let prefix = object.generate_name().to_owned();
@@ -228,12 +252,16 @@ fn name_object(state: &State, call: &Call, collection: Collection, object: &mut 
         }
         let _ = object.set(&["metadata", "name"], Value::from(name));
     }
+    if is_checked_later {
+        return Ok(());
+    }
     let causes = metadata::name_causes(object.name());
     invalid::status(&call.resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
 }
 
-fn taken(resource: &Resource, object: &Object, current: &Object) -> Status {
-    let mut status = Status::already_exists(resource.group, resource.name, object.name());
+/// The 409 of a create whose name is another object's.
+pub(super) fn taken(resource: &Resource, object: &Object, current: &Object) -> Status {
+    let mut status = Status::already_exists(&resource.group, &resource.name, object.name());
     if metadata::is_deleting(current) {
         status.message = format!("object is being deleted: {}", status.message);
     }
@@ -252,7 +280,7 @@ pub(super) fn replace(
     object: Object,
     dry_run: bool,
 ) -> Result<Arc<Object>, Status> {
-    let resource = call.resource;
+    let resource = &*call.resource;
     check_version(resource, &object, current)?;
     let mut object = part(call, object, current);
     metadata::carry_over(&mut object, current);
@@ -261,6 +289,12 @@ pub(super) fn replace(
     }
     if !resource.namespaced {
         object.remove(&["metadata", "namespace"]);
+    }
+    let is_definition = custom::is_definition(resource);
+    match call.info.subresource.as_str() {
+        "" if is_definition => custom::prepare_for_update(call, &mut object, current)?,
+        _ if is_definition => custom::check_status(&object, current)?,
+        _ => {}
     }
     let mut causes = metadata::update_causes(&object, current);
     causes.extend(initializers::update_causes(call, &object, current));
@@ -286,6 +320,9 @@ pub(super) fn replace(
         return Ok(delete::finish(state, collection, &key, object));
     }
     let stored = state.put(collection, &key, object);
+    if is_definition {
+        custom::follow(state, &key, Some(current));
+    }
     if initializers::has_failed(call, &stored) {
         delete::finish(state, collection, &key, Object::clone(&stored));
     }
@@ -307,7 +344,7 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
         changed
     };
     match call.info.subresource.as_str() {
-        "status" => with_status(call.resource, object, current),
+        "status" => with_status(&call.resource, object, current),
         "finalize" => only(&["spec", "finalizers"]),
         "approval" => only(&["status", "conditions"]),
         "ephemeralcontainers" => only(&["spec", "ephemeralContainers"]),
@@ -346,11 +383,14 @@ fn with_status(resource: &Resource, mut object: Object, current: &Object) -> Obj
 }
 
 /// `Store.Update` on resourceVersions.
-fn check_version(resource: &Resource, object: &Object, current: &Object) -> Result<(), Status> {
-    let (group, name) = (resource.group, resource.name);
+///
+/// # Errors
+/// 409 if the client saw another version.
+pub(super) fn check_version(resource: &Resource, object: &Object, current: &Object) -> Result<(), Status> {
+    let (group, name) = (&*resource.group, &*resource.name);
     match object.resource_version() {
         "" | "0" if resource.facts().updated_by_version => {
-            Err(invalid::without_version(&GroupVersionResource::new(group, resource.version, name), current.name()))
+            Err(invalid::without_version(&GroupVersionResource::new(group, &*resource.version, name), current.name()))
         }
         "" | "0" => Ok(()),
         version if version == current.resource_version() => Ok(()),
@@ -359,7 +399,7 @@ fn check_version(resource: &Resource, object: &Object, current: &Object) -> Resu
 }
 
 /// Checks the uid in an updated object, which is a precondition (`Preconditions.Check`).
-fn check_uid(call: &Call, object: &Object, current: &Object) -> Result<(), Status> {
+pub(super) fn check_uid(call: &Call, object: &Object, current: &Object) -> Result<(), Status> {
     let (wanted, actual) = (object.uid(), current.uid());
     if wanted.is_empty() || wanted == actual {
         return Ok(());
@@ -370,7 +410,7 @@ fn check_uid(call: &Call, object: &Object, current: &Object) -> Result<(), Statu
         call.resource.name,
         call.key()
     );
-    Err(Status::conflict(call.resource.group, call.resource.name, current.name(), &why))
+    Err(Status::conflict(&call.resource.group, &call.resource.name, current.name(), &why))
 }
 
 /// `handlers.checkName`.

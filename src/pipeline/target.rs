@@ -57,7 +57,7 @@ impl Target {
     pub(super) fn check(&self, method: &Method, info: &RequestInfo) -> Result<(), Status> {
         self.check_path(info)?;
         self.check_form(info)?;
-        let allowed = self.is_connect() || self.verbs().contains(&info.verb);
+        let allowed = self.is_connect() || self.verbs().contains(&info.verb) || self.is_of_terminating_definition();
         if allowed || *method == Method::GET { Ok(()) } else { Err(not_allowed()) }
     }
 
@@ -91,6 +91,16 @@ impl Target {
             "update" | "patch" if !of_one => Err(Status::bad_request("name must be provided")),
             _ => Ok(()),
         }
+    }
+
+    /// Whether discovery has the verbs of a custom resource whose definition is being deleted (`DiscoveryController.sync`). The API server
+    /// still answers the others: it forbids creates, and patches remove finalizers.
+    fn is_of_terminating_definition(&self) -> bool {
+        const VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
+        let has_exactly = |verbs: &[String]| {
+            verbs.len() == VERBS.len() && VERBS.iter().all(|verb| verbs.iter().any(|own| own == verb))
+        };
+        self.subresource.is_empty() && !self.is_built_in() && has_exactly(&self.facts.verbs)
     }
 
     fn sub(&self) -> Option<&Subresource> {

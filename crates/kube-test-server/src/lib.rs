@@ -141,7 +141,7 @@ impl TestServer {
 
     /// The address of the API, served over TLS.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.running.as_ref().map(Running::address)
+        self.running.as_ref().and_then(Running::address)
     }
 
     /// Stops the server: requests in flight may finish within a second.

@@ -6,7 +6,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use validate::validate;
+pub use validate::{Rules, Violations, validate};
 
 use super::check::{Checked, Reference};
 use super::environment::{CompileError, Environment, Table};

@@ -118,6 +118,13 @@ pub fn validate_status_update(definition: &Object, old: &Object) -> Vec<Cause> {
     causes
 }
 
+pub use names::ApprovalState;
+
+/// The approval of a definition in a group of Kubernetes; `None` in other groups (`GetAPIApprovalState`).
+pub fn approval(definition: &Object) -> Option<ApprovalState> {
+    names::approval_state(Fields(definition.fields()))
+}
+
 /// The warnings of a new definition, or of an update: formats that the API server ignores, and that the old definition does not have.
 pub fn warnings(definition: &Object, old: Option<&Object>) -> Vec<String> {
     let formats = |object: &Object| -> Vec<String> {

@@ -134,7 +134,17 @@ impl Structural {
     /// # Errors
     /// If the metadata of the object or of an embedded resource has wrong types, or if the defaults are too large; with the text that
     /// kube-apiserver writes after `cannot be handled as a …: `.
-    pub fn normalize(&self, mut value: Value) -> Result<Normal, String> {
+    pub fn normalize(&self, value: Value) -> Result<Normal, String> {
+        let mut normal = self.coerce(value)?;
+        self.apply_defaults(&mut normal.object)?;
+        Ok(normal)
+    }
+
+    /// As [`Self::normalize`], without defaults: a converted object (`schemaCoercingConverter`).
+    ///
+    /// # Errors
+    /// If the metadata of the object or of an embedded resource has wrong types.
+    pub fn coerce(&self, mut value: Value) -> Result<Normal, String> {
         numbers::read(&mut value);
         // Go encodes the metadata and decodes them into their type.
         value.get_mut("metadata").into_iter().for_each(numbers::canonicalize);
@@ -153,7 +163,6 @@ impl Structural {
         if let Some(metadata) = metadata {
             object.fields_mut().insert("metadata".into(), Value::Object(metadata));
         }
-        self.apply_defaults(&mut object)?;
         Ok(Normal { object, unknown: unknown.into_errors() })
     }
 

@@ -9,10 +9,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// Built-in resources that the embedded API server does not have: group, plural, singular and kind.
-const BESIDE: [(&str, &str, &str, &str); 2] = [
-    ("apiextensions.k8s.io", "customresourcedefinitions", "customresourcedefinition", "CustomResourceDefinition"),
-    ("apiregistration.k8s.io", "apiservices", "apiservice", "APIService"),
-];
+const BESIDE: [(&str, &str, &str, &str); 1] = [("apiregistration.k8s.io", "apiservices", "apiservice", "APIService")];
 
 /// The versions of custom resources.
 pub(super) struct Definitions<'m>(Vec<Definition<'m>>);
@@ -42,7 +39,8 @@ impl<'m> Definitions<'m> {
                 && names.contains(&&*wanted)
         };
         let built_in = catalog::resources().iter();
-        let built_in = built_in.filter(|of| is_meant(of.group, of.version, [of.name, of.singular])).map(|of| of.gvk());
+        let built_in =
+            built_in.filter(|of| is_meant(&of.group, &of.version, [&of.name, &of.singular])).map(|of| of.gvk());
         let custom = self.0.iter().filter(|of| {
             let [plural, singular] = &of.names;
             of.is_served && is_meant(&of.kind.group, &of.kind.version, [plural, singular])

@@ -2,6 +2,7 @@
 
 use super::super::catalog::{ApiResource, Group, Version};
 use super::super::document::tag;
+use super::super::name::Name;
 use serde::Serialize;
 
 /// An aggregated document and its entity tag.
@@ -11,7 +12,7 @@ pub(super) struct Aggregated {
 }
 
 /// The document of the groups.
-pub(super) fn document<'a>(groups: impl Iterator<Item = &'a Group<'static>>) -> Aggregated {
+pub(super) fn document<'a>(groups: impl Iterator<Item = &'a Group>) -> Aggregated {
     let list = DiscoveryList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
@@ -27,26 +28,26 @@ pub(super) fn document<'a>(groups: impl Iterator<Item = &'a Group<'static>>) -> 
 struct DiscoveryList<'a> {
     kind: &'static str,
     api_version: &'static str,
-    metadata: Metadata,
+    metadata: Metadata<'a>,
     items: Vec<GroupDiscovery<'a>>,
 }
 
 /// The metadata of a group with its name; a list and the core group have no name.
 #[derive(Serialize)]
-struct Metadata {
+struct Metadata<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
-    name: &'static str,
+    name: &'a str,
 }
 
 #[derive(Serialize)]
 struct GroupDiscovery<'a> {
-    metadata: Metadata,
+    metadata: Metadata<'a>,
     versions: Vec<VersionDiscovery<'a>>,
 }
 
 #[derive(Serialize)]
 struct VersionDiscovery<'a> {
-    version: &'static str,
+    version: &'a str,
     resources: Vec<ResourceDiscovery<'a>>,
     freshness: &'static str,
 }
@@ -54,15 +55,15 @@ struct VersionDiscovery<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceDiscovery<'a> {
-    resource: &'static str,
-    response_kind: ResponseKind,
+    resource: &'a str,
+    response_kind: ResponseKind<'a>,
     scope: &'static str,
-    singular_resource: &'static str,
+    singular_resource: &'a str,
     verbs: &'a [&'static str],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    short_names: &'a [&'static str],
+    short_names: &'a [Name],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    categories: &'a [&'static str],
+    categories: &'a [Name],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     subresources: Vec<SubresourceDiscovery<'a>>,
 }
@@ -70,57 +71,61 @@ struct ResourceDiscovery<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SubresourceDiscovery<'a> {
-    subresource: &'static str,
-    response_kind: ResponseKind,
+    subresource: &'a str,
+    response_kind: ResponseKind<'a>,
     verbs: &'a [&'static str],
 }
 
 /// A kind; group and version are empty if they equal those of the surrounding version.
 #[derive(Serialize)]
-struct ResponseKind {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
+struct ResponseKind<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
 }
 
 impl<'a> GroupDiscovery<'a> {
-    fn of(group: &'a Group<'static>) -> Self {
+    fn of(group: &'a Group) -> Self {
         let versions = group.versions.iter().map(|version| VersionDiscovery {
-            version: version.version,
+            version: &version.version,
             resources: resources_discovery(version),
             freshness: "Current",
         });
-        Self { metadata: Metadata { name: group.name }, versions: versions.collect() }
+        Self { metadata: Metadata { name: &group.name }, versions: versions.collect() }
     }
 }
 
-fn resources_discovery<'a>(version: &'a Version<'static>) -> Vec<ResourceDiscovery<'a>> {
+fn resources_discovery<'a>(version: &'a Version) -> Vec<ResourceDiscovery<'a>> {
     let top = version.resources.iter().filter(|recorded| !recorded.name.contains('/'));
     top.map(|recorded| ResourceDiscovery {
-        resource: recorded.name,
+        resource: &recorded.name,
         response_kind: ResponseKind::of(recorded),
         scope: if recorded.namespaced { "Namespaced" } else { "Cluster" },
-        singular_resource: recorded.singular_name,
+        singular_resource: &recorded.singular_name,
         verbs: &recorded.verbs,
         short_names: &recorded.short_names,
         categories: &recorded.categories,
         subresources: version
             .resources
             .iter()
-            .filter_map(|below| subresource_discovery(recorded.name, below))
+            .filter_map(|below| subresource_discovery(&recorded.name, below))
             .collect(),
     })
     .collect()
 }
 
-fn subresource_discovery<'a>(of: &str, recorded: &'a ApiResource<'static>) -> Option<SubresourceDiscovery<'a>> {
+fn subresource_discovery<'a>(of: &str, recorded: &'a ApiResource) -> Option<SubresourceDiscovery<'a>> {
     let (parent, subresource) = recorded.name.split_once('/')?;
     let response_kind = ResponseKind::of(recorded);
     (parent == of).then_some(SubresourceDiscovery { subresource, response_kind, verbs: &recorded.verbs })
 }
 
-impl ResponseKind {
-    fn of(recorded: &ApiResource<'static>) -> Self {
-        Self { group: recorded.group, version: recorded.version, kind: recorded.kind }
+impl<'a> ResponseKind<'a> {
+    fn of(recorded: &'a ApiResource) -> Self {
+        let (group, version) = match &recorded.place {
+            Some((group, version)) if recorded.version.is_empty() => (group, version),
+            _ => (&recorded.group, &recorded.version),
+        };
+        Self { group, version, kind: &recorded.kind }
     }
 }

@@ -315,7 +315,7 @@ async fn a_wait_outlasts_a_full_queue() {
     client.server.store.with(|state| {
         for (name, object) in [("a", "a"), ("b", "b"), ("x", "x"), ("y", "y")] {
             let object = crate::object::Object::from_value(config_map(object)).unwrap();
-            let collection = Collection { group: "", resource: "configmaps" };
+            let collection = &Collection::built_in("", "configmaps");
             let key = format!("default/{name}");
             let Some(current) = state.object(collection, &key) else {
                 state.put(collection, &key, object);

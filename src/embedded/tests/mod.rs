@@ -16,3 +16,4 @@ mod socket;
 mod initializers;
 mod rbac;
 mod removed;
+mod definitions;

@@ -82,3 +82,35 @@ fn what_is_not_of_its_schema_is_an_error() {
     assert_eq!(validate(&schema, &json!({"a": "x"})), ["<nil>: invalid data, expected int, got string"]);
     assert_eq!(validate(&schema, &json!({"a": 1})), [""; 0]);
 }
+
+#[test]
+fn an_update_has_the_errors_of_changed_parts_and_of_transitions() {
+    let rule = |rule: &str| json!([{"rule": rule}]);
+    let item = json!({"type": "object", "properties": {"name": {"type": "string"}, "n": {"type": "integer"}},
+        "x-kubernetes-validations": rule("self.n < 5")});
+    let schema = json!({"type": "object", "properties": {
+        "size": {"type": "integer", "x-kubernetes-validations": rule("self >= oldSelf")},
+        "low": {"type": "integer", "x-kubernetes-validations": rule("self < 5")},
+        "first": {"type": "integer", "x-kubernetes-validations":
+            [{"rule": "oldSelf.hasValue() || self == 1", "optionalOldSelf": true}]},
+        "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": item},
+    }});
+    let rules = super::Rules::compile(std::sync::Arc::new(schema));
+    let found = |new: Json, old: Json| {
+        let old = (!old.is_null()).then_some(old);
+        let found = rules.validate(&new, old.as_ref());
+        let causes: Vec<_> = found.causes.into_iter().map(|cause| cause.field).collect();
+        (causes, found.warnings.len())
+    };
+    let none = || (Vec::new(), 0);
+    assert_eq!(found(json!({"size": 1}), Json::Null), none());
+    assert_eq!(found(json!({"size": 1}), json!({"size": 2})), (vec!["size".to_owned()], 0));
+    assert_eq!(found(json!({"first": 2}), Json::Null), (vec!["first".to_owned()], 0));
+    assert_eq!(found(json!({"first": 2}), json!({"first": 1})), none());
+    assert_eq!(found(json!({"low": 9}), json!({"low": 8})), (vec!["low".to_owned()], 0));
+    assert_eq!(found(json!({"low": 9}), json!({"low": 9})), (Vec::new(), 1));
+    let item = |name: &str, n: u8| json!({"name": name, "n": n});
+    let old = json!({"list": [item("a", 9), item("b", 1)]});
+    assert_eq!(found(json!({"list": [item("b", 1), item("a", 9)]}), old.clone()), (Vec::new(), 1));
+    assert_eq!(found(json!({"list": [item("b", 8), item("a", 9)]}), old), (vec!["list[0]".to_owned()], 1));
+}

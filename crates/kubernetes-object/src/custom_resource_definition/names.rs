@@ -61,13 +61,46 @@ impl Approval {
     }
 }
 
+/// The approval of a definition, as its condition `KubernetesAPIApprovalPolicyConformant` has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalState {
+    /// Whether the API is approved.
+    pub is_approved: bool,
+    /// The reason of the condition.
+    pub reason: &'static str,
+    /// The message of the condition.
+    pub message: String,
+}
+
+/// `calculateCondition`
+pub(super) fn approval_state(definition: Fields<'_>) -> Option<ApprovalState> {
+    if !is_protected(definition.object("spec")?.text("group")) {
+        return None;
+    }
+    let text = annotation(definition);
+    let must = format!("protected groups must have approval annotation {}", go_quote(APPROVED));
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let (reason, message) = match Approval::of(text) {
+        Approval::Missing => ("MissingAnnotation", format!("{must}, {see}")),
+        Approval::Bypassed => ("UnapprovedAnnotation", format!("not approved: {}", go_quote(text))),
+        Approval::Approved => ("ApprovedAnnotation", format!("approved in {text}")),
+        Approval::Invalid => {
+            ("InvalidAnnotation", format!("{must} with either a URL or a reason starting with \"unapproved\", {see}"))
+        }
+    };
+    Some(ApprovalState { is_approved: reason == "ApprovedAnnotation", reason, message })
+}
+
+/// `IsProtectedCommunityGroup`
+fn is_protected(group: &str) -> bool {
+    let is_within = |own: &str| group == own || group.strip_suffix(own).is_some_and(|rest| rest.ends_with('.'));
+    ["k8s.io", "kubernetes.io"].into_iter().any(is_within)
+}
+
 /// The error of a definition in a group of Kubernetes without an approval (`validateAPIApproval`). An update may keep its approval.
 pub(super) fn approval(definition: Fields<'_>, old: Option<Fields<'_>>) -> Option<Cause> {
     let group = definition.object("spec")?.text("group");
-    let is_protected = ["k8s.io", "kubernetes.io"]
-        .iter()
-        .any(|own| group == *own || group.strip_suffix(own).is_some_and(|rest| rest.ends_with('.')));
-    if !is_protected {
+    if !is_protected(group) {
         return None;
     }
     let text = annotation(definition);

@@ -1,0 +1,245 @@
+//! A CustomResourceDefinition in the form in which its objects are served.
+
+use super::super::name::Name;
+use super::json_path::JsonPath;
+use super::schema::Schema;
+use crate::kind::GroupVersionKind;
+use crate::object::Object;
+use crate::object::structural::validate::Scale;
+use crate::object::version::custom_deprecation;
+use crate::status::Status;
+use serde_json::Value;
+use std::sync::{Arc, OnceLock};
+
+/// A definition whose names are accepted.
+#[derive(Debug)]
+pub(in crate::embedded) struct Definition {
+    /// The definition as stored.
+    pub(super) object: Arc<Object>,
+    pub(super) group: Name,
+    pub(super) plural: Name,
+    pub(super) singular: Name,
+    pub(super) kind: Name,
+    pub(super) list_kind: Name,
+    pub(super) short_names: Vec<Name>,
+    pub(super) categories: Vec<Name>,
+    pub(super) is_namespaced: bool,
+    pub(super) is_established: bool,
+    pub(super) is_terminating: bool,
+    /// All versions, in the definition's order.
+    pub(super) versions: Vec<Arc<Version>>,
+    /// The version in which objects are stored.
+    pub(super) storage: Name,
+}
+
+/// A version of a definition.
+#[derive(Debug)]
+pub(super) struct Version {
+    /// The definition and the index of the version there.
+    of: (Arc<Object>, usize),
+    pub(super) kind: GroupVersionKind,
+    pub(super) name: Name,
+    pub(super) is_served: bool,
+    pub(super) has_status: bool,
+    pub(super) scale: Option<Scale>,
+    pub(super) columns: Vec<Column>,
+    pub(super) selectable: Vec<Selectable>,
+    /// The warning for clients, if the version is deprecated.
+    pub(super) deprecation: Option<String>,
+    schema: OnceLock<Result<Schema, String>>,
+}
+
+/// A column of a table.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) format: String,
+    pub(super) description: String,
+    pub(super) priority: i64,
+    pub(super) path: JsonPath,
+}
+
+/// A field for selectors.
+#[derive(Debug)]
+pub(super) struct Selectable {
+    /// The path without the first dot.
+    pub(super) name: String,
+    pub(super) path: JsonPath,
+}
+
+impl Definition {
+    /// The definition in a stored object; `None` if its names are not accepted. Versions that are equal in `before` are not compiled again.
+    pub(super) fn new(object: &Arc<Object>, before: Option<&Self>) -> Option<Self> {
+        let is_established = is_true(object, "Established");
+        if !is_established && !is_true(object, "NamesAccepted") {
+            return None;
+        }
+        let accepted = |field: &str| -> Name { object.str(&["status", "acceptedNames", field]).to_owned().into() };
+        let list = |field: &str| -> Vec<Name> {
+            let names = object.items(&["status", "acceptedNames", field]).iter().filter_map(Value::as_str);
+            names.map(|name| name.to_owned().into()).collect()
+        };
+        let (plural, kind) = (accepted("plural"), accepted("kind"));
+        if plural.is_empty() || kind.is_empty() {
+            return None;
+        }
+        let is_same_kind = |before: &&Self| {
+            before.kind == kind
+                && ["group", "versions"].iter().all(|field| spec(&before.object, field) == spec(object, field))
+        };
+        let versions = match before.filter(is_same_kind) {
+            Some(before) => before.versions.clone(),
+            None => (0..object.items(&["spec", "versions"]).len())
+                .filter_map(|at| Some(Arc::new(Version::new(object, at, &kind)?)))
+                .collect(),
+        };
+        let storage = object.items(&["spec", "versions"]).iter().find(|version| flag(version, "storage"));
+        Some(Self {
+            object: object.clone(),
+            group: object.str(&["spec", "group"]).to_owned().into(),
+            plural,
+            singular: accepted("singular"),
+            kind,
+            list_kind: accepted("listKind"),
+            short_names: list("shortNames"),
+            categories: list("categories"),
+            is_namespaced: object.str(&["spec", "scope"]) == "Namespaced",
+            is_established,
+            is_terminating: is_true(object, "Terminating"),
+            versions,
+            storage: text(storage?, "name").to_owned().into(),
+        })
+    }
+
+    /// The version with this name.
+    pub(super) fn version(&self, name: &str) -> Option<&Arc<Version>> {
+        self.versions.iter().find(|version| version.name == *name)
+    }
+
+    /// `spec.conversion.webhook`, if a webhook converts the objects.
+    pub(super) fn webhook(&self) -> Option<&Value> {
+        let strategy = self.object.str(&["spec", "conversion", "strategy"]);
+        self.object.get(&["spec", "conversion", "webhook"]).filter(|_| strategy == "Webhook")
+    }
+}
+
+impl Version {
+    fn new(object: &Arc<Object>, at: usize, kind: &Name) -> Option<Self> {
+        let versions = object.items(&["spec", "versions"]);
+        let version = versions.get(at)?;
+        let name = text(version, "name");
+        let kind = GroupVersionKind::new(object.str(&["spec", "group"]), name, &**kind);
+        let deprecation = flag(version, "deprecated").then(|| match version.get("deprecationWarning") {
+            Some(Value::String(warning)) => warning.clone(),
+            _ => {
+                let others = versions.iter().filter(|other| flag(other, "served") && !flag(other, "deprecated"));
+                custom_deprecation(&kind, others.map(|other| text(other, "name")))
+            }
+        });
+        let subresources = version.get("subresources");
+        let subresource = |name: &str| subresources.and_then(|all| all.get(name)).filter(|found| !found.is_null());
+        let scale = subresource("scale").map(|scale| Scale {
+            spec_replicas: text(scale, "specReplicasPath").to_owned(),
+            status_replicas: text(scale, "statusReplicasPath").to_owned(),
+            label_selector: Some(text(scale, "labelSelectorPath").to_owned()).filter(|path| !path.is_empty()),
+        });
+        Some(Self {
+            of: (object.clone(), at),
+            name: name.to_owned().into(),
+            kind,
+            is_served: flag(version, "served"),
+            has_status: subresource("status").is_some(),
+            scale,
+            columns: columns(version),
+            selectable: selectable(version),
+            deprecation,
+            schema: OnceLock::new(),
+        })
+    }
+
+    /// The compiled schema.
+    ///
+    /// # Errors
+    /// 500 if the schema cannot be compiled.
+    pub(super) fn schema(&self) -> Result<&Schema, Status> {
+        let compile = || {
+            Schema::compile(self.raw_schema(), spec(&self.of.0, "preserveUnknownFields") == Some(&Value::Bool(true)))
+        };
+        self.schema.get_or_init(compile).as_ref().map_err(|why| {
+            tracing::warn!(kind = ?self.kind, why, "the schema of a custom resource cannot be used");
+            Status::internal_error("error resolving resource")
+        })
+    }
+
+    /// The `openAPIV3Schema`, if there is one.
+    pub(super) fn raw_schema(&self) -> Option<&Value> {
+        let (definition, at) = &self.of;
+        definition.items(&["spec", "versions"]).get(*at)?.get("schema")?.get("openAPIV3Schema")
+    }
+}
+
+/// The columns of a version; `Age` if there are none (`getColumnsForVersion`). The columns end before the first one with a malformed path.
+fn columns(version: &Value) -> Vec<Column> {
+    let given = version.get("additionalPrinterColumns").and_then(Value::as_array).filter(|columns| !columns.is_empty());
+    let Some(given) = given else {
+        let description = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not \
+                           guaranteed to be set in happens-before order across separate operations. Clients may not set this \
+                           value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null \
+                           for lists. More info: \
+                           https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+        let path = JsonPath::parse(".metadata.creationTimestamp").into_iter();
+        let age = path.map(|path| Column {
+            name: "Age".to_owned(),
+            kind: "date".to_owned(),
+            format: String::new(),
+            description: description.to_owned(),
+            priority: 0,
+            path,
+        });
+        return age.collect();
+    };
+    let column = |column: &Value| {
+        let path = text(column, "jsonPath");
+        let description = match text(column, "description") {
+            "" => format!("Custom resource definition column (in JSONPath format): {path}"),
+            given => given.to_owned(),
+        };
+        Some(Column {
+            name: text(column, "name").to_owned(),
+            kind: text(column, "type").to_owned(),
+            format: text(column, "format").to_owned(),
+            description,
+            priority: column.get("priority").and_then(Value::as_i64).unwrap_or_default(),
+            path: JsonPath::parse(path)?,
+        })
+    };
+    given.iter().map_while(column).collect()
+}
+
+fn selectable(version: &Value) -> Vec<Selectable> {
+    let fields = version.get("selectableFields").and_then(Value::as_array).into_iter().flatten();
+    let selectable = fields.filter_map(|field| {
+        let path = text(field, "jsonPath");
+        Some(Selectable { name: path.strip_prefix('.').unwrap_or(path).to_owned(), path: JsonPath::parse(path)? })
+    });
+    selectable.collect()
+}
+
+/// Whether a condition of a definition is true.
+pub(super) fn is_true(definition: &Object, condition: &str) -> bool {
+    let conditions = definition.items(&["status", "conditions"]);
+    conditions.iter().any(|each| text(each, "type") == condition && text(each, "status") == "True")
+}
+
+fn spec<'o>(definition: &'o Object, field: &str) -> Option<&'o Value> {
+    definition.get(&["spec", field])
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn flag(value: &Value, field: &str) -> bool {
+    value.get(field) == Some(&Value::Bool(true))
+}

@@ -1,0 +1,111 @@
+//! The served custom resources, derived from the stored definitions.
+
+use super::super::catalog::{self, Group, Resource};
+use super::super::store::Store;
+use super::super::{discovery, openapi};
+use super::definition::Definition;
+use super::lifecycle::DEFINITIONS;
+use super::resource::Custom;
+use crate::config::Apis;
+use crate::removed::Api;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The index of the definitions at one state of the store.
+pub(in crate::embedded) struct Index {
+    /// The resourceVersion of the newest change of a definition.
+    revision: u64,
+    /// The definitions by name. Definitions whose names are not accepted are left out.
+    definitions: BTreeMap<String, Arc<Definition>>,
+    /// The served resources by the name of their definition.
+    resources: HashMap<String, Vec<Arc<Resource>>>,
+    /// All groups.
+    pub(in crate::embedded) groups: discovery::Groups,
+    /// All documents.
+    pub(in crate::embedded) openapi: openapi::Documents,
+}
+
+/// The newest index.
+pub(in crate::embedded) struct Kept {
+    removed: Vec<&'static Api>,
+    /// The built-in APIs that are not served.
+    apis: Apis,
+    newest: Mutex<Arc<Index>>,
+}
+
+impl Kept {
+    /// An index without definitions.
+    pub(in crate::embedded) fn new(removed: &[&'static Api], apis: Apis) -> Self {
+        let index = Index::new(0, BTreeMap::new(), removed, &apis, None);
+        Self { removed: removed.to_vec(), apis, newest: Mutex::new(Arc::new(index)) }
+    }
+
+    /// The index of the store's current definitions.
+    pub(in crate::embedded) fn current(&self, store: &Store) -> Arc<Index> {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let changed = store.with(|state| {
+            let revision = state.changed(DEFINITIONS);
+            (revision > newest.revision).then(|| (revision, state.objects(DEFINITIONS, "")))
+        });
+        let Some((revision, objects)) = changed else { return newest };
+        let definitions = objects.into_iter().filter_map(|(name, object)| {
+            let before = newest.definitions.get(&name);
+            match before.filter(|before| Arc::ptr_eq(&before.object, &object)) {
+                Some(unchanged) => Some((name, unchanged.clone())),
+                None => Some((name, Arc::new(Definition::new(&object, before.map(|before| &**before))?))),
+            }
+        });
+        let index = Arc::new(Index::new(revision, definitions.collect(), &self.removed, &self.apis, Some(&*newest)));
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.revision < revision {
+            *newest = index.clone();
+        }
+        index
+    }
+}
+
+impl Index {
+    fn new(
+        revision: u64,
+        definitions: BTreeMap<String, Arc<Definition>>,
+        removed: &[&'static Api],
+        apis: &Apis,
+        before: Option<&Self>,
+    ) -> Self {
+        let mut groups = catalog::groups(removed, apis);
+        let is_built_in = |group: &str, version: &str| {
+            groups
+                .iter()
+                .any(|known| known.name == *group && known.versions.iter().any(|known| known.version == *version))
+        };
+        let mut resources: HashMap<String, Vec<Arc<Resource>>> = HashMap::new();
+        for (name, definition) in &definitions {
+            let same = before
+                .filter(|before| before.definitions.get(name).is_some_and(|before| Arc::ptr_eq(before, definition)));
+            if let Some(same) = same.and_then(|before| before.resources.get(name)) {
+                resources.insert(name.clone(), same.clone());
+                continue;
+            }
+            let served = definition.versions.iter().filter(|version| version.is_served);
+            let served = served.filter(|version| !is_built_in(&definition.group, &version.name));
+            let served: Vec<_> = served.map(|version| Arc::new(Custom::resource(definition, version))).collect();
+            resources.insert(name.clone(), served);
+        }
+        let all = || definitions.keys().filter_map(|name| resources.get(name)).flatten();
+        let custom: Vec<Group> = super::discovery::groups(all());
+        let documents = super::openapi::documents(all(), before.map(|before| before.openapi.custom()));
+        for group in custom {
+            match groups.iter_mut().find(|known| known.name == group.name) {
+                Some(known) => known.versions.extend(group.versions),
+                None => groups.push(group),
+            }
+        }
+        let openapi = openapi::Documents::new(removed, documents);
+        Self { revision, definitions, resources, groups: discovery::Groups::new(groups), openapi }
+    }
+
+    /// The resource with this group, version and plural name.
+    pub(in crate::embedded) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.resources.get(&format!("{plural}.{group}"))?.iter().find(|resource| resource.version == *version)
+    }
+}

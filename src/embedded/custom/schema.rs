@@ -1,0 +1,139 @@
+//! The compiled schema of a version, and the validation of objects by it.
+
+use super::definition::Version;
+use crate::cel::re2::Regex;
+use crate::cel::rules::Rules;
+use crate::object::Object;
+use crate::object::structural::validate::{self, Facts, Matcher, Validator};
+use crate::object::structural::{self, Structural};
+use crate::status::{Cause, Status, invalid};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// A compiled schema.
+#[derive(Debug)]
+pub(super) struct Schema {
+    pub(super) structural: Structural,
+    validator: Validator,
+    rules: Rules,
+}
+
+/// The state that an object replaces.
+#[derive(Clone, Copy)]
+pub(super) enum Before<'a> {
+    /// None: the object is new.
+    Nothing,
+    /// The current object.
+    Object(&'a Object),
+    /// The current object, whose status alone is written.
+    Status(&'a Object),
+}
+
+impl Schema {
+    /// Compiles an `openAPIV3Schema`.
+    ///
+    /// # Errors
+    /// If the schema is too large or too deep.
+    pub(super) fn compile(schema: Option<&Value>, preserves: bool) -> Result<Self, String> {
+        let none = Value::Object(Map::new());
+        let structural = match (schema, preserves) {
+            (None, false) => Structural::without_schema(),
+            (schema, true) => Structural::compile_preserving(schema.unwrap_or(&none))?,
+            (Some(schema), false) => Structural::compile(schema)?,
+        };
+        let schema = schema.unwrap_or(&none);
+        let validator = Validator::compile(schema, &pattern)?;
+        Ok(Self { structural, validator, rules: Rules::compile(Arc::new(schema.clone())) })
+    }
+
+    /// Reads a stored object: drops what the schema does not have, and sets defaults.
+    pub(super) fn read(&self, object: Object) -> Object {
+        let mut fields = object.into_value();
+        fields.as_object_mut().into_iter().for_each(structural::drop_invalid_metadata);
+        let whole = fields.clone();
+        let read = self.structural.normalize(fields).map(|normal| normal.object);
+        read.unwrap_or_else(|_| Object::from_value(whole).unwrap_or_default())
+    }
+
+    /// Validates an object of the version, for which `found` are errors already. Returns the warnings.
+    ///
+    /// # Errors
+    /// 422 with every error.
+    pub(super) fn validate(
+        &self,
+        version: &Version,
+        is_namespaced: bool,
+        object: &Object,
+        before: Before<'_>,
+        mut found: Vec<Cause>,
+    ) -> Result<Vec<String>, Status> {
+        let scale = version.scale.as_ref();
+        let facts = Facts { kind: &version.kind, is_namespaced, validator: &self.validator, scale };
+        let (mut causes, old) = match before {
+            Before::Nothing => (validate::validate(facts, object), None),
+            Before::Object(old) => (validate::validate_update(facts, object, old), Some(old)),
+            Before::Status(old) => (validate::validate_status_update(facts, object, old), Some(old)),
+        };
+        let mut warnings = Vec::new();
+        if !self.rules.is_empty() {
+            match validate::without_rules(&causes) {
+                Some(cause) => causes.push(cause),
+                None => {
+                    let whole = |object: &Object| Value::Object(object.fields().clone());
+                    let found = self.rules.validate(&whole(object), old.map(whole).as_ref());
+                    causes.extend(found.causes);
+                    warnings = found.warnings;
+                }
+            }
+        }
+        found.extend(causes);
+        invalid::status(&version.kind, object.name(), found).map_or(Ok(warnings), Err)
+    }
+}
+
+/// Compiles a pattern in the syntax of Go's `regexp`.
+///
+/// # Errors
+/// Go's error.
+pub(super) fn pattern(pattern: &str) -> Result<Matcher, String> {
+    let compiled = Regex::compile(pattern).map_err(|error| error.to_string())?;
+    Ok(Arc::new(move |text| compiled.is_match(text)))
+}
+
+/// The errors of the rules in a schema at a path.
+pub(super) fn rule_causes(schema: &Value, path: &str, is_unchanged: bool) -> Vec<Cause> {
+    let found = crate::cel::rules::check(schema, path).errors;
+    let causes = found.iter().map(|text| cause(text));
+    // The cost of a single expression is no error of an unchanged schema.
+    let counts = |cause: &Cause| {
+        let is_of_one = ["estimated rule cost ", "estimated messageExpression cost "]
+            .iter()
+            .any(|what| cause.message.starts_with(&format!("Forbidden: {what}")));
+        !(is_unchanged && is_of_one)
+    };
+    causes.filter(counts).collect()
+}
+
+/// The error in a text `field: message`.
+fn cause(text: &str) -> Cause {
+    const TYPES: [(&str, &str); 6] = [
+        (": Invalid value: ", "FieldValueInvalid"),
+        (": Forbidden: ", "FieldValueForbidden"),
+        (": Required value", "FieldValueRequired"),
+        (": Unsupported value: ", "FieldValueNotSupported"),
+        (": Duplicate value: ", "FieldValueDuplicate"),
+        (": Internal error: ", "InternalError"),
+    ];
+    let found = TYPES.iter().filter_map(|(mark, reason)| Some((text.find(mark)?, reason)));
+    match found.min() {
+        Some((at, reason)) => {
+            let (field, message) = text.split_at(at);
+            Cause {
+                reason: (*reason).to_owned(),
+                message: message.trim_start_matches(": ").to_owned(),
+                field: field.to_owned(),
+            }
+        }
+        None => Cause { reason: "FieldValueInvalid".to_owned(), message: text.to_owned(), field: String::new() },
+    }
+}

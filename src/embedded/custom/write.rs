@@ -1,0 +1,313 @@
+//! Create, update, patch and apply of custom objects.
+//!
+//! A conversion webhook may be called between the read of an object and its write. Therefore a write checks that the object has not changed
+//! meanwhile, and starts again if it has.
+
+use super::super::call::Call;
+use super::super::owners::{self, Subject};
+use super::super::store::{self, State};
+use super::super::{body, delete, metadata, respond, write};
+use super::convert::{shown_to, to_storage};
+use super::lifecycle::DEFINITIONS;
+use super::resource::Custom;
+use super::schema::Before;
+use crate::body::Body;
+use crate::object::patch::{self, PatchType};
+use crate::object::{Object, object_meta};
+use crate::request::body::{OptionsKind, Unfit, WriteOptions, decode_patched, invalid_patch};
+use crate::status::Status;
+use http::{Response, StatusCode};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The number of times that a write starts again (`GuaranteedUpdate` has no bound).
+const ATTEMPTS: usize = 16;
+/// Finalizers that need no domain.
+const KNOWN_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+
+/// The part of the call's resource that built-in resources lack.
+///
+/// # Errors
+/// 404 for a built-in resource.
+pub(super) fn custom(call: &Call) -> Result<&Custom, Status> {
+    call.resource.custom.as_ref().ok_or_else(Status::no_such_path)
+}
+
+/// Responds to a create.
+///
+/// # Errors
+/// If the object cannot be created.
+pub(in crate::embedded) async fn create(call: &Call) -> Result<Response<Body>, Status> {
+    let dry_run = call.dry_run(OptionsKind::Create)?;
+    let mut object = body::object(call, &call.resource.gvk())?;
+    body::ensure_namespace(&mut object, call.namespace())?;
+    Subject::object(call).record(None, &mut object);
+    let created = create_object(call, object, dry_run).await?;
+    Ok(respond::object(call, StatusCode::CREATED, &created))
+}
+
+/// Responds to an update of an object, or of its status.
+///
+/// # Errors
+/// If the object cannot be updated.
+pub(in crate::embedded) async fn update(call: &Call) -> Result<Response<Body>, Status> {
+    let dry_run = call.dry_run(OptionsKind::Update)?;
+    let object = body::object(call, &call.resource.gvk())?;
+    write::check_name(call, &object)?;
+    let owners = Subject::object(call);
+    let stored = change(call, dry_run, |current| {
+        write::check_uid(call, &object, current)?;
+        let mut object = object.clone();
+        owners.record(Some(current), &mut object);
+        Ok(object)
+    });
+    Ok(respond::object(call, StatusCode::OK, &*stored.await?))
+}
+
+/// Responds to a patch of an object, or of its status. An apply creates a missing object.
+///
+/// # Errors
+/// If the object cannot be patched.
+pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, Status> {
+    let (patch_type, patch) = write::patch_of(call)?;
+    if patch_type == PatchType::Strategic {
+        return Err(PatchType::unsupported(false, false));
+    }
+    let options = WriteOptions::from_query(call.query(), OptionsKind::Patch(patch_type))?;
+    let dry_run = options.is_dry_run();
+    let owners = Subject::object(call);
+    if patch_type != PatchType::Apply {
+        let stored = change(call, dry_run, |current| {
+            let mut object = patched(call, patch_type, current, &patch)?;
+            owners.record(Some(current), &mut object);
+            write::check_name(call, &object)?;
+            Ok(object)
+        });
+        return Ok(respond::object(call, StatusCode::OK, &*stored.await?));
+    }
+    let force = options.force == Some(true);
+    let applied = |current: Option<&Object>| {
+        let mut object = owners.apply(current, &patch, force)?;
+        body::ensure_namespace(&mut object, call.namespace())?;
+        write::check_name(call, &object)?;
+        Ok(object)
+    };
+    for _ in 0..ATTEMPTS {
+        if call.store.with(|state| state.object(call.collection(), &call.key())).is_some() {
+            let stored = change(call, dry_run, |current| applied(Some(current))).await?;
+            return Ok(respond::object(call, StatusCode::OK, &stored));
+        }
+        if !call.info.subresource.is_empty() {
+            return Err(call.not_found());
+        }
+        let mut object = applied(None)?;
+        write::check_no_uid(call, &object)?;
+        object.remove(&["metadata", "resourceVersion"]);
+        match create_object(call, object, dry_run).await {
+            // Another write has created the object.
+            Err(status) if status.reason == "AlreadyExists" => {}
+            created => return Ok(respond::object(call, StatusCode::CREATED, &*created?)),
+        }
+    }
+    Err(too_busy(call))
+}
+
+/// The result of a JSON patch or a merge patch.
+fn patched(call: &Call, patch_type: PatchType, current: &Object, patch: &Value) -> Result<Object, Status> {
+    let custom = custom(call)?;
+    let value = patch::apply(patch_type, current.clone().into_value(), patch, None)?;
+    let shown = || value.to_string();
+    let invalid = |why: &str| invalid_patch(&shown(), why);
+    let decoded = decode_patched(value.clone(), &call.resource.gvk(), custom.structural());
+    let decoded = decoded.map_err(|unfit| match unfit {
+        Unfit::Invalid(why) => invalid(&why),
+        Unfit::Refused(status) => status,
+    })?;
+    match call.parameter("fieldValidation").as_deref() {
+        Some("Strict") if !decoded.unknown.is_empty() => {
+            return Err(invalid(&format!("strict decoding error: {}", decoded.unknown.join(", "))));
+        }
+        Some("Ignore") => {}
+        _ => decoded.unknown.into_iter().for_each(|text| call.warn(text)),
+    }
+    Ok(decoded.object)
+}
+
+async fn create_object(call: &Call, mut object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
+    let custom = custom(call)?;
+    if custom.definition.is_terminating {
+        return Err(terminating(call, object.name()));
+    }
+    if !matches!(object.resource_version(), "" | "0") {
+        return Err(Status::plain("resourceVersion should not be set on objects to be created"));
+    }
+    metadata::begin(&call.resource, &mut object);
+    if custom.version.has_status {
+        object.fields_mut().remove("status");
+    }
+    call.store.with(|state| write::name_object(state, call, &mut object))?;
+    let schema = custom.version.schema()?;
+    let warnings = schema.validate(&custom.version, call.resource.namespaced, &object, Before::Nothing, Vec::new())?;
+    warnings.into_iter().for_each(|warning| call.warn(warning));
+    warn_of_finalizers(call, &object, None);
+    let stored = to_storage(call, custom, object).await?;
+    let created = call.store.with(|state| {
+        check_definition(state, call, custom, stored.name())?;
+        let key = store::key(call.namespace(), stored.name());
+        match state.object(call.collection(), &key) {
+            Some(current) => Err(write::taken(&call.resource, &stored, &current)),
+            None if dry_run => Ok(Arc::new(stored)),
+            None => Ok(state.put(call.collection(), &key, stored)),
+        }
+    })?;
+    shown_to(call, created).await
+}
+
+/// Replaces the current object by what `wanted` makes of it, in the version of the request. Returns the stored object for a response.
+///
+/// # Errors
+/// If the object does not exist, or is invalid.
+pub(super) async fn change(
+    call: &Call,
+    dry_run: bool,
+    wanted: impl Fn(&Object) -> Result<Object, Status> + Send + Sync,
+) -> Result<Arc<Object>, Status> {
+    let custom = custom(call)?;
+    for _ in 0..ATTEMPTS {
+        let current = call.store.with(|state| state.object(call.collection(), &call.key()));
+        let current = current.ok_or_else(|| call.not_found())?;
+        let converted = shown_to(call, current.clone()).await?;
+        let object = {
+            let shown = custom.shown(&converted);
+            prepared(call, custom, wanted(&shown)?, &shown)?
+        };
+        let stored = to_storage(call, custom, object).await?;
+        if let Some(stored) = commit(call, custom, &current, stored, dry_run)? {
+            return shown_to(call, stored).await;
+        }
+    }
+    Err(too_busy(call))
+}
+
+/// Prepares and validates the update of an object (`rest.BeforeUpdate`).
+fn prepared(call: &Call, custom: &Custom, object: Object, current: &Object) -> Result<Object, Status> {
+    write::check_version(&call.resource, &object, current)?;
+    let is_status = call.info.subresource == "status";
+    let mut object = part(custom, object, current, is_status);
+    metadata::carry_over(&mut object, current);
+    if !call.resource.namespaced {
+        object.remove(&["metadata", "namespace"]);
+    } else if object.namespace().is_empty() {
+        let _ = object.set(&["metadata", "namespace"], current.namespace().into());
+    }
+    let others = |object: &Object| {
+        let mut fields = object.fields().clone();
+        fields.remove("metadata");
+        fields
+    };
+    if !is_status && others(&object) != others(current) {
+        metadata::next_generation(&mut object);
+    }
+    let fields = |object: &Object| -> Map<String, Value> {
+        object.get(&["metadata"]).and_then(Value::as_object).cloned().unwrap_or_default()
+    };
+    let causes = object_meta::validate_any_update(&fields(&object), &fields(current), call.resource.namespaced);
+    let before = if is_status { Before::Status(current) } else { Before::Object(current) };
+    let schema = custom.version.schema()?;
+    let warnings = schema.validate(&custom.version, call.resource.namespaced, &object, before, causes)?;
+    warnings.into_iter().for_each(|warning| call.warn(warning));
+    if !is_status {
+        warn_of_finalizers(call, &object, Some(current));
+    }
+    Ok(object)
+}
+
+/// The part of the object that the request may change: its status, or all else if the status is a subresource.
+fn part(custom: &Custom, mut object: Object, current: &Object, is_status: bool) -> Object {
+    let (from, mut into) = match is_status {
+        true => (&object, current.clone()),
+        false if custom.version.has_status => (current, object.clone()),
+        false => return object,
+    };
+    match from.fields().get("status") {
+        Some(status) => drop(into.fields_mut().insert("status".to_owned(), status.clone())),
+        None => drop(into.fields_mut().remove("status")),
+    }
+    if is_status {
+        owners::set(&mut into, object.remove(&owners::MANAGED_FIELDS));
+    }
+    into
+}
+
+/// Stores an object in place of the current one; `None` if the current one has changed.
+fn commit(
+    call: &Call,
+    custom: &Custom,
+    current: &Arc<Object>,
+    object: Object,
+    dry_run: bool,
+) -> Result<Option<Arc<Object>>, Status> {
+    let (collection, key) = (call.collection(), call.key());
+    call.store.with(|state| {
+        check_definition(state, call, custom, object.name()).or_else(|status| match status.code {
+            // Objects may still be changed, so that their finalizers can be removed.
+            403 => Ok(()),
+            _ => Err(status),
+        })?;
+        let now = state.object(collection, &key);
+        if !now.is_some_and(|now| Arc::ptr_eq(&now, current)) {
+            return Ok(None);
+        }
+        Ok(Some(match () {
+            () if object == **current => current.clone(),
+            () if dry_run => Arc::new(object),
+            () if delete::is_over(&object) => delete::finish(state, collection, &key, object),
+            () => state.put(collection, &key, object),
+        }))
+    })
+}
+
+/// Checks that the definition by which an object was validated is still the stored one.
+///
+/// # Errors
+/// 403 if the definition is being deleted, 404 if it is gone, 429 if it has changed.
+fn check_definition(state: &State, call: &Call, custom: &Custom, name: &str) -> Result<(), Status> {
+    let known = &custom.definition.object;
+    let Some(stored) = state.object(DEFINITIONS, known.name()).filter(|stored| stored.uid() == known.uid()) else {
+        return Err(Status::no_such_path());
+    };
+    if metadata::is_deleting(&stored) {
+        return Err(terminating(call, name));
+    }
+    match Arc::ptr_eq(&stored, known) || stored.get(&["spec"]) == known.get(&["spec"]) {
+        true => Ok(()),
+        false => Err(Status::try_again_later()),
+    }
+}
+
+/// `forbidCreateAdmission`
+fn terminating(call: &Call, name: &str) -> Status {
+    let why = "create not allowed while custom resource definition is terminating";
+    Status::forbidden(&call.resource.group, &call.resource.name, name, why)
+}
+
+fn too_busy(call: &Call) -> Status {
+    Status::conflict(&call.resource.group, &call.resource.name, &call.info.name, write::OPTIMISTIC_LOCK)
+}
+
+/// Warns of new finalizers without a domain (`validateKubeFinalizerName`).
+fn warn_of_finalizers(call: &Call, object: &Object, current: Option<&Object>) {
+    let path = ["metadata", "finalizers"];
+    let known = current.map(|current| current.items(&path)).unwrap_or_default();
+    let mut new: Vec<&str> =
+        object.items(&path).iter().filter(|name| !known.contains(name)).filter_map(Value::as_str).collect();
+    new.sort_unstable();
+    new.dedup();
+    for name in new.into_iter().filter(|name| !name.contains('/') && !KNOWN_FINALIZERS.contains(name)) {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        call.warn(format!(
+            "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other \
+             finalizer writers"
+        ));
+    }
+}
