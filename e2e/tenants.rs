@@ -338,7 +338,7 @@ fn the_folder_is_followed_and_a_bad_file_changes_nothing() {
         let (code, text) = proxy.health("/readyz?verbose").unwrap();
         (code == 200 && text.contains("warning: not reloaded:") && text.contains("pink.yaml:")).then_some(())
     });
-    assert!(proxy.output().contains("pink.yaml"));
+    eventually("a line of the log", || proxy.output().contains("pink.yaml").then_some(()));
     assert!(
         proxy.health("/metrics").unwrap().1.contains("kube_admission_proxy_config_reloads_total{status=\"failure\"}")
     );
