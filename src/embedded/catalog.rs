@@ -242,7 +242,10 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     Catalog { groups, resources }
 });
 
-static INDEX: LazyLock<HashMap<(&'static str, &'static str, &'static str), &'static Arc<Resource>>> =
+/// The resources by group, version and plural name.
+type Index = HashMap<(&'static str, &'static str, &'static str), &'static Arc<Resource>>;
+
+static INDEX: LazyLock<Index> =
     LazyLock::new(|| CATALOG.resources.iter().map(|r| ((&*r.group, &*r.version, &*r.name), r)).collect());
 
 pub(super) fn resources_of(group: &Name, version: &Version) -> Vec<Resource> {
