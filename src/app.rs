@@ -29,8 +29,8 @@ use crate::processor::Processor;
 use crate::removed::Api;
 use crate::request::body::MediaTypes;
 use crate::server::certificates::Authority;
-use crate::server::renewal::Renewable;
 use crate::server::health::{self, Checks};
+use crate::server::renewal::Renewable;
 use crate::server::tls::{self, NamedCertificates, TlsError};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload};
 use crate::tenants::Owners;
@@ -718,7 +718,12 @@ impl Backend {
     ) -> Result<authn::Config> {
         let (transport, client) = (self.transport.clone(), self.client.clone());
         let (forwarder, is_passthrough) = (self.forwarder.clone(), self.is_passthrough);
-        authentication(config, client_ca, files, &Upstream { transport, forwarder, client, is_passthrough, url: None, embedded: None })
+        authentication(
+            config,
+            client_ca,
+            files,
+            &Upstream { transport, forwarder, client, is_passthrough, url: None, embedded: None },
+        )
     }
 
     /// Whether the API server answers, and its state is known.

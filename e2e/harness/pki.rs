@@ -107,7 +107,11 @@ impl Authority {
     }
 
     fn server(&self, folder: &std::path::Path, file: &str) -> Pair {
-        self.server_of(["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"].map(String::from).into(), folder, file)
+        self.server_of(
+            ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"].map(String::from).into(),
+            folder,
+            file,
+        )
     }
 
     fn server_of(&self, names: Vec<String>, folder: &std::path::Path, file: &str) -> Pair {

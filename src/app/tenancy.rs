@@ -281,7 +281,8 @@ impl Builder {
                     own.upstream = of;
                     let upstream = Handle::current().block_on(Upstream::remote(path, &own, drain));
                     let upstream = upstream.map_err(|error| tenant.fault(field, format!("{error:#}")))?;
-                    let started = Backend::start(&own, &own.upstream, upstream, front.client_ca.as_ref(), files, &needs);
+                    let started =
+                        Backend::start(&own, &own.upstream, upstream, front.client_ca.as_ref(), files, &needs);
                     Arc::new(started.map_err(|error| tenant.fault(field, format!("{error:#}")))?)
                 }
             };

@@ -7,9 +7,9 @@ use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
-    Addresses, Apis, Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, CertificateSecret, ConfigError,
-    Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEnd, Limits, RequestHeader, Serving, TokenFiles,
-    Upstream, UpstreamIdentity,
+    Addresses, Apis, Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles,
+    CertificateSecret, ConfigError, Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEnd, Limits,
+    RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity,
 };
 use crate::names::is_dns_1123_subdomain;
 use std::fs;
@@ -244,7 +244,8 @@ fn not_in_vain(flags: &Serve) -> Result<(), ConfigError> {
 
 fn certificate_secret(secret: &str, names: &[String]) -> Result<CertificateSecret, ConfigError> {
     let (namespace, name) = namespaced("tls-secret", secret)?;
-    let is_name = |name: &&String| name.parse::<IpAddr>().is_ok() || is_dns_1123_subdomain(name.trim_start_matches("*."));
+    let is_name =
+        |name: &&String| name.parse::<IpAddr>().is_ok() || is_dns_1123_subdomain(name.trim_start_matches("*."));
     if let Some(name) = names.iter().find(|name| !is_name(name)) {
         return Err(ConfigError::flag("tls-names", name, "is neither a DNS name nor an IP address"));
     }

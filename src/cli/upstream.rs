@@ -14,10 +14,7 @@ pub(super) const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 ///
 /// # Errors
 /// If a flag is invalid, or has no effect with the others.
-pub(super) fn upstream(
-    flags: &arguments::Upstream,
-    embedded: &arguments::Embedded,
-) -> Result<Upstream, ConfigError> {
+pub(super) fn upstream(flags: &arguments::Upstream, embedded: &arguments::Embedded) -> Result<Upstream, ConfigError> {
     let identity = flags.upstream_identity;
     let of_forwarding = [
         ("upstream-own-user", Some(flags.upstream_own_user.join(",")).filter(|user| !user.is_empty())),

@@ -45,9 +45,9 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub use rbac::controllers;
 pub(crate) use custom::Webhooks;
 pub(crate) use garbage::run_controllers;
+pub use rbac::controllers;
 pub use serve::serve;
 pub(crate) use tokens::Tokens;
 

@@ -1,6 +1,8 @@
 //! InClusterClients: points the in-cluster clients of pods at the proxy, in namespaces that ask for it. Kubernetes has no such plugin.
 
-use crate::admission::{Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{
+    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+};
 use crate::cluster::{AUTHORITY_CONFIG_MAP, Cluster, INJECT_LABEL, Need};
 use crate::config::{OWN_API_VERSION, PluginConfiguration};
 use crate::object::Object;

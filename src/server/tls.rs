@@ -141,7 +141,11 @@ pub fn watch_authorities(
 ///
 /// # Errors
 /// If certificate and key cannot be used, or a file cannot be read.
-pub fn with_authorities(certificate_pem: &str, key_pem: &str, authorities: &[PathBuf]) -> Result<ServerConfig, TlsError> {
+pub fn with_authorities(
+    certificate_pem: &str,
+    key_pem: &str,
+    authorities: &[PathBuf],
+) -> Result<ServerConfig, TlsError> {
     server_config(certificate_pem.as_bytes(), key_pem.as_bytes(), names_in(authorities)?)
 }
 

@@ -1,6 +1,6 @@
 //! A serving certificate in a Secret of the API server, which all replicas of the proxy share and one of them renews.
 
-use crate::server::renewal::{RenewalError, Renewable};
+use crate::server::renewal::{Renewable, RenewalError};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -102,10 +102,10 @@ impl ServingSecret {
     async fn current(&self) -> Result<Renewable, ServingSecretError> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         for _ in 0..ATTEMPTS {
-            let stored = self.call("Secret", api.get_opt(&self.name)).await?.unwrap_or_else(|| Secret {
-                metadata: self.metadata(),
-                ..Secret::default()
-            });
+            let stored = self
+                .call("Secret", api.get_opt(&self.name))
+                .await?
+                .unwrap_or_else(|| Secret { metadata: self.metadata(), ..Secret::default() });
             let current = match read(&stored) {
                 None => Renewable::create(&self.names)?,
                 Some(known) => match known.renewed(&self.names, Timestamp::now())? {
@@ -198,8 +198,7 @@ fn read(secret: &Secret) -> Option<Renewable> {
 
 /// Returns the Secret with another certificate.
 fn with(mut secret: Secret, renewed: &Renewable) -> Secret {
-    let values =
-        [&renewed.authorities_pem, &renewed.authority_key_pem, &renewed.certificate_pem, &renewed.key_pem];
+    let values = [&renewed.authorities_pem, &renewed.authority_key_pem, &renewed.certificate_pem, &renewed.key_pem];
     let data: &mut BTreeMap<_, _> = secret.data.get_or_insert_default();
     for (key, value) in KEYS.into_iter().zip(values) {
         data.insert(key.to_owned(), ByteString(value.clone().into_bytes()));
@@ -210,7 +209,7 @@ fn with(mut secret: Secret, renewed: &Renewable) -> Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::{full, Body};
+    use crate::body::{Body, full};
     use crate::upstream::{from_fn, kube_client};
     use http::{Method, Request, Response};
     use http_body_util::BodyExt;
@@ -234,13 +233,18 @@ mod tests {
                 let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
                 let (code, answer) = match (head.method, known) {
                     (Method::GET, Some(known)) => (200, known),
-                    (Method::GET, None) => (404, json!({"code": 404, "reason": "NotFound", "message": "", "status": "Failure"})),
-                    (Method::POST, Some(_)) => (409, json!({"code": 409, "reason": "AlreadyExists", "message": "", "status": "Failure"})),
+                    (Method::GET, None) => {
+                        (404, json!({"code": 404, "reason": "NotFound", "message": "", "status": "Failure"}))
+                    }
+                    (Method::POST, Some(_)) => {
+                        (409, json!({"code": 409, "reason": "AlreadyExists", "message": "", "status": "Failure"}))
+                    }
                     (Method::PUT, Some(known)) if version(&known) != version(&body) => {
                         (409, json!({"code": 409, "reason": "Conflict", "message": "", "status": "Failure"}))
                     }
                     (_, known) => {
-                        let next = known.map_or(1, |known| version(&known).as_str().unwrap().parse::<u64>().unwrap() + 1);
+                        let next =
+                            known.map_or(1, |known| version(&known).as_str().unwrap().parse::<u64>().unwrap() + 1);
                         let mut written = body;
                         written["metadata"]["resourceVersion"] = json!(next.to_string());
                         objects.insert(path, written.clone());
