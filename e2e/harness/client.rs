@@ -55,7 +55,7 @@ impl Request {
     }
 
     /// Sends the request with this TLS server name.
-    pub fn to_server(mut self, name: &str) -> Self {
+    pub fn with_server_name(mut self, name: &str) -> Self {
         self.server_name = Some(name.to_owned());
         self
     }

@@ -41,20 +41,26 @@ fn attempts() -> Vec<(&'static str, Request)> {
         // Addresses.
         ("the path of another", post(&format!("/tenants/green{maps}"), &map)),
         ("a read by the path of another", get(&format!("/tenants/green{maps}/hidden-map"))),
-        ("the server name of another", post(&maps, &map).to_server("green.example.com")),
+        ("the server name of another", post(&maps, &map).with_server_name("green.example.com")),
         ("the host of another", post(&maps, &map).header("host", "green.example.com")),
         (
             "a host against the server name",
-            post(&maps, &map).to_server("blue.example.com").header("host", "green.example.com"),
+            post(&maps, &map).with_server_name("blue.example.com").header("host", "green.example.com"),
         ),
-        ("a path against the server name", post(&format!("/tenants/green{maps}"), &map).to_server("blue.example.com")),
+        (
+            "a path against the server name",
+            post(&format!("/tenants/green{maps}"), &map).with_server_name("blue.example.com"),
+        ),
         (
             "a path against the host",
             post(&format!("/tenants/blue{blue_maps}"), &map).header("host", "green.example.com"),
         ),
         (
             "an authority against the server name",
-            post(&maps, &map).over_http2().to_server("blue.example.com").header(":authority", "green.example.com"),
+            post(&maps, &map)
+                .over_http2()
+                .with_server_name("blue.example.com")
+                .header(":authority", "green.example.com"),
         ),
         ("an authority against the host", post(blue_maps, &map).over_http2().header("host", "green.example.com")),
         ("dots after the tenant", post(&format!("/tenants/blue/../green{maps}"), &map)),

@@ -61,7 +61,8 @@ pub(super) fn contents(state: &mut State, namespace: &str) {
 /// Creates again what a client deletes or changes of the [`contents`] of a namespace.
 pub(super) fn restore(state: &mut State, collection: &Collection, namespace: &str, name: &str) {
     let is_account = name == "default" && collection == SERVICE_ACCOUNTS;
-    if !is_account && !(name == ROOT_CA && collection == CONFIG_MAPS) {
+    let is_root_ca = name == ROOT_CA && collection == CONFIG_MAPS;
+    if !is_account && !is_root_ca {
         return;
     }
     let is_active = state.object(NAMESPACES, namespace).is_some_and(|namespace| !metadata::is_deleting(&namespace));
