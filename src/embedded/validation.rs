@@ -4,9 +4,11 @@ use super::catalog::Resource;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::kinds;
 use crate::object::object_meta;
+use crate::object::typed::{Rest, has_rest};
 use crate::object::{Object, validation};
 use crate::status::{Status, invalid};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// Validates a new object in its stored form.
 ///
@@ -16,7 +18,7 @@ pub(super) fn create(resource: &Resource, object: &Object) -> Result<(), Status>
     if !is_built_in(resource) {
         return Ok(());
     }
-    let shown = resource.validated(object);
+    let shown = known(resource.validated(object));
     let mut causes = validation::validate(&kind_of(&shown), &shown);
     if causes.is_empty() {
         // `rest.BeforeCreate` checks the metadata of all kinds alike, after the kind itself.
@@ -34,7 +36,7 @@ pub(super) fn update(resource: &Resource, object: &Object, current: &Object, sub
     if !is_built_in(resource) {
         return Ok(());
     }
-    let (shown, current) = (resource.validated(object), resource.validated(current));
+    let (shown, current) = (known(resource.validated(object)), known(resource.validated(current)));
     let mut causes = object_meta::validate_any_update(metadata(&shown), metadata(&current), resource.namespaced);
     causes.extend(validation::validate_update(&kind_of(&shown), &shown, &current, subresource));
     invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
@@ -43,6 +45,17 @@ pub(super) fn update(resource: &Resource, object: &Object, current: &Object, sub
 /// Whether the resource is one of Kubernetes 1.36, rather than a removed or a custom one.
 fn is_built_in(resource: &Resource) -> bool {
     kinds::of_resource(&resource.group, &resource.name).is_some()
+}
+
+/// The object without fields that its kind does not have in Kubernetes 1.36. The server stores them, and they have no rules.
+fn known(object: Cow<'_, Object>) -> Cow<'_, Object> {
+    let kind = kind_of(&object);
+    if !has_rest(&kind, object.fields()) {
+        return object;
+    }
+    let mut object = object.into_owned();
+    let _ = Rest::take(&kind, object.fields_mut());
+    Cow::Owned(object)
 }
 
 fn kind_of(object: &Object) -> GroupVersionKind {

@@ -123,7 +123,7 @@ async fn owners_in_a_circle_end_too() {
 async fn a_job_is_orphaning_unless_its_deletion_says_otherwise() {
     let client = Client::new();
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
-    let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
     client.post(jobs, job.clone()).await.with_code(201);
     let held = client.delete(&format!("{jobs}/j")).await.with_code(200);
     assert_eq!(held["metadata"]["finalizers"], json!(["orphan"]));
