@@ -70,7 +70,10 @@ pub async fn run(config: Config) -> Result<()> {
 /// A server that runs. Dropping the value stops nothing: see [`Running::stop`].
 pub struct Running {
     address: Option<SocketAddr>,
-    own: Option<Arc<Authority>>,
+    /// Followed as long as the value lives.
+    front: Option<Arc<Front>>,
+    /// Followed as long as the value lives.
+    _files: Option<Files>,
     tenants: Option<tenancy::Running>,
     vitals: Arc<Vitals>,
     drain: Drain,
@@ -97,7 +100,8 @@ impl Running {
     /// # Errors
     /// If the names cannot be written in a certificate.
     pub fn kubeconfig(&self, user: &str, group: &str) -> Result<Option<String>> {
-        let (Some(own), Some(address)) = (&self.own, self.address) else { return Ok(None) };
+        let own = self.front.as_ref().and_then(|front| front.own.as_ref());
+        let (Some(own), Some(address)) = (own, self.address) else { return Ok(None) };
         kubeconfig_of(own, address, user, group).map(Some)
     }
 
@@ -175,7 +179,7 @@ pub async fn start(config: Config) -> Result<Running> {
     if let Some(maps) = authority_maps(&config, &upstream)? {
         checks.advise("in-cluster-authorities", move || maps.check());
     }
-    let (mut listeners, mut tenants) = (Vec::new(), None);
+    let (mut listeners, mut tenants, mut kept) = (Vec::new(), None, None);
     let address = listener.as_ref().map(Listener::local_addr).transpose()?;
     if let (Some(folder), Some(named), Some(front)) = (config.tenants_dir.clone(), named, &front) {
         let shared = tenancy::Shared {
@@ -222,11 +226,13 @@ pub async fn start(config: Config) -> Result<Running> {
             };
             listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle)));
         }
+        kept = Some(files);
     }
     start.finish();
     Ok(Running {
         address,
-        own: front.and_then(|front| front.own.clone()),
+        front,
+        _files: kept,
         tenants,
         vitals,
         drain,
@@ -257,7 +263,7 @@ fn incoming(body: Incoming) -> Body {
 struct Front {
     tls: Arc<Reloading<ServerConfig>>,
     /// The authority that the process generated for itself, if no files were given.
-    own: Option<Arc<Authority>>,
+    own: Option<Authority>,
     client_ca: Option<Reloading<CertificateAuthority>>,
 }
 
@@ -294,7 +300,7 @@ impl Front {
         let hints = if named.is_some() { Vec::new() } else { tls::names(own.pem().as_bytes()) };
         let tls = tls::with_names(tls::server_config(certificate, key, hints)?, named);
         let client_ca = Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?));
-        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(Arc::new(own)), client_ca })
+        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
     }
 
     /// Serves with the certificate of a Secret, which is made if it is missing. Waits until the API server answers.

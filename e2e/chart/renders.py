@@ -69,7 +69,27 @@ WITHOUT_VALUE = {
     "--upstream-impersonator",
     "--upstream-impersonator-kubeconfig",
     "--upstream-own-user",
-    "--write-kubeconfig",  # for the embedded API server without a given certificate
+    "--tenants-dir",
+    "--webhook-admission-plugins",
+    "--webhook-allowed-names",
+    "--webhook-anonymous-auth",
+    "--webhook-bind-address",
+    "--webhook-client-ca-file",
+    "--webhook-only",
+    "--webhook-tls-cert-file",
+    "--webhook-tls-private-key-file",
+    "--webhook-token-auth-file",
+    "--cert-dir",  # the certificate is in a Secret
+    "--write-kubeconfig",  # for the embedded API server without a given certificate, as the following ones
+    "--allow-privileged",
+    "--api-audiences",
+    "--controllers",
+    "--runtime-config",
+    "--service-account-issuer",
+    "--service-account-key-file",
+    "--service-account-max-token-expiration",
+    "--service-account-signing-key-file",
+    "--service-cluster-ip-range",
 }
 
 

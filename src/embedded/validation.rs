@@ -1,6 +1,7 @@
 //! Validation of built-in objects before they are stored ([`crate::object::validation`]).
 
 use super::catalog::Resource;
+use crate::initializers;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::kinds;
 use crate::object::object_meta;
@@ -35,6 +36,10 @@ pub(super) fn create(resource: &Resource, object: &Object) -> Result<(), Status>
 pub(super) fn update(resource: &Resource, object: &Object, current: &Object, subresource: &str) -> Result<(), Status> {
     if !is_built_in(resource) {
         return Ok(());
+    }
+    // An initializer may change what nobody else can see yet (`isUpdatingUninitializedPod` of Kubernetes 1.13).
+    if resource.name == "pods" && initializers::is_uninitialized(current) {
+        return create(resource, object);
     }
     let (shown, current) = (known(resource.validated(object)), known(resource.validated(current)));
     let mut causes = object_meta::validate_any_update(metadata(&shown), metadata(&current), resource.namespaced);
