@@ -103,7 +103,9 @@ fn controllers_and_clients_of_a_kubeadm_control_plane_write_through_the_proxy() 
                  "spec": {"containers": [{"name": "c", "image": "i", "imagePullPolicy": "IfNotPresent"}]}}}});
     // Deployments are not admitted by AlwaysPullImages; the pods that a controller makes of them are.
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    eventually("a deployment", || (proxy.send(&admin, post(deployments, &deployment)).status == 201).then_some(()));
+    // 409 follows a create whose answer came too late.
+    let made = || matches!(proxy.send(&admin, post(deployments, &deployment)).status, 201 | 409);
+    eventually("a deployment", || made().then_some(()));
     let end = std::time::Instant::now() + crate::harness::PATIENCE;
     let pods = loop {
         let pods = proxy.send(&admin, get("/api/v1/namespaces/default/pods")).json();
