@@ -16,7 +16,11 @@ struct Seen {
 }
 
 fn step(api: &Api, request: &Request) -> Seen {
-    let answer = api.send(&User::admin(), request.clone());
+    // kube-apiserver answers 429 while it starts the storage of a new or changed definition.
+    let answer = eventually("the storage of the definition", || {
+        let answer = api.send(&User::admin(), request.clone());
+        (answer.status != 429).then_some(answer)
+    });
     let mut body = answer.json();
     normalize(&mut body);
     Seen { code: answer.status, warnings: answer.header("warning"), body }

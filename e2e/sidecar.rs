@@ -103,9 +103,21 @@ fn controllers_and_clients_of_a_kubeadm_control_plane_write_through_the_proxy() 
                  "spec": {"containers": [{"name": "c", "image": "i", "imagePullPolicy": "IfNotPresent"}]}}}});
     // Deployments are not admitted by AlwaysPullImages; the pods that a controller makes of them are.
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    // 409 follows a create whose answer came too late.
-    let made = || matches!(proxy.send(&admin, post(deployments, &deployment)).status, 201 | 409);
-    eventually("a deployment", || made().then_some(()));
+    // The control plane is new: it makes the namespace at its start, or one minute later.
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    let mut last = String::new();
+    let made = (0..600).any(|_| {
+        proxy.send(&admin, post("/api/v1/namespaces", &namespace));
+        let answer = proxy.send(&admin, post(deployments, &deployment));
+        // 409 follows a create whose answer came too late.
+        let is_made = matches!(answer.status, 201 | 409);
+        last = answer.text();
+        if !is_made {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        is_made
+    });
+    assert!(made, "no deployment: {last}");
     let end = std::time::Instant::now() + crate::harness::PATIENCE;
     let pods = loop {
         let pods = proxy.send(&admin, get("/api/v1/namespaces/default/pods")).json();

@@ -6,6 +6,7 @@ endpoint, which --enable-aggregator-routing calls, and the configuration that na
 """
 import base64
 import json
+import socket
 import ssl
 import subprocess
 import sys
@@ -27,7 +28,7 @@ metadata:
   labels: {kubernetes.io/service-name: hook}
 addressType: IPv4
 endpoints:
-- addresses: [127.0.0.1]
+- addresses: [%s]
 ports:
 - port: %d
 ---
@@ -68,18 +69,25 @@ class Hook(BaseHTTPRequestHandler):
         pass
 
 
+def own_address():
+    """The address of this machine on its way out: no endpoint may be a loopback address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+        route.connect(("192.0.2.1", 9))
+        return route.getsockname()[0]
+
+
 def main():
     folder = Path(sys.argv[1])
     certificate, key = folder / "hook.crt", folder / "hook.key"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
     command += ["-subj", "/CN=hook", "-addext", "subjectAltName=DNS:hook.default.svc", "-out", certificate, "-keyout", key]
     subprocess.run(command, check=True, capture_output=True)
-    server = HTTPServer(("127.0.0.1", 0), Hook)
+    server = HTTPServer((own_address(), 0), Hook)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     authority = base64.b64encode(certificate.read_bytes()).decode()
-    (folder / "hook.yaml").write_text(OBJECTS % (server.server_port, authority))
+    (folder / "hook.yaml").write_text(OBJECTS % (*server.server_address, authority))
     server.serve_forever()
 
 
