@@ -1,8 +1,6 @@
 //! The proxy beside an API server, as `print sidecar --for=kubeadm` lays them out, with Kubernetes' controllers in front of it.
 
-use crate::harness::{
-    Controller, Hidden, Kubectl, Proxy, User, eventually, folder, free_port, get, only, pki, post, upstream,
-};
+use crate::harness::{Controller, Hidden, Kubectl, Proxy, User, folder, free_port, get, only, pki, post, upstream};
 use serde_json::{Value, json};
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
