@@ -110,18 +110,22 @@ impl ServingSecret {
                 None => Renewable::create(&self.names)?,
                 Some(known) => match known.renewed(&self.names, Timestamp::now())? {
                     Some(renewed) => renewed,
-                    None => {
-                        self.publish(&known.authorities_pem).await?;
-                        return Ok(known);
-                    }
+                    None => return Ok(self.published(known).await),
                 },
             };
             if self.written("Secret", &api, with(stored, &current)).await? {
-                self.publish(&current.authorities_pem).await?;
-                return Ok(current);
+                return Ok(self.published(current).await);
             }
         }
         Err(ServingSecretError::Conflict("Secret", self.shown()))
+    }
+
+    /// Returns the certificate, after an attempt to publish its authority. The proxy serves without the ConfigMap too.
+    async fn published(&self, current: Renewable) -> Renewable {
+        if let Err(error) = self.publish(&current.authorities_pem).await {
+            tracing::warn!(%error, "the authority of the serving certificate cannot be published");
+        }
+        current
     }
 
     /// Writes the authority's certificate into the ConfigMap, unless it is there.
@@ -232,6 +236,9 @@ mod tests {
                 let known = objects.get(&path).cloned();
                 let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
                 let (code, answer) = match (head.method, known) {
+                    (_, Some(known)) if known["refuses"] == true => {
+                        (403, json!({"code": 403, "reason": "Forbidden", "message": "", "status": "Failure"}))
+                    }
                     (Method::GET, Some(known)) => (200, known),
                     (Method::GET, None) => {
                         (404, json!({"code": 404, "reason": "NotFound", "message": "", "status": "Failure"}))
@@ -287,6 +294,14 @@ mod tests {
         let stored = objects.lock().unwrap()[SECRET].clone();
         assert_eq!(stored["metadata"]["labels"]["a"], "b");
         assert!(read(&serde_json::from_value(stored).unwrap()).unwrap() == current);
+    }
+
+    #[tokio::test]
+    async fn a_config_map_that_cannot_be_written_does_not_keep_the_proxy_from_serving() {
+        let objects: Arc<Mutex<HashMap<String, Value>>> = Arc::default();
+        objects.lock().unwrap().insert(CONFIG_MAP.to_owned(), json!({"refuses": true}));
+        let replica = replica(&objects, &["proxy.example"]);
+        assert!(replica.current().await.unwrap() == replica.first().await);
     }
 
     #[tokio::test]
