@@ -73,7 +73,7 @@ impl Rules {
         Self { schema, root }
     }
 
-    /// Whether there are no rules.
+    /// Returns true if the schema has no rules.
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }

@@ -64,7 +64,7 @@ impl Approval {
 /// The approval of a definition, as its condition `KubernetesAPIApprovalPolicyConformant` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalState {
-    /// Whether the API is approved.
+    /// The status of the condition KubernetesAPIApprovalPolicyConformant.
     pub is_approved: bool,
     /// The reason of the condition.
     pub reason: &'static str,

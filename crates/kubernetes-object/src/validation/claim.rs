@@ -13,7 +13,7 @@ use serde_json::Value;
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// What an update tolerates because the old claim has it.
+/// The invalid parts of the old claim that an update may keep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) allows_any_selector_value: bool,

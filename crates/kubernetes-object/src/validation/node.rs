@@ -70,12 +70,12 @@ impl<'v> Node<'v> {
         Self { value: self.value.get(key).unwrap_or(&MISSING), path: self.path.child(Step::Key(key.to_owned())) }
     }
 
-    /// The same value with a path that does not follow from the value.
+    /// The same value under another parent and field name, for errors that kube-apiserver reports there.
     pub(super) fn named(&self, parent: &Node<'_>, field: impl Into<Cow<'static, str>>) -> Self {
         Self { value: self.value, path: parent.path.child(Step::Field(field.into())) }
     }
 
-    /// The same value with another name of the field.
+    /// The same value with the last field name of its path replaced.
     pub(super) fn renamed(&self, field: &'static str) -> Self {
         let before = self.path.0.as_ref().map(|link| link.0.clone()).unwrap_or_default();
         Self { value: self.value, path: before.child(Step::Field(field.into())) }
@@ -86,7 +86,7 @@ impl<'v> Node<'v> {
         Node { value, path: self.path.clone() }
     }
 
-    /// The same value with the path of another node.
+    /// The same value with the path of `other`, for errors that kube-apiserver reports there.
     pub(super) fn on(&self, other: &Node<'_>) -> Self {
         Self { value: self.value, path: other.path.clone() }
     }
@@ -392,7 +392,7 @@ const MAPS: [&str; 14] = [
     "volumeAttributes",
 ];
 
-/// Whether values are equal for `apiequality.Semantic`: missing and empty lists and maps are equal.
+/// Compares values as `apiequality.Semantic` does: a missing list or map equals an empty one.
 pub(super) fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => one.keys().chain(other.keys()).all(|key| {

@@ -20,10 +20,10 @@ use super::metadata;
 use super::node::{Causes, Node};
 use crate::names::qualified_name_errors;
 
-/// What a spec belongs to.
+/// The pod or the template that has a spec.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Scope<'a> {
-    /// Whether the spec is a pod's rather than a template's.
+    /// True for a pod, false for a template.
     pub(super) is_pod: bool,
     /// Name of the pod; `None` for a template.
     pub(super) pod_name: Option<&'a str>,

@@ -48,7 +48,7 @@ impl<'a> Correlation<'a> {
         Self { current: current.item(new, keyed), parent: Some(current) }
     }
 
-    /// Whether the errors of the value are those of an unchanged part (`shouldRatchetError`).
+    /// Returns true if an update may keep an invalid value, because the update did not change the value (`shouldRatchetError`).
     pub(super) fn is_unchanged(self) -> bool {
         self.current.or(self.parent).is_some_and(Correlated::is_unchanged)
     }
@@ -66,7 +66,7 @@ impl<'a> Correlated<'a> {
         Some(Self { new, old: keyed?.get(new)?, schema: self.schema.get("items")? })
     }
 
-    /// Whether the value equals the old one. The items of a list with keys may be in another order (`CachedDeepEqual`).
+    /// Compares the value with the old one. The items of a list with keys may be in another order (`CachedDeepEqual`).
     fn is_unchanged(self) -> bool {
         match (self.new, self.old) {
             (Json::Array(new), Json::Array(old)) => {

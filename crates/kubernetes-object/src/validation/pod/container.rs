@@ -21,7 +21,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// What the containers of a pod share.
+/// The parts of a pod to which its containers refer.
 pub(super) struct Shared<'v> {
     pub(super) spec: Node<'v>,
     pub(super) volumes: Volumes<'v>,

@@ -172,7 +172,7 @@ pub(in super::super) fn taint_effect(effect: &Node<'_>, out: &mut Causes) {
     out.required_one_of(effect, &EFFECTS);
 }
 
-/// Whether a selector of nodes has values that are no labels' values, which an update then allows.
+/// Returns true if the required node affinity has a value that is not a valid label value. An update of such a pod may keep the value.
 pub(super) fn has_invalid_values(spec: &Value) -> bool {
     let spec = Node::root(spec);
     let terms = spec.under(&["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"]);
