@@ -1,6 +1,7 @@
 //! The webhook front end: its listener, its callers, and its part of the components.
 
-use super::{Config, authority, bounds, incoming, reachable, static_tokens};
+use super::front::{authority, bounds, reachable, static_tokens};
+use super::{Config, incoming};
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::config;
 use crate::config::Limits;

@@ -5,7 +5,9 @@ mod prepared;
 
 pub use prepared::check_tenants;
 
-use super::{Audited, Backend, Files, Front, Upstream, limits_of_audit};
+use super::backend::{Backend, Upstream, all_needs};
+use super::front::{Files, Front};
+use super::{Audited, limits_of_audit};
 use crate::admission::metrics::Metrics as AdmissionMetrics;
 use crate::app::Config;
 use crate::audit::{self, Audit, Log, Policy};
@@ -178,7 +180,7 @@ impl Builder {
     /// Registers the API server of the flags.
     fn start_flags(&self, upstream: Upstream) -> Result<()> {
         let Shared { config, front, files, .. } = &self.shared;
-        let needs = super::all_needs(&config.admission);
+        let needs = all_needs(&config.admission);
         let embedded = upstream.embedded.clone();
         let backend = Backend::start(config, &config.upstream, upstream, front.client_ca.as_ref(), files, &needs)?;
         super::convert(embedded.as_deref(), &backend, &config.limits, &self.shared.metrics);

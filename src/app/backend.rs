@@ -1,0 +1,393 @@
+//! The API servers behind: connections, identities, and the state of an API server that pipelines share.
+
+use super::front::{Files, Front};
+use super::{Admission, Config};
+use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig};
+use crate::authz::{self, Authorizer, Reviewer};
+use crate::cluster::discovery::{self, Discovery};
+use crate::cluster::{self, Cluster, Need};
+use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity};
+use crate::embedded::catalog::Resource;
+use crate::embedded::{self, Tokens, Vitals};
+use crate::removed::Api;
+use crate::server::health::Checks;
+use crate::server::{Drain, Reloading};
+use crate::tenants::Owners;
+use crate::upstream::{
+    self, Forwarder, FrontProxy, Identity, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
+    SharedTransport, kube_client,
+};
+use anyhow::{Context, Result};
+use arc_swap::ArcSwap;
+use http::HeaderName;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The API server behind, and its transports.
+pub(super) struct Upstream {
+    pub(super) transport: SharedTransport,
+    pub(super) forwarder: Forwarder,
+    pub(super) client: kube::Client,
+    pub(super) is_passthrough: bool,
+    /// The URL, unless the API server is the embedded one.
+    pub(super) url: Option<String>,
+    /// The embedded API server, if it is the one behind.
+    pub(super) embedded: Option<Arc<embedded::Server>>,
+}
+
+impl Upstream {
+    pub(super) async fn new(
+        config: &Config,
+        front: Option<&Front>,
+        drain: &Drain,
+        vitals: &Arc<Vitals>,
+    ) -> Result<Self> {
+        let checks = &vitals.0;
+        let (mut forwarding, mut embedded) = (None, None);
+        let (transport, identity, url): (SharedTransport, _, _) = match &config.upstream {
+            config::Upstream::Embedded(options) => {
+                let limits = embedded::Limits {
+                    body_bytes: config.limits.body_bytes,
+                    user_waiting_creates: config.limits.user_waiting_creates,
+                    definitions: config.limits.definitions,
+                    ..Default::default()
+                };
+                let features = embedded::Features {
+                    removed: served_removed_apis(config),
+                    rbac: config.authorization.mode == AuthorizationMode::Rbac,
+                    initializers: config.admission.has_initializers(),
+                    controllers: options.controllers,
+                    addresses: options.addresses,
+                    apis: options.apis.clone(),
+                    allow_privileged: options.allow_privileged,
+                    tokens: Tokens::from_files(&options.tokens)?,
+                    root_ca: front.and_then(|front| front.root_ca(config)),
+                    health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
+                };
+                for (group, version) in options.apis.wanted() {
+                    let is_served = |each: &Arc<Resource>| each.group == group && each.version == version;
+                    if !embedded::catalog::resources().iter().any(is_served) {
+                        tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
+                    }
+                }
+                let server = embedded::Server::with(limits, features);
+                embedded::run_controllers(&server);
+                embedded = Some(server.clone());
+                (Arc::new(server), Identity::Impersonate, None)
+            }
+            config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
+                let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
+                let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
+                let url = remote.url();
+                tracing::info!("the API server behind is {url}");
+                let known = KnownHeaders::default();
+                let remote: SharedTransport = match own_user {
+                    Some(user) => Arc::new(OwnUser::new(Arc::new(remote), known.clone(), user.clone())),
+                    None => Arc::new(remote),
+                };
+                let identity = match identity {
+                    UpstreamIdentity::Impersonate => Identity::Impersonate,
+                    UpstreamIdentity::RequestHeader => front_proxy(&remote, known, &config.limits, checks),
+                    UpstreamIdentity::Passthrough => Identity::Passthrough,
+                };
+                if let Some(given) = given {
+                    forwarding = Some(impersonator(given, &remote, &config.limits, checks).await?);
+                }
+                (remote, identity, Some(url))
+            }
+        };
+        let forwarding = forwarding.unwrap_or_else(|| transport.clone());
+        Ok(Self { url, embedded, ..Self::with(transport, forwarding, identity, drain) })
+    }
+
+    /// The API server of a tenant.
+    pub(super) async fn remote(kubeconfig: &Path, config: &Config, drain: &Drain) -> Result<Self> {
+        let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await?;
+        let url = remote.url();
+        tracing::info!("the API server of {} is {url}", kubeconfig.display());
+        let remote: SharedTransport = Arc::new(remote);
+        Ok(Self { url: Some(url), ..Self::with(remote.clone(), remote, Identity::Impersonate, drain) })
+    }
+
+    /// `transport` is that of the proxy's own requests, `forwarding` that of clients' requests.
+    fn with(transport: SharedTransport, forwarding: SharedTransport, identity: Identity, drain: &Drain) -> Self {
+        let is_passthrough = matches!(identity, Identity::Passthrough);
+        let forwarder = Forwarder::new(forwarding, identity, drain.clone());
+        let client = kube_client(transport.clone());
+        Self { client, transport, forwarder, is_passthrough, url: None, embedded: None }
+    }
+}
+
+/// Follows the header names that the API server publishes for front proxies; the proxy is not ready while they cannot be read.
+fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Limits, checks: &Checks) -> Identity {
+    let (every, patience) = (limits.front_proxy_headers_interval, limits.call_timeout);
+    let front_proxy = FrontProxy::follow(transport.clone(), known.clone(), every, patience);
+    checks.ready("front-proxy-headers", move || front_proxy.check());
+    Identity::RequestHeader(known)
+}
+
+/// Returns the transport of clients' requests by the second identity. The proxy is not ready without a token of a service account.
+async fn impersonator(
+    given: &config::Impersonator,
+    remote: &SharedTransport,
+    limits: &Limits,
+    checks: &Checks,
+) -> Result<SharedTransport> {
+    match given {
+        config::Impersonator::Kubeconfig(path) => {
+            let other = Remote::from_kubeconfig(path, upstream_bounds(limits)).await;
+            Ok(Arc::new(other.with_context(|| format!("--upstream-impersonator-kubeconfig={}", path.display()))?))
+        }
+        config::Impersonator::ServiceAccount { namespace, name } => {
+            let client = kube_client(remote.clone());
+            let account = Impersonator::start(remote.clone(), client, namespace, name, limits.call_timeout);
+            let account = Arc::new(account);
+            let checked = account.clone();
+            checks.ready("upstream-impersonator", move || checked.check());
+            Ok(account)
+        }
+    }
+}
+
+fn upstream_bounds(limits: &Limits) -> upstream::Bounds {
+    upstream::Bounds {
+        max_connections: limits.upstream_connections,
+        max_http1_connections: limits.upstream_http1_connections,
+        max_idle_http1_connections: limits.idle_connections,
+        connect_timeout: limits.connect_timeout,
+        acquire_timeout: limits.connection_wait_timeout,
+        client_stream_window: limits.answer_window_bytes,
+        client_watch_window: limits.watch_window_bytes,
+        ..Default::default()
+    }
+}
+
+fn discovery_limits(limits: &Limits) -> discovery::Limits {
+    discovery::Limits { call_timeout: limits.call_timeout, body_bytes: limits.discovery_bytes, ..Default::default() }
+}
+
+fn cluster_limits(limits: &Limits) -> cluster::Limits {
+    cluster::Limits {
+        call_timeout: limits.call_timeout,
+        list_timeout: limits.list_timeout,
+        object_bytes: limits.object_bytes,
+        broken_watch_timeout: limits.broken_watch_timeout,
+        ready_timeout: limits.cache_sync_timeout,
+        definition_ttl: limits.definition_ttl,
+        parameter_kinds: limits.policy_parameter_kinds,
+        parameter_bytes: limits.policy_parameter_bytes,
+    }
+}
+
+/// An API server behind, with the state of it that pipelines share.
+pub(super) struct Backend {
+    pub(super) transport: SharedTransport,
+    pub(super) forwarder: Forwarder,
+    pub(super) client: kube::Client,
+    pub(super) is_passthrough: bool,
+    pub(super) url: Option<String>,
+    pub(super) discovery: Arc<Discovery>,
+    pub(super) cluster: Arc<Cluster>,
+    /// The caches in `cluster`.
+    pub(super) needs: Vec<Need>,
+    /// The removed APIs that the API server serves without definitions.
+    pub(super) removed: Vec<&'static Api>,
+    pub(super) probe: Arc<Probe>,
+    pub(super) release: Arc<Release>,
+    pub(super) authenticator: Arc<Authenticator>,
+    pub(super) authorizer: Arc<Authorizer>,
+    /// The names of tenants' namespaces.
+    pub(super) owners: Arc<ArcSwap<Owners>>,
+}
+
+impl Backend {
+    /// Starts to follow the API server. The caches in `needs` start at once.
+    pub(super) fn start(
+        config: &Config,
+        of: &config::Upstream,
+        upstream: Upstream,
+        client_ca: Option<&Reloading<CertificateAuthority>>,
+        files: &Files,
+        needs: &[Need],
+    ) -> Result<Self> {
+        let limits = &config.limits;
+        let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
+        let removed = served_removed_apis(config);
+        let cluster = Cluster::start_with_removed(upstream.client.clone(), needs, cluster_limits(limits), &removed);
+        let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+        let authenticator = Authenticator::new(authentication(config, client_ca, files, &upstream)?);
+        let authorizer = Authorizer::new(authorization(config, &upstream));
+        // The embedded API server is part of this process, so its release is known.
+        let release = match of {
+            config::Upstream::Embedded { .. } => Release::known(),
+            config::Upstream::Remote { .. } => {
+                Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
+            }
+        };
+        Ok(Self {
+            discovery,
+            cluster,
+            needs: needs.to_vec(),
+            removed,
+            probe: Arc::new(probe),
+            release: Arc::new(release),
+            authenticator: Arc::new(authenticator),
+            authorizer: Arc::new(authorizer),
+            owners: Arc::default(),
+            transport: upstream.transport,
+            forwarder: upstream.forwarder,
+            client: upstream.client,
+            is_passthrough: upstream.is_passthrough,
+            url: upstream.url,
+        })
+    }
+
+    /// The same API server with more caches.
+    pub(super) fn with_needs(&self, limits: &Limits, needs: &[Need]) -> Self {
+        let mut all = self.needs.clone();
+        all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
+        let (client, limits) = (self.client.clone(), cluster_limits(limits));
+        let cluster = Cluster::start_with_removed(client, &all, limits, &self.removed);
+        Self {
+            cluster,
+            needs: all,
+            removed: self.removed.clone(),
+            transport: self.transport.clone(),
+            forwarder: self.forwarder.clone(),
+            client: self.client.clone(),
+            is_passthrough: self.is_passthrough,
+            url: self.url.clone(),
+            discovery: self.discovery.clone(),
+            probe: self.probe.clone(),
+            release: self.release.clone(),
+            authenticator: self.authenticator.clone(),
+            authorizer: self.authorizer.clone(),
+            owners: self.owners.clone(),
+        }
+    }
+
+    /// Returns the configuration of an authenticator for this API server.
+    pub(super) fn authentication(
+        &self,
+        config: &Config,
+        client_ca: Option<&Reloading<CertificateAuthority>>,
+        files: &Files,
+    ) -> Result<authn::Config> {
+        let (transport, client) = (self.transport.clone(), self.client.clone());
+        let (forwarder, is_passthrough) = (self.forwarder.clone(), self.is_passthrough);
+        authentication(
+            config,
+            client_ca,
+            files,
+            &Upstream { transport, forwarder, client, is_passthrough, url: None, embedded: None },
+        )
+    }
+
+    /// Whether the API server answers, and its state is known.
+    pub(super) fn is_ready(&self) -> bool {
+        self.check().is_ok() && self.discovery.is_synced() && self.cluster.unsynced().is_empty()
+    }
+
+    /// Whether the API server answers.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.probe.check()
+    }
+}
+
+/// The caches that the plugins and the pipeline read.
+pub(super) fn all_needs(admission: &Admission) -> Vec<Need> {
+    // Custom resources are decoded even if no plugin needs the definitions.
+    let mut needs: Vec<Need> = needs(admission).chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
+    if admission.routes_to_endpoints && needs.contains(&Need::SERVICES) {
+        needs.push(Need::ENDPOINT_SLICES);
+    }
+    needs
+}
+
+/// The caches that the plugins read. A plugin whose configuration names a folder of manifests does not read a removed API.
+pub(super) fn needs(admission: &Admission) -> impl Iterator<Item = Need> {
+    admission.plugins.iter().flat_map(|spec| {
+        let has_files = admission.configuration(spec.name).is_some_and(|given| given.static_manifests_dir().is_some());
+        spec.needs.iter().copied().filter(move |need| !has_files || need.removed_api().is_none())
+    })
+}
+
+/// The removed APIs that the embedded API server serves: those of the enabled plugins.
+pub(super) fn served_removed_apis(config: &Config) -> Vec<&'static Api> {
+    match &config.upstream {
+        config::Upstream::Remote { .. } => Vec::new(),
+        config::Upstream::Embedded { .. } => needs(&config.admission).filter_map(Need::removed_api).collect(),
+    }
+}
+
+pub(super) fn authentication(
+    config: &Config,
+    client_ca: Option<&Reloading<CertificateAuthority>>,
+    files: &Files,
+    upstream: &Upstream,
+) -> Result<authn::Config> {
+    let names = |names: &[String]| names.iter().map(|name| Ok(name.parse()?)).collect::<Result<Vec<HeaderName>>>();
+    let request_header = match (&config.authentication.request_header, &files.request_header_ca) {
+        (Some(given), Some(ca)) => Some(RequestHeaderConfig {
+            ca: ca.shared(),
+            allowed_names: given.allowed_names.clone(),
+            username_headers: names(&given.username_headers)?,
+            uid_headers: names(&given.uid_headers)?,
+            group_headers: names(&given.group_headers)?,
+            extra_prefixes: given.extra_header_prefixes.clone(),
+        }),
+        _ => None,
+    };
+    let limits = &config.limits;
+    Ok(authn::Config {
+        client_ca: client_ca.map(Reloading::shared),
+        tenant_ca: None,
+        request_header,
+        token_file: files.tokens.as_ref().map(Reloading::shared),
+        token_review: Some(upstream.client.clone()),
+        passthrough: upstream.is_passthrough.then(|| upstream.transport.clone()),
+        review_limits: authn::ReviewLimits {
+            success_ttl: limits.token_cache_ttl,
+            failure_ttl: Duration::ZERO,
+            cache_capacity: limits.token_cache_entries,
+            timeout: limits.call_timeout,
+        },
+        review_bounds: authn::ReviewBounds {
+            in_flight: limits.credential_reviews,
+            per_connection: limits.credential_reviews_per_connection,
+            wait_timeout: limits.credential_review_wait_timeout,
+            token_bytes: limits.token_bytes,
+        },
+        anonymous: config.authentication.anonymous,
+        closes_unauthenticated: config.admission.feature_gates.is_on("UnauthenticatedHTTP2DOSMitigation"),
+        group_prefix: match &config.upstream {
+            config::Upstream::Remote { group_prefix, .. } => group_prefix.clone(),
+            config::Upstream::Embedded { .. } => String::new(),
+        },
+        api_audiences: Vec::new(),
+    })
+}
+
+fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
+    let is_embedded = matches!(config.upstream, config::Upstream::Embedded { .. });
+    let mode = match config.authorization.mode {
+        AuthorizationMode::AlwaysAllow if is_embedded => authz::Mode::Unrestricted,
+        AuthorizationMode::AlwaysAllow => authz::Mode::AlwaysAllow,
+        AuthorizationMode::Rbac | AuthorizationMode::Webhook => authz::Mode::Webhook,
+    };
+    let reviewer = match upstream.is_passthrough {
+        true => Reviewer::Oneself(upstream.transport.clone(), upstream.client.clone()),
+        false => Reviewer::Subject(upstream.client.clone()),
+    };
+    authz::Config {
+        authorized_ttl: config.limits.authorized_ttl,
+        unauthorized_ttl: config.limits.unauthorized_ttl,
+        cache_capacity: config.limits.authorization_cache_entries,
+        timeout: config.limits.call_timeout,
+        reviews: config.limits.access_reviews,
+        user_reviews: config.limits.user_access_reviews,
+        mode,
+        reviewer,
+    }
+}
