@@ -9,6 +9,8 @@ ASSETS := target/e2e-assets
 VENV := target/e2e-python
 CLIENTGO := target/e2e-assets/clientgo
 CONTROLLERS := target/e2e-assets/kube-controller-manager target/e2e-assets/kube-scheduler
+HELM := $(ASSETS)/helm
+LIGHTWEIGHT := $(addprefix $(ASSETS)/,kine kwok kwokctl)
 ENVTEST := target/e2e-assets/envtest
 WEBHOOK := target/e2e-assets/agnhost-webhook
 KUBERNETES_VERSION := 1.36.3
@@ -16,7 +18,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration chart record-chart soak bench
+.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration controller-runtime chart record-chart soak bench
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -40,14 +42,16 @@ release: e2e-assets ## Build the same binary with a profile of bench, which take
 	RUSTFLAGS="-Cprofile-use=$(CURDIR)/$(PROFILED)/profile" $(PROFILED_BUILD)
 	mkdir -p target/release && cp $(PROFILED)/$(HOST)/release/kube-admission-proxy target/release/
 
-# The binary of packages: static, without symbols, and without the paths of this machine. BINARY names another one.
+# The binary of packages: static, without symbols, and without the paths of this machine. One codegen unit, packed relocations and folded
+# functions make it 6% smaller. BINARY names another one.
 STATIC := target/static/$(HOST)/release/kube-admission-proxy
 BINARY ?= $(STATIC)
 DIST := target/dist
 
 .PHONY: $(STATIC)
 $(STATIC):
-	RUSTFLAGS="-Ctarget-feature=+crt-static --remap-path-prefix=$(HOME)/.cargo=/cargo --remap-path-prefix=$(CURDIR)=/source" \
+	RUSTFLAGS="-Ctarget-feature=+crt-static --remap-path-prefix=$(HOME)/.cargo=/cargo --remap-path-prefix=$(CURDIR)=/source \
+		-Clink-arg=-Wl,-z,pack-relative-relocs -Clink-arg=-Wl,--icf=all" CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
 		CFLAGS="-ffile-prefix-map=$(HOME)/.cargo=/cargo" CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false \
 		$(CARGO) build --release --locked --bin kube-admission-proxy --target $(HOST) --target-dir target/static
 
@@ -161,6 +165,11 @@ $(ASSETS)/kube-apiserver $(ASSETS)/kubectl $(CONTROLLERS): $(ASSETS)/%: e2e/asse
 $(ASSETS)/etcd: e2e/assets/go.mod e2e/assets/go.sum
 	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
 
+# The programs of lightweight clusters.
+$(LIGHTWEIGHT) &: e2e/lightweight/go.mod e2e/lightweight/go.sum
+	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for kine and kwok" >&2; exit 1; }
+	cd e2e/lightweight && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$(ASSETS)/ tool
+
 # The webhook of Kubernetes' own tests.
 $(WEBHOOK): e2e/assets/go.mod e2e/assets/go.sum e2e/assets/webhook/main.go
 	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for a webhook server" >&2; exit 1; }
@@ -182,10 +191,11 @@ $(VENV)/ready: e2e/requirements.txt
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/requirements.txt
 	touch $@
 
-e2e: e2e-assets $(CONTROLLERS) $(VENV)/ready $(CLIENTGO) $(ENVTEST) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
+e2e: e2e-assets $(CONTROLLERS) $(LIGHTWEIGHT) $(HELM) $(VENV)/ready $(CLIENTGO) $(ENVTEST) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
 		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_ENVTEST="$(CURDIR)/$(ENVTEST)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" \
-		E2E_CONTROLLERS="$(CURDIR)/$(ASSETS)" $(CARGO) test --test e2e -- $(ARGS)
+		E2E_CONTROLLERS="$(CURDIR)/$(ASSETS)" E2E_HELM="$(CURDIR)/$(HELM)" GO="$(GO)" \
+		$(CARGO) test --test e2e -- $(ARGS)
 ifeq ($(ARGS),)
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_FRONT_END=x $(CARGO) test --test e2e -- plugins::
 endif
@@ -197,12 +207,23 @@ soak: e2e-assets ## Measure latency, memory and caches with a hostile tenant, fo
 		$(CARGO) test --release --test e2e -- --ignored --nocapture a_quiet_tenant_is_served_beside_a_hostile_one
 
 # The build of e2e is that of the binary too, so that CI compiles nothing twice.
+CONTROLLER_RUNTIME = $(shell cd e2e/envtest && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/controller-runtime)
+LINKS := $(CURDIR)/target/links
+
+# The left out cases need a kube-apiserver without aggregated discovery, or a binary that the module's own scripts make; they fail with
+# kube-apiserver and etcd too.
+controller-runtime: e2e-assets ## Run controller-runtime's own tests on the program in the place of kube-apiserver and etcd.
+	$(CARGO) build
+	rm -rf $(LINKS) && target/debug/kube-admission-proxy envtest $(LINKS)
+	ln -s "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))/kubectl" $(LINKS)/kubectl
+	cd $(CONTROLLER_RUNTIME) && KUBEBUILDER_ASSETS=$(LINKS) $(GO) test -p 1 -skip '/aggregatedDiscovery=false' \
+		$$($(GO) list ./pkg/... | grep -v internal/testing/controlplane)
+
 integration: e2e-assets ## Run Kubernetes' integration tests through the proxy; ARGS names packages, or is --fast or --baseline.
 	@command -v $(GO) >/dev/null || { echo "integration needs Go 1.26 or newer, for Kubernetes' tests" >&2; exit 1; }
 	$(CARGO) test --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" GO="$(GO)" $(PYTHON) e2e/integration/run.py $(ARGS)
 
-HELM := $(ASSETS)/helm
 OBJECTS := $(ASSETS)/objects
 CHART_BUILD = @command -v $(GO) >/dev/null || { echo "chart needs Go 1.26 or newer, for Helm" >&2; exit 1; }; \
 	cd e2e/chart && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@

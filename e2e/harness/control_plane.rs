@@ -78,7 +78,12 @@ impl Deref for ControlPlane {
 impl ControlPlane {
     /// Starts a kube-apiserver with an empty store and waits until it is ready.
     pub fn start(name: &str, flags: &[String]) -> Self {
-        let control_plane = Self::with_store(unique(name), flags);
+        Self::on(etcd(), name, flags)
+    }
+
+    /// Starts a kube-apiserver on the etcd, or what takes its place, at this URL, and waits until it is ready.
+    pub fn on(etcd: &str, name: &str, flags: &[String]) -> Self {
+        let control_plane = Self::with_store(etcd, unique(name), flags);
         control_plane.let_developers_in();
         control_plane
     }
@@ -87,12 +92,12 @@ impl ControlPlane {
     pub fn restarted(self, flags: &[String]) -> Self {
         let name = self.name.clone();
         drop(self);
-        Self::with_store(name, flags)
+        Self::with_store(etcd(), name, flags)
     }
 
     /// Starts a kube-apiserver that must fail to start; returns its output.
     pub fn refusal(flags: &[String]) -> String {
-        let (_, mut process) = Self::spawn(&unique("refusal"), free_port(), flags);
+        let (_, mut process) = Self::spawn(etcd(), &unique("refusal"), free_port(), flags);
         assert!(!process.wait().success(), "it runs with {flags:?}");
         process.output()
     }
@@ -110,8 +115,8 @@ impl ControlPlane {
         assert!(answer.split_whitespace().nth(1) == Some("200"), "{answer}");
     }
 
-    fn with_store(name: String, flags: &[String]) -> Self {
-        let (api, mut process) = Self::spawn(&name, free_port(), flags);
+    fn with_store(etcd: &str, name: String, flags: &[String]) -> Self {
+        let (api, mut process) = Self::spawn(etcd, &name, free_port(), flags);
         eventually("a kube-apiserver that is ready", || {
             process.must_run();
             api.try_send(&User::admin(), get("/readyz")).ok().filter(|answer| answer.status == 200)
@@ -119,14 +124,14 @@ impl ControlPlane {
         Self { api, name, _process: process }
     }
 
-    fn spawn(name: &str, port: u16, flags: &[String]) -> (Api, Process) {
+    fn spawn(etcd: &str, name: &str, port: u16, flags: &[String]) -> (Api, Process) {
         let folder = folder(name);
         let api = Api { port };
         let pki = pki();
         let path = |path: &PathBuf| path.display().to_string();
         let mut command = Command::new(binary("kube-apiserver"));
         command.args([
-            format!("--etcd-servers={}", etcd()),
+            format!("--etcd-servers={etcd}"),
             // All kube-apiservers share one etcd.
             format!("--etcd-prefix=/{name}"),
             format!("--secure-port={}", api.port),
@@ -192,23 +197,27 @@ pub struct Hidden {
 impl Hidden {
     /// Starts the kube-apiserver; clients reach it through a proxy.
     pub fn start(port: u16, flags: &[String]) -> Self {
-        Self { _process: ControlPlane::spawn(&unique("hidden"), port, flags).1 }
+        Self { _process: ControlPlane::spawn(etcd(), &unique("hidden"), port, flags).1 }
     }
 }
 
-/// A controller of Kubernetes that runs as a program of its own.
+/// A program of `E2E_CONTROLLERS`.
+pub fn controller(name: &str) -> PathBuf {
+    let folder_of = |variable| std::env::var_os(variable).map(PathBuf::from);
+    let assets = folder_of("E2E_CONTROLLERS").or_else(|| folder_of("KUBEBUILDER_ASSETS"));
+    assets.expect("E2E_CONTROLLERS is not set: run `make e2e`").join(name)
+}
+
+/// A part of a control plane that runs as a program of its own.
 pub struct Controller {
     process: Process,
 }
 
 impl Controller {
-    /// Starts kube-controller-manager or kube-scheduler.
+    /// Starts a program of `E2E_CONTROLLERS`.
     pub fn start(name: &str, flags: &[String]) -> Self {
-        let folder_of = |variable| std::env::var_os(variable).map(PathBuf::from);
-        let assets = folder_of("E2E_CONTROLLERS").or_else(|| folder_of("KUBEBUILDER_ASSETS"));
-        let program = assets.expect("E2E_CONTROLLERS is not set: run `make e2e`").join(name);
         let log = folder(name).join(format!("{name}.log"));
-        Self { process: Process::start(Command::new(program).args(flags), log) }
+        Self { process: Process::start(Command::new(controller(name)).args(flags), log) }
     }
 
     /// The output so far.

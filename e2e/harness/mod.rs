@@ -19,13 +19,15 @@ mod pair;
 
 pub use api::{Api, User};
 pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
-pub use control_plane::{ControlPlane, Controller, Hidden, admitting, binary, every_plugin, only, upstream};
+pub use control_plane::{
+    ControlPlane, Controller, Hidden, admitting, binary, controller, every_plugin, only, upstream,
+};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
 pub use later::{Later, Received};
 pub use pair::Pair;
 pub use pki::pki;
-pub use process::Program;
+pub use process::{Program, go_module};
 pub use proxy::Proxy;
 pub use relay::Relay;
 pub use reviewed::{Reviewed, Side};

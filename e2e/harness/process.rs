@@ -27,6 +27,16 @@ impl Program {
     }
 }
 
+/// The folder of a Go module, which is downloaded if it is missing.
+pub fn go_module(with_version: &str) -> PathBuf {
+    let mut command = Command::new(std::env::var_os("GO").unwrap_or_else(|| "go".into()));
+    let output =
+        command.args(["mod", "download", "-json", with_version]).current_dir(super::folder("go")).output().unwrap();
+    let module: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success(), "{module}");
+    module["Dir"].as_str().unwrap().into()
+}
+
 impl Process {
     /// Starts the program.
     pub fn start(command: &mut Command, log: PathBuf) -> Self {

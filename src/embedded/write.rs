@@ -193,9 +193,6 @@ pub(super) fn apply(
 /// Creates an object; generates a name if the object has none.
 fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
     let resource = &*call.resource;
-    if !matches!(object.resource_version(), "" | "0") {
-        return Err(Status::plain("resourceVersion should not be set on objects to be created"));
-    }
     let mut object = resource.stored(object)?;
     let collection = call.collection();
     metadata::begin(resource, &mut object);
@@ -213,6 +210,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
         initial::allocate(state, &mut object)?;
     }
     validation::create(resource, &object)?;
+    check_version_of_new(&object, dry_run)?;
     let key = store::key(call.namespace(), object.name());
     if let Some(current) = state.object(collection, &key) {
         return Err(taken(resource, &object, &current));
@@ -228,6 +226,17 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
         custom::follow(state, &key, None);
     }
     Ok(created)
+}
+
+/// Refuses the resourceVersion of a new object. A dry run does not reach the check of kube-apiserver's store (`etcd3.store.Create`).
+///
+/// # Errors
+/// If a resourceVersion is set, and the object is to be stored.
+pub(super) fn check_version_of_new(object: &Object, dry_run: bool) -> Result<(), Status> {
+    match dry_run || matches!(object.resource_version(), "" | "0") {
+        true => Ok(()),
+        false => Err(Status::plain("resourceVersion should not be set on objects to be created")),
+    }
 }
 
 /// Generates the name of a new object that has none.

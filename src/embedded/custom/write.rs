@@ -138,9 +138,6 @@ async fn create_object(call: &Call, mut object: Object, dry_run: bool) -> Result
     if custom.definition.is_terminating {
         return Err(terminating(call, object.name()));
     }
-    if !matches!(object.resource_version(), "" | "0") {
-        return Err(Status::plain("resourceVersion should not be set on objects to be created"));
-    }
     metadata::begin(&call.resource, &mut object);
     if custom.version.has_status {
         object.fields_mut().remove("status");
@@ -150,6 +147,7 @@ async fn create_object(call: &Call, mut object: Object, dry_run: bool) -> Result
     let warnings = schema.validate(&custom.version, call.resource.namespaced, &object, Before::Nothing, Vec::new())?;
     warnings.into_iter().for_each(|warning| call.warn(warning));
     warn_of_finalizers(call, &object, None);
+    write::check_version_of_new(&object, dry_run)?;
     let stored = to_storage(call, custom, object).await?;
     let created = call.store.with(|state| {
         check_definition(state, call, custom, stored.name())?;

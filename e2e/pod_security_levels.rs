@@ -1,0 +1,141 @@
+//! PodSecurityPolicy, with the example policies of the documentation of Kubernetes 1.24, and PodSecurity decide about the fixtures of
+//! Pod Security's own tests.
+
+use crate::harness::{Proxy, User, go_module, post};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// The release of the fixtures.
+const RELEASE: &str = "v1.35";
+
+/// The fixtures that the two models judge differently, by the subject of the fixture: who refuses it, and why the other does not.
+const DIFFERENT: [(&str, &str, &str); 0] = [];
+
+/// The volumes of the example policies for both levels.
+const VOLUMES: [&str; 8] =
+    ["configMap", "emptyDir", "projected", "secret", "downwardAPI", "csi", "persistentVolumeClaim", "ephemeral"];
+
+/// An example policy of the documentation.
+fn policy(level: &str) -> Value {
+    let any = json!({"rule": "RunAsAny"});
+    let mut policy = json!({
+        "apiVersion": "policy/v1beta1", "kind": "PodSecurityPolicy",
+        "metadata": {"name": level, "annotations": {
+            "apparmor.security.beta.kubernetes.io/allowedProfileNames": "runtime/default",
+            "apparmor.security.beta.kubernetes.io/defaultProfileName": "runtime/default",
+            "seccomp.security.alpha.kubernetes.io/allowedProfileNames": "docker/default,runtime/default,localhost/*",
+        }},
+        "spec": {"privileged": false, "hostNetwork": false, "hostIPC": false, "hostPID": false, "volumes": VOLUMES, "seLinux": any,
+                 "runAsUser": any, "supplementalGroups": any, "fsGroup": any},
+    });
+    let spec = &mut policy["spec"];
+    match level {
+        "baseline" => {
+            let more = [
+                "awsElasticBlockStore",
+                "azureDisk",
+                "azureFile",
+                "cephFS",
+                "cinder",
+                "fc",
+                "flexVolume",
+                "flocker",
+                "gcePersistentDisk",
+                "gitRepo",
+                "glusterfs",
+                "iscsi",
+                "nfs",
+                "photonPersistentDisk",
+                "portworxVolume",
+                "quobyte",
+                "rbd",
+                "scaleIO",
+                "storageos",
+                "vsphereVolume",
+            ];
+            spec["volumes"] = json!([&VOLUMES[..], &more].concat());
+            spec["allowedCapabilities"] = json!([
+                "CHOWN",
+                "DAC_OVERRIDE",
+                "FSETID",
+                "FOWNER",
+                "MKNOD",
+                "SETGID",
+                "SETUID",
+                "SETFCAP",
+                "SETPCAP",
+                "NET_BIND_SERVICE",
+                "SYS_CHROOT",
+                "KILL",
+                "AUDIT_WRITE",
+            ]);
+        }
+        _ => {
+            let ranges = json!({"rule": "MustRunAs", "ranges": [{"min": 1, "max": 65535}]});
+            spec["allowPrivilegeEscalation"] = json!(false);
+            spec["requiredDropCapabilities"] = json!(["ALL"]);
+            spec["runAsUser"] = json!({"rule": "MustRunAsNonRoot"});
+            spec["supplementalGroups"] = ranges.clone();
+            spec["fsGroup"] = ranges;
+        }
+    }
+    policy
+}
+
+/// The fixtures of a level, with their paths below the folder of the release.
+fn fixtures(level: &str) -> Vec<(String, Value)> {
+    let folder = go_module("k8s.io/pod-security-admission@v0.36.3").join("test/testdata").join(level).join(RELEASE);
+    let mut fixtures = Vec::new();
+    for verdict in ["fail", "pass"] {
+        for file in std::fs::read_dir(folder.join(verdict)).unwrap() {
+            let path = file.unwrap().path();
+            let mut pod = kube_admission_proxy::object::decode::yaml(&std::fs::read(&path).unwrap()).unwrap().value;
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            // Names of some fixtures are no names of pods.
+            pod["metadata"]["name"] = json!(name.replace('_', "-"));
+            fixtures.push((format!("{level}/{verdict}/{name}"), pod));
+        }
+    }
+    fixtures.sort_by(|one, other| one.0.cmp(&other.0));
+    fixtures
+}
+
+#[test]
+fn example_policies_and_levels_agree_about_the_fixtures() {
+    let by_level = Proxy::embedded(&["--enable-admission-plugins=PodSecurity"]);
+    let mut seen = BTreeSet::new();
+    for level in ["baseline", "restricted"] {
+        let by_policy = Proxy::embedded(&[
+            "--enable-admission-plugins=PodSecurityPolicy",
+            "--disable-admission-plugins=PodSecurity",
+        ]);
+        by_policy.accepts(post("/apis/policy/v1beta1/podsecuritypolicies", &policy(level)));
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": level, "labels": {
+            "pod-security.kubernetes.io/enforce": level, "pod-security.kubernetes.io/enforce-version": RELEASE,
+        }}});
+        let namespaces = "/api/v1/namespaces";
+        by_level.accepts(post(namespaces, &namespace));
+        by_policy.accepts(post(namespaces, &namespace));
+        let path = format!("/api/v1/namespaces/{level}/pods?dryRun=All");
+        for (name, pod) in fixtures(level) {
+            let [level, policy] = [&by_level, &by_policy].map(|proxy| {
+                let answer = proxy.send(&User::admin(), post(&path, &pod));
+                assert!(matches!(answer.status, 201 | 403 | 422), "{name}: {}", answer.text());
+                answer.status
+            });
+            assert!(level == 422 || (level == 201) == name.contains("/pass/"), "{name}: {level}");
+            let who = match (level, policy) {
+                // PodSecurity decides after the validation, and PodSecurityPolicy before it.
+                (422, _) => "the validation refuses",
+                (201, 403) => "only the policy refuses",
+                (403, 201) => "only the level refuses",
+                _ => {
+                    assert_eq!(level, policy, "{name}");
+                    continue;
+                }
+            };
+            seen.insert(format!("{name}: {who}"));
+        }
+    }
+    assert_eq!(seen, DIFFERENT.map(|(name, who, _)| format!("{name}: {who}")).into());
+}
