@@ -9,6 +9,29 @@ from cluster import Process
 from tools import BINARY, WORK, Failed, expect, proxy_container
 
 
+class Node:
+    """The pods of a test, which end with it."""
+
+    def __init__(self, client):
+        self.client, self.pods = client, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pod in self.pods:
+            pod.process.kill()
+
+    def start(self, deployment, name):
+        """Starts a pod of the Deployment at this path."""
+        self.pods.append(Pod(self.client, self.client.get(deployment), name))
+        return self.pods[-1]
+
+    def run(self, deployment, name):
+        """Starts a pod, and returns it when it is ready."""
+        return self.start(deployment, name).become_ready()
+
+
 class Pod:
     """A process for the container of the proxy. Paths of mounts are replaced by paths in a folder."""
 

@@ -46,8 +46,11 @@ REFUSALS = [
     ('authentication.requestHeader.allowedNames=["front"]', "authentication.requestHeader has no effect without "
                                                             "authentication.requestHeader.configMap or "
                                                             "authentication.requestHeader.secret"),
-    ("tls.mode=none", "at '/tls/mode': value must be one of 'given', 'auto', 'cert-manager'"),
-    ('tls.dnsNames=["proxy.example.com"]', "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given"),
+    ("tls.mode=none", "at '/tls/mode': value must be one of 'auto', 'given', 'cert-manager'"),
+    ("upstream.kind=kubeconfig,upstream.kubeconfigSecret.name=x",
+     "tls.mode=auto needs upstream.kind=inCluster: the proxy keeps the certificate in a Secret of the API server in front of which it "
+     "runs. With upstream.kind=kubeconfig set tls.mode=given or tls.mode=cert-manager"),
+    ('tls={"mode":"given","dnsNames":["proxy.example.com"]}', "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given"),
     ("tls.certManager.issuerRef.name=internal", "tls.certManager.issuerRef has no effect without tls.mode=cert-manager"),
     ('audit.volume={"emptyDir":{}}', "audit.volume has no effect without audit.policy"),
     ("image.digest=latest", "at '/image/digest': 'latest' does not match pattern"),

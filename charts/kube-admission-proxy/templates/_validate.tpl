@@ -46,7 +46,7 @@
 {{- fail "tls.certManager.issuerRef has no effect without tls.mode=cert-manager" }}
 {{- end }}
 {{- if and (eq $values.tls.mode "auto") (ne $values.upstream.kind "inCluster") }}
-{{- fail "tls.mode=auto needs upstream.kind=inCluster: the proxy keeps the certificate in a Secret of the API server in front of which it runs" }}
+{{- fail (printf "tls.mode=auto needs upstream.kind=inCluster: the proxy keeps the certificate in a Secret of the API server in front of which it runs. With upstream.kind=%s set tls.mode=given or tls.mode=cert-manager" $values.upstream.kind) }}
 {{- end }}
 {{- if and $values.service.nodePort (eq $values.service.type "ClusterIP") }}
 {{- fail "service.nodePort has no effect with service.type=ClusterIP" }}
