@@ -218,9 +218,12 @@ chart: e2e-assets $(HELM) $(OBJECTS) ## Test the Helm chart: renders, and an ins
 	$(CARGO) test --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/chart/run.py $(ARGS)
 
-record-chart: $(HELM) $(OBJECTS) ## Record again the rights in the Helm chart, its renders and its table of values.
+record-chart: $(HELM) $(OBJECTS) ## Record again the data of the program in the Helm chart, its renders and its table of values.
 	@mkdir -p target
 	$(CARGO) run -- print rbac --by-plugin >target/recorded && mv target/recorded charts/kube-admission-proxy/files/rbac.yaml
+	$(CARGO) run -- print webhooks --by-plugin >target/recorded && mv target/recorded charts/kube-admission-proxy/files/webhooks.yaml
+	$(CARGO) run -- print guard --admitted-mark=namespace/name --proxy-user=proxy --upstream-identity=requestheader >target/recorded
+	mv target/recorded charts/kube-admission-proxy/files/guard.yaml
 	$(PYTHON) e2e/chart/run.py --record
 
 bench: release ## Measure the binary, as ratios within one run; needs nginx and h2load. ARGS selects parts.
