@@ -204,6 +204,8 @@ integration: e2e-assets ## Run Kubernetes' integration tests through the proxy; 
 
 HELM := $(ASSETS)/helm
 OBJECTS := $(ASSETS)/objects
+UNITTEST := $(ASSETS)/helm-unittest
+LOAD := $(ASSETS)/load
 CHART_BUILD = @command -v $(GO) >/dev/null || { echo "chart needs Go 1.26 or newer, for Helm" >&2; exit 1; }; \
 	cd e2e/chart && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@
 
@@ -214,7 +216,14 @@ $(HELM): e2e/chart/go.mod e2e/chart/go.sum
 $(OBJECTS): e2e/chart/go.mod e2e/chart/go.sum e2e/chart/objects/main.go
 	$(CHART_BUILD) ./objects
 
-chart: e2e-assets $(HELM) $(OBJECTS) ## Test the Helm chart: renders, and an installation in a real kube-apiserver. ARGS names tests.
+$(UNITTEST): e2e/chart/go.mod e2e/chart/go.sum
+	$(CHART_BUILD) github.com/helm-unittest/helm-unittest/cmd/helm-unittest
+
+# Writes with client-go at a rate.
+$(LOAD): e2e/chart/go.mod e2e/chart/go.sum e2e/chart/load/main.go
+	$(CHART_BUILD) ./load
+
+chart: e2e-assets $(HELM) $(OBJECTS) $(UNITTEST) $(LOAD) ## Test the Helm chart: renders, and an installation in a real kube-apiserver. ARGS names tests.
 	$(CARGO) test --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/chart/run.py $(ARGS)
 

@@ -5,8 +5,8 @@ import json
 import re
 import shutil
 
-from tools import (BINARY, CHART, HELM, HERE, NAMESPACE, ROOT, WORK, Failed, cases, decode, expect, of_kind, proxy_container, succeed,
-                   template)
+from tools import (BINARY, CHART, HELM, HERE, NAMESPACE, ROOT, UNITTEST, WORK, Failed, cases, decode, expect, of_kind, proxy_container,
+                   succeed, template)
 
 GOLDEN = CHART / "tests/golden"
 
@@ -172,6 +172,23 @@ def golden(record=False):
         expect(before == manifests, "`make record-chart` records the chart again:\n" + "\n".join(changes))
     recorded = {path.stem for path in GOLDEN.glob("*.yaml")}
     expect(recorded == set(every), f"recorded cases that do not exist: {recorded - set(every)}")
+
+
+def suites():
+    """The suites of helm-unittest."""
+    succeed(UNITTEST, "--strict", CHART)
+
+
+def checksums():
+    """The pods restart when a file changes that the proxy reads at its start only, and not when it follows the file."""
+    def checksum(setting):
+        code, manifests, errors = template(settings=[setting])
+        expect(code == 0, errors)
+        return pod_of(decode(manifests))["metadata"]["annotations"]["checksum/config"]
+
+    before = checksum("verbosity=0")
+    expect(checksum("upstream.server=https://192.0.2.1") != before, "a change of the kubeconfig restarts no pod")
+    expect(checksum('tenants.profiles={"blue":{"members":[]}}') == before, "a change of a tenant restarts the pods")
 
 
 def templates_read_nothing():
@@ -374,5 +391,5 @@ def readme(record=False):
     expect(path.read_text() == text, f"{path}: `make record-chart` writes the table of values again")
 
 
-ALL = [lint, refusals, schema_covers_values, golden, templates_read_nothing, strict_decoding, rights, guard, webhooks, flags, metrics, comments,
+ALL = [lint, suites, checksums, refusals, schema_covers_values, golden, templates_read_nothing, strict_decoding, rights, guard, webhooks, flags, metrics, comments,
        readme]

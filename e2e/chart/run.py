@@ -11,7 +11,9 @@ import argparse
 import sys
 import time
 
+import features
 import install
+import load
 import renders
 from tools import WORK, Failed
 
@@ -26,7 +28,7 @@ def main():
         renders.golden(record=True)
         renders.readme(record=True)
         return
-    every = {test.__name__: test for test in [*renders.ALL, *install.ALL]}
+    every = {test.__name__: test for test in [*renders.ALL, *install.ALL, *features.ALL, *load.ALL]}
     if unknown := [name for name in arguments.tests if name not in every]:
         sys.exit(f"no test {', '.join(unknown)}; there are: {', '.join(every)}")
     failures = 0
