@@ -477,9 +477,19 @@ mod tests {
         assert_eq!(names(&alone), ["AlwaysPullImages", "PodNodeSelector"]);
         let all = with(&["--webhook-only"]).unwrap();
         assert!(names(&all).contains(&"LimitRanger") && !names(&all).contains(&"MutatingAdmissionWebhook"));
+        let secret = [
+            address,
+            &upstream,
+            "--tls-secret=proxy/tls",
+            "--webhook-anonymous-auth",
+            "--webhook-configurations=proxy",
+        ];
+        let front_end = parse(&secret).unwrap().front_end.unwrap();
+        assert_eq!((front_end.certificate, front_end.configurations.as_deref()), (None, Some("proxy")));
         let authority = of("webhook-client-ca-file");
         for (arguments, why) in [
             (&["--webhook-only"][..], "the other flags of the webhook front end have no effect without"),
+            (&[address, &upstream, "--webhook-configurations=proxy"], "--tls-secret"),
             (&[address], "needs --upstream-kubeconfig"),
             (&[address, &upstream], "needs --webhook-tls-cert-file, --tls-cert-file or --tls-secret"),
             (&[address, &upstream, &certificate], "needs --webhook-tls-private-key-file"),
