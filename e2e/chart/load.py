@@ -90,6 +90,7 @@ class Writer:
 def marked(server):
     given = values(server)
     given["admission"] = {"manifests": {"MutatingAdmissionPolicy": {"mark.yaml": MARK}}}
+    given["audit"] = {}
     given["shutdown"] = {"delaySeconds": 3, "drainSeconds": 20}
     return given
 

@@ -47,12 +47,16 @@ func main() {
 	namespace := flag.String("namespace", "", "namespace of the ConfigMaps")
 	prefix := flag.String("prefix", "", "prefix of the names")
 	rate := flag.Int("rate", 200, "writes per second")
+	http1 := flag.Bool("http1", false, "use HTTP/1.1")
 	repeats := flag.Bool("repeats", false, "repeat a failed write")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
+	}
+	if *http1 {
+		config.NextProtos = []string{"http/1.1"}
 	}
 	found := load(config, *endpoints, *namespace, *prefix, *rate, *repeats)
 	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
