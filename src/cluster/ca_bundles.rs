@@ -115,6 +115,7 @@ mod tests {
             let (configuration, patches) = (configuration.clone(), patches.clone());
             async move {
                 let (head, body) = request.into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
                 if !head.uri.path().ends_with("/mutatingwebhookconfigurations/proxy") {
                     let missing = json!({"code": 404, "reason": "NotFound", "message": "", "status": "Failure"});
                     return Ok(Response::builder().status(404).body(full(missing.to_string())).unwrap());
@@ -122,7 +123,7 @@ mod tests {
                 let mut stored = configuration.lock().unwrap();
                 if head.method == Method::PATCH {
                     assert_eq!(head.headers["content-type"], "application/strategic-merge-patch+json");
-                    let patch: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+                    let patch: Value = serde_json::from_slice(&body).unwrap();
                     stored["webhooks"][0]["clientConfig"]["caBundle"] =
                         patch["webhooks"][0]["clientConfig"]["caBundle"].clone();
                     patches.lock().unwrap().push(patch);
