@@ -225,6 +225,8 @@ integration: e2e-assets ## Run Kubernetes' integration tests through the proxy; 
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" GO="$(GO)" $(PYTHON) e2e/integration/run.py $(ARGS)
 
 OBJECTS := $(ASSETS)/objects
+UNITTEST := $(ASSETS)/helm-unittest
+LOAD := $(ASSETS)/load
 CHART_BUILD = @command -v $(GO) >/dev/null || { echo "chart needs Go 1.26 or newer, for Helm" >&2; exit 1; }; \
 	cd e2e/chart && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@
 
@@ -235,13 +237,23 @@ $(HELM): e2e/chart/go.mod e2e/chart/go.sum
 $(OBJECTS): e2e/chart/go.mod e2e/chart/go.sum e2e/chart/objects/main.go
 	$(CHART_BUILD) ./objects
 
-chart: e2e-assets $(HELM) $(OBJECTS) ## Test the Helm chart: renders, and an installation in a real kube-apiserver. ARGS names tests.
+$(UNITTEST): e2e/chart/go.mod e2e/chart/go.sum
+	$(CHART_BUILD) github.com/helm-unittest/helm-unittest/cmd/helm-unittest
+
+# Writes with client-go at a rate.
+$(LOAD): e2e/chart/go.mod e2e/chart/go.sum e2e/chart/load/main.go
+	$(CHART_BUILD) ./load
+
+chart: e2e-assets $(HELM) $(OBJECTS) $(UNITTEST) $(LOAD) ## Test the Helm chart: renders, and an installation in a real kube-apiserver. ARGS names tests.
 	$(CARGO) test --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/chart/run.py $(ARGS)
 
-record-chart: $(HELM) $(OBJECTS) ## Record again the rights in the Helm chart, its renders and its table of values.
+record-chart: $(HELM) $(OBJECTS) ## Record again the data of the program in the Helm chart, its renders and its table of values.
 	@mkdir -p target
 	$(CARGO) run -- print rbac --by-plugin >target/recorded && mv target/recorded charts/kube-admission-proxy/files/rbac.yaml
+	$(CARGO) run -- print webhooks --by-plugin >target/recorded && mv target/recorded charts/kube-admission-proxy/files/webhooks.yaml
+	$(CARGO) run -- print guard --admitted-mark=namespace/name --proxy-user=proxy --upstream-identity=requestheader >target/recorded
+	mv target/recorded charts/kube-admission-proxy/files/guard.yaml
 	$(PYTHON) e2e/chart/run.py --record
 
 bench: release ## Measure the binary, as ratios within one run; needs nginx and h2load. ARGS selects parts.

@@ -31,7 +31,7 @@ use crate::server::{Drain, Listener, Reloading};
 use crate::upstream::Doubled;
 use anyhow::{Context, Result};
 use backend::{Backend, Upstream, all_needs};
-use front::{Files, Front, bounds, kubeconfig_of, reachable};
+use front::{Files, Front, bounds, certificates_of, kubeconfig_of, reachable};
 use http::Request;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -155,8 +155,12 @@ pub async fn start(config: Config) -> Result<Running> {
         }
     }
     let upstream = Upstream::new(&config, front.as_ref(), &drain, &vitals).await?;
-    if let (Some(front), Some(secret)) = (&mut front, &serving.secret) {
-        front.use_secret(secret, &config, named.clone(), upstream.client.clone()).await?;
+    let certificates = match &serving.secret {
+        Some(secret) => Some(certificates_of(secret, upstream.client.clone()).await),
+        None => None,
+    };
+    if let (Some(front), Some(certificates)) = (&mut front, &certificates) {
+        front.use_secret(certificates, &config, named.clone())?;
     }
     let front = front.map(Arc::new);
     let audited = audit(&config, &registry)?;
@@ -199,7 +203,8 @@ pub async fn start(config: Config) -> Result<Running> {
             if let Some(health) = health_address {
                 tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health));
             }
-            listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
+            let certificates = certificates.as_ref();
+            listeners.push(reviews.serve(&config, &pipeline, client, certificates, &registry, &checks, &drain)?);
         }
         if let (Some(listener), Some(address), Some(front)) = (listener, address, &front) {
             front.announce(&config, address, health_address)?;

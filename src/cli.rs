@@ -186,7 +186,10 @@ fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
     }
     let (enable, disable) =
         (serve::list(&flags.enable_admission_plugins), serve::list(&flags.disable_admission_plugins));
-    let plugins = crate::app::enabled(all, &enable, &disable)?;
+    let mut plugins = crate::app::enabled(all, &enable, &disable)?;
+    if flags.webhook_only {
+        plugins = crate::app::reviewing(all, &plugins, &serve::list(&flags.webhook_admission_plugins))?;
+    }
     let impersonator = match &flags.upstream_impersonator {
         Some(account) => Some(upstream::namespaced("upstream-impersonator", account)?),
         None => None,
@@ -195,6 +198,8 @@ fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
         identity: flags.upstream_identity,
         routes_to_endpoints: flags.enable_aggregator_routing,
         impersonator,
+        is_front_end: flags.webhook_only,
+        configurations: flags.webhook_configurations.clone(),
     };
     print!("{}", rbac::roles(&plugins, &rights));
     Ok(())
@@ -207,6 +212,10 @@ fn print_guard(flags: &arguments::Guard) -> anyhow::Result<()> {
 
 fn print_webhooks(flags: &arguments::Webhooks) -> anyhow::Result<()> {
     let all = crate::plugins::ALL;
+    if flags.by_plugin {
+        print!("{}", webhooks::by_plugin(all));
+        return Ok(());
+    }
     let (enable, disable) =
         (serve::list(&flags.enable_admission_plugins), serve::list(&flags.disable_admission_plugins));
     let enabled = crate::app::enabled(all, &enable, &disable)?;

@@ -48,14 +48,17 @@ class Process:
     def output(self):
         return self.log.read_text(errors="replace")
 
+    def kill(self):
+        self.running.kill()
+        self.running.wait()
+
     def stop(self, seconds=PATIENCE_SECONDS):
         """Sends SIGTERM. Returns the exit code."""
         self.running.terminate()
         try:
             return self.running.wait(seconds)
         except subprocess.TimeoutExpired:
-            self.running.kill()
-            self.running.wait()
+            self.kill()
             raise Failed(f"{self.log}: the process does not end within {seconds} s of SIGTERM") from None
 
 
@@ -141,9 +144,20 @@ class Cluster:
                    "--disable-admission-plugins=ServiceAccount")
         self.folder = folder
         self.authority = folder / "apiserver.crt"
-        eventually("a certificate of the kube-apiserver", self.authority.exists)
-        self.client = Client(port, self.authority)
-        eventually("a kube-apiserver that is ready", lambda: self.is_ready())
+        self.port = port
+
+    def __enter__(self):
+        try:
+            eventually("a certificate of the kube-apiserver", self.authority.exists)
+            self.client = Client(self.port, self.authority)
+            eventually("a kube-apiserver that is ready", self.is_ready)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
 
     def is_ready(self):
         for process in self.processes:
@@ -173,8 +187,7 @@ class Cluster:
 
     def stop(self):
         for process in reversed(self.processes):
-            process.running.kill()
-            process.running.wait()
+            process.kill()
 
 
 def encode(content):

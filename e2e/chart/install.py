@@ -1,4 +1,5 @@
 """Tests of the installed chart, in front of a real kube-apiserver with RBAC."""
+import contextlib
 import copy
 import json
 import os
@@ -7,10 +8,11 @@ import shutil
 
 import renders
 from cluster import Client, Cluster, encode, eventually, free_port, secret
-from kubelet import Pod
+from kubelet import Node
 from tools import ASSETS, BINARY, CHART, HELM, NAMESPACE, RELEASE, ROOT, WORK, decode, expect, succeed
 
 FULLNAME = "proxy-kube-admission-proxy"
+TLS = f"{FULLNAME}-tls"
 NAMESPACED = f"/api/v1/namespaces/{NAMESPACE}"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{FULLNAME}"
 PREFIX = {"v1": "/api/v1"}
@@ -77,40 +79,51 @@ def object_path(found):
 
 
 def prepare(client):
-    """Makes what exists in a cluster before the chart: the namespace, the authority that a controller publishes, the certificate."""
+    """Makes what exists in a cluster before the chart: the namespace, and the authority that a controller publishes."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     client.do("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": labels}})
     root = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": client.authority.read_text()}}
     client.do("POST", f"{NAMESPACED}/configmaps", root)
+
+
+def given_certificate(client):
+    """Makes the Secret of tls.mode=given. Returns the path of the certificate."""
     key, certificate = WORK / "serving.key", WORK / "serving.crt"
     succeed("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
             "/CN=proxy", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate)
     data = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
-    client.do("POST", f"{NAMESPACED}/secrets", secret(f"{FULLNAME}-tls", data, "kubernetes.io/tls"))
+    client.do("POST", f"{NAMESPACED}/secrets", secret(TLS, data, "kubernetes.io/tls"))
     return certificate
 
 
+def made_authority(client):
+    """The authority of the certificate that the proxy made, in a file."""
+    path = WORK / "made-ca.crt"
+    path.write_text(client.get(f"{NAMESPACED}/configmaps/{TLS}")["data"]["ca.crt"])
+    return path
+
+
+@contextlib.contextmanager
+def installation(user=FULLNAME):
+    """A cluster that is prepared, and a node for pods. At the end no request of the service account may have been refused."""
+    with Cluster() as cluster, Node(cluster.client) as node:
+        prepare(cluster.client)
+        yield cluster, node
+        refused = cluster.refusals(f"system:serviceaccount:{NAMESPACE}:{user}")
+        expect(not refused, f"rights that {user} lacks: {refused}")
+
+
 def a_release_serves_and_is_upgraded():
-    cluster = Cluster()
-    pods = []
-    try:
-        lifecycle(cluster.client, pods)
-        refused = cluster.refusals(f"system:serviceaccount:{NAMESPACE}:{FULLNAME}")
-        expect(not refused, f"rights that the ClusterRole lacks: {refused}")
-    finally:
-        for pod in pods:
-            pod.process.running.kill()
-        cluster.stop()
+    with installation() as (cluster, node):
+        lifecycle(cluster.client, node)
 
 
 def a_front_proxy_needs_the_printed_rights():
     """An upstream of a kubeconfig, with the identity requestheader and the ClusterRole that the program prints."""
-    cluster = Cluster()
-    pods = []
-    try:
+    with installation(user="upstream") as (cluster, node):
         client = cluster.client
-        certificate = prepare(client)
-        given = values(client.server)
+        certificate = given_certificate(client)
+        given = {**values(client.server), "tls": {"mode": "given"}}
         given["upstream"] = {"kind": "kubeconfig", "identity": "requestheader", "kubeconfigSecret": {"name": "upstream"}}
         client.do("POST", f"{NAMESPACED}/serviceaccounts", {"metadata": {"name": "upstream"}})
         flags = ["--upstream-identity=requestheader", f"--enable-admission-plugins={','.join(given['admission']['enablePlugins'])}",
@@ -123,48 +136,22 @@ def a_front_proxy_needs_the_printed_rights():
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}})
         client.do("POST", f"{NAMESPACED}/secrets", secret("upstream", {"kubeconfig": front_proxys_kubeconfig(cluster)}))
         Release(given).apply(client, "install")
-        pod = Pod(client, client.get(DEPLOYMENT), "front-proxy")
-        pods.append(pod)
-        pod.become_ready()
+        pod = node.run(DEPLOYMENT, "front-proxy")
         writes(Client(pod.port("https"), certificate), client)
-        refused = cluster.refusals(f"system:serviceaccount:{NAMESPACE}:upstream")
-        expect(not refused, f"rights that the printed ClusterRole lacks: {refused}")
-    finally:
-        for pod in pods:
-            pod.process.running.kill()
-        cluster.stop()
 
 
-def the_proxy_makes_its_certificate():
-    """A second process serves with the certificate that the first one made, and an upgrade of the release leaves the certificate alone."""
-    cluster = Cluster()
-    pods = []
-    try:
+def replicas_share_the_certificate_that_the_first_made():
+    """An upgrade of the release, and the next pod, leave the certificate alone."""
+    with installation() as (cluster, node):
         client = cluster.client
-        prepare(client)
-        release = Release({**values(client.server), "tls": {"mode": "auto", "secretName": "made"}})
+        release = Release(values(client.server))
         release.apply(client, "install")
-        authority = WORK / "made-ca.crt"
-        for name in ("first", "second"):
-            pod = Pod(client, client.get(DEPLOYMENT), name)
-            pods.append(pod)
-            pod.become_ready()
-            if name == "first":
-                authority.write_text(client.get(f"{NAMESPACED}/configmaps/made")["data"]["ca.crt"])
-                writes(Client(pod.port("https"), authority), client)
-            through = Client(pod.port("https"), authority)
-            through.get("/version")
-            pod.process.running.kill()
-            pod.process.running.wait()
-        made = client.get(f"{NAMESPACED}/secrets/made")["data"]
+        node.run(DEPLOYMENT, "first").process.kill()
+        made = client.get(f"{NAMESPACED}/secrets/{TLS}")["data"]
         release.apply(client, "upgrade")
-        expect(client.get(f"{NAMESPACED}/secrets/made")["data"] == made, "the upgrade changed the certificate")
-        refused = cluster.refusals(f"system:serviceaccount:{NAMESPACE}:{FULLNAME}")
-        expect(not refused, f"rights that the proxy lacks: {refused}")
-    finally:
-        for pod in pods:
-            pod.process.running.kill()
-        cluster.stop()
+        second = node.run(DEPLOYMENT, "second")
+        Client(second.port("https"), made_authority(client)).get("/version")
+        expect(client.get(f"{NAMESPACED}/secrets/{TLS}")["data"] == made, "the certificate changed")
 
 
 def front_proxys_kubeconfig(cluster):
@@ -189,18 +176,14 @@ def the_commands_of_the_documentation_succeed():
     folder.mkdir()
     (folder / "charts").symlink_to(ROOT / "charts")
     assets = os.environ.get("KUBEBUILDER_ASSETS", ASSETS)
-    cluster = Cluster()
-    try:
+    with Cluster() as cluster:
         kubeconfig = cluster.client.kubeconfig(folder / "kubeconfig")
         path = f"{ASSETS}:{assets}:{BINARY.parent}:{os.environ['PATH']}"
         for block in blocks:
             succeed("sh", "-ec", f"cd {folder}\n{block}", environment={"KUBECONFIG": str(kubeconfig), "PATH": path})
-    finally:
-        cluster.stop()
 
 
-def lifecycle(client, pods):
-    certificate = prepare(client)
+def lifecycle(client, node):
     release = Release(values(client.server))
     notes = release.apply(client, "install")
     expect(f"{FULLNAME} is installed in the namespace {NAMESPACE}" in notes, notes)
@@ -208,10 +191,8 @@ def lifecycle(client, pods):
     for found in objects:
         client.get(object_path(found))
 
-    first = Pod(client, client.get(DEPLOYMENT), "pod-1")
-    pods.append(first)
-    first.become_ready()
-    through = Client(first.port("https"), certificate)
+    first = node.run(DEPLOYMENT, "pod-1")
+    through = Client(first.port("https"), made_authority(client))
     writes(through, client)
     pods_are_restricted(through, client)
     every_cache_is_read(first)
@@ -232,9 +213,7 @@ def lifecycle(client, pods):
     # Client-side apply, which Helm 3 uses.
     first.stop()
     release.apply(client, "upgrade", "--server-side=false", "--force-conflicts=false", verbosity=2)
-    second = Pod(client, client.get(DEPLOYMENT), "pod-2").become_ready()
-    pods.append(second)
-    second.stop()
+    node.run(DEPLOYMENT, "pod-2").stop()
     release.helm(client, "uninstall", RELEASE)
     for found in objects:
         code, _ = client.send("GET", object_path(found))
@@ -380,4 +359,5 @@ def every_cache_is_read(pod):
         expect(code == 200 and metric in text, f"{metric} is not served")
 
 
-ALL = [a_release_serves_and_is_upgraded, a_front_proxy_needs_the_printed_rights, the_proxy_makes_its_certificate, the_commands_of_the_documentation_succeed]
+ALL = [a_release_serves_and_is_upgraded, a_front_proxy_needs_the_printed_rights, replicas_share_the_certificate_that_the_first_made,
+       the_commands_of_the_documentation_succeed]

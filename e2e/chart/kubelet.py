@@ -9,11 +9,30 @@ from cluster import Process
 from tools import BINARY, WORK, Failed, expect, proxy_container
 
 
+class Node:
+    """The pods of a test, which end with it."""
+
+    def __init__(self, client):
+        self.client, self.pods = client, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pod in self.pods:
+            pod.process.kill()
+
+    def run(self, deployment, name, address="127.0.0.1"):
+        """Starts a pod of the Deployment at this path, with an address. Returns the pod when it is ready."""
+        self.pods.append(Pod(self.client, self.client.get(deployment), name, address))
+        return self.pods[-1].become_ready()
+
+
 class Pod:
     """A process for the container of the proxy. Paths of mounts are replaced by paths in a folder."""
 
-    def __init__(self, client, deployment, name):
-        self.client, self.namespace = client, deployment["metadata"]["namespace"]
+    def __init__(self, client, deployment, name, address):
+        self.client, self.namespace, self.address = client, deployment["metadata"]["namespace"], address
         self.template = deployment["spec"]["template"]
         self.spec = self.template["spec"]
         self.container = proxy_container(self.spec)
@@ -21,14 +40,14 @@ class Pod:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.paths = {}
-        volumes = {volume["name"]: volume for volume in self.spec["volumes"]}
+        self.versions = 0
         for mount in self.container["volumeMounts"]:
             self.paths[mount["mountPath"]] = self.folder / mount["mountPath"].strip("/").replace("/", "-")
-        for mount in self.container["volumeMounts"]:
-            self.write(self.paths[mount["mountPath"]], self.files(volumes[mount["name"]]))
+        self.sync()
         empty = self.folder / "root"
         empty.mkdir()
-        args = [self.replaced(argument) for argument in self.container["args"]]
+        # The values of the tests bind the address 127.0.0.1.
+        args = [self.replaced(argument).replace("bind-address=127.0.0.1", f"bind-address={address}") for argument in self.container["args"]]
         self.process = Process(name, [BINARY, *args], cwd=empty, env={})
         self.root = empty
 
@@ -38,14 +57,23 @@ class Pod:
             text = text.replace(path, str(self.paths[path]))
         return text
 
+    def sync(self):
+        """Writes the files of all volumes, as a kubelet does again and again."""
+        self.versions += 1
+        volumes = {volume["name"]: volume for volume in self.spec["volumes"]}
+        for mount in self.container["volumeMounts"]:
+            self.write(self.paths[mount["mountPath"]], self.files(volumes[mount["name"]]))
+
     def write(self, folder, files):
-        """Writes the files as a kubelet does, behind links, so that all of them change at once."""
-        data = folder / "..2026_01_01"
+        """Writes the files behind a link, so that all of them change at once."""
+        data = folder / f"..version_{self.versions}"
         data.mkdir(parents=True)
-        (folder / "..data").symlink_to(data.name)
         for name, content in files.items():
             (data / name).write_bytes(self.replaced(content.decode()).encode())
-            (folder / name).symlink_to(f"..data/{name}")
+            if not (folder / name).is_symlink():
+                (folder / name).symlink_to(f"..data/{name}")
+        (folder / "..new").symlink_to(data.name)
+        (folder / "..new").rename(folder / "..data")
 
     def files(self, volume):
         """The files of a volume, from the API."""
@@ -55,10 +83,10 @@ class Pod:
             return {found["path"]: self.token(found["expirationSeconds"]).encode()}
         if found := volume.get("configMap"):
             stored = self.client.get(f"/api/v1/namespaces/{self.namespace}/configmaps/{found['name']}")
-            data = {name: text.encode() for name, text in stored["data"].items()}
+            data = {name: text.encode() for name, text in stored.get("data", {}).items()}
         elif found := volume.get("secret"):
             stored = self.client.get(f"/api/v1/namespaces/{self.namespace}/secrets/{found.get('secretName', found.get('name'))}")
-            data = {name: base64.b64decode(text) for name, text in stored["data"].items()}
+            data = {name: base64.b64decode(text) for name, text in stored.get("data", {}).items()}
         else:
             raise Failed(f"a volume of an unknown kind: {volume}")
         return {item["path"]: data[item["key"]] for item in found["items"]} if "items" in found else data
@@ -78,7 +106,7 @@ class Pod:
 
     def health(self, path, port=None):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port or self.port('health')}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{self.address}:{port or self.port('health')}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -5,8 +5,8 @@ import json
 import re
 import shutil
 
-from tools import (BINARY, CHART, HELM, HERE, ROOT, WORK, Failed, cases, decode, expect, of_kind, proxy_container, succeed,
-                   template)
+from tools import (BINARY, CHART, HELM, HERE, NAMESPACE, ROOT, UNITTEST, WORK, Failed, cases, decode, expect, of_kind, proxy_container,
+                   succeed, template)
 
 GOLDEN = CHART / "tests/golden"
 
@@ -46,8 +46,11 @@ REFUSALS = [
     ('authentication.requestHeader.allowedNames=["front"]', "authentication.requestHeader has no effect without "
                                                             "authentication.requestHeader.configMap or "
                                                             "authentication.requestHeader.secret"),
-    ("tls.mode=none", "at '/tls/mode': value must be one of 'given', 'auto', 'cert-manager'"),
-    ('tls.dnsNames=["proxy.example.com"]', "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given"),
+    ("tls.mode=none", "at '/tls/mode': value must be one of 'auto', 'given', 'cert-manager'"),
+    ("upstream.kind=kubeconfig,upstream.kubeconfigSecret.name=x",
+     "tls.mode=auto needs upstream.kind=inCluster: the proxy keeps the certificate in a Secret of the API server in front of which it "
+     "runs. With upstream.kind=kubeconfig set tls.mode=given or tls.mode=cert-manager"),
+    ('tls={"mode":"given","dnsNames":["proxy.example.com"]}', "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given"),
     ("tls.certManager.issuerRef.name=internal", "tls.certManager.issuerRef has no effect without tls.mode=cert-manager"),
     ('audit.volume={"emptyDir":{}}', "audit.volume has no effect without audit.policy"),
     ("image.digest=latest", "at '/image/digest': 'latest' does not match pattern"),
@@ -57,6 +60,26 @@ REFUSALS = [
     ("networkPolicy.enabled=true,hostNetwork=true", "networkPolicy.enabled has no effect with hostNetwork=true: a NetworkPolicy does "
                                                     "not select pods of the host's network"),
     ("autoscaling.enabled=true,autoscaling.minReplicas=11", "autoscaling.minReplicas is more than autoscaling.maxReplicas"),
+    ("guard.enabled=true,upstream.kind=embedded,replicaCount=1,tls.mode=given",
+     "guard.enabled needs upstream.kind=inCluster and deployment.enabled=true"),
+    ("guard.enabled=true,upstream.identity=passthrough", "guard.enabled does not work with upstream.identity=passthrough, which sends no mark"),
+    ("guard.action=deny", "at '/guard/action': value must be one of 'Audit', 'Warn', 'Deny'"),
+    ("tenants.secret=x", "tenants.secret has no effect without tenants.profiles"),
+    ('tenants={"profiles":{"Blue":{}}}', "invalid propertyName 'Blue'"),
+    ('tenants={"profiles":{"blue":{"admission":{"enablePlugins":["PodSecurty"]}}}}',
+     "tenants.profiles.blue.admission.enablePlugins: PodSecurty is no plugin"),
+    ("inject.enabled=true,webhook.enabled=true,webhook.only=true,webhook.callers.anonymous=true",
+     "inject.enabled does not work with a disabled plugin InClusterClients, or with webhook.only=true"),
+    ("inject.clusterAuthority=true", "inject.clusterAuthority has no effect without inject.enabled and tls.mode=given"),
+    ("webhook.only=true", "webhook.only has no effect without webhook.enabled"),
+    ("webhook.enabled=true", "webhook.enabled needs webhook.callers.clientCA, webhook.callers.tokenSecret or webhook.callers.anonymous"),
+    ("webhook.enabled=true,webhook.callers.clientCA.secret=x", "webhook.callers.clientCA needs webhook.callers.allowedNames"),
+    ("webhook.enabled=true,webhook.callers.anonymous=true,webhook.caBundle=x", "webhook.caBundle has no effect with tls.mode=auto"),
+    ('webhook={"enabled":true,"plugins":["ValidatingAdmissionWebhook"],"callers":{"anonymous":true}}',
+     "webhook.plugins: ValidatingAdmissionWebhook cannot run in the front end"),
+    ('webhook={"enabled":true,"plugins":["AlwaysPullImages"],"callers":{"anonymous":true}}',
+     "webhook.plugins: AlwaysPullImages is not enabled: name it in admission.enablePlugins as well, or set webhook.only"),
+    ("upstream.admittedMark=main", "at '/upstream/admittedMark': 'main' does not match pattern"),
     ("serviceAccount.create=false", "serviceAccount.create=false needs serviceAccount.name"),
     ('extraArgs=["v=2"]', "at '/extraArgs/0': 'v=2' does not match pattern '^-'"),
 ]
@@ -64,21 +87,10 @@ REFUSALS = [
 # Flags of serve for which the chart has no value.
 WITHOUT_VALUE = {
     "--admission-control",  # the old form of admission.enablePlugins
-    "--admitted-mark",  # extraArgs, as the following ones
-    "--upstream-group-prefix",
-    "--upstream-impersonator",
-    "--upstream-impersonator-kubeconfig",
+    "--upstream-impersonator-kubeconfig",  # extraArgs, as the following one
     "--upstream-own-user",
-    "--tenants-dir",
-    "--webhook-admission-plugins",
-    "--webhook-allowed-names",
-    "--webhook-anonymous-auth",
-    "--webhook-bind-address",
-    "--webhook-client-ca-file",
-    "--webhook-only",
-    "--webhook-tls-cert-file",
+    "--webhook-tls-cert-file",  # that of clients, as the following one
     "--webhook-tls-private-key-file",
-    "--webhook-token-auth-file",
     "--cert-dir",  # the certificate is in a Secret
     "--write-kubeconfig",  # for the embedded API server without a given certificate, as the following ones
     "--allow-privileged",
@@ -162,6 +174,23 @@ def golden(record=False):
     expect(recorded == set(every), f"recorded cases that do not exist: {recorded - set(every)}")
 
 
+def suites():
+    """The suites of helm-unittest."""
+    succeed(UNITTEST, "--strict", CHART)
+
+
+def checksums():
+    """The pods restart when a file changes that the proxy reads at its start only, and not when it follows the file."""
+    def checksum(setting):
+        code, manifests, errors = template(settings=[setting])
+        expect(code == 0, errors)
+        return pod_of(decode(manifests))["metadata"]["annotations"]["checksum/config"]
+
+    before = checksum("verbosity=0")
+    expect(checksum("upstream.server=https://192.0.2.1") != before, "a change of the kubeconfig restarts no pod")
+    expect(checksum('tenants.profiles={"blue":{"members":[]}}') == before, "a change of a tenant restarts the pods")
+
+
 def templates_read_nothing():
     """The templates have no hooks, and no functions whose result depends on the cluster, the time or chance."""
     pattern = r"helm\.sh/hook|\b(lookup|rand\w+|gen\w+(CA|Cert|Key)\w*|uuidv4|now|getHostByName|htpasswd|bcrypt)\b|\.Capabilities\.APIVersions"
@@ -191,22 +220,103 @@ def pod_of(objects):
     return of_kind(objects, "Deployment")[0]["spec"]["template"]
 
 
+def flags_of(objects, *concerned):
+    """The flags of these names in the pods' command line."""
+    args = proxy_container(pod_of(objects)["spec"])["args"]
+    return [arg for arg in args if arg.split("=")[0] in concerned]
+
+
+PLUGIN_FLAGS = ("--enable-admission-plugins", "--disable-admission-plugins")
+
+
+def without_names(objects):
+    """The objects without the metadata that the chart chooses."""
+    return json.dumps([{**found, "metadata": {}} for found in objects], sort_keys=True)
+
+
 def rights():
-    """The rules of the ClusterRole are those that the program prints for the rendered flags."""
+    """The rules of the ClusterRoles are those that the program prints for the rendered flags."""
+    compared = 0
+    order = functools.partial(json.dumps, sort_keys=True)
+    for name, objects in deployments().items():
+        roles = {role["metadata"]["name"]: role["rules"] for role in of_kind(objects, "ClusterRole")}
+        if not roles:
+            continue
+        flags = flags_of(objects, *PLUGIN_FLAGS, "--upstream-identity", "--upstream-impersonator", "--enable-aggregator-routing",
+                         "--webhook-configurations")
+        if "--webhook-only=true" in flags_of(objects, "--webhook-only"):
+            flags += ["--webhook-only", *flags_of(objects, "--webhook-admission-plugins")]
+        # Tenants have plugins of their own.
+        tenants = [found for found in of_kind(objects, "ConfigMap") if found["metadata"]["name"].endswith("-tenants")]
+        plugins = set(re.findall(r"^ +- (\w+)$", "\n".join(text for found in tenants for text in found["data"].values()), re.M))
+        flags += [f"--enable-admission-plugins={','.join(sorted(plugins))}"] if plugins else []
+        printed = {found["metadata"]["name"]: found for found in decode(succeed(BINARY, "print", "rbac", *flags))
+                   if "rules" in found}
+        for suffix in ("", "-impersonator"):
+            role = roles.pop(f"{NAMESPACE}:{fullname(objects)}{suffix}", [])
+            expected = printed.get(f"kube-admission-proxy{suffix}", {"rules": []})["rules"]
+            of_values = [rule for rule in role if rule.get("apiGroups") == ["example.com"]]
+            expect(sorted((rule for rule in role if rule not in of_values), key=order) == sorted(expected, key=order),
+                   f"{name}: the rules of {suffix or 'the pods'} are not those of `kube-admission-proxy print rbac {' '.join(flags)}`")
+        expect(not roles, f"{name}: further ClusterRoles: {list(roles)}")
+        tokens = [role["rules"] for role in of_kind(objects, "Role") if role["metadata"]["name"].endswith("-token")]
+        expected = printed.get("kube-admission-proxy-impersonator-token")
+        expect(tokens == ([expected["rules"]] if expected else []), f"{name}: the Role for tokens is {tokens}")
+        compared += 1
+    expect(compared > 4, "too few ClusterRoles were compared")
+
+
+def fullname(objects):
+    return of_kind(objects, "Deployment")[0]["metadata"]["name"]
+
+
+def proxy_user(objects):
+    account = pod_of(objects)["spec"]["serviceAccountName"]
+    return f"--proxy-user=system:serviceaccount:{NAMESPACE}:{account}"
+
+
+def guard():
+    """The guard is that of the program, for the users and groups in the values."""
+    exempt = {"everything": ["--action=Deny", "--exempt-groups=addons"], "managed": [
+        "--action=Warn", "--exempt-users=system:serviceaccount:kube-system:cloud-controller-manager", "--exempt-groups=eks:addons"]}
+    for name, flags in exempt.items():
+        objects = deployments()[name]
+        flags = [*flags, *flags_of(objects, "--admitted-mark"), proxy_user(objects), "--upstream-identity=requestheader"]
+        policy, binding = decode(succeed(BINARY, "print", "guard", *flags))
+        rendered = [of_kind(objects, "ValidatingAdmissionPolicy")[0], of_kind(objects, "ValidatingAdmissionPolicyBinding")[0]]
+        binding["spec"]["policyName"] = rendered[0]["metadata"]["name"]
+
+        def in_order(one):
+            for condition in one["spec"]["matchConditions"]:
+                condition["expression"] = sorted(re.split(r"[\s,]+", condition["expression"]))
+            return one
+
+        expect(without_names([in_order(rendered[0]), rendered[1]]) == without_names([in_order(policy), binding]),
+               f"{name}: the guard is not that of `kube-admission-proxy print guard {' '.join(flags)}`")
+
+
+def webhooks():
+    """The webhook configurations are those of the program."""
     compared = 0
     for name, objects in deployments().items():
-        for role in of_kind(objects, "ClusterRole"):
-            args = proxy_container(pod_of(objects)["spec"])["args"]
-            concerned = ("--enable-admission-plugins=", "--disable-admission-plugins=", "--upstream-identity=",
-                         "--enable-aggregator-routing=")
-            flags = [arg for arg in args if arg.startswith(concerned)]
-            printed = decode(succeed(BINARY, "print", "rbac", *flags))[0]["rules"]
-            of_values = [rule for rule in role["rules"] if rule.get("apiGroups") == ["example.com"]]
-            order = functools.partial(json.dumps, sort_keys=True)
-            expect(sorted((rule for rule in role["rules"] if rule not in of_values), key=order) == sorted(printed, key=order),
-                   f"{name}: the rules are not those of `kube-admission-proxy print rbac {' '.join(flags)}`")
-            compared += 1
-    expect(compared > 2, "no ClusterRole was compared")
+        if not flags_of(objects, "--webhook-bind-address"):
+            continue
+        flags = [*flags_of(objects, *PLUGIN_FLAGS, "--webhook-admission-plugins"), proxy_user(objects),
+                 f"--service={NAMESPACE}/{fullname(objects)}-webhook"]
+        if name == "everything":
+            flags += ["--failure-policy=Ignore"]
+        else:
+            flags += flags_of(objects, "--admitted-mark")
+        order = functools.partial(json.dumps, sort_keys=True)
+        printed = decode(succeed(BINARY, "print", "webhooks", *flags))
+        rendered = [found for kind in ("Mutating", "Validating") for found in of_kind(objects, f"{kind}WebhookConfiguration")]
+        for configuration in (*printed, *rendered):
+            for hook in configuration["webhooks"]:
+                hook["rules"].sort(key=order)
+        expect(without_names(rendered) == without_names(printed),
+               f"{name}: the configurations are not those of `kube-admission-proxy print webhooks {' '.join(flags)}`")
+        compared += 1
+    expect(compared == 3, f"{compared} cases have the webhook front end")
 
 
 def flags():
@@ -281,4 +391,5 @@ def readme(record=False):
     expect(path.read_text() == text, f"{path}: `make record-chart` writes the table of values again")
 
 
-ALL = [lint, refusals, schema_covers_values, golden, templates_read_nothing, strict_decoding, rights, flags, metrics, comments, readme]
+ALL = [lint, suites, checksums, refusals, schema_covers_values, golden, templates_read_nothing, strict_decoding, rights, guard, webhooks, flags, metrics, comments,
+       readme]

@@ -3,15 +3,17 @@
 
     run.py [--record] [TEST ...]
 
-Without names all tests run. --record writes the golden renders and the README's table of values again, and runs nothing else. Helm and
-the decoder of objects are in target/e2e-assets (`make chart` builds them), the program in target/debug. Work files, and the logs of all
-processes, are in target/chart.
+Without names all tests run. --record writes the golden renders and the README's table of values again, and runs nothing else. Helm,
+helm-unittest, the decoder of objects and the writer of load.py are in target/e2e-assets (`make chart` builds them), the program in
+target/debug. Work files, and the logs of all processes, are in target/chart.
 """
 import argparse
 import sys
 import time
 
+import features
 import install
+import load
 import renders
 from tools import WORK, Failed
 
@@ -26,7 +28,7 @@ def main():
         renders.golden(record=True)
         renders.readme(record=True)
         return
-    every = {test.__name__: test for test in [*renders.ALL, *install.ALL]}
+    every = {test.__name__: test for test in [*renders.ALL, *install.ALL, *features.ALL, *load.ALL]}
     if unknown := [name for name in arguments.tests if name not in every]:
         sys.exit(f"no test {', '.join(unknown)}; there are: {', '.join(every)}")
     failures = 0

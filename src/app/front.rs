@@ -5,10 +5,9 @@ use crate::authn::{CertificateAuthority, StaticTokens};
 use crate::config::kubeconfig::{self, Kubeconfig};
 use crate::config::{self, CertificateFiles};
 use crate::server::certificates::Authority;
-use crate::server::renewal::Renewable;
 use crate::server::tls::{self, NamedCertificates, TlsError};
 use crate::server::{Bounds, Reloading, reload};
-use crate::upstream::ServingSecret;
+use crate::upstream::{ServingCertificates, ServingSecret};
 use anyhow::{Context, Result};
 use rustls::ServerConfig;
 use std::io::Write as _;
@@ -64,25 +63,19 @@ impl Front {
         Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
     }
 
-    /// Serves with the certificate of a Secret, which is made if it is missing. Waits until the API server answers.
-    pub(super) async fn use_secret(
+    /// Serves with the certificate of a Secret.
+    pub(super) fn use_secret(
         &mut self,
-        secret: &config::CertificateSecret,
+        certificates: &ServingCertificates,
         config: &Config,
         named: Option<Arc<NamedCertificates>>,
-        client: kube::Client,
     ) -> Result<()> {
-        let names = own_names(&[]).into_iter().chain(secret.names.iter().cloned()).collect();
         let authorities = client_authorities(config);
-        let configured = move |made: &Renewable| {
+        let tls = certificates.make(move |made| {
             let config = tls::with_authorities(&made.certificate_pem, &made.key_pem, &authorities)?;
             Ok::<_, TlsError>(tls::with_names(config, named.as_ref()))
-        };
-        let secret = ServingSecret::new(client, &secret.namespace, &secret.name, names);
-        let first = secret.first().await;
-        let tls = Reloading::fixed(configured(&first).context("the certificate of --tls-secret")?);
-        secret.follow(first, tls.shared(), configured);
-        self.tls = Arc::new(tls);
+        });
+        self.tls = Arc::new(tls.context("the certificate of --tls-secret")?);
         Ok(())
     }
 
@@ -107,6 +100,14 @@ impl Front {
         println!("export KUBECONFIG={}", std::path::absolute(kubeconfig)?.display());
         Ok(())
     }
+}
+
+/// Returns the certificates of a Secret, which is made if it is missing. Waits until the API server answers.
+pub(super) async fn certificates_of(secret: &config::CertificateSecret, client: kube::Client) -> ServingCertificates {
+    let names = own_names(&[]).into_iter().chain(secret.names.iter().cloned()).collect();
+    let secret = ServingSecret::new(client, &secret.namespace, &secret.name, names);
+    let first = secret.first().await;
+    secret.follow(first)
 }
 
 /// A kubeconfig for a user of the server.

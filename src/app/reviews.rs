@@ -3,14 +3,17 @@
 use super::front::{authority, bounds, reachable, static_tokens};
 use super::{Config, incoming};
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
+use crate::cluster::CaBundles;
 use crate::config;
 use crate::config::Limits;
 use crate::front_end::{FrontEnd, Metrics, OwnUser, Seats};
 use crate::metrics::Registry;
 use crate::pipeline::Pipeline;
 use crate::server::health::Checks;
+use crate::server::renewal::Renewable;
 use crate::server::{Bounds, Drain, Listener, Reloading, tls};
 use crate::shares::Shares;
+use crate::upstream::ServingCertificates;
 use anyhow::{Context, Result};
 use http::Request;
 use hyper::body::Incoming;
@@ -21,7 +24,8 @@ use tokio::task::JoinHandle;
 /// The front end before its start: a bound address, and files that are reloaded while it runs.
 pub(super) struct Reviews {
     listener: Listener,
-    tls: Arc<Reloading<ServerConfig>>,
+    /// `None`: the certificate is in a Secret.
+    tls: Option<Reloading<ServerConfig>>,
     client_ca: Option<Reloading<CertificateAuthority>>,
     tokens: Option<Reloading<StaticTokens>>,
 }
@@ -31,30 +35,49 @@ impl Reviews {
     pub(super) fn new(config: &config::FrontEnd) -> Result<Self> {
         let listener =
             Listener::bind(config.address).with_context(|| format!("--webhook-bind-address={}", config.address))?;
-        let files = &config.certificate;
-        let authorities = config.client_ca.iter().cloned().collect();
-        let tls = tls::watch_certificate(&files.certificate, &files.key, authorities, None).with_context(|| {
-            let (certificate, key) = (files.certificate.display(), files.key.display());
-            format!("the webhook front end's certificate {certificate} with the key {key}")
-        })?;
+        let tls = config.certificate.as_ref().map(|files| {
+            let authorities = config.client_ca.iter().cloned().collect();
+            tls::watch_certificate(&files.certificate, &files.key, authorities, None).with_context(|| {
+                let (certificate, key) = (files.certificate.display(), files.key.display());
+                format!("the webhook front end's certificate {certificate} with the key {key}")
+            })
+        });
+        let tls = tls.transpose()?;
         let client_ca =
             config.client_ca.as_deref().map(|path| authority("webhook-client-ca-file", path)).transpose()?;
         let tokens = config.token_file.as_deref();
         let tokens = tokens.map(|path| static_tokens("webhook-token-auth-file", path)).transpose()?;
-        Ok(Self { listener, tls: Arc::new(tls), client_ca, tokens })
+        Ok(Self { listener, tls, client_ca, tokens })
     }
 
-    /// Starts to answer reviews, with plugins and components of the pipeline.
+    /// Starts to answer reviews, with plugins and components of the pipeline. `certificates` are those of a Secret.
+    #[expect(clippy::too_many_arguments, reason = "the parts of the application")]
     pub(super) fn serve(
         self,
         config: &Config,
         pipeline: &Pipeline,
         client: kube::Client,
+        certificates: Option<&ServingCertificates>,
         registry: &Registry,
         checks: &Checks,
         drain: &Drain,
     ) -> Result<JoinHandle<()>> {
         let (Some(given), limits) = (&config.front_end, &config.limits) else { anyhow::bail!("no webhook front end") };
+        let tls = match (self.tls, certificates) {
+            (Some(tls), _) => tls,
+            (None, Some(certificates)) => {
+                let authorities: Vec<_> = given.client_ca.iter().cloned().collect();
+                let make =
+                    move |made: &Renewable| tls::with_authorities(&made.certificate_pem, &made.key_pem, &authorities);
+                certificates.make(make).context("the webhook front end's certificate of --tls-secret")?
+            }
+            (None, None) => anyhow::bail!("no certificate of the webhook front end"),
+        };
+        if let (Some(name), Some(certificates)) = (&given.configurations, certificates) {
+            let (every, patience) = (limits.authority_interval, limits.call_timeout);
+            let bundles = CaBundles::keep(client.clone(), name.clone(), certificates.clone(), every, patience);
+            checks.advise("webhook-ca-bundle", move || bundles.check());
+        }
         let chain = if given.is_alone { pipeline.chain.clone() } else { Arc::new(pipeline.chain.part(&given.plugins)) };
         let front_end = FrontEnd {
             authenticator: Authenticator::new(authn::Config {
@@ -86,7 +109,7 @@ impl Reviews {
             max_unauthenticated_connections: (limits.review_connections / 2).max(1),
             ..bounds(config)
         };
-        let serving = tokio::spawn(self.listener.serve(self.tls, bounds, drain.clone(), handle));
+        let serving = tokio::spawn(self.listener.serve(Arc::new(tls), bounds, drain.clone(), handle));
         let running = serving.abort_handle();
         checks.ready("webhook-front-end", move || match running.is_finished() {
             true => Err("the listener ended".into()),

@@ -104,9 +104,18 @@ pub(super) struct Rbac {
     /// As for serve. Also prints the rights of the service account, and the right to request its tokens.
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub(super) upstream_impersonator: Option<String>,
+    /// As for serve.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) webhook_only: bool,
+    /// As for serve, for the front end alone.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append, requires = "webhook_only")]
+    pub(super) webhook_admission_plugins: Vec<String>,
+    /// As for serve. Also prints the right to write the CA bundles.
+    #[arg(long, value_name = "NAME")]
+    pub(super) webhook_configurations: Option<String>,
     /// Print the rights of each identity and of each plugin instead, as data for templates.
-    #[arg(long, conflicts_with_all = ["enable_admission_plugins", "disable_admission_plugins", "upstream_identity",
-          "enable_aggregator_routing", "upstream_impersonator"])]
+    #[arg(long, exclusive = true)]
     pub(super) by_plugin: bool,
 }
 
@@ -178,8 +187,11 @@ pub(super) enum SidecarPart {
 }
 
 #[derive(Args, Debug)]
-#[command(group = clap::ArgGroup::new("place").required(true).args(["service", "url"]))]
+#[command(group = clap::ArgGroup::new("place").required(true).args(["service", "url", "by_plugin"]))]
 pub(super) struct Webhooks {
+    /// Print the rules of each plugin instead, as data for templates.
+    #[arg(long, exclusive = true)]
+    pub(super) by_plugin: bool,
     /// As for serve.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) enable_admission_plugins: Vec<String>,
@@ -578,12 +590,17 @@ pub(super) struct FrontEnd {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = boolean, action = ArgAction::Set)]
     pub(super) webhook_anonymous_auth: bool,
-    /// File of the serving certificate of the webhook front end, followed by its chain. Without this flag: that of --tls-cert-file.
+    /// File of the serving certificate of the webhook front end, followed by its chain. Without this flag: that of --tls-cert-file or
+    /// --tls-secret.
     #[arg(long, value_name = "FILE")]
     pub(super) webhook_tls_cert_file: Option<PathBuf>,
     /// File of the private key of the webhook front end's serving certificate.
     #[arg(long, value_name = "FILE")]
     pub(super) webhook_tls_private_key_file: Option<PathBuf>,
+    /// Name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration whose CA bundles the proxy keeps equal to the
+    /// authority in --tls-secret. A configuration may be missing.
+    #[arg(long, value_name = "NAME", requires = "tls_secret", conflicts_with = "webhook_tls_cert_file")]
+    pub(super) webhook_configurations: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -154,6 +154,10 @@ pub(super) struct Serving {
     pub(super) routes_to_endpoints: bool,
     /// Namespace and name of the service account that forwards requests.
     pub(super) impersonator: Option<(String, String)>,
+    /// Whether the webhook front end is alone: it forwards nothing, and neither reads stored objects nor reviews tokens.
+    pub(super) is_front_end: bool,
+    /// The name of the webhook configurations whose CA bundles the proxy writes.
+    pub(super) configurations: Option<String>,
 }
 
 /// Returns the roles for these plugins, as YAML.
@@ -205,7 +209,8 @@ rules:
 
 fn cluster_role(plugins: &[&'static Spec], serving: &Serving) -> String {
     let mut rights = Rights::default();
-    rights.add_identity(serving.identity, serving.impersonator.is_none());
+    let identity = if serving.is_front_end { UpstreamIdentity::Passthrough } else { serving.identity };
+    rights.add_identity(identity, serving.impersonator.is_none());
     plugins.iter().for_each(|spec| rights.add_plugin(spec));
     if serving.routes_to_endpoints && plugins.iter().any(|spec| spec.needs.contains(&Need::SERVICES)) {
         rights.add_endpoints();
@@ -214,21 +219,38 @@ fn cluster_role(plugins: &[&'static Spec], serving: &Serving) -> String {
     head.to_owned()
         + &rights.rules()
         + &format!("  # discovery, probes\n  - nonResourceURLs: {}\n    verbs: [\"get\"]\n", list(&PATHS))
+        + &serving.configurations.as_deref().map(of_configurations).unwrap_or_default()
+}
+
+/// Returns the rule for the CA bundles of webhook configurations.
+fn of_configurations(name: &str) -> String {
+    format!(
+        r#"  # --webhook-configurations
+  - apiGroups: ["admissionregistration.k8s.io"]
+    resources: ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+    resourceNames: [{name:?}]
+    verbs: ["get", "patch"]
+"#
+    )
 }
 
 /// Returns the rights of each identity and of each plugin, as YAML. Keys of rights are `group/resource`.
 pub(super) fn by_plugin(all: &[&'static Spec]) -> String {
     let mut data = "# The output of `kube-admission-proxy print rbac --by-plugin`. Keys of rights are group/resource.\nidentities:\n"
         .to_owned();
-    for (name, identity) in [
-        ("impersonate", UpstreamIdentity::Impersonate),
-        ("requestheader", UpstreamIdentity::RequestHeader),
-        ("passthrough", UpstreamIdentity::Passthrough),
+    for (name, identity, impersonates) in [
+        ("impersonate", UpstreamIdentity::Impersonate, true),
+        ("impersonateByAnother", UpstreamIdentity::Impersonate, false),
+        ("requestheader", UpstreamIdentity::RequestHeader, false),
+        ("passthrough", UpstreamIdentity::Passthrough, false),
     ] {
         let mut rights = Rights::default();
-        rights.add_identity(identity, true);
+        rights.add_identity(identity, impersonates);
         data += &format!("  {name}:{}", rights.lines("    "));
     }
+    let mut impersonator = Rights::default();
+    impersonator.add_all(IMPERSONATION, "");
+    data += &format!("impersonator:{}", impersonator.lines("  "));
     let mut endpoints = Rights::default();
     endpoints.add_endpoints();
     data += &format!("paths: {}\naggregatorRouting:{}plugins:\n", list(&PATHS), endpoints.lines("  "));
@@ -257,7 +279,7 @@ mod tests {
     }
 
     fn role_of(plugins: &[&'static Spec], identity: UpstreamIdentity) -> String {
-        roles(plugins, &Serving { identity, routes_to_endpoints: true, impersonator: None })
+        roles(plugins, &Serving { identity, routes_to_endpoints: true, ..Serving::default() })
     }
 
     #[test]
@@ -271,6 +293,16 @@ mod tests {
         for object in objects {
             crate::object::decode::yaml(object.as_bytes()).unwrap();
         }
+    }
+
+    #[test]
+    fn the_front_end_alone_reads_for_its_plugins_and_writes_its_ca_bundles() {
+        let configurations = Some("proxy".to_owned());
+        let role =
+            roles(&plugin("PodNodeSelector"), &Serving { is_front_end: true, configurations, ..Serving::default() });
+        let rule = "    resourceNames: [\"proxy\"]\n    verbs: [\"get\", \"patch\"]\n";
+        assert!(role.contains("namespaces") && role.ends_with(rule), "{role}");
+        assert!(!role.contains("impersonate") && !role.contains("tokenreviews") && !role.contains("\"*\""), "{role}");
     }
 
     #[test]
@@ -316,14 +348,15 @@ mod tests {
     }
 
     #[test]
-    fn the_chart_has_the_rights_of_the_program() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/kube-admission-proxy/files/rbac.yaml");
-        let expected = by_plugin(crate::plugins::ALL);
-        assert!(
-            fs::read_to_string(&path).unwrap_or_default() == expected,
-            "{} differs from `kube-admission-proxy print rbac --by-plugin`; `make record-chart` writes it",
-            path.display()
-        );
+    fn the_chart_has_the_data_of_the_program() {
+        let all = crate::plugins::ALL;
+        for (data, expected) in [("rbac", by_plugin(all)), ("webhooks", super::super::webhooks::by_plugin(all))] {
+            let path = format!("{}/charts/kube-admission-proxy/files/{data}.yaml", env!("CARGO_MANIFEST_DIR"));
+            assert!(
+                fs::read_to_string(&path).unwrap_or_default() == expected,
+                "{path} differs from `kube-admission-proxy print {data} --by-plugin`; `make record-chart` writes it",
+            );
+        }
     }
 
     /// The name of the plugin of a file or folder of `src/plugins`.

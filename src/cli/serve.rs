@@ -63,7 +63,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         return Err(ConfigError::flag("tls-secret", secret, "needs --upstream-kubeconfig"));
     }
     let (front_end, plugins) = match flags.front_end.webhook_bind_address {
-        Some(address) => front_end(address, &flags.front_end, &upstream, serving.certificate.as_ref(), all, plugins)?,
+        Some(address) => front_end(address, &flags.front_end, &upstream, &serving, all, plugins)?,
         None => {
             no_front_end(&flags.front_end)?;
             (None, plugins)
@@ -91,7 +91,7 @@ fn front_end(
     address: SocketAddr,
     flags: &arguments::FrontEnd,
     upstream: &Upstream,
-    certificate_of_clients: Option<&CertificateFiles>,
+    serving: &Serving,
     all: &[&'static Spec],
     enabled: Vec<&'static Spec>,
 ) -> Result<(Option<FrontEnd>, Vec<&'static Spec>), ConfigError> {
@@ -113,9 +113,12 @@ fn front_end(
         "webhook-tls-private-key-file",
         flags.webhook_tls_private_key_file.as_deref(),
     );
-    let Some(certificate) = certificate(pair)?.or_else(|| certificate_of_clients.cloned()) else {
-        return refusal("needs --webhook-tls-cert-file or --tls-cert-file: the API server verifies the certificate");
-    };
+    let certificate = certificate(pair)?.or_else(|| serving.certificate.clone());
+    if certificate.is_none() && serving.secret.is_none() {
+        return refusal(
+            "needs --webhook-tls-cert-file, --tls-cert-file or --tls-secret: the API server verifies the certificate",
+        );
+    }
     let client_ca = readable("webhook-client-ca-file", flags.webhook_client_ca_file.as_deref())?;
     let token_file = readable("webhook-token-auth-file", flags.webhook_token_auth_file.as_deref())?;
     let allowed_names = list(&flags.webhook_allowed_names);
@@ -136,6 +139,7 @@ fn front_end(
         address,
         is_alone: flags.webhook_only,
         certificate,
+        configurations: flags.webhook_configurations.clone(),
         client_ca,
         token_file,
         allowed_names,
@@ -152,6 +156,7 @@ fn no_front_end(flags: &arguments::FrontEnd) -> Result<(), ConfigError> {
         || flags.webhook_anonymous_auth
         || !flags.webhook_admission_plugins.is_empty()
         || !flags.webhook_allowed_names.is_empty()
+        || flags.webhook_configurations.is_some()
         || [
             &flags.webhook_client_ca_file,
             &flags.webhook_token_auth_file,
@@ -472,11 +477,21 @@ mod tests {
         assert_eq!(names(&alone), ["AlwaysPullImages", "PodNodeSelector"]);
         let all = with(&["--webhook-only"]).unwrap();
         assert!(names(&all).contains(&"LimitRanger") && !names(&all).contains(&"MutatingAdmissionWebhook"));
+        let secret = [
+            address,
+            &upstream,
+            "--tls-secret=proxy/tls",
+            "--webhook-anonymous-auth",
+            "--webhook-configurations=proxy",
+        ];
+        let front_end = parse(&secret).unwrap().front_end.unwrap();
+        assert_eq!((front_end.certificate, front_end.configurations.as_deref()), (None, Some("proxy")));
         let authority = of("webhook-client-ca-file");
         for (arguments, why) in [
             (&["--webhook-only"][..], "the other flags of the webhook front end have no effect without"),
+            (&[address, &upstream, "--webhook-configurations=proxy"], "--tls-secret"),
             (&[address], "needs --upstream-kubeconfig"),
-            (&[address, &upstream], "needs --webhook-tls-cert-file or --tls-cert-file"),
+            (&[address, &upstream], "needs --webhook-tls-cert-file, --tls-cert-file or --tls-secret"),
             (&[address, &upstream, &certificate], "needs --webhook-tls-private-key-file"),
             (&[address, &upstream, &certificate, &key], "needs --webhook-client-ca-file, --webhook-token-auth-file or"),
             (&[address, &upstream, &certificate, &key, &authority], "needs --webhook-allowed-names"),

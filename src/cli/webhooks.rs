@@ -2,7 +2,7 @@
 
 use super::arguments::{FailurePolicy, Webhooks};
 use super::serve::list;
-use crate::admission::{Operations, Resources, Spec};
+use crate::admission::{FrontEnd, Operations, Resources, Spec};
 use crate::config::ConfigError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -197,6 +197,34 @@ pub(super) fn configurations(plugins: &[&'static Spec], flags: &Webhooks) -> Res
         }
     }
     Ok(text)
+}
+
+/// Returns the rules of each plugin, as YAML, in the order of `all`.
+pub(super) fn by_plugin(all: &[&'static Spec]) -> String {
+    let mut data = "# The output of `kube-admission-proxy print webhooks --by-plugin`.\n".to_owned();
+    for spec in all {
+        let front_end = match spec.front_end {
+            FrontEnd::LeftOut(_) => "leftOut",
+            FrontEnd::Refused(_) => "refused",
+            FrontEnd::Full | FrontEnd::Part(_) | FrontEnd::Of(_) => "runs",
+        };
+        data += &format!("{}:\n  frontEnd: {front_end}\n", spec.name);
+        if front_end != "runs" {
+            continue;
+        }
+        data += &format!("  mutates: {}\n  validates: {}\n", spec.phases.mutate(), spec.phases.validate());
+        let mut rules = Rules::default();
+        rules.add_plugin(spec);
+        data += "  rules:\n";
+        for ((operations, group, scope), rule) in &rules.0 {
+            let operations = quoted_list(operations.iter().copied());
+            let resources = quoted_list(rule.resources.iter().map(String::as_str));
+            data += &format!(
+                "    - {{operations: {operations}, group: {group:?}, scope: {scope:?}, resources: {resources}}}\n"
+            );
+        }
+    }
+    data
 }
 
 /// The match conditions, which leave out requests that need no review.

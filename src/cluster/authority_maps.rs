@@ -1,6 +1,7 @@
 //! ConfigMaps with the authorities of the proxy's serving certificate, in the namespaces whose pods use the proxy. The proxy writes them
 //! as itself, as kube-controller-manager writes `kube-root-ca.crt`.
 
+use super::keeping::{Keeper, Keeping};
 use crate::body::chain;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
@@ -8,9 +9,7 @@ use kube::{Client, ResourceExt};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, timeout};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::time::timeout;
 
 /// The label by which a namespace asks for in-cluster clients that use the proxy, and by which a pod declines.
 pub const INJECT_LABEL: &str = "inject.kube-admission-proxy.dev/clients";
@@ -23,32 +22,13 @@ const PAGE: u32 = 500;
 
 /// A task that keeps the ConfigMaps. Dropping the value ends it; the ConfigMaps stay.
 #[derive(Debug)]
-pub struct AuthorityMaps {
-    last: watch::Receiver<Result<(), String>>,
-    _task: AbortOnDropHandle<()>,
-}
+pub struct AuthorityMaps(Keeping);
 
 impl AuthorityMaps {
     /// Compares the ConfigMaps with the file at once, and then again every `every`. `patience` bounds one call. Must be called inside a
     /// tokio runtime.
     pub fn keep(client: Client, file: PathBuf, every: Duration, patience: Duration) -> Self {
-        let (said, last) = watch::channel(Ok(()));
-        let mut keeper = Keeper { client, file, patience, authorities: String::new(), seen: HashMap::new() };
-        let keeping = async move {
-            let mut ticks = interval(every);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            loop {
-                ticks.tick().await;
-                let kept = keeper.round().await;
-                if let Err(reason) = &kept
-                    && said.borrow().is_ok()
-                {
-                    tracing::warn!(%reason, "the ConfigMaps with the proxy's authorities cannot be kept");
-                }
-                let _before = said.send_replace(kept);
-            }
-        };
-        Self { last, _task: AbortOnDropHandle::new(tokio::spawn(keeping)) }
+        Self(Keeping::start(Maps { client, file, patience, authorities: String::new(), seen: HashMap::new() }, every))
     }
 
     /// Checks that all ConfigMaps were as the file the last time.
@@ -56,11 +36,11 @@ impl AuthorityMaps {
     /// # Errors
     /// If the last comparison failed, with the reason.
     pub fn check(&self) -> Result<(), String> {
-        self.last.borrow().clone()
+        self.0.check()
     }
 }
 
-struct Keeper {
+struct Maps {
     client: Client,
     file: PathBuf,
     patience: Duration,
@@ -69,7 +49,9 @@ struct Keeper {
     seen: HashMap<String, String>,
 }
 
-impl Keeper {
+impl Keeper for Maps {
+    const WHAT: &'static str = "the ConfigMaps with the proxy's authorities";
+
     async fn round(&mut self) -> Result<(), String> {
         let authorities = tokio::fs::read_to_string(&self.file).await;
         let authorities = authorities.map_err(|error| format!("{}: {error}", self.file.display()))?;
@@ -94,7 +76,9 @@ impl Keeper {
         }
         failure
     }
+}
 
+impl Maps {
     /// The namespaces that have the label and are not terminating.
     async fn namespaces(&self) -> Result<Vec<String>, String> {
         let api: Api<Namespace> = Api::all(self.client.clone());
@@ -218,7 +202,7 @@ mod tests {
         let client = server(&maps, &writes);
         let patience = Duration::from_secs(5);
         let mut keeper =
-            Keeper { client, file: file.clone(), patience, authorities: String::new(), seen: HashMap::new() };
+            Maps { client, file: file.clone(), patience, authorities: String::new(), seen: HashMap::new() };
         let written = |data: &str, expected: &[&str]| {
             assert_eq!(std::mem::take(&mut *writes.lock().unwrap()), expected);
             assert!(maps.lock().unwrap().values().all(|map| map["data"] == json!({"ca.crt": data})));

@@ -2,7 +2,9 @@
 
 mod need;
 mod removed_kinds;
+mod keeping;
 mod authority_maps;
+mod ca_bundles;
 mod cache;
 mod decode;
 mod follow;
@@ -21,6 +23,7 @@ mod metrics;
 pub mod discovery;
 
 pub use authority_maps::{AUTHORITY_CONFIG_MAP, AuthorityMaps, INJECT_LABEL};
+pub use ca_bundles::CaBundles;
 pub use endpoints::Endpoints;
 pub use metrics::Metrics;
 pub use parameters::{Parameter, Parameters, Scope, Unusable};

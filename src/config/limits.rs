@@ -106,7 +106,8 @@ pub struct Limits {
     pub probe_timeout: Duration,
     /// Time between two reads of the header names in the ConfigMap `extension-apiserver-authentication`.
     pub front_proxy_headers_interval: Duration,
-    /// Time between two comparisons of the ConfigMaps `kube-admission-proxy-ca` with the file of InClusterClients.
+    /// Time between two comparisons of what the proxy publishes: the ConfigMaps `kube-admission-proxy-ca` with the file of
+    /// InClusterClients, and the CA bundles of its webhook configurations with its authority.
     pub authority_interval: Duration,
     /// Time for a page of the list that fills a cache.
     pub list_timeout: Duration,

@@ -152,8 +152,10 @@ pub struct FrontEnd {
     pub address: SocketAddr,
     /// Whether clients have no port: the process serves the front end alone.
     pub is_alone: bool,
-    /// The certificate.
-    pub certificate: CertificateFiles,
+    /// The certificate; `None` for that of the Secret in [`Serving`].
+    pub certificate: Option<CertificateFiles>,
+    /// The name of the webhook configurations whose CA bundles the proxy keeps equal to the authority in the Secret.
+    pub configurations: Option<String>,
     /// The authorities of API servers' client certificates.
     pub client_ca: Option<PathBuf>,
     /// The file with lines of `token,user,uid` for API servers.

@@ -286,14 +286,18 @@ impl Server {
         F: Future<Output = Response<Body>> + Send + 'static,
     {
         let (is_http2, state, remote) = (connection.is_http2, Arc::clone(&connection.state), connection.remote);
+        let drain = self.drain.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             let state = Arc::clone(&connection.state);
             request.extensions_mut().insert(Arc::clone(&connection));
             let begun = state.begin().map(|open| (open, handler(request)));
+            let drain = drain.clone();
             async move {
                 let Some((open, response)) = begun else { return Ok(too_late()) };
                 let mut response = response.await.map(|body| OpenBody::new(body, Some(open)));
-                if !is_http2 && state.is_closing() {
+                // A client of HTTP/1.1 may send a write while an idle connection is closed, and cannot repeat the write. So it leaves
+                // with its last answer before the drain starts.
+                if !is_http2 && (state.is_closing() || drain.is_announced()) {
                     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }
                 Ok::<_, Infallible>(response)

@@ -22,6 +22,10 @@ async fn answer(request: Request<Incoming>) -> Response<Body> {
 
 /// Serves one connection. The task ends with the connection, and returns its duration.
 fn serve(is_http2: bool) -> (DuplexStream, JoinHandle<Duration>) {
+    serve_until(Drain::new(), is_http2)
+}
+
+fn serve_until(drain: Drain, is_http2: bool) -> (DuplexStream, JoinHandle<Duration>) {
     let (client, stream) = duplex(1 << 16);
     let (certificates, kept, state) = Default::default();
     let remote = ([127, 0, 0, 1], 1).into();
@@ -30,7 +34,7 @@ fn serve(is_http2: bool) -> (DuplexStream, JoinHandle<Duration>) {
     let serving = tokio::spawn(async move {
         // Another test covers a peer that answers no PING.
         let bounds = Bounds { keep_alive_interval: 10_000 * SECOND, ..Bounds::default() };
-        Server::new(bounds, Drain::new()).serve_requests(stream, connection, answer).await;
+        Server::new(bounds, drain).serve_requests(stream, connection, answer).await;
         begun.elapsed()
     });
     (client, serving)
@@ -124,6 +128,19 @@ async fn a_connection_that_is_to_be_closed_ends_with_its_last_answer() {
     assert_eq!(answer.headers()["connection"], "close");
     assert_eq!(text(answer).await, "done");
     assert!(serving.await.unwrap() < SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_http1_connection_ends_with_its_last_answer_before_the_drain_starts() {
+    let drain = Drain::new();
+    let (client, serving) = serve_until(drain.clone(), false);
+    let mut sender = http1(client).await;
+    let starting = tokio::spawn(async move { drain.start(60 * SECOND).await });
+    tokio::time::sleep(SECOND).await;
+    let answer = sender.send_request(ask("/")).await.unwrap();
+    assert_eq!(answer.headers()["connection"], "close");
+    assert_eq!(text(answer).await, "done");
+    assert!(serving.await.unwrap() < 2 * SECOND && !starting.is_finished());
 }
 
 #[tokio::test]

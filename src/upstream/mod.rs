@@ -27,7 +27,7 @@ pub use own_user::OwnUser;
 pub use probe::Probe;
 pub use release::Release;
 pub use remote::{Remote, RemoteError};
-pub use serving_secret::{ServingSecret, ServingSecretError};
+pub use serving_secret::{ServingCertificates, ServingSecret, ServingSecretError};
 pub use upgrade::Upgrade;
 pub use webhooks::Doubled;
 

@@ -1,7 +1,7 @@
 //! A serving certificate in a Secret of the API server, which all replicas of the proxy share and one of them renews.
 
+use crate::server::Reloading;
 use crate::server::renewal::{Renewable, RenewalError};
-use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -11,7 +11,7 @@ use kube::api::PostParams;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 
 /// The interval of reads of the Secret, which another replica may have renewed.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -68,34 +68,28 @@ impl ServingSecret {
         }
     }
 
-    /// Follows the Secret until the task is aborted: stores what `make` makes of each certificate.
-    pub fn follow<T: Send + Sync + 'static, E: std::fmt::Display>(
-        self,
-        mut known: Renewable,
-        current: Arc<ArcSwap<T>>,
-        make: impl Fn(&Renewable) -> Result<T, E> + Send + Sync + 'static,
-    ) -> JoinHandle<()> {
+    /// Follows the Secret from this certificate on, as long as the process runs.
+    pub fn follow(self, first: Renewable) -> ServingCertificates {
+        let (known, latest) = watch::channel(first);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(INTERVAL).await;
-                let renewed = match self.current().await {
-                    Ok(renewed) if renewed == known => continue,
-                    Ok(renewed) => renewed,
+                match self.current().await {
+                    Ok(current) => {
+                        known.send_if_modified(|known| {
+                            *known != current && {
+                                *known = current;
+                                true
+                            }
+                        });
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "the serving certificate cannot be read; the one before stays");
-                        continue;
                     }
-                };
-                match make(&renewed) {
-                    Ok(made) => {
-                        current.store(Arc::new(made));
-                        known = renewed;
-                        tracing::info!("a new serving certificate");
-                    }
-                    Err(error) => tracing::warn!(%error, "the new serving certificate cannot be used"),
                 }
             }
-        })
+        });
+        ServingCertificates(latest)
     }
 
     /// Returns the certificate of the Secret, after its renewal if that is due.
@@ -178,6 +172,55 @@ impl ServingSecret {
 
     fn shown(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The latest certificate of a Secret. Clones follow the same Secret.
+#[derive(Clone)]
+pub struct ServingCertificates(watch::Receiver<Renewable>);
+
+impl ServingCertificates {
+    /// Returns certificates that stay as they are.
+    #[cfg(test)]
+    pub fn fixed(certificate: Renewable) -> Self {
+        Self(watch::channel(certificate).1)
+    }
+
+    /// Returns the authorities, as PEM.
+    pub fn authorities_pem(&self) -> String {
+        self.0.borrow().authorities_pem.clone()
+    }
+
+    /// Makes a value from the certificate, now and after each change. If a later `make` fails, the value stays as it is, and `make` runs
+    /// again after a while. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// If the first `make` fails.
+    pub fn make<T: Send + Sync + 'static, E: std::fmt::Display + Send>(
+        &self,
+        make: impl Fn(&Renewable) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<Reloading<T>, E> {
+        let mut latest = self.0.clone();
+        let first = latest.borrow_and_update().clone();
+        let made = Reloading::fixed(make(&first)?);
+        let current = made.shared();
+        tokio::spawn(async move {
+            while latest.changed().await.is_ok() {
+                let renewed = latest.borrow_and_update().clone();
+                match make(&renewed) {
+                    Ok(made) => {
+                        current.store(Arc::new(made));
+                        tracing::info!("a new serving certificate");
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the new serving certificate cannot be used");
+                        tokio::time::sleep(INTERVAL).await;
+                        latest.mark_changed();
+                    }
+                }
+            }
+        });
+        Ok(made)
     }
 }
 

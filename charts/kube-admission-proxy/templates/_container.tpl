@@ -9,9 +9,7 @@ values of the dependency: include "kube-admission-proxy.container" (index .Subch
 {{- if contains ":" $host }}{{ $host = printf "[%s]" $host }}{{ end }}
 {{- $args = append $args (printf "--health-bind-address=%s:%d" $host (int $values.serving.healthPort)) }}
 {{- if eq $values.tls.mode "auto" }}
-{{- $service := include "kube-admission-proxy.fullname" . }}
-{{- $names := list $service (printf "%s.%s" $service .Release.Namespace) (printf "%s.%s.svc" $service .Release.Namespace) }}
-{{- $names = concat $names $values.tls.dnsNames $values.tls.ipAddresses }}
+{{- $names := concat (include "kube-admission-proxy.serviceNames" . | fromYamlArray) $values.tls.dnsNames $values.tls.ipAddresses }}
 {{- $args = concat $args (list (printf "--tls-secret=%s/%s" .Release.Namespace (include "kube-admission-proxy.tlsSecret" .)) (printf "--tls-names=%s" (join "," $names))) }}
 {{- else }}
 {{- $args = concat $args (list "--tls-cert-file=/etc/kube-admission-proxy/tls/tls.crt" "--tls-private-key-file=/etc/kube-admission-proxy/tls/tls.key") }}
@@ -20,7 +18,12 @@ values of the dependency: include "kube-admission-proxy.container" (index .Subch
 {{- $folder := ternary "config" "upstream" (eq $values.upstream.kind "inCluster") }}
 {{- $args = concat $args (list (printf "--upstream-kubeconfig=/etc/kube-admission-proxy/%s/kubeconfig" $folder) (printf "--upstream-identity=%s" $values.upstream.identity) (printf "--upstream-calls-webhooks=%s" $values.upstream.callsWebhooks) (printf "--authorization-mode=%s" $values.authorization.mode)) }}
 {{- end }}
-{{- with $admission.enablePlugins }}{{ $args = append $args (printf "--enable-admission-plugins=%s" (join "," .)) }}{{ end }}
+{{- with include "kube-admission-proxy.impersonator" . }}{{ $args = append $args (printf "--upstream-impersonator=%s/%s" $.Release.Namespace .) }}{{ end }}
+{{- with $values.upstream.groupPrefix }}{{ $args = append $args (printf "--upstream-group-prefix=%s" .) }}{{ end }}
+{{- with include "kube-admission-proxy.admittedMark" . }}{{ $args = append $args (printf "--admitted-mark=%s" .) }}{{ end }}
+{{- with $values.tenants.profiles }}{{ $args = append $args "--tenants-dir=/etc/kube-admission-proxy/tenants" }}{{ end }}
+{{- $args = concat $args (include "kube-admission-proxy.webhookArgs" . | fromYamlArray) }}
+{{- with include "kube-admission-proxy.enabledPlugins" . | fromYamlArray }}{{ $args = append $args (printf "--enable-admission-plugins=%s" (join "," .)) }}{{ end }}
 {{- with $admission.disablePlugins }}{{ $args = append $args (printf "--disable-admission-plugins=%s" (join "," .)) }}{{ end }}
 {{- if include "kube-admission-proxy.admissionConfiguration" . }}
 {{- $args = append $args "--admission-control-config-file=/etc/kube-admission-proxy/config/admission.yaml" }}
@@ -56,6 +59,31 @@ values of the dependency: include "kube-admission-proxy.container" (index .Subch
 {{- $args = append $args (printf "--shutdown-drain-timeout=%ds" (int $values.shutdown.drainSeconds)) }}
 {{- $args = append $args (printf "--v=%d" (int $values.verbosity)) }}
 {{- range $values.extraArgs }}{{ $args = append $args (tpl . $) }}{{ end }}
+{{- toYaml $args }}
+{{- end }}
+
+{{/* The flags of the webhook front end. */}}
+{{- define "kube-admission-proxy.webhookArgs" -}}
+{{- $webhook := .Values.webhook }}
+{{- $args := list }}
+{{- if $webhook.enabled }}
+{{- $host := .Values.serving.bindAddress }}
+{{- if contains ":" $host }}{{ $host = printf "[%s]" $host }}{{ end }}
+{{- $args = concat $args (list (printf "--webhook-bind-address=%s:%d" $host (int $webhook.port)) (printf "--webhook-only=%t" $webhook.only)) }}
+{{- with $webhook.plugins }}{{ $args = append $args (printf "--webhook-admission-plugins=%s" (join "," .)) }}{{ end }}
+{{- if eq .Values.tls.mode "auto" }}
+{{- $args = append $args (printf "--webhook-configurations=%s" (include "kube-admission-proxy.clusterObjectName" .)) }}
+{{- end }}
+{{- $callers := $webhook.callers }}
+{{- if or $callers.clientCA.configMap $callers.clientCA.secret }}
+{{- $args = append $args (printf "--webhook-client-ca-file=/etc/kube-admission-proxy/webhook-client-ca/%s" $callers.clientCA.key) }}
+{{- end }}
+{{- with $callers.allowedNames }}{{ $args = append $args (printf "--webhook-allowed-names=%s" (join "," .)) }}{{ end }}
+{{- if $callers.tokenSecret.name }}
+{{- $args = append $args (printf "--webhook-token-auth-file=/etc/kube-admission-proxy/webhook-tokens/%s" $callers.tokenSecret.key) }}
+{{- end }}
+{{- $args = append $args (printf "--webhook-anonymous-auth=%t" $callers.anonymous) }}
+{{- end }}
 {{- toYaml $args }}
 {{- end }}
 
@@ -102,7 +130,16 @@ values of the dependency: include "kube-admission-proxy.container" (index .Subch
 {{- $items := list (dict "key" $secret.key "path" "kubeconfig") }}
 {{- $mounts = append $mounts (dict "path" "upstream" "volume" (dict "secret" (dict "secretName" $secret.name "items" $items))) }}
 {{- end }}
-{{- range $path, $from := dict "client-ca" $values.authentication.clientCA "requestheader-ca" $values.authentication.requestHeader }}
+{{- if eq (include "kube-admission-proxy.authorityOfClients" .) "/etc/kube-admission-proxy/authority/ca.crt" }}
+{{- /* The file exists as soon as the proxy has filled the ConfigMap. */}}
+{{- $mounts = append $mounts (dict "path" "authority" "volume" (dict "configMap" (dict "name" (include "kube-admission-proxy.tlsSecret" .)))) }}
+{{- end }}
+{{- if $values.tenants.profiles }}
+{{- $sources := list (dict "configMap" (dict "name" (printf "%s-tenants" $fullname))) }}
+{{- with $values.tenants.secret }}{{ $sources = append $sources (dict "secret" (dict "name" .)) }}{{ end }}
+{{- $mounts = append $mounts (dict "path" "tenants" "volume" (dict "projected" (dict "sources" $sources))) }}
+{{- end }}
+{{- range $path, $from := dict "client-ca" $values.authentication.clientCA "requestheader-ca" $values.authentication.requestHeader "webhook-client-ca" $values.webhook.callers.clientCA }}
 {{- if $from.configMap }}
 {{- $mounts = append $mounts (dict "path" $path "volume" (dict "configMap" (dict "name" $from.configMap))) }}
 {{- else if $from.secret }}
@@ -110,8 +147,10 @@ values of the dependency: include "kube-admission-proxy.container" (index .Subch
 {{- $mounts = append $mounts (dict "path" $path "volume" (dict "secret" (dict "secretName" $from.secret "items" $items))) }}
 {{- end }}
 {{- end }}
-{{- with $values.authentication.tokenSecret.name }}
-{{- $mounts = append $mounts (dict "path" "tokens" "volume" (dict "secret" (dict "secretName" .))) }}
+{{- range $path, $from := dict "tokens" $values.authentication.tokenSecret "webhook-tokens" $values.webhook.callers.tokenSecret }}
+{{- with $from.name }}
+{{- $mounts = append $mounts (dict "path" $path "volume" (dict "secret" (dict "secretName" .))) }}
+{{- end }}
 {{- end }}
 {{- range $plugin, $_ := $values.admission.manifests }}
 {{- $mounts = append $mounts (dict "path" (printf "manifests/%s" $plugin) "volume" (dict "configMap" (dict "name" (printf "%s-%s" $fullname (lower $plugin))))) }}
@@ -152,9 +191,16 @@ httpGet:
     {{- tpl (toYaml .) $ | nindent 4 }}
   {{- end }}
   ports:
+    {{- if not .Values.webhook.only }}
     - name: https
       containerPort: {{ .Values.serving.port }}
       protocol: TCP
+    {{- end }}
+    {{- if .Values.webhook.enabled }}
+    - name: webhook
+      containerPort: {{ .Values.webhook.port }}
+      protocol: TCP
+    {{- end }}
     - name: health
       containerPort: {{ .Values.serving.healthPort }}
       protocol: TCP

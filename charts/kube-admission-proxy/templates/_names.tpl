@@ -35,6 +35,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- printf "%s:%s" .Release.Namespace (include "kube-admission-proxy.fullname" .) }}
 {{- end }}
 
+{{/* The same for kinds whose names are DNS names. */}}
+{{- define "kube-admission-proxy.clusterObjectName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "kube-admission-proxy.fullname" .) }}
+{{- end }}
+
 {{- define "kube-admission-proxy.serviceAccountName" -}}
 {{- .Values.serviceAccount.name | default (include "kube-admission-proxy.fullname" .) }}
 {{- end }}
@@ -57,4 +62,38 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* Whether the pods use the service account at the API server of the cluster: "true" or nothing. */}}
 {{- define "kube-admission-proxy.hasRights" -}}
 {{- if and .Values.deployment.enabled (eq .Values.upstream.kind "inCluster") }}true{{ end }}
+{{- end }}
+
+{{/* The user of the pods at the API server of the cluster. */}}
+{{- define "kube-admission-proxy.user" -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "kube-admission-proxy.serviceAccountName" .) }}
+{{- end }}
+
+{{/* The service account that forwards requests, or nothing. */}}
+{{- define "kube-admission-proxy.impersonator" -}}
+{{- $upstream := .Values.upstream }}
+{{- if and (include "kube-admission-proxy.hasRights" .) $upstream.impersonator.create (eq $upstream.identity "impersonate") (not .Values.webhook.only) }}
+{{- $upstream.impersonator.name | default (printf "%s-impersonator" (include "kube-admission-proxy.fullname" .)) }}
+{{- end }}
+{{- end }}
+
+{{/* The mark of admitted requests, or nothing. */}}
+{{- define "kube-admission-proxy.admittedMark" -}}
+{{- if .Values.upstream.admittedMark }}
+{{- .Values.upstream.admittedMark }}
+{{- else if .Values.guard.enabled }}
+{{- printf "%s/%s" .Release.Namespace (include "kube-admission-proxy.fullname" .) }}
+{{- end }}
+{{- end }}
+
+{{/* The DNS names of the Services, as a YAML list. */}}
+{{- define "kube-admission-proxy.serviceNames" -}}
+{{- $fullname := include "kube-admission-proxy.fullname" . }}
+{{- $services := ternary (list) (list $fullname) .Values.webhook.only }}
+{{- if .Values.webhook.enabled }}{{ $services = append $services (printf "%s-webhook" $fullname) }}{{ end }}
+{{- range $services }}
+- {{ . }}
+- {{ . }}.{{ $.Release.Namespace }}
+- {{ . }}.{{ $.Release.Namespace }}.svc
+{{- end }}
 {{- end }}

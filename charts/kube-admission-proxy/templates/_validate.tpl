@@ -27,9 +27,20 @@
 {{- fail "serviceAccount.create=false needs serviceAccount.name" }}
 {{- end }}
 {{- include "kube-admission-proxy.validatePlugins" . }}
-{{- range $name, $from := dict "clientCA" $values.authentication.clientCA "requestHeader" $values.authentication.requestHeader }}
+{{- include "kube-admission-proxy.validateInCluster" . }}
+{{- include "kube-admission-proxy.validateWebhook" . }}
+{{- if and $values.tenants.secret (not $values.tenants.profiles) }}
+{{- fail "tenants.secret has no effect without tenants.profiles" }}
+{{- end }}
+{{- if and $values.tenants.profiles (eq $upstream.identity "passthrough") }}
+{{- fail "tenants.profiles does not work with upstream.identity=passthrough: the credentials of a client are of one API server" }}
+{{- end }}
+{{- if and $upstream.admittedMark (or (eq $upstream.identity "passthrough") (eq $upstream.kind "embedded")) }}
+{{- fail "upstream.admittedMark needs an upstream API server, and upstream.identity=impersonate or requestheader" }}
+{{- end }}
+{{- range $name, $from := dict "authentication.clientCA" $values.authentication.clientCA "authentication.requestHeader" $values.authentication.requestHeader "webhook.callers.clientCA" $values.webhook.callers.clientCA }}
 {{- if and $from.configMap $from.secret }}
-{{- fail (printf "authentication.%s.configMap and authentication.%s.secret exclude each other" $name $name) }}
+{{- fail (printf "%s.configMap and %s.secret exclude each other" $name $name) }}
 {{- end }}
 {{- end }}
 {{- $header := $values.authentication.requestHeader }}
@@ -46,7 +57,7 @@
 {{- fail "tls.certManager.issuerRef has no effect without tls.mode=cert-manager" }}
 {{- end }}
 {{- if and (eq $values.tls.mode "auto") (ne $values.upstream.kind "inCluster") }}
-{{- fail "tls.mode=auto needs upstream.kind=inCluster: the proxy keeps the certificate in a Secret of the API server in front of which it runs" }}
+{{- fail (printf "tls.mode=auto needs upstream.kind=inCluster: the proxy keeps the certificate in a Secret of the API server in front of which it runs. With upstream.kind=%s set tls.mode=given or tls.mode=cert-manager" $values.upstream.kind) }}
 {{- end }}
 {{- if and $values.service.nodePort (eq $values.service.type "ClusterIP") }}
 {{- fail "service.nodePort has no effect with service.type=ClusterIP" }}
@@ -59,9 +70,87 @@
 {{- end }}
 {{- end }}
 
+{{/* What the chart makes in the cluster needs pods in front of the cluster's API server. */}}
+{{- define "kube-admission-proxy.validateInCluster" -}}
+{{- $values := .Values }}
+{{- $others := dict "guard" "print guard" "inject" "admission.pluginConfig.InClusterClients" "webhook" "print webhooks" }}
+{{- range $name, $other := $others }}
+{{- if and (index $values $name).enabled (not (include "kube-admission-proxy.hasRights" $)) }}
+{{- fail (printf "%s.enabled needs upstream.kind=inCluster and deployment.enabled=true: the chart makes objects in the API server in front of which the proxy runs. Otherwise use `%s`" $name $other) }}
+{{- end }}
+{{- end }}
+{{- if and $values.guard.enabled (eq $values.upstream.identity "passthrough") }}
+{{- fail "guard.enabled does not work with upstream.identity=passthrough, which sends no mark" }}
+{{- end }}
+{{- if and $values.guard.enabled $values.webhook.only }}
+{{- fail "guard.enabled does not work with webhook.only=true: no write goes through the proxy" }}
+{{- end }}
+{{- if $values.inject.enabled }}
+{{- if hasKey $values.admission.pluginConfig "InClusterClients" }}
+{{- fail "inject.enabled and admission.pluginConfig.InClusterClients exclude each other" }}
+{{- end }}
+{{- if or (has "InClusterClients" $values.admission.disablePlugins) $values.webhook.only }}
+{{- fail "inject.enabled does not work with a disabled plugin InClusterClients, or with webhook.only=true" }}
+{{- end }}
+{{- end }}
+{{- if and $values.inject.clusterAuthority (or (not $values.inject.enabled) (ne $values.tls.mode "given")) }}
+{{- fail "inject.clusterAuthority has no effect without inject.enabled and tls.mode=given" }}
+{{- end }}
+{{- end }}
+
+{{- define "kube-admission-proxy.validateWebhook" -}}
+{{- $values := .Values }}
+{{- $webhook := $values.webhook }}
+{{- if and $webhook.only (not $webhook.enabled) }}
+{{- fail "webhook.only has no effect without webhook.enabled" }}
+{{- end }}
+{{- if $webhook.enabled }}
+{{- if eq $values.upstream.identity "passthrough" }}
+{{- fail "webhook.enabled does not work with upstream.identity=passthrough: a review has no credentials of its user" }}
+{{- end }}
+{{- if $values.tenants.profiles }}
+{{- fail "webhook.enabled does not work with tenants.profiles: reviews name no tenant" }}
+{{- end }}
+{{- $callers := $webhook.callers }}
+{{- $hasClientCA := or $callers.clientCA.configMap $callers.clientCA.secret }}
+{{- if not (or $hasClientCA $callers.tokenSecret.name $callers.anonymous) }}
+{{- fail "webhook.enabled needs webhook.callers.clientCA, webhook.callers.tokenSecret or webhook.callers.anonymous: the API servers that may send reviews" }}
+{{- end }}
+{{- if and $hasClientCA (not $callers.allowedNames) }}
+{{- fail "webhook.callers.clientCA needs webhook.callers.allowedNames: the authorities may sign certificates of others than API servers" }}
+{{- end }}
+{{- if has (int $webhook.port) (list (int $values.serving.port) (int $values.serving.healthPort)) }}
+{{- fail "webhook.port, serving.port and serving.healthPort must differ" }}
+{{- end }}
+{{- if and $webhook.caBundle (ne $values.tls.mode "given") }}
+{{- fail (printf "webhook.caBundle has no effect with tls.mode=%s, whose authority the API server gets by itself" $values.tls.mode) }}
+{{- end }}
+{{- $enabled := include "kube-admission-proxy.plugins" . | fromYamlArray }}
+{{- $data := .Files.Get "files/webhooks.yaml" | fromYaml }}
+{{- range include "kube-admission-proxy.reviewingPlugins" . | fromYamlArray }}
+{{- $plugin := get $data . | default (dict "frontEnd" "unknown") }}
+{{- if ne $plugin.frontEnd "runs" }}
+{{- fail (printf "webhook.plugins: %s cannot run in the front end; the page \"Webhook front end\" of the documentation lists the plugins" .) }}
+{{- end }}
+{{- if not (or $webhook.only (has . $enabled)) }}
+{{- fail (printf "webhook.plugins: %s is not enabled: name it in admission.enablePlugins as well, or set webhook.only" .) }}
+{{- end }}
+{{- end }}
+{{- else if $webhook.plugins }}
+{{- fail "webhook.plugins has no effect without webhook.enabled" }}
+{{- end }}
+{{- end }}
+
 {{- define "kube-admission-proxy.validatePlugins" -}}
 {{- $admission := .Values.admission }}
 {{- $known := (.Files.Get "files/rbac.yaml" | fromYaml).plugins }}
+{{- range $tenant, $spec := .Values.tenants.profiles }}
+{{- range dig "admission" "enablePlugins" list ($spec | default dict) }}
+{{- if not (hasKey $known .) }}
+{{- fail (printf "tenants.profiles.%s.admission.enablePlugins: %s is no plugin; `kube-admission-proxy plugins` lists all" $tenant .) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- range $key, $names := dict "enablePlugins" $admission.enablePlugins "disablePlugins" $admission.disablePlugins }}
 {{- range $names }}
 {{- if not (hasKey $known .) }}
@@ -75,6 +164,7 @@
 {{- end }}
 {{- end }}
 {{- $enabled := include "kube-admission-proxy.plugins" . | fromYamlArray }}
+{{- if .Values.webhook.only }}{{ $enabled = concat $enabled .Values.webhook.plugins }}{{ end }}
 {{- range $plugin, $_ := merge (dict) $admission.pluginConfig $admission.manifests }}
 {{- if not (has $plugin $enabled) }}
 {{- fail (printf "the configuration of %s has no effect: the plugin is not enabled" $plugin) }}
@@ -90,14 +180,46 @@
 {{- end }}
 {{- end }}
 
+{{/* The plugins that the values name, as a YAML list. */}}
+{{- define "kube-admission-proxy.enabledPlugins" -}}
+{{- $names := .Values.admission.enablePlugins }}
+{{- if .Values.inject.enabled }}{{ $names = append $names "InClusterClients" | uniq }}{{ end }}
+{{- toYaml $names }}
+{{- end }}
+
 {{/* The names of the enabled plugins, as a YAML list in alphabetical order. */}}
 {{- define "kube-admission-proxy.plugins" -}}
-{{- $admission := .Values.admission }}
+{{- $named := include "kube-admission-proxy.enabledPlugins" . | fromYamlArray }}
 {{- $enabled := list }}
 {{- range $name, $plugin := (.Files.Get "files/rbac.yaml" | fromYaml).plugins }}
-{{- if or (has $name $admission.enablePlugins) (and $plugin.default (not (has $name $admission.disablePlugins))) }}
+{{- if or (has $name $named) (and $plugin.default (not (has $name $.Values.admission.disablePlugins))) }}
 {{- $enabled = append $enabled $name }}
 {{- end }}
 {{- end }}
 {{- toYaml $enabled }}
+{{- end }}
+
+{{/* The plugins of the webhook front end. */}}
+{{- define "kube-admission-proxy.reviewingPlugins" -}}
+{{- $reviewing := .Values.webhook.plugins }}
+{{- if not $reviewing }}
+{{- $data := .Files.Get "files/webhooks.yaml" | fromYaml }}
+{{- range include "kube-admission-proxy.plugins" . | fromYamlArray }}
+{{- if ne (index $data .).frontEnd "leftOut" }}{{ $reviewing = append $reviewing . }}{{ end }}
+{{- end }}
+{{- end }}
+{{- toYaml $reviewing }}
+{{- end }}
+
+{{/* The plugins that run for somebody: those of the front end if it is alone, and those of all tenants. */}}
+{{- define "kube-admission-proxy.runningPlugins" -}}
+{{- if .Values.webhook.only }}
+{{- include "kube-admission-proxy.reviewingPlugins" . }}
+{{- else }}
+{{- $running := include "kube-admission-proxy.plugins" . | fromYamlArray }}
+{{- range .Values.tenants.profiles }}
+{{- $running = concat $running (dig "admission" "enablePlugins" list (. | default dict)) }}
+{{- end }}
+{{- $running | uniq | sortAlpha | toYaml }}
+{{- end }}
 {{- end }}
