@@ -18,6 +18,7 @@ use crate::cluster::{self, AuthorityMaps, Loopback};
 use crate::config::{self, AuditLog, CallsWebhooks, Limits};
 use crate::conversion::Converter;
 use crate::embedded::{self, Vitals};
+use crate::front_end;
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
@@ -178,7 +179,13 @@ pub async fn start(config: Config) -> Result<Running> {
             audited,
             named,
         };
+        let client = upstream.client.clone();
         let running = tenancy::start(shared, upstream, &registry, &checks).await?;
+        if let Some(reviews) = reviews {
+            let pipeline = running.default_pipeline()?;
+            let tenants: Arc<dyn front_end::Tenants> = Arc::new(tenancy::Reviewed(running.tenancy.clone()));
+            listeners.push(reviews.serve(&config, &pipeline, Some(tenants), client, &registry, &checks, &drain)?);
+        }
         let shared = Arc::new((running.tenancy.clone(), drain.clone()));
         tenants = Some(running);
         let handle = move |request: Request<Incoming>| {
@@ -199,7 +206,7 @@ pub async fn start(config: Config) -> Result<Running> {
             if let Some(health) = health_address {
                 tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health));
             }
-            listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
+            listeners.push(reviews.serve(&config, &pipeline, None, client, &registry, &checks, &drain)?);
         }
         if let (Some(listener), Some(address), Some(front)) = (listener, address, &front) {
             front.announce(&config, address, health_address)?;

@@ -5,7 +5,7 @@ use super::{Config, incoming};
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::config;
 use crate::config::Limits;
-use crate::front_end::{FrontEnd, Metrics, OwnUser, Seats};
+use crate::front_end::{FrontEnd, Metrics, OwnUser, Seats, Tenants};
 use crate::metrics::Registry;
 use crate::pipeline::Pipeline;
 use crate::server::health::Checks;
@@ -44,11 +44,12 @@ impl Reviews {
         Ok(Self { listener, tls: Arc::new(tls), client_ca, tokens })
     }
 
-    /// Starts to answer reviews, with plugins and components of the pipeline.
+    /// Starts to answer reviews, with plugins and components of the pipeline; with plugins of the tenants, if there are any.
     pub(super) fn serve(
         self,
         config: &Config,
         pipeline: &Pipeline,
+        tenants: Option<Arc<dyn Tenants>>,
         client: kube::Client,
         registry: &Registry,
         checks: &Checks,
@@ -65,6 +66,7 @@ impl Reviews {
             }),
             allowed_names: given.allowed_names.clone(),
             chain,
+            tenants,
             authorizer: pipeline.authorizer.clone(),
             processor: pipeline.processor.clone(),
             own_user: follow_own_user(client, limits, checks),

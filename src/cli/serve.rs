@@ -141,6 +141,7 @@ fn front_end(
         allowed_names,
         anonymous: flags.webhook_anonymous_auth,
         plugins: plugins.iter().map(|spec| spec.name).collect(),
+        are_named: !flags.webhook_admission_plugins.is_empty(),
     };
     let running = if front_end.is_alone { plugins } else { enabled };
     Ok((Some(front_end), running))
@@ -201,11 +202,11 @@ fn tenants_dir(flags: &Serve) -> Result<Option<PathBuf>, ConfigError> {
     }
     if flags.upstream.upstream_identity == UpstreamIdentity::Passthrough {
         return Err(invalid(
-            "does not work with --upstream-identity=passthrough: the credentials of a client are of one API server",
+            "does not work with --upstream-identity=passthrough: a client certificate, which may name a member, does not reach the API server",
         ));
     }
-    if flags.front_end.webhook_bind_address.is_some() {
-        return Err(invalid("does not work with --webhook-bind-address: reviews name no tenant"));
+    if flags.front_end.webhook_only {
+        return Err(invalid("does not work with --webhook-only: tenants are chosen for clients"));
     }
     Ok(Some(folder.clone()))
 }

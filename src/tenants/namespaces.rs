@@ -1,6 +1,7 @@
 //! The tenants of namespaces.
 
 use super::Tenant;
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
@@ -25,9 +26,9 @@ pub struct Owners {
 
 impl Owners {
     /// Creates the index of the tenants with this API server: `None` for that of the flags.
-    pub fn new(tenants: &[Tenant], kubeconfig: &Option<PathBuf>) -> Self {
+    pub fn new(tenants: &[impl Borrow<Tenant>], kubeconfig: &Option<PathBuf>) -> Self {
         let mut owners = Self::default();
-        for tenant in tenants.iter().filter(|tenant| tenant.kubeconfig() == *kubeconfig) {
+        for tenant in tenants.iter().map(Borrow::borrow).filter(|tenant| tenant.kubeconfig() == *kubeconfig) {
             for name in &tenant.profile.namespaces.names {
                 let owner = tenant.name.as_str().into();
                 match name.strip_suffix('*') {
