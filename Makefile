@@ -11,12 +11,13 @@ CLIENTGO := target/e2e-assets/clientgo
 CONTROLLERS := target/e2e-assets/kube-controller-manager target/e2e-assets/kube-scheduler
 ENVTEST := target/e2e-assets/envtest
 WEBHOOK := target/e2e-assets/agnhost-webhook
+HELM := target/e2e-assets/helm
 KUBERNETES_VERSION := 1.36.3
 MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration chart record-chart soak bench
+.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration chart record-chart soak tenants bench
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -182,9 +183,9 @@ $(VENV)/ready: e2e/requirements.txt
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/requirements.txt
 	touch $@
 
-e2e: e2e-assets $(CONTROLLERS) $(VENV)/ready $(CLIENTGO) $(ENVTEST) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
+e2e: e2e-assets $(CONTROLLERS) $(VENV)/ready $(CLIENTGO) $(ENVTEST) $(WEBHOOK) $(HELM) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
-		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_ENVTEST="$(CURDIR)/$(ENVTEST)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" \
+		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_HELM="$(CURDIR)/$(HELM)" E2E_ENVTEST="$(CURDIR)/$(ENVTEST)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" \
 		E2E_CONTROLLERS="$(CURDIR)/$(ASSETS)" $(CARGO) test --test e2e -- $(ARGS)
 ifeq ($(ARGS),)
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_FRONT_END=x $(CARGO) test --test e2e -- plugins::
@@ -196,13 +197,18 @@ soak: e2e-assets ## Measure latency, memory and caches with a hostile tenant, fo
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" SOAK_MINUTES=$(SOAK_MINUTES) \
 		$(CARGO) test --release --test e2e -- --ignored --nocapture a_quiet_tenant_is_served_beside_a_hostile_one
 
+# The figures of the optimised binary, whose debug build has the tests. Its build is that of `cargo bench`.
+tenants: e2e-assets ## Measure tenants: the choice, memory, reloads, isolation; nothing else may run on the machine.
+	$(CARGO) bench --bench tenants
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PROXY="$(CURDIR)/target/release/kube-admission-proxy" \
+		$(CARGO) test --test e2e -- --ignored --nocapture --test-threads=1 tenants::figures
+
 # The build of e2e is that of the binary too, so that CI compiles nothing twice.
 integration: e2e-assets ## Run Kubernetes' integration tests through the proxy; ARGS names packages, or is --fast or --baseline.
 	@command -v $(GO) >/dev/null || { echo "integration needs Go 1.26 or newer, for Kubernetes' tests" >&2; exit 1; }
 	$(CARGO) test --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" GO="$(GO)" $(PYTHON) e2e/integration/run.py $(ARGS)
 
-HELM := $(ASSETS)/helm
 OBJECTS := $(ASSETS)/objects
 CHART_BUILD = @command -v $(GO) >/dev/null || { echo "chart needs Go 1.26 or newer, for Helm" >&2; exit 1; }; \
 	cd e2e/chart && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@
