@@ -56,11 +56,12 @@ fn labels_choose_the_webhooks_and_policies_of_a_tenant() {
 fn a_hangup_has_files_outside_the_folder_read_again() {
     let tenants = Folder::blue_and_green();
     let outside = crate::harness::folder("outside").join("admission.yaml");
-    let write = |limit: u32| {
-        let plugin = json!({"name": "PodNodeSelector", "configuration": {"podNodeSelectorPluginConfig": {"clusterDefaultNodeSelector": format!("n={limit}")}}});
-        let file =
-            json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": [plugin]});
-        fs::write(&outside, file.to_string()).unwrap();
+    let file = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
+        "plugins": [{"name": "PodNodeSelector", "path": "selector.yaml"}]});
+    fs::write(&outside, file.to_string()).unwrap();
+    let write = |number: u32| {
+        let selector = json!({"podNodeSelectorPluginConfig": {"clusterDefaultNodeSelector": format!("n={number}")}});
+        fs::write(outside.with_file_name("selector.yaml"), selector.to_string()).unwrap();
     };
     write(1);
     let spec = json!({"namespaces": {"names": ["blue-*"]}, "admission": {"enablePlugins": ["PodNodeSelector"], "pluginConfig": outside}});
@@ -85,7 +86,7 @@ fn groups_have_a_prefix_only_at_the_api_server() {
     let spec = json!({"namespaces": {"names": [space]}, "upstream": {"kubeconfig": kubeconfig, "groupPrefix": "via:"}});
     tenants.write("red", &of("developers", &spec));
     let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "via"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "via:developers"}]});
     let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{space}/rolebindings");
     assert_eq!(upstream().send(&User::admin(), post(&path, &binding)).status, 201);
@@ -95,7 +96,10 @@ fn groups_have_a_prefix_only_at_the_api_server() {
     let review = ok(&proxy, &someone, post("/tenants/red/apis/authentication.k8s.io/v1/selfsubjectreviews", &whoami));
     assert_eq!(review["status"]["userInfo"]["groups"], json!(["via:developers", "system:authenticated"]));
     let maps = format!("/api/v1/namespaces/{space}/configmaps");
-    ok(&proxy, &someone, post(&format!("/tenants/red{maps}"), &config_map(&unique("map"))));
+    eventually("a right of the prefixed group", || {
+        let create = post(&format!("/tenants/red{maps}"), &config_map(&unique("map")));
+        (proxy.send(&someone, create).status == 201).then_some(())
+    });
     let refused = proxy.send(&someone, get(&maps));
     assert!(refused.status == 403 && refused.message().contains("needs the tenant's address"), "{}", refused.text());
 }
@@ -154,6 +158,7 @@ fn a_review_is_answered_by_the_tenant_of_its_namespace() {
         format!("--webhook-bind-address=127.0.0.1:{port}"),
         format!("--webhook-client-ca-file={}", pki().ca().display()),
         "--webhook-allowed-names=kube-apiserver".to_owned(),
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let proxy = Proxy::before(upstream(), &flags);

@@ -152,6 +152,11 @@ impl Admission {
         self.plugins.iter().any(|spec| spec.name == initializers::PLUGIN)
     }
 
+    /// The configurations of all plugins, for a digest.
+    pub(super) fn configurations(&self) -> &impl fmt::Debug {
+        &self.configurations
+    }
+
     /// Returns the configuration of a plugin, if the file has one.
     pub fn configuration(&self, plugin: &str) -> Option<&PluginConfiguration> {
         self.configurations.iter().find(|(name, _)| name == plugin).map(|(_, configuration)| &**configuration)

@@ -256,12 +256,12 @@ impl<'a> Resolver<'a> {
         let mut changed = base.admission.changed(crate::plugins::ALL, &given.enable_plugins, &given.disable_plugins);
         if let Some(file) = &given.plugin_config {
             let field = "spec.admission.pluginConfig";
-            let content = content(tenant, field, file, &mut digest)?;
-            // Relative paths in the file begin at its folder.
-            policies.update(tenant.path(file).as_os_str().as_encoded_bytes());
-            policies.update([0]);
-            policies.update(content);
+            content(tenant, field, file, &mut digest)?;
             changed.configure(&tenant.path(file)).map_err(|error| tenant.fault(field, error))?;
+            // With the files that the file names, and with the folders from which relative paths start.
+            let configurations = format!("{:?}", changed.configurations());
+            digest.update(&configurations);
+            policies.update(configurations);
         }
         changed.shadow_webhooks = changed.shadow_webhooks.with_more(&given.shadow.webhooks);
         changed.policies.shadows = changed.policies.shadows.with_more(&given.shadow.policies);
