@@ -158,7 +158,7 @@ fn a_review_is_answered_by_the_tenant_of_its_namespace() {
         format!("--webhook-bind-address=127.0.0.1:{port}"),
         format!("--webhook-client-ca-file={}", pki().ca().display()),
         "--webhook-allowed-names=kube-apiserver".to_owned(),
-        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        "--webhook-admission-plugins=AlwaysPullImages".to_owned(),
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let proxy = Proxy::before(upstream(), &flags);

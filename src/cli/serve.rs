@@ -63,7 +63,10 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         return Err(ConfigError::flag("tls-secret", secret, "needs --upstream-kubeconfig"));
     }
     let (front_end, plugins) = match flags.front_end.webhook_bind_address {
-        Some(address) => front_end(address, &flags.front_end, &upstream, serving.certificate.as_ref(), all, plugins)?,
+        Some(address) => {
+            let (certificate, has_tenants) = (serving.certificate.as_ref(), flags.tenants.tenants_dir.is_some());
+            front_end(address, &flags.front_end, &upstream, certificate, all, plugins, has_tenants)?
+        }
         None => {
             no_front_end(&flags.front_end)?;
             (None, plugins)
@@ -94,6 +97,7 @@ fn front_end(
     certificate_of_clients: Option<&CertificateFiles>,
     all: &[&'static Spec],
     enabled: Vec<&'static Spec>,
+    has_tenants: bool,
 ) -> Result<(Option<FrontEnd>, Vec<&'static Spec>), ConfigError> {
     let refusal = |reason: &str| Err(ConfigError::flag("webhook-bind-address", address.to_string(), reason));
     match upstream {
@@ -128,7 +132,9 @@ fn front_end(
     }
     let plugins = app::reviewing(all, &enabled, &list(&flags.webhook_admission_plugins))?;
     let is_enabled = |spec: &Spec| enabled.iter().any(|other| other.name == spec.name);
-    if let Some(spec) = plugins.iter().find(|spec| !flags.webhook_only && !is_enabled(spec)) {
+    // A tenant may enable a plugin for itself.
+    let may_be_disabled = flags.webhook_only || has_tenants;
+    if let Some(spec) = plugins.iter().find(|spec| !may_be_disabled && !is_enabled(spec)) {
         let reason = "is not enabled: name it in --enable-admission-plugins as well, or serve with --webhook-only";
         return Err(ConfigError::flag("webhook-admission-plugins", spec.name, reason));
     }
