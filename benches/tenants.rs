@@ -14,6 +14,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const TENANTS: usize = 1_000;
 const ROUNDS: u32 = 200_000;
 
+/// CPU time of this thread in nanoseconds; the kernel updates it at context switches and ticks.
+fn cpu_nanoseconds() -> u64 {
+    std::thread::yield_now();
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
 fn main() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, spec: &str| {
@@ -50,13 +57,13 @@ fn main() {
         ("by caller", plain, None, &person),
     ] {
         let uri: Uri = path.parse().unwrap();
-        let begun = Instant::now();
+        let begun = cpu_nanoseconds();
         for _ in 0..ROUNDS {
             let split = split_path(&uri).unwrap();
             let name = split.as_ref().map(|(name, _)| *name);
             let found = addresses.find(name, server_name, &uri, &headers).unwrap();
             black_box((&found, members.of(caller, Origin::Process), owners.owner("t500-a", None)));
         }
-        println!("choice {what}: {:.2?}", begun.elapsed() / ROUNDS);
+        println!("choice {what}: {} ns of a processor", (cpu_nanoseconds() - begun) / u64::from(ROUNDS));
     }
 }

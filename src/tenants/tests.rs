@@ -420,6 +420,15 @@ fn a_namespace_is_of_its_label_or_name_and_a_contradiction_of_nobody() {
     ] {
         assert_eq!(owners.owner(name, label), wanted, "{name} {label:?}");
     }
+    // The shorter of two beginnings says all, whichever comes first.
+    for names in [["a*", "ab*", "b"], ["ab*", "a*", "b"]] {
+        let owners = Owners::new(&[tenant("one", &[], &names, &[]), tenant("two", &[], &["c-*"], &[])], &None);
+        let found =
+            ["a", "aa", "ab", "abc", "ac", "b", "bc", "c", "c-", "c-d", "d", ""].map(|name| owners.by_name(name));
+        let one = Some("one");
+        let two = Some("two");
+        assert_eq!(found, [one, one, one, one, one, one, None, None, two, two, None, None], "{names:?}");
+    }
     let of_red = Owners::new(&all, &all[4].kubeconfig());
     assert_eq!(of_red.owner("blue-a", None), of("red"));
 }
