@@ -53,7 +53,7 @@ fn tenants() -> Vec<Tenant> {
         tenant("operators", &["ops"], &[], &[]),
         tenant("red", &["team-red"], &["blue-*"], &[]),
     ];
-    all[4].profile.upstream = Some(profile::Upstream { kubeconfig: "red.kubeconfig".to_owned() });
+    all[4].profile.upstream = Some(profile::Upstream { kubeconfig: "red.kubeconfig".to_owned(), ..Default::default() });
     for (at, namespace) in [(0, "blue-ci"), (4, "red-ci")] {
         let account =
             Member { kind: MemberKind::ServiceAccount, name: "*".to_owned(), namespace: namespace.to_owned() };
