@@ -184,7 +184,8 @@ pub async fn start(config: Config) -> Result<Running> {
         if let Some(reviews) = reviews {
             let pipeline = running.default_pipeline()?;
             let tenants: Arc<dyn front_end::Tenants> = Arc::new(tenancy::Reviewed(running.tenancy.clone()));
-            listeners.push(reviews.serve(&config, &pipeline, Some(tenants), client, &registry, &checks, &drain)?);
+            let reviews = Reviews { tenants: Some(tenants), ..reviews };
+            listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
         }
         let shared = Arc::new((running.tenancy.clone(), drain.clone()));
         tenants = Some(running);
@@ -206,7 +207,7 @@ pub async fn start(config: Config) -> Result<Running> {
             if let Some(health) = health_address {
                 tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health));
             }
-            listeners.push(reviews.serve(&config, &pipeline, None, client, &registry, &checks, &drain)?);
+            listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
         }
         if let (Some(listener), Some(address), Some(front)) = (listener, address, &front) {
             front.announce(&config, address, health_address)?;

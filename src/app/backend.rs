@@ -231,7 +231,10 @@ pub(super) struct Backend {
 /// Plugins that tenants with the same configuration share, as long as one of them has the plugin: by the plugin's name and a digest of all that
 /// it is built from.
 #[derive(Default)]
-pub(super) struct CommonPlugins(Mutex<HashMap<(&'static str, [u8; 32]), Weak<dyn Plugin>>>);
+pub(super) struct CommonPlugins(Mutex<HashMap<PluginKey, Weak<dyn Plugin>>>);
+
+/// The name of a plugin, and the digest.
+type PluginKey = (&'static str, [u8; 32]);
 
 impl CommonPlugins {
     /// Returns the plugin, which is built if no tenant has it.

@@ -24,6 +24,8 @@ pub(super) struct Reviews {
     tls: Arc<Reloading<ServerConfig>>,
     client_ca: Option<Reloading<CertificateAuthority>>,
     tokens: Option<Reloading<StaticTokens>>,
+    /// The tenants whose plugins answer, if there are any.
+    pub(super) tenants: Option<Arc<dyn Tenants>>,
 }
 
 impl Reviews {
@@ -41,7 +43,7 @@ impl Reviews {
             config.client_ca.as_deref().map(|path| authority("webhook-client-ca-file", path)).transpose()?;
         let tokens = config.token_file.as_deref();
         let tokens = tokens.map(|path| static_tokens("webhook-token-auth-file", path)).transpose()?;
-        Ok(Self { listener, tls: Arc::new(tls), client_ca, tokens })
+        Ok(Self { listener, tls: Arc::new(tls), client_ca, tokens, tenants: None })
     }
 
     /// Starts to answer reviews, with plugins and components of the pipeline; with plugins of the tenants, if there are any.
@@ -49,7 +51,6 @@ impl Reviews {
         self,
         config: &Config,
         pipeline: &Pipeline,
-        tenants: Option<Arc<dyn Tenants>>,
         client: kube::Client,
         registry: &Registry,
         checks: &Checks,
@@ -66,7 +67,7 @@ impl Reviews {
             }),
             allowed_names: given.allowed_names.clone(),
             chain,
-            tenants,
+            tenants: self.tenants,
             authorizer: pipeline.authorizer.clone(),
             processor: pipeline.processor.clone(),
             own_user: follow_own_user(client, limits, checks),

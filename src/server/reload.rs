@@ -187,15 +187,18 @@ async fn follow<T, E>(
         let (files, load, current) = (Arc::clone(&watched), Arc::clone(&load), Arc::clone(&current));
         let attempt = tokio::task::spawn_blocking(move || {
             let now = fingerprint(&files);
-            (now != seen || failed || is_forced)
-                .then(|| (now, load().map(|value| retire(current.swap(Arc::new(value))))))
+            let replace = |value| {
+                let old = current.swap(Arc::new(value));
+                tracing::info!(?files, "reloaded");
+                retire(old);
+            };
+            (now != seen || failed || is_forced).then(|| (now, load().map(replace)))
         });
         let Ok(Some((now, result))) = attempt.await else { continue };
         seen = now;
         failed = result.is_err();
-        match result {
-            Ok(()) => tracing::info!(files = ?watched, "reloaded"),
-            Err(error) => tracing::error!(files = ?watched, %error, "cannot reload; keeping what was loaded before"),
+        if let Err(error) = result {
+            tracing::error!(files = ?watched, %error, "cannot reload; keeping what was loaded before");
         }
     }
 }
