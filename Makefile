@@ -18,7 +18,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration controller-runtime chart record-chart soak bench
+.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration controller-runtime chart record-chart soak tenants bench
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -206,19 +206,25 @@ soak: e2e-assets ## Measure latency, memory and caches with a hostile tenant, fo
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" SOAK_MINUTES=$(SOAK_MINUTES) \
 		$(CARGO) test --release --test e2e -- --ignored --nocapture a_quiet_tenant_is_served_beside_a_hostile_one
 
-# The build of e2e is that of the binary too, so that CI compiles nothing twice.
+# The figures of the optimised binary, whose debug build has the tests. Its build is that of `cargo bench`.
+tenants: e2e-assets ## Measure tenants: the choice, memory, reloads, isolation; nothing else may run on the machine.
+	$(CARGO) bench --bench tenants
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PROXY="$(CURDIR)/target/release/kube-admission-proxy" \
+		$(CARGO) test --test e2e -- --ignored --nocapture --test-threads=1 tenants::figures
+
 CONTROLLER_RUNTIME = $(shell cd e2e/envtest && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/controller-runtime)
 LINKS := $(CURDIR)/target/links
 
 # The left out cases need a kube-apiserver without aggregated discovery, or a binary that the module's own scripts make; they fail with
 # kube-apiserver and etcd too.
 controller-runtime: e2e-assets ## Run controller-runtime's own tests on the program in the place of kube-apiserver and etcd.
-	$(CARGO) build
+	$(CARGO) test --test e2e --no-run
 	rm -rf $(LINKS) && target/debug/kube-admission-proxy envtest $(LINKS)
 	ln -s "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))/kubectl" $(LINKS)/kubectl
 	cd $(CONTROLLER_RUNTIME) && KUBEBUILDER_ASSETS=$(LINKS) $(GO) test -p 1 -skip '/aggregatedDiscovery=false' \
 		$$($(GO) list ./pkg/... | grep -v internal/testing/controlplane)
 
+# The build of e2e is that of the binary too, so that CI compiles nothing twice.
 integration: e2e-assets ## Run Kubernetes' integration tests through the proxy; ARGS names packages, or is --fast or --baseline.
 	@command -v $(GO) >/dev/null || { echo "integration needs Go 1.26 or newer, for Kubernetes' tests" >&2; exit 1; }
 	$(CARGO) test --test e2e --no-run

@@ -1,6 +1,9 @@
 //! The gateway of several tenants: each has its own admission, API server and limits, and none reaches into another.
 
+mod clients;
 mod escapes;
+mod fields;
+mod figures;
 
 use crate::harness::{
     Api, Proxy, Request, User, Webhook, delete, eventually, folder, free_port, get, patch, pki, post, unique, upstream,
@@ -422,43 +425,4 @@ fn a_folder_is_checked_without_a_server() {
     assert!(code == Some(1) && text.contains("blue.yaml") && text.contains("EventRateLimit"), "{text}");
     let refused = Proxy::refusal(&[&tenants.flag()]);
     assert!(refused.contains("blue.yaml") && refused.contains("spec.admission"), "{refused}");
-}
-
-/// Prints what 1000 tenants cost; figures for people, with no bound.
-#[test]
-#[ignore = "a measurement"]
-fn measure_1000_tenants() {
-    let tenants = Folder::new();
-    let proxy = Proxy::embedded(&[&tenants.flag()]);
-    let before = proxy.resident_bytes();
-    let write = |index: usize, shadow: &str| {
-        let spec =
-            json!({"namespaces": {"names": [format!("t{index}-*")]}, "admission": {"shadow": {"policies": [shadow]}}});
-        tenants.write(&format!("t{index}"), &of(&format!("team-{index}"), &spec));
-    };
-    let last = User::named("zoe", "team-999");
-    for round in ["a", "b"] {
-        for index in 0..1_000 {
-            write(index, round);
-        }
-        let begun = Instant::now();
-        eventually("1000 tenants", || {
-            let (_, text) = proxy.health("/metrics").unwrap();
-            let wanted = if round == "a" { 1 } else { 2 };
-            let count = text
-                .lines()
-                .find(|line| line.starts_with("kube_admission_proxy_config_reloads_total{status=\"success\"}"));
-            let count: u64 = count.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0);
-            (count >= wanted && proxy.send(&last, get("/tenants/t999/api")).status == 200).then_some(())
-        });
-        println!(
-            "round {round}: {:?} until 1000 tenants, {} MiB more",
-            begun.elapsed(),
-            proxy.resident_bytes().saturating_sub(before) >> 20
-        );
-    }
-    println!(
-        "{}",
-        proxy.output().lines().filter(|line| line.contains("tenants were read")).collect::<Vec<_>>().join("\n")
-    );
 }

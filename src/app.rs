@@ -18,6 +18,7 @@ use crate::cluster::{self, AuthorityMaps, Loopback};
 use crate::config::{self, AuditLog, CallsWebhooks, Limits};
 use crate::conversion::Converter;
 use crate::embedded::{self, Vitals};
+use crate::front_end;
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
@@ -182,7 +183,14 @@ pub async fn start(config: Config) -> Result<Running> {
             audited,
             named,
         };
+        let client = upstream.client.clone();
         let running = tenancy::start(shared, upstream, &registry, &checks).await?;
+        if let Some(reviews) = reviews {
+            let pipeline = running.default_pipeline()?;
+            let tenants: Arc<dyn front_end::Tenants> = Arc::new(tenancy::Reviewed(running.tenancy.clone()));
+            let reviews = Reviews { tenants: Some(tenants), ..reviews };
+            listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
+        }
         let shared = Arc::new((running.tenancy.clone(), drain.clone()));
         tenants = Some(running);
         let handle = move |request: Request<Incoming>| {

@@ -72,6 +72,16 @@ impl UserInfo {
         self
     }
 
+    /// Removes the prefix from the names of groups that have it.
+    pub(crate) fn without_group_prefix(mut self, prefix: &str) -> Self {
+        for group in &mut self.groups {
+            if let Some(name) = group.strip_prefix(prefix) {
+                *group = name.to_owned();
+            }
+        }
+        self
+    }
+
     /// Adds `system:authenticated` to the groups of every user but the anonymous one (`AuthenticatedGroupAdder`).
     pub(crate) fn with_authenticated_group(mut self) -> Self {
         let decided = |group: &String| group == ALL_AUTHENTICATED || group == ALL_UNAUTHENTICATED;
@@ -80,6 +90,15 @@ impl UserInfo {
         }
         self
     }
+}
+
+/// Returns the reason why this cannot be a prefix of groups: with `system:` a client's group could become one of Kubernetes' own.
+pub(crate) fn invalid_group_prefix(prefix: &str) -> Option<&'static str> {
+    if !prefix.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Some("must have visible ASCII characters only");
+    }
+    let is_of_kubernetes = "system:".starts_with(prefix) && !prefix.is_empty() || prefix.starts_with("system:");
+    is_of_kubernetes.then_some("must not be the beginning of Kubernetes' own groups (system:)")
 }
 
 impl From<k8s_openapi::api::authentication::v1::UserInfo> for UserInfo {

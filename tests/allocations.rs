@@ -14,9 +14,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use front::{Front, POD_JSON};
 use http::{Request, Response};
+use kube_admission_proxy::admission::metrics::Metrics;
+use kube_admission_proxy::admission::shadow::Shadows;
+use kube_admission_proxy::admission::{Chain, Environment, PolicyOptions, Spec};
 use kube_admission_proxy::body::Body;
-use kube_admission_proxy::cluster::Namespace;
+use kube_admission_proxy::cluster::discovery::Discovery;
+use kube_admission_proxy::cluster::{Cluster, FixedState, Namespace};
+use kube_admission_proxy::config::{DefaultTolerations, FeatureGates, Limits};
 use kube_admission_proxy::embedded;
+use kube_admission_proxy::metrics::Registry;
+use kube_admission_proxy::plugins;
 use kube_admission_proxy::upstream::{SharedTransport, Transport, UpstreamError};
 use serde_json::{Value, json};
 use std::future::poll_fn;
@@ -216,4 +223,36 @@ fn a_namespace_takes_little_room() {
     assert!(kept.is_some_and(|namespace| namespace.labels.get("kubernetes.io/metadata.name").is_some()));
     // Half of the bytes are the text that policies' expressions may read.
     assert!(bytes <= 640, "{bytes} bytes");
+}
+
+/// The memory for the plugins of one more tenant that sends nothing.
+#[test]
+fn the_plugins_of_an_idle_tenant_take_little_room() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let _entered = runtime.enter();
+    let (cluster, discovery) = (Cluster::fixed(FixedState::default()), Discovery::fixed([]));
+    let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
+    let (limits, gates, shadows, policies) =
+        (Limits::default(), FeatureGates::default(), Shadows::default(), PolicyOptions::default());
+    let chain = |specs: &[&'static Spec]| {
+        let environment = |_: &'static Spec| Environment {
+            cluster: cluster.clone(),
+            configuration: None,
+            limits: &limits,
+            metrics: metrics.clone(),
+            feature_gates: &gates,
+            default_tolerations: DefaultTolerations::default(),
+            shadow_webhooks: &shadows,
+            policies: &policies,
+            discovery: discovery.clone(),
+        };
+        Chain::build_quietly(specs, metrics.clone(), |spec| Ok((spec.build)(&environment(spec))?.into())).unwrap()
+    };
+    let on: Vec<&'static Spec> = plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
+    // What all chains share is made with the first one.
+    let _first = chain(&on);
+    let mut kept = None;
+    let bytes = measure(|| kept = Some(chain(&on))).bytes_current;
+    println!("the default plugins: {bytes} bytes");
+    assert!(bytes <= 12_288, "{bytes} bytes");
 }

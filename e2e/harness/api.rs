@@ -6,7 +6,7 @@ use super::pki::{Pair, pki};
 use super::{folder, unique};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The user of a request.
@@ -64,6 +64,11 @@ impl Api {
         super::block_on(client::send(self.port, user, request))
     }
 
+    /// Sends requests one after another on one HTTP/2 connection with this TLS server name.
+    pub fn send_together(&self, user: &User, server_name: Option<String>, requests: Vec<Request>) -> Vec<Answer> {
+        super::block_on(client::send_together(self.port, user, server_name, requests)).unwrap()
+    }
+
     /// The server's certificate.
     pub fn certificate(&self) -> Vec<u8> {
         let connection = super::block_on(client::connect(self.port, &User::Anonymous, b"http/1.1")).unwrap();
@@ -106,15 +111,24 @@ impl Api {
 
     /// A kubeconfig for this user.
     pub fn kubeconfig(&self, user: &User) -> PathBuf {
+        self.kubeconfig_at(user, "", None)
+    }
+
+    /// A kubeconfig for this user, with a path after the server's address, and a TLS server name.
+    pub fn kubeconfig_at(&self, user: &User, path: &str, server_name: Option<&str>) -> PathBuf {
         let credentials = match user {
             User::Certificate(pair) => json!({"client-certificate": pair.certificate, "client-key": pair.key}),
             User::Token(token) => json!({ "token": token }),
             User::Anonymous => json!({}),
         };
+        let mut cluster = json!({"server": format!("{}{path}", self.url()), "certificate-authority": pki().ca()});
+        if let Some(name) = server_name {
+            cluster["tls-server-name"] = json!(name);
+        }
         let path = folder("kubeconfig").join("kubeconfig");
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "e2e",
-            "clusters": [{"name": "e2e", "cluster": {"server": self.url(), "certificate-authority": pki().ca()}}],
+            "clusters": [{"name": "e2e", "cluster": cluster}],
             "users": [{"name": "e2e", "user": credentials}],
             "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
         });
@@ -129,11 +143,16 @@ impl Api {
 
     /// The `kube` crate's client as this user.
     pub fn kube(&self, user: &User) -> kube::Client {
-        let kubeconfig = kube::config::Kubeconfig::read_from(self.kubeconfig(user)).unwrap();
-        super::block_on(async {
-            let options = kube::config::KubeConfigOptions::default();
-            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-            kube::Client::try_from(config).unwrap()
-        })
+        kube_client(&self.kubeconfig(user))
     }
+}
+
+/// The `kube` crate's client of a kubeconfig.
+pub fn kube_client(kubeconfig: &Path) -> kube::Client {
+    let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
+    super::block_on(async {
+        let options = kube::config::KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        kube::Client::try_from(config).unwrap()
+    })
 }

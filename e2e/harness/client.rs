@@ -188,6 +188,26 @@ pub async fn stream(port: u16, user: &User, request: Request) -> Result<Stream, 
     Ok(Stream { status: answer.status().as_u16(), body: answer.into_body(), rest: Vec::new() })
 }
 
+/// Sends requests one after another on one HTTP/2 connection with this TLS server name.
+pub async fn send_together(
+    port: u16,
+    user: &User,
+    server_name: Option<String>,
+    requests: Vec<Request>,
+) -> Result<Vec<Answer>, Error> {
+    let name = server_name.unwrap_or_else(|| "127.0.0.1".to_owned());
+    let io = TokioIo::new(connect_to(port, user, b"h2", &name).await?);
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
+    tokio::spawn(connection);
+    let mut answers = Vec::new();
+    for request in requests {
+        let (head, body) = sender.send_request(outgoing(port, user, request)?).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        answers.push(Answer { status: head.status.as_u16(), headers: head.headers, body });
+    }
+    Ok(answers)
+}
+
 async fn start(port: u16, user: &User, request: Request) -> Result<http::Response<Incoming>, Error> {
     let protocol: &[u8] = if request.http2 { b"h2" } else { b"http/1.1" };
     let name = request.server_name.clone().unwrap_or_else(|| "127.0.0.1".to_owned());

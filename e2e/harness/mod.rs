@@ -17,7 +17,7 @@ mod webhook;
 pub mod differential;
 mod pair;
 
-pub use api::{Api, User};
+pub use api::{Api, User, kube_client};
 pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
 pub use control_plane::{
     ControlPlane, Controller, Hidden, admitting, binary, controller, every_plugin, only, upstream,

@@ -108,7 +108,10 @@ impl Authority {
 
     fn server(&self, folder: &std::path::Path, file: &str) -> Pair {
         self.server_of(
-            ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"].map(String::from).into(),
+            // The last names address tenants.
+            ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", "blue.example.com", "green.example.com"]
+                .map(String::from)
+                .into(),
             folder,
             file,
         )

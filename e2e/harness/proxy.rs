@@ -11,6 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+/// The binary: that of this build, or the one that `E2E_PROXY` names, for figures of an optimised build.
+fn program() -> PathBuf {
+    let other = std::env::var_os("E2E_PROXY").map(PathBuf::from);
+    other.unwrap_or_else(|| env!("CARGO_BIN_EXE_kube-admission-proxy").into())
+}
+
 /// A running `kube-admission-proxy serve`.
 pub struct Proxy {
     api: Api,
@@ -85,7 +91,7 @@ impl Proxy {
     fn bare(first: &[String], flags: &[&str]) -> Self {
         let folder = folder("proxy");
         let (api, health) = (Api { port: free_port() }, free_port());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy"));
+        let mut command = Command::new(program());
         command.current_dir(&folder).arg("serve").args(first).args([
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={}", api.port),
@@ -140,7 +146,12 @@ impl Proxy {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        self.process.terminate();
+        self.process.signal("TERM");
+    }
+
+    /// Sends SIGHUP.
+    pub fn hang_up(&self) {
+        self.process.signal("HUP");
     }
 
     /// The resident size of the proxy, in bytes.

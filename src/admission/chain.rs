@@ -72,23 +72,23 @@ impl Chain {
         metrics: Arc<Metrics>,
         environment: impl Fn(&'static Spec) -> Environment<'a>,
     ) -> Result<Self, BuildError> {
-        let chain = Self::build_quietly(specs, metrics, environment)?;
+        let chain = Self::build_quietly(specs, metrics, |spec| Ok((spec.build)(&environment(spec))?.into()))?;
         chain.log_order("mutating", |spec| spec.phases.mutate());
         chain.log_order("validating", |spec| spec.phases.validate());
         Ok(chain)
     }
 
-    /// As [`Self::build`], without a line in the log: for one of many chains.
+    /// As [`Self::build`], without a line in the log: for one of many chains, which may have plugins in common.
     ///
     /// # Errors
     /// If a plugin refuses its configuration.
-    pub fn build_quietly<'a>(
+    pub fn build_quietly(
         specs: &[&'static Spec],
         metrics: Arc<Metrics>,
-        environment: impl Fn(&'static Spec) -> Environment<'a>,
+        plugin: impl Fn(&'static Spec) -> Result<Arc<dyn Plugin>, BuildError>,
     ) -> Result<Self, BuildError> {
         let plugins = specs.iter().map(|&spec| {
-            let plugin = (spec.build)(&environment(spec))
+            let plugin = plugin(spec)
                 .map_err(|error| BuildError(format!("couldn't init admission plugin {:?}: {error}", spec.name)))?;
             Ok(Enabled::new(spec, plugin))
         });

@@ -31,7 +31,8 @@ pub struct Shadows {
 }
 
 impl Shadows {
-    /// `names` lists configurations, and webhooks as `configuration/hook`; or policies, and bindings as `policy/binding`.
+    /// `names` lists configurations, and webhooks as `configuration/hook`; or policies, and bindings as `policy/binding`. A `*` at the end of a
+    /// name stands for any end.
     pub fn new(names: Vec<String>) -> Self {
         Self { names, ignores_annotations: false }
     }
@@ -57,9 +58,17 @@ impl Shadows {
     /// Whether the command line names the configuration or its hook, or the policy or its binding.
     pub fn contain(&self, configuration: &str, hook: &str) -> bool {
         self.names.iter().any(|named| match named.split_once('/') {
-            Some((of, name)) => (of, name) == (configuration, hook),
-            None => named == configuration,
+            Some((of, name)) => is_named(of, configuration) && is_named(name, hook),
+            None => is_named(named, configuration),
         })
+    }
+}
+
+/// Whether a name matches the given one, which may end with `*`.
+fn is_named(given: &str, name: &str) -> bool {
+    match given.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => given == name,
     }
 }
 
@@ -294,12 +303,16 @@ mod tests {
 
     #[test]
     fn shadows_are_named_by_annotation_and_on_the_command_line() {
-        let shadows = Shadows::new(vec!["whole".into(), "part/a.b.c".into()]);
+        let shadows = Shadows::new(vec!["whole".into(), "part/a.b.c".into(), "new-*".into(), "some/b*".into()]);
         for (configuration, hook, annotation, wanted) in [
             ("whole", "x", None, true),
             ("part", "a.b.c", None, true),
             ("part", "x", None, false),
             ("other", "x", None, false),
+            ("new-one", "x", None, true),
+            ("new", "x", None, false),
+            ("some", "b.c", None, true),
+            ("some", "", None, false),
             ("other", "x", Some("true"), true),
             ("other", "x", Some("false"), false),
             ("other", "x", Some("y, x"), true),

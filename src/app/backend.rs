@@ -2,6 +2,7 @@
 
 use super::front::{Files, Front};
 use super::{Admission, Config};
+use crate::admission::{BuildError, Plugin};
 use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig};
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::{self, Discovery};
@@ -12,6 +13,7 @@ use crate::embedded::{self, Tokens, Vitals};
 use crate::removed::Api;
 use crate::server::health::Checks;
 use crate::server::{Drain, Reloading};
+use crate::shares::Shares;
 use crate::tenants::Owners;
 use crate::upstream::{
     self, Forwarder, FrontProxy, Identity, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
@@ -20,8 +22,9 @@ use crate::upstream::{
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use http::HeaderName;
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 /// The API server behind, and its transports.
@@ -34,6 +37,8 @@ pub(super) struct Upstream {
     pub(super) url: Option<String>,
     /// The embedded API server, if it is the one behind.
     pub(super) embedded: Option<Arc<embedded::Server>>,
+    /// The headers of a front proxy, if the proxy is one for a tenant's API server.
+    front_proxy: Option<FrontProxy>,
 }
 
 impl Upstream {
@@ -88,7 +93,11 @@ impl Upstream {
                 };
                 let identity = match identity {
                     UpstreamIdentity::Impersonate => Identity::Impersonate,
-                    UpstreamIdentity::RequestHeader => front_proxy(&remote, known, &config.limits, checks),
+                    UpstreamIdentity::RequestHeader => {
+                        let (identity, front_proxy) = front_proxy(&remote, known, &config.limits);
+                        checks.ready("front-proxy-headers", move || front_proxy.check());
+                        identity
+                    }
                     UpstreamIdentity::Passthrough => Identity::Passthrough,
                 };
                 if let Some(given) = given {
@@ -102,12 +111,24 @@ impl Upstream {
     }
 
     /// The API server of a tenant.
-    pub(super) async fn remote(kubeconfig: &Path, config: &Config, drain: &Drain) -> Result<Self> {
-        let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await?;
+    pub(super) async fn remote(
+        kubeconfig: &Path,
+        identity: UpstreamIdentity,
+        limits: &Limits,
+        drain: &Drain,
+    ) -> Result<Self> {
+        let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(limits)).await?;
         let url = remote.url();
         tracing::info!("the API server of {} is {url}", kubeconfig.display());
         let remote: SharedTransport = Arc::new(remote);
-        Ok(Self { url: Some(url), ..Self::with(remote.clone(), remote, Identity::Impersonate, drain) })
+        let (identity, front_proxy) = match identity {
+            UpstreamIdentity::RequestHeader => {
+                let (identity, front_proxy) = front_proxy(&remote, KnownHeaders::default(), limits);
+                (identity, Some(front_proxy))
+            }
+            UpstreamIdentity::Impersonate | UpstreamIdentity::Passthrough => (Identity::Impersonate, None),
+        };
+        Ok(Self { url: Some(url), front_proxy, ..Self::with(remote.clone(), remote, identity, drain) })
     }
 
     /// `transport` is that of the proxy's own requests, `forwarding` that of clients' requests.
@@ -115,16 +136,15 @@ impl Upstream {
         let is_passthrough = matches!(identity, Identity::Passthrough);
         let forwarder = Forwarder::new(forwarding, identity, drain.clone());
         let client = kube_client(transport.clone());
-        Self { client, transport, forwarder, is_passthrough, url: None, embedded: None }
+        Self { client, transport, forwarder, is_passthrough, url: None, embedded: None, front_proxy: None }
     }
 }
 
-/// Follows the header names that the API server publishes for front proxies; the proxy is not ready while they cannot be read.
-fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Limits, checks: &Checks) -> Identity {
+/// Follows the header names that the API server publishes for front proxies; the API server is not ready while they cannot be read.
+fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Limits) -> (Identity, FrontProxy) {
     let (every, patience) = (limits.front_proxy_headers_interval, limits.call_timeout);
     let front_proxy = FrontProxy::follow(transport.clone(), known.clone(), every, patience);
-    checks.ready("front-proxy-headers", move || front_proxy.check());
-    Identity::RequestHeader(known)
+    (Identity::RequestHeader(known), front_proxy)
 }
 
 /// Returns the transport of clients' requests by the second identity. The proxy is not ready without a token of a service account.
@@ -199,6 +219,40 @@ pub(super) struct Backend {
     pub(super) authorizer: Arc<Authorizer>,
     /// The names of tenants' namespaces.
     pub(super) owners: Arc<ArcSwap<Owners>>,
+    /// The prefix of the groups of callers.
+    group_prefix: String,
+    front_proxy: Option<Arc<FrontProxy>>,
+    /// The access reviews of the tenants, of which one has at most half.
+    pub(super) access_reviews: Arc<Shares>,
+    /// Plugins of several tenants.
+    pub(super) plugins: CommonPlugins,
+}
+
+/// Plugins that tenants with the same configuration share, as long as one of them has the plugin: by the plugin's name and a digest of all that
+/// it is built from.
+#[derive(Default)]
+pub(super) struct CommonPlugins(Mutex<HashMap<PluginKey, Weak<dyn Plugin>>>);
+
+/// The name of a plugin, and the digest.
+type PluginKey = (&'static str, [u8; 32]);
+
+impl CommonPlugins {
+    /// Returns the plugin, which is built if no tenant has it.
+    pub(super) fn find(
+        &self,
+        name: &'static str,
+        digest: [u8; 32],
+        build: impl FnOnce() -> Result<Box<dyn Plugin>, BuildError>,
+    ) -> Result<Arc<dyn Plugin>, BuildError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plugin) = known.get(&(name, digest)).and_then(Weak::upgrade) {
+            return Ok(plugin);
+        }
+        let plugin: Arc<dyn Plugin> = build()?.into();
+        known.retain(|_, plugin| plugin.strong_count() > 0);
+        known.insert((name, digest), Arc::downgrade(&plugin));
+        Ok(plugin)
+    }
 }
 
 impl Backend {
@@ -235,6 +289,10 @@ impl Backend {
             authenticator: Arc::new(authenticator),
             authorizer: Arc::new(authorizer),
             owners: Arc::default(),
+            plugins: CommonPlugins::default(),
+            access_reviews: Shares::new(limits.access_reviews, limits.access_reviews / 2),
+            group_prefix: group_prefix(of).to_owned(),
+            front_proxy: upstream.front_proxy.map(Arc::new),
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             client: upstream.client,
@@ -264,24 +322,11 @@ impl Backend {
             authenticator: self.authenticator.clone(),
             authorizer: self.authorizer.clone(),
             owners: self.owners.clone(),
+            access_reviews: self.access_reviews.clone(),
+            group_prefix: self.group_prefix.clone(),
+            front_proxy: self.front_proxy.clone(),
+            plugins: CommonPlugins::default(),
         }
-    }
-
-    /// Returns the configuration of an authenticator for this API server.
-    pub(super) fn authentication(
-        &self,
-        config: &Config,
-        client_ca: Option<&Reloading<CertificateAuthority>>,
-        files: &Files,
-    ) -> Result<authn::Config> {
-        let (transport, client) = (self.transport.clone(), self.client.clone());
-        let (forwarder, is_passthrough) = (self.forwarder.clone(), self.is_passthrough);
-        authentication(
-            config,
-            client_ca,
-            files,
-            &Upstream { transport, forwarder, client, is_passthrough, url: None, embedded: None },
-        )
     }
 
     /// Whether the API server answers, and its state is known.
@@ -291,7 +336,14 @@ impl Backend {
 
     /// Whether the API server answers.
     pub(super) fn check(&self) -> Result<(), String> {
-        self.probe.check()
+        self.probe.check()?;
+        self.front_proxy.as_ref().map_or(Ok(()), |front_proxy| front_proxy.check())
+    }
+
+    /// Whether the API server is reached in this way.
+    pub(super) fn is_reached(&self, identity: UpstreamIdentity, group_prefix: &str) -> bool {
+        let is_front_proxy = identity == UpstreamIdentity::RequestHeader;
+        self.front_proxy.is_some() == is_front_proxy && self.group_prefix == group_prefix
     }
 }
 
@@ -342,7 +394,6 @@ pub(super) fn authentication(
     let limits = &config.limits;
     Ok(authn::Config {
         client_ca: client_ca.map(Reloading::shared),
-        tenant_ca: None,
         request_header,
         token_file: files.tokens.as_ref().map(Reloading::shared),
         token_review: Some(upstream.client.clone()),
@@ -361,12 +412,16 @@ pub(super) fn authentication(
         },
         anonymous: config.authentication.anonymous,
         closes_unauthenticated: config.admission.feature_gates.is_on("UnauthenticatedHTTP2DOSMitigation"),
-        group_prefix: match &config.upstream {
-            config::Upstream::Remote { group_prefix, .. } => group_prefix.clone(),
-            config::Upstream::Embedded { .. } => String::new(),
-        },
+        group_prefix: group_prefix(&config.upstream).to_owned(),
         api_audiences: Vec::new(),
     })
+}
+
+fn group_prefix(of: &config::Upstream) -> &str {
+    match of {
+        config::Upstream::Remote { group_prefix, .. } => group_prefix,
+        config::Upstream::Embedded { .. } => "",
+    }
 }
 
 fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {

@@ -6,7 +6,7 @@ use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::cluster::CaBundles;
 use crate::config;
 use crate::config::Limits;
-use crate::front_end::{FrontEnd, Metrics, OwnUser, Seats};
+use crate::front_end::{FrontEnd, Metrics, OwnUser, Seats, Tenants};
 use crate::metrics::Registry;
 use crate::pipeline::Pipeline;
 use crate::server::health::Checks;
@@ -28,6 +28,8 @@ pub(super) struct Reviews {
     tls: Option<Reloading<ServerConfig>>,
     client_ca: Option<Reloading<CertificateAuthority>>,
     tokens: Option<Reloading<StaticTokens>>,
+    /// The tenants whose plugins answer, if there are any.
+    pub(super) tenants: Option<Arc<dyn Tenants>>,
 }
 
 impl Reviews {
@@ -47,11 +49,18 @@ impl Reviews {
             config.client_ca.as_deref().map(|path| authority("webhook-client-ca-file", path)).transpose()?;
         let tokens = config.token_file.as_deref();
         let tokens = tokens.map(|path| static_tokens("webhook-token-auth-file", path)).transpose()?;
+<<<<<<< HEAD
         Ok(Self { listener, tls, client_ca, tokens })
     }
 
     /// Starts to answer reviews, with plugins and components of the pipeline. `certificates` are those of a Secret.
     #[expect(clippy::too_many_arguments, reason = "the parts of the application")]
+=======
+        Ok(Self { listener, tls: Arc::new(tls), client_ca, tokens, tenants: None })
+    }
+
+    /// Starts to answer reviews, with plugins and components of the pipeline; with plugins of the tenants, if there are any.
+>>>>>>> gateway
     pub(super) fn serve(
         self,
         config: &Config,
@@ -88,6 +97,7 @@ impl Reviews {
             }),
             allowed_names: given.allowed_names.clone(),
             chain,
+            tenants: self.tenants,
             authorizer: pipeline.authorizer.clone(),
             processor: pipeline.processor.clone(),
             own_user: follow_own_user(client, limits, checks),

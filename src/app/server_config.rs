@@ -12,6 +12,7 @@ use crate::status::invalid::aggregate;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The server's configuration.
 #[derive(Clone, Debug)]
@@ -76,7 +77,7 @@ impl Config {
 pub struct Admission {
     /// The plugins that run, in the order of the chain.
     pub plugins: Vec<&'static Spec>,
-    configurations: Vec<(String, PluginConfiguration)>,
+    configurations: Vec<(String, Arc<PluginConfiguration>)>,
     /// The state of the feature gates.
     pub feature_gates: FeatureGates,
     /// The default time in seconds for which pods stay on unhealthy nodes.
@@ -105,7 +106,7 @@ impl Admission {
         let (feature_gates, default_tolerations, shadow_webhooks, policies) = Default::default();
         Ok(Self {
             plugins,
-            configurations,
+            configurations: shared(configurations),
             feature_gates,
             default_tolerations,
             shadow_webhooks,
@@ -142,7 +143,7 @@ impl Admission {
         let names: Vec<&str> = self.plugins.iter().map(|spec| spec.name).collect();
         let read = admission_file::read(file, &names).map_err(|reason| reason.to_string())?;
         self.configurations.retain(|(name, _)| read.iter().all(|(new, _)| new != name));
-        self.configurations.extend(read);
+        self.configurations.extend(shared(read));
         Ok(())
     }
 
@@ -151,10 +152,20 @@ impl Admission {
         self.plugins.iter().any(|spec| spec.name == initializers::PLUGIN)
     }
 
+    /// The configurations of all plugins, for a digest.
+    pub(super) fn configurations(&self) -> &impl fmt::Debug {
+        &self.configurations
+    }
+
     /// Returns the configuration of a plugin, if the file has one.
     pub fn configuration(&self, plugin: &str) -> Option<&PluginConfiguration> {
-        self.configurations.iter().find(|(name, _)| name == plugin).map(|(_, configuration)| configuration)
+        self.configurations.iter().find(|(name, _)| name == plugin).map(|(_, configuration)| &**configuration)
     }
+}
+
+/// Copies of an [`Admission`] share the configurations.
+fn shared(read: Vec<(String, PluginConfiguration)>) -> Vec<(String, Arc<PluginConfiguration>)> {
+    read.into_iter().map(|(name, configuration)| (name, Arc::new(configuration))).collect()
 }
 
 impl fmt::Debug for Admission {

@@ -9,11 +9,11 @@ use super::backend::{Backend, Upstream, all_needs};
 use super::front::{Files, Front};
 use super::{Audited, limits_of_audit};
 use crate::admission::metrics::Metrics as AdmissionMetrics;
+use crate::admission::{Attributes, Chain};
 use crate::app::Config;
 use crate::audit::{self, Audit, Log, Policy};
-use crate::authn::Authenticator;
 use crate::cluster::{Loopback, Need};
-use crate::config::AuthorizationMode;
+use crate::config::{AuthorizationMode, UpstreamIdentity};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
@@ -21,15 +21,20 @@ use crate::pipeline::{DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy,
 use crate::processor::Processor;
 use crate::request::body::MediaTypes;
 use crate::server::health::Checks;
-use crate::server::{Drain, Reloading, reload, tls::NamedCertificates};
+use crate::server::{Budget, Drain, Reloading, reload, tls::NamedCertificates};
+use crate::status::Status;
+use crate::tenants::profile::Identity;
 use crate::tenants::{self, Addresses, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, Tenant};
 use anyhow::{Context as _, Result, anyhow};
+use async_trait::async_trait;
 use prepared::{Prepared, prepare};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::runtime::Handle;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The number of errors that the log and the health port show.
 const SHOWN_FAULTS: usize = 20;
@@ -68,6 +73,8 @@ struct State {
     /// The API servers.
     backends: Backends,
     parts: HashMap<String, Built>,
+    /// The files as they were parsed last.
+    files: tenants::Files,
     /// The open audit logs by path.
     logs: HashMap<String, Weak<Log>>,
     is_loaded: bool,
@@ -88,9 +95,17 @@ pub(super) struct Running {
     pub(super) tenancy: Arc<Tenancy>,
     builder: Arc<Builder>,
     _following: Reloading<Tenants>,
+    _hangups: AbortOnDropHandle<()>,
 }
 
 impl Running {
+    /// The pipeline of the tenant `default`, as it is now.
+    pub(super) fn default_pipeline(&self) -> Result<Arc<Pipeline>> {
+        let tenants = self.tenancy.current.load();
+        let part = tenants.parts.get(tenants.default).context("there is no tenant default")?;
+        Ok(part.pipeline.clone())
+    }
+
     /// Waits until the tenants' audit logs are written. Returns whether that happened in time.
     pub(super) async fn shut_down(&self) -> bool {
         let logs: Vec<_> = self.builder.state().logs.values().filter_map(Weak::upgrade).collect();
@@ -99,6 +114,17 @@ impl Running {
             in_time &= log.shutdown().await;
         }
         in_time
+    }
+}
+
+/// The tenants, whose plugins answer the reviews of the API server of the flags.
+pub(super) struct Reviewed(pub(super) Arc<Tenancy>);
+
+#[async_trait]
+impl crate::front_end::Tenants for Reviewed {
+    async fn plugins(&self, attributes: &Attributes) -> Result<Option<Arc<Chain>>, Status> {
+        let part = self.0.of_object(attributes).await?;
+        Ok(part.and_then(|part| part.reviewing.clone()))
     }
 }
 
@@ -137,12 +163,19 @@ pub(super) async fn start(shared: Shared, upstream: Upstream, registry: &Registr
         reload::watch_folder(folder, move || reloaded.load()).map_err(anyhow::Error::from)
     });
     let following = following.await.context("the builder of tenants")?.context(flag)?;
+    let forced = following.forced();
+    let mut hangups = signal(SignalKind::hangup()).context("SIGHUP")?;
+    let hangups = AbortOnDropHandle::new(tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            forced.notify_one();
+        }
+    }));
     let told = builder.clone();
     checks.advise("tenants", move || told.problems());
     let asked = builder.clone();
     checks.ready("tenant-upstreams", move || asked.is_any_reachable());
     let tenancy = Arc::new(Tenancy { current: following.shared(), metrics: counted });
-    Ok(Running { tenancy, builder, _following: following })
+    Ok(Running { tenancy, builder, _following: following, _hangups: hangups })
 }
 
 impl Builder {
@@ -202,7 +235,10 @@ impl Builder {
 
     fn build(&self) -> Result<Tenants, Invalid> {
         let names: Vec<&str> = crate::plugins::ALL.iter().map(|spec| spec.name).collect();
-        let read = tenants::read(&self.shared.folder, &names).map_err(|faults| Invalid(told(&faults)))?;
+        let mut files = std::mem::take(&mut self.state().files);
+        let read = tenants::read_again(&self.shared.folder, &names, &mut files);
+        self.state().files = files;
+        let read = read.map_err(|faults| Invalid(told(&faults)))?;
         let prepared = prepare(&read, &self.shared.config).map_err(|faults| Invalid(told(&faults)))?;
         let invalid = |fault: Fault| Invalid(fault.to_string());
         let (backends, owners) = self.backends(&prepared).map_err(invalid)?;
@@ -244,7 +280,9 @@ impl Builder {
         }
         self.shared.named.replace(certificates);
         let mut state = self.state();
-        (state.backends, state.parts, state.logs) = (backends, parts, logs);
+        let _before = std::mem::replace(&mut state.parts, parts);
+        (state.backends, state.logs) = (backends, logs);
+        drop(state);
         Ok(tenants)
     }
 
@@ -252,17 +290,29 @@ impl Builder {
     fn backends(&self, prepared: &[Prepared<'_>]) -> Result<(Backends, AllOwners), Fault> {
         let Shared { config, front, files, drain, .. } = &self.shared;
         let present = self.state().backends.clone();
-        let all: Vec<Tenant> = prepared.iter().map(|one| one.tenant.clone()).collect();
+        let all: Vec<&Tenant> = prepared.iter().map(|one| one.tenant).collect();
         let mut needs: ByKubeconfig<(Vec<Need>, &Tenant)> = HashMap::new();
         for one in prepared {
             let (known, _) =
                 needs.entry(one.tenant.kubeconfig()).or_insert_with(|| (vec![Need::NAMESPACES], one.tenant));
-            known.extend(one.needs());
+            for need in one.needs() {
+                if !known.contains(&need) {
+                    known.push(need);
+                }
+            }
         }
         let (mut backends, mut owners) = (HashMap::new(), HashMap::new());
         for (kubeconfig, (needs, tenant)) in needs {
             owners.insert(kubeconfig.clone(), Arc::new(Owners::new(&all, &kubeconfig)));
-            let backend = match present.get(&kubeconfig) {
+            let given = tenant.profile.upstream.clone().unwrap_or_default();
+            let identity = match given.identity {
+                Identity::Impersonate => UpstreamIdentity::Impersonate,
+                Identity::RequestHeader => UpstreamIdentity::RequestHeader,
+            };
+            // The API server of the flags never changes.
+            let is_same =
+                |backend: &&Arc<Backend>| kubeconfig.is_none() || backend.is_reached(identity, &given.group_prefix);
+            let backend = match present.get(&kubeconfig).filter(is_same) {
                 Some(backend) if needs.iter().all(|need| backend.needs.contains(need)) => backend.clone(),
                 Some(backend) => Arc::new(backend.with_needs(&config.limits, &needs)),
                 None => {
@@ -270,18 +320,18 @@ impl Builder {
                     let field = "spec.upstream.kubeconfig";
                     let of = crate::config::Upstream::Remote {
                         kubeconfig: path.clone(),
-                        identity: crate::config::UpstreamIdentity::Impersonate,
+                        identity,
                         calls_webhooks: crate::config::CallsWebhooks::No,
                         impersonator: None,
                         own_user: None,
                         admitted_mark: None,
-                        group_prefix: String::new(),
+                        group_prefix: given.group_prefix.clone(),
                     };
                     // The API server of a tenant always decides on the tenant's requests.
                     let mut own = config.clone();
                     own.authorization.mode = AuthorizationMode::Webhook;
                     own.upstream = of;
-                    let upstream = Handle::current().block_on(Upstream::remote(path, &own, drain));
+                    let upstream = Handle::current().block_on(Upstream::remote(path, identity, &own.limits, drain));
                     let upstream = upstream.map_err(|error| tenant.fault(field, format!("{error:#}")))?;
                     let started =
                         Backend::start(&own, &own.upstream, upstream, front.client_ca.as_ref(), files, &needs);
@@ -305,40 +355,40 @@ impl Builder {
         backend: &Arc<Backend>,
         logs: &mut HashMap<String, Weak<Log>>,
     ) -> Result<Part, Fault> {
-        let Shared { config, front, files, .. } = &self.shared;
+        let config = &self.shared.config;
         let (tenant, limits) = (one.tenant, &one.limits);
         let profile = &tenant.profile;
         let name: Arc<str> = tenant.name.as_str().into();
         let is_special = matches!(&*name, DEFAULT | OPERATORS);
         let is_confined = profile.authorization.own_namespaces_only;
-        let cluster = backend.cluster.view(&one.without());
+        let cluster = backend.cluster.view(&one.only());
         let guard = Guard {
             tenant: name.clone(),
             owners: backend.owners.clone(),
             is_confined,
             discovery: backend.discovery.clone(),
         };
-        let chain = one.chain(&cluster, &backend.discovery, &self.shared.metrics)?.guarded(Box::new(guard));
-        let authenticator = match &one.client_ca {
-            None => backend.authenticator.clone(),
-            Some(client_ca) => {
-                let given = backend.authentication(config, front.client_ca.as_ref(), files);
-                let given = given.map_err(|error| tenant.fault("spec.tls.clientCAFile", format!("{error:#}")))?;
-                Arc::new(Authenticator::new(crate::authn::Config { tenant_ca: Some(client_ca.clone()), ..given }))
-            }
-        };
+        let chain = one.chain(&cluster, &backend.discovery, &self.shared.metrics, &backend.plugins)?;
+        // A review has no caller of a tenant, and other rules of the API server decide who may write there without the proxy.
+        let reviewing = config.front_end.as_ref().filter(|_| tenant.kubeconfig().is_none());
+        let reviewing = reviewing.map(|front_end| Arc::new(chain.part(&one.reviewing(front_end))));
+        let chain = chain.guarded(Box::new(guard));
+        let authenticator = Arc::new(backend.authenticator.of_tenant(one.client_ca.clone()));
+        let authorizer = backend.authorizer.of_tenant(name.clone(), backend.access_reviews.clone());
         let rate = profile
             .limits
             .writes_per_second
             .map(|per_second| Rate::new(per_second, profile.limits.write_burst.unwrap_or(per_second)));
         let calls = profile.limits.webhook_calls_in_flight;
         let calls = calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
-        let context = Context { name: name.clone(), is_confined, owners: backend.owners.clone(), rate, calls };
+        let group_prefix = profile.upstream.as_ref().map(|upstream| upstream.group_prefix.clone()).unwrap_or_default();
+        let owners = backend.owners.clone();
+        let context = Context { name: name.clone(), is_confined, owners, rate, calls, group_prefix };
         let context = Arc::new(context);
         let pipeline = Arc::new(Pipeline {
             authenticator,
             impersonation: self.shared.impersonation.clone(),
-            authorizer: backend.authorizer.clone(),
+            authorizer: Arc::new(authorizer),
             discovery: backend.discovery.clone(),
             cluster,
             chain: Arc::new(chain),
@@ -370,7 +420,8 @@ impl Builder {
         let writes: Arc<dyn Loopback> = pipeline.clone();
         pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
         let probe = backend.probe.clone();
-        Ok(Part { tenant: context, pipeline, is_down: Arc::new(move || probe.is_down()) })
+        let connections = Budget::new(config.limits.connections / 2);
+        Ok(Part { tenant: context, pipeline, reviewing, connections, is_down: Arc::new(move || probe.is_down()) })
     }
 
     /// Returns the audit of a tenant: with its own policy and log, or those of the flags.

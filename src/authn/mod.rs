@@ -52,8 +52,6 @@ impl Default for ReviewLimits {
 pub struct Config {
     /// Issuers of client certificates.
     pub client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
-    /// Issuers of client certificates of a tenant, which name no user or group of the system.
-    pub tenant_ca: Option<Arc<CertificateAuthority>>,
     /// Front proxies, whose headers name the user.
     pub request_header: Option<RequestHeaderConfig>,
     /// The tokens of a file.
@@ -148,10 +146,11 @@ impl From<&str> for Failure {
 /// The authenticator of requests.
 pub struct Authenticator {
     client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
+    /// Issuers of client certificates of a tenant, which name no user or group of the system.
     tenant_ca: Option<Arc<CertificateAuthority>>,
     request_header: Option<RequestHeaderConfig>,
     tokens: Option<token::TokenSchemes>,
-    passthrough: Option<passthrough::Passthrough>,
+    passthrough: Option<Arc<passthrough::Passthrough>>,
     places: Arc<places::ReviewPlaces>,
     anonymous: bool,
     closes_unauthenticated: bool,
@@ -174,16 +173,34 @@ impl Authenticator {
         });
         Self {
             client_ca: config.client_ca,
-            tenant_ca: config.tenant_ca,
+            tenant_ca: None,
             request_header: config.request_header,
             tokens,
             passthrough: config
                 .passthrough
-                .map(|transport| passthrough::Passthrough::new(transport, limits, places.clone())),
+                .map(|transport| Arc::new(passthrough::Passthrough::new(transport, limits, places.clone()))),
             places,
             anonymous: config.anonymous,
             closes_unauthenticated: config.closes_unauthenticated,
             group_prefix: config.group_prefix,
+        }
+    }
+
+    /// Returns an authenticator for requests that address a tenant, or none. It has the same schemes and answers, and at most half of the places of
+    /// reviews. `tenant_ca` issues client certificates that name users of the tenant alone.
+    #[must_use]
+    pub fn of_tenant(&self, tenant_ca: Option<Arc<CertificateAuthority>>) -> Self {
+        let places = Arc::new(self.places.half());
+        Self {
+            client_ca: self.client_ca.clone(),
+            tenant_ca,
+            request_header: self.request_header.clone(),
+            tokens: self.tokens.as_ref().map(|tokens| tokens.with_places(&places)),
+            passthrough: self.passthrough.clone(),
+            places,
+            anonymous: self.anonymous,
+            closes_unauthenticated: self.closes_unauthenticated,
+            group_prefix: self.group_prefix.clone(),
         }
     }
 

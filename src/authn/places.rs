@@ -3,8 +3,12 @@
 use super::Failure;
 use crate::answers::Key;
 use crate::server::Connection;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// A place of the connection, of the tenant and of the process.
+type Places<'a> = (SemaphorePermit<'a>, Option<SemaphorePermit<'a>>, SemaphorePermit<'a>);
 
 /// Bounds of the reviews of credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,24 +32,36 @@ impl Default for ReviewBounds {
 /// The places that all connections share.
 pub(super) struct ReviewPlaces {
     pub(super) bounds: ReviewBounds,
-    shared: Semaphore,
+    shared: Arc<Semaphore>,
+    /// The places of the requests that address one tenant, among the shared ones.
+    part: Option<Semaphore>,
 }
 
 impl ReviewPlaces {
     pub(super) fn new(bounds: ReviewBounds) -> Self {
-        let shared = Semaphore::new(bounds.in_flight);
-        Self { bounds, shared }
+        let shared = Arc::new(Semaphore::new(bounds.in_flight));
+        Self { bounds, shared, part: None }
     }
 
-    /// Takes a place for a review; both permits must be dropped to free it.
+    /// The same places, of which at most half are used.
+    pub(super) fn half(&self) -> Self {
+        let part = Semaphore::new((self.bounds.in_flight / 2).max(1));
+        Self { bounds: self.bounds.clone(), shared: self.shared.clone(), part: Some(part) }
+    }
+
+    /// Takes a place for a review; all permits must be dropped to free it.
     ///
     /// # Errors
     /// [`Failure::Busy`] if no place is free in time, and at once on a rejected connection.
-    async fn take<'a>(&'a self, connection: &'a Connection) -> Result<[SemaphorePermit<'a>; 2], Failure> {
+    async fn take<'a>(&'a self, connection: &'a Connection) -> Result<Places<'a>, Failure> {
         // The connection's place comes first: a request that waits for it takes no place from other connections.
         let places = async {
             let own = self.of(connection).acquire().await?;
-            Ok([own, self.shared.acquire().await?])
+            let part = match &self.part {
+                Some(part) => Some(part.acquire().await?),
+                None => None,
+            };
+            Ok((own, part, self.shared.acquire().await?))
         };
         match tokio::time::timeout(self.bounds.wait_timeout, places).await {
             Ok(Ok::<_, tokio::sync::AcquireError>(places)) => Ok(places),
@@ -59,7 +75,7 @@ impl ReviewPlaces {
         &'a self,
         credentials: &Key,
         connection: &'a Connection,
-    ) -> Result<Option<[SemaphorePermit<'a>; 2]>, Failure> {
+    ) -> Result<Option<Places<'a>>, Failure> {
         match self.take(connection).await {
             Err(Failure::Busy) if connection.state.has_rejected(credentials) => Ok(None),
             places => places.map(Some),

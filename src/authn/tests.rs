@@ -263,6 +263,30 @@ async fn reviews_have_a_bound_and_fewer_for_one_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn requests_that_address_one_tenant_have_half_of_the_reviews() {
+    let (client, answers, asked) = slow_reviewer();
+    let review_bounds = ReviewBounds { in_flight: 4, per_connection: 4, ..ReviewBounds::default() };
+    let whole = Authenticator::new(Config { token_review: Some(client), review_bounds, ..Config::default() });
+    let (blue, green) = (whole.of_tenant(None), whole.of_tenant(None));
+    let connections = [connection(), connection()];
+    let ask = |connection: usize, token: usize| {
+        let (connection, authenticator) = (&connections[connection], [&blue, &green][connection]);
+        async move {
+            let token = format!("Bearer made-up-{token}");
+            authenticator.authenticate(&mut headers(&[("authorization", &token)]), connection).await.unwrap_err()
+        }
+    };
+    let all = async { tokio::join!(ask(0, 0), ask(0, 1), ask(0, 2), ask(1, 3), ask(1, 4)) };
+    let telling = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        answers.add_permits(4);
+    };
+    let ((a, b, c, d, e), ()) = tokio::join!(all, telling);
+    assert_eq!([a, b, c, d, e].map(|refused| refused.is_busy), [false, false, true, false, false]);
+    assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_refusal_a_connection_has_no_further_tokens_reviewed() {
     let (client, answers, asked) = slow_reviewer();
     let config = Config { token_review: Some(client), closes_unauthenticated: true, ..Config::default() };

@@ -1,5 +1,6 @@
 //! Bearer tokens: their places in a request, and the schemes that check them.
 
+use super::places::ReviewPlaces;
 use super::token_review::TokenReviews;
 use super::{Outcome, StaticTokens, Voucher, text};
 use crate::server::Connection;
@@ -28,6 +29,12 @@ pub(super) struct TokenSchemes {
 }
 
 impl TokenSchemes {
+    /// The same schemes, with other places for reviews.
+    pub(super) fn with_places(&self, places: &Arc<ReviewPlaces>) -> Self {
+        let review = self.review.as_ref().map(|review| review.with_places(places.clone()));
+        Self { file: self.file.clone(), review, max_bytes: self.max_bytes }
+    }
+
     /// Authenticates by the `Authorization` header (`bearertoken.Authenticator`).
     pub(super) async fn bearer(
         &self,

@@ -16,7 +16,7 @@ pub(super) struct TokenReviews {
     limits: ReviewLimits,
     places: Arc<ReviewPlaces>,
     audiences: Vec<String>,
-    answers: AnswerCache<Answer>,
+    answers: Arc<AnswerCache<Answer>>,
 }
 
 /// A user; or the error of the upstream, which may be empty.
@@ -29,8 +29,14 @@ impl TokenReviews {
         places: Arc<ReviewPlaces>,
         audiences: Vec<String>,
     ) -> Self {
-        let answers = AnswerCache::new(limits.cache_capacity);
+        let answers = Arc::new(AnswerCache::new(limits.cache_capacity));
         Self { client, limits, places, audiences, answers }
+    }
+
+    /// The same reviews, with other places.
+    pub(super) fn with_places(&self, places: Arc<ReviewPlaces>) -> Self {
+        let (client, limits, audiences) = (self.client.clone(), self.limits.clone(), self.audiences.clone());
+        Self { client, limits, places, audiences, answers: self.answers.clone() }
     }
 
     /// Returns the user of a token.

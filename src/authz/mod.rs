@@ -99,16 +99,26 @@ pub struct Decision {
 /// The authorizer: asks whether users may perform actions.
 pub struct Authorizer {
     config: Config,
-    answers: AnswerCache<Decision>,
+    answers: Arc<AnswerCache<Decision>>,
     pace: Arc<Shares>,
+    /// The reviews of all tenants, and the name of the tenant that this authorizer is for.
+    of_tenant: Option<(Arc<Shares>, Arc<str>)>,
 }
 
 impl Authorizer {
     /// Creates an authorizer with this configuration.
     pub fn new(config: Config) -> Self {
-        let answers = AnswerCache::new(config.cache_capacity);
+        let answers = Arc::new(AnswerCache::new(config.cache_capacity));
         let pace = Shares::new(config.reviews, config.user_reviews);
-        Self { config, answers, pace }
+        Self { config, answers, pace, of_tenant: None }
+    }
+
+    /// Returns an authorizer with the same answers, whose reviews take part in `tenants`: all users of the tenant get together what
+    /// `tenants` gives to one name.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: Arc<str>, tenants: Arc<Shares>) -> Self {
+        let (config, answers, pace) = (self.config.clone(), self.answers.clone(), self.pace.clone());
+        Self { config, answers, pace, of_tenant: Some((tenants, tenant)) }
     }
 
     /// Authorizes a request (`WithAuthorization`).
@@ -216,7 +226,14 @@ impl Authorizer {
         user: &UserInfo,
         review: impl Future<Output = Result<T, ReviewError>>,
     ) -> Result<T, ReviewError> {
-        let turn = tokio::time::timeout(self.config.timeout, self.pace.take(&user.username, 1)).await;
+        let turn = async {
+            let of_tenant = match &self.of_tenant {
+                Some((tenants, tenant)) => Some(tenants.take(tenant, 1).await),
+                None => None,
+            };
+            (of_tenant, self.pace.take(&user.username, 1).await)
+        };
+        let turn = tokio::time::timeout(self.config.timeout, turn).await;
         let _turn = turn.map_err(|_| ReviewError("too many access reviews about this user are under way".into()))?;
         review.await
     }

@@ -99,6 +99,22 @@ async fn answers_are_for_one_user_and_one_thing() {
     assert_eq!(upstream.count(), 3);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_users_of_a_tenant_have_its_part_of_the_reviews_and_all_answers() {
+    let upstream = deciding(json!({"allowed": true}));
+    let (whole, tenants) = (authorizer(&upstream), Shares::new(2, 1));
+    let [blue, green] = ["blue", "green"].map(|name| whole.of_tenant(name.into(), tenants.clone()));
+    let taken = tenants.take("blue", 1).await;
+    let status = blue.authorize(&alice(), &list_pods(), None).await.unwrap_err();
+    assert_eq!((status.code, upstream.count()), (500, 0));
+    green.authorize(&alice(), &list_pods(), None).await.unwrap();
+    blue.authorize(&alice(), &list_pods(), None).await.unwrap();
+    assert_eq!(upstream.count(), 1);
+    drop(taken);
+    let bob = UserInfo { username: "bob".into(), ..alice() };
+    blue.authorize(&bob, &list_pods(), None).await.unwrap();
+}
+
 #[tokio::test]
 async fn long_attributes_are_not_kept() {
     let upstream = deciding(json!({"allowed": true}));

@@ -317,14 +317,14 @@ pub(super) struct Admission {
     /// still to be called counts as timed out, and its failurePolicy decides. With 0 only the timeout of each webhook applies.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(super) admission_timeout: Duration,
-    /// Webhooks that are called without effect, named by their configuration or as configuration/webhook. The decision that each of
-    /// them would have made is counted, logged and written to the audit log. The annotation shadow.kube-admission-proxy.dev/hooks on
-    /// a configuration has the same meaning.
+    /// Webhooks that are called without effect, named by their configuration or as configuration/webhook; a * at the end of a name
+    /// stands for any end. The decision that each of them would have made is counted, logged and written to the audit log. The
+    /// annotation shadow.kube-admission-proxy.dev/hooks on a configuration has the same meaning.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) shadow_webhooks: Vec<String>,
-    /// Admission policies that are evaluated without effect, named by the policy or as policy/binding. The decision that each of them
-    /// would have made is counted, logged and written to the audit log. The annotation shadow.kube-admission-proxy.dev/policy on a
-    /// policy or a binding has the same meaning.
+    /// Admission policies that are evaluated without effect, named by the policy or as policy/binding; a * at the end of a name
+    /// stands for any end. The decision that each of them would have made is counted, logged and written to the audit log. The
+    /// annotation shadow.kube-admission-proxy.dev/policy on a policy or a binding has the same meaning.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) shadow_policies: Vec<String>,
     /// Whether the annotations shadow.kube-admission-proxy.dev/hooks and shadow.kube-admission-proxy.dev/policy have an effect. With

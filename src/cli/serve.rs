@@ -63,7 +63,14 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         return Err(ConfigError::flag("tls-secret", secret, "needs --upstream-kubeconfig"));
     }
     let (front_end, plugins) = match flags.front_end.webhook_bind_address {
+<<<<<<< HEAD
         Some(address) => front_end(address, &flags.front_end, &upstream, &serving, all, plugins)?,
+=======
+        Some(address) => {
+            let (certificate, has_tenants) = (serving.certificate.as_ref(), flags.tenants.tenants_dir.is_some());
+            front_end(address, &flags.front_end, &upstream, certificate, all, plugins, has_tenants)?
+        }
+>>>>>>> gateway
         None => {
             no_front_end(&flags.front_end)?;
             (None, plugins)
@@ -94,6 +101,7 @@ fn front_end(
     serving: &Serving,
     all: &[&'static Spec],
     enabled: Vec<&'static Spec>,
+    has_tenants: bool,
 ) -> Result<(Option<FrontEnd>, Vec<&'static Spec>), ConfigError> {
     let refusal = |reason: &str| Err(ConfigError::flag("webhook-bind-address", address.to_string(), reason));
     match upstream {
@@ -131,7 +139,9 @@ fn front_end(
     }
     let plugins = app::reviewing(all, &enabled, &list(&flags.webhook_admission_plugins))?;
     let is_enabled = |spec: &Spec| enabled.iter().any(|other| other.name == spec.name);
-    if let Some(spec) = plugins.iter().find(|spec| !flags.webhook_only && !is_enabled(spec)) {
+    // A tenant may enable a plugin for itself.
+    let may_be_disabled = flags.webhook_only || has_tenants;
+    if let Some(spec) = plugins.iter().find(|spec| !may_be_disabled && !is_enabled(spec)) {
         let reason = "is not enabled: name it in --enable-admission-plugins as well, or serve with --webhook-only";
         return Err(ConfigError::flag("webhook-admission-plugins", spec.name, reason));
     }
@@ -145,6 +155,7 @@ fn front_end(
         allowed_names,
         anonymous: flags.webhook_anonymous_auth,
         plugins: plugins.iter().map(|spec| spec.name).collect(),
+        are_named: !flags.webhook_admission_plugins.is_empty(),
     };
     let running = if front_end.is_alone { plugins } else { enabled };
     Ok((Some(front_end), running))
@@ -206,11 +217,11 @@ fn tenants_dir(flags: &Serve) -> Result<Option<PathBuf>, ConfigError> {
     }
     if flags.upstream.upstream_identity == UpstreamIdentity::Passthrough {
         return Err(invalid(
-            "does not work with --upstream-identity=passthrough: the credentials of a client are of one API server",
+            "does not work with --upstream-identity=passthrough: a client certificate, which may name a member, does not reach the API server",
         ));
     }
-    if flags.front_end.webhook_bind_address.is_some() {
-        return Err(invalid("does not work with --webhook-bind-address: reviews name no tenant"));
+    if flags.front_end.webhook_only {
+        return Err(invalid("does not work with --webhook-only: tenants are chosen for clients"));
     }
     Ok(Some(folder.clone()))
 }

@@ -4,7 +4,7 @@ use super::arguments;
 use super::serve::{list, options_of, readable};
 use crate::config::{ConfigError, Embedded, Impersonator, Upstream, UpstreamIdentity};
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
-use crate::user::UserInfo;
+use crate::user::{UserInfo, invalid_group_prefix};
 use std::path::{Path, PathBuf};
 
 /// The default path of the kubeconfig for the API server in this process.
@@ -109,15 +109,9 @@ pub(super) fn namespaced(flag: &'static str, text: &str) -> Result<(String, Stri
     }
 }
 
-/// Checks the prefix of groups: with `system:` a client's group could become one of Kubernetes' own.
 fn group_prefix(prefix: &str) -> Result<String, ConfigError> {
-    let is_printable = prefix.bytes().all(|byte| byte.is_ascii_graphic());
-    let reason = match prefix {
-        _ if !is_printable => "must have visible ASCII characters only",
-        _ if "system:".starts_with(prefix) && !prefix.is_empty() || prefix.starts_with("system:") => {
-            "must not be the beginning of Kubernetes' own groups (system:)"
-        }
-        _ => return Ok(prefix.to_owned()),
-    };
-    Err(ConfigError::flag("upstream-group-prefix", prefix, reason))
+    match invalid_group_prefix(prefix) {
+        Some(reason) => Err(ConfigError::flag("upstream-group-prefix", prefix, reason)),
+        None => Ok(prefix.to_owned()),
+    }
 }

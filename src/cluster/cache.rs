@@ -34,6 +34,11 @@ pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
         None
     }
 
+    /// The labels, if a view may choose objects by them.
+    fn labels(&self) -> Option<&BTreeMap<String, String>> {
+        None
+    }
+
     /// The bytes that count for the bound of the cache ([`Cache::bounded`]).
     fn bytes(&self) -> usize {
         0

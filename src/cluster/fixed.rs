@@ -83,7 +83,8 @@ impl Cluster {
         Arc::new(Self {
             live,
             limits: Limits::default(),
-            caches,
+            caches: Arc::new(caches),
+            labelled: Vec::new(),
             definitions: Arc::new(Definitions::new(&[])),
             parameters: Default::default(),
             made: Arc::default(),

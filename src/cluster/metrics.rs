@@ -98,7 +98,7 @@ impl Collector for Metrics {
     fn collect(&self) -> Vec<MetricFamily> {
         // The names are valid, because [`Self::new`] accepted them.
         let Ok(families) = Families::new() else { return Vec::new() };
-        for (need, cache) in &self.cluster.caches {
+        for (need, cache) in self.cluster.caches.iter() {
             families.add(&format!("{need:?}"), &cache.health(), false);
         }
         for (kind, health) in self.cluster.parameters.health() {

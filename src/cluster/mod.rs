@@ -19,6 +19,7 @@ mod service_accounts;
 mod parameters;
 mod endpoints;
 mod made;
+mod labelled;
 mod metrics;
 pub mod discovery;
 
@@ -40,6 +41,8 @@ pub use custom_resources::{Conversion, ConversionWebhook, CustomResource};
 pub use fixed::FixedState;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Service;
+use labelled::Labelled;
+pub use labelled::Only;
 use live::{CallError, path};
 pub use live::{Loopback, segment};
 pub(crate) use need::GroupResource;
@@ -156,7 +159,9 @@ impl Default for Limits {
 pub struct Cluster {
     live: Live,
     limits: Limits,
-    caches: HashMap<Need, Arc<dyn Kept>>,
+    caches: Arc<HashMap<Need, Arc<dyn Kept>>>,
+    /// The kinds of which the view has only the objects with some labels.
+    labelled: Vec<(Need, Labelled)>,
     definitions: Arc<Definitions>,
     parameters: Arc<parameters::Registry>,
     made: Arc<made::Made>,
@@ -217,7 +222,8 @@ impl Cluster {
         Arc::new(Self {
             live: Live::ApiServer(client),
             limits,
-            caches,
+            caches: Arc::new(caches),
+            labelled: Vec::new(),
             definitions: Arc::new(Definitions::new(removed)),
             parameters: Default::default(),
             made: Arc::default(),
@@ -228,24 +234,36 @@ impl Cluster {
         })
     }
 
-    /// Returns a view of the same caches with a sender of its own for the proxy's own requests. Caches of the kinds in `without` are empty
-    /// there.
+    /// Returns a view of the same caches with a sender of its own for the proxy's own requests. The view has only some of the objects of the
+    /// given kinds.
     #[must_use]
-    pub fn view(&self, without: &[Need]) -> Arc<Self> {
+    pub fn view(&self, only: &[(Need, Only)]) -> Arc<Self> {
+        let is_without = |need: &Need| only.iter().any(|(of, only)| of == need && *only == Only::None);
         let live = match &self.live {
             Live::ApiServer(client) => Live::ApiServer(client.clone()),
             Live::Fixed { .. } => {
                 Live::Fixed { namespaces: Mutex::default(), cached: HashMap::new(), pods: None, parameters: Vec::new() }
             }
         };
-        let caches = self.caches.iter().map(|(need, cache)| match without.contains(need) {
-            true => (*need, need.empty().unwrap_or_else(|| cache.clone())),
-            false => (*need, cache.clone()),
+        let replaced = || {
+            self.caches.iter().map(|(need, cache)| match is_without(need) {
+                true => (*need, need.empty().unwrap_or_else(|| cache.clone())),
+                false => (*need, cache.clone()),
+            })
+        };
+        let caches = match self.caches.keys().any(is_without) {
+            true => Arc::new(replaced().collect()),
+            false => self.caches.clone(),
+        };
+        let labelled = only.iter().filter_map(|(need, only)| match only {
+            Only::None => None,
+            Only::Labelled(labels) => Some((*need, Labelled::new(labels.clone()))),
         });
         Arc::new(Self {
             live,
             limits: self.limits,
-            caches: caches.collect(),
+            caches,
+            labelled: labelled.collect(),
             definitions: self.definitions.clone(),
             parameters: self.parameters.clone(),
             made: self.made.clone(),
@@ -278,7 +296,11 @@ impl Cluster {
 
     /// All objects of a kind, sorted by namespace and name. The `Arc` stays the same until an object changes.
     pub(crate) fn all<P: Projection>(&self) -> Arc<Vec<Arc<P>>> {
-        self.cache::<P>().map(|cache| cache.sorted()).unwrap_or_default()
+        let all = self.cache::<P>().map(|cache| cache.sorted()).unwrap_or_default();
+        match self.labelled.iter().find(|(need, _)| *need == P::NEED) {
+            Some((_, labelled)) => labelled.of(all),
+            None => all,
+        }
     }
 
     /// The objects of a kind in a namespace, sorted by name.

@@ -166,6 +166,8 @@ pub struct FrontEnd {
     pub anonymous: bool,
     /// The names of the plugins.
     pub plugins: Vec<&'static str>,
+    /// Whether a flag names the plugins. If not, they follow from the enabled ones.
+    pub are_named: bool,
 }
 
 /// Whether the API server behind calls webhooks itself.

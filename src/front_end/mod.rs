@@ -13,7 +13,7 @@ pub use metrics::Metrics;
 pub use own_user::OwnUser;
 pub use seats::Seats;
 
-use crate::admission::{Annotations, Attributes, Budget, CallerAuthorizer, Chain, Level, Warnings};
+use crate::admission::{Annotations, Attributes, Budget, CallerAuthorizer, Chain, Denial, Level, Warnings};
 use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::body::{Body, full};
@@ -27,6 +27,7 @@ use crate::server::Connection;
 use crate::shares::Shares;
 use crate::status::Status;
 use crate::user::UserInfo;
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response};
@@ -38,6 +39,16 @@ use tokio::time::Instant;
 /// The groups of the reviews that an API server answers without storing anything. The front end itself creates such reviews.
 const GROUPS_OF_REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 
+/// The tenants of a gateway, whose plugins answer the reviews of their namespaces.
+#[async_trait]
+pub trait Tenants: Send + Sync {
+    /// Returns the plugins of the tenant of a request; `None` if the namespace is nobody's.
+    ///
+    /// # Errors
+    /// If the API server does not tell the tenant of the namespace.
+    async fn plugins(&self, attributes: &Attributes) -> Result<Option<Arc<Chain>>, Status>;
+}
+
 /// The components of the front end.
 pub struct FrontEnd {
     /// The authentication of API servers.
@@ -46,6 +57,8 @@ pub struct FrontEnd {
     pub allowed_names: Vec<String>,
     /// The plugins.
     pub chain: Arc<Chain>,
+    /// The tenants with other plugins.
+    pub tenants: Option<Arc<dyn Tenants>>,
     /// The authorizer of which plugins ask whether the user of a review may do something.
     pub authorizer: Arc<Authorizer>,
     /// The scheduler of the work on reviews.
@@ -158,19 +171,34 @@ impl FrontEnd {
         let mut attributes = self.attributes(review, deadline);
         let answer = match self.is_skipped(&attributes) {
             true => Answer::default(),
-            false => self.run(phase, &mut attributes).await,
+            false => match self.chain(&attributes).await? {
+                Some(chain) => Self::run(&chain, phase, &mut attributes).await,
+                None => {
+                    let why = "the namespace is not one of a single tenant: correct its label";
+                    let refusal = Denial::forbidden(why).into_status(&attributes);
+                    Answer { refusal: Some(refusal), ..Answer::default() }
+                }
+            },
         };
         let body = answer.encode(&id).map_err(Status::internal_error)?;
         Ok((answer.refusal.is_none(), body.into()))
     }
 
-    async fn run(&self, phase: Phase, attributes: &mut Attributes) -> Answer {
+    /// Returns the plugins for a request; `None` if no tenant has its namespace.
+    async fn chain(&self, attributes: &Attributes) -> Result<Option<Arc<Chain>>, Status> {
+        match &self.tenants {
+            Some(tenants) => tenants.plugins(attributes).await,
+            None => Ok(Some(self.chain.clone())),
+        }
+    }
+
+    async fn run(chain: &Chain, phase: Phase, attributes: &mut Attributes) -> Answer {
         let mut answer = Answer::default();
         let result = match phase {
-            Phase::Validating => self.chain.validate(attributes).await,
+            Phase::Validating => chain.validate(attributes).await,
             Phase::Mutating => {
                 let before = attributes.object.clone();
-                let result = self.chain.admit(attributes).await;
+                let result = chain.admit(attributes).await;
                 if let (Ok(()), Some(before), Some(after)) = (&result, &before, &attributes.object) {
                     answer.patch = patch::between(before, after);
                 }

@@ -54,6 +54,7 @@ fn side(specs: &[&'static Spec]) -> Side {
         authenticator: Authenticator::new(config),
         allowed_names: vec!["kube-apiserver".into()],
         chain: Arc::new(chain.unwrap()),
+        tenants: None,
         authorizer: Arc::new(Authorizer::new(authz::Config::new(authz::Mode::Webhook, reviewer))),
         processor: Processor::new(1),
         own_user: Arc::default(),

@@ -1,21 +1,23 @@
 //! The tenants of a gateway: a pipeline for each, the choice between them, and the confinement of a tenant to its namespaces.
 
 use super::{Pipeline, connect, is_read};
+use crate::admission::{self, Chain};
 use crate::authn::{Authenticated, Unauthorized, Voucher};
 use crate::authz::Attributes;
 use crate::body::Body;
 use crate::impersonation::Impersonated;
 use crate::request::RequestInfo;
 use crate::request::info::{is_canonical, request_info};
-use crate::server::{Connection, Drain};
+use crate::server::{Budget, Connection, Drain};
 use crate::status::Status;
 use crate::tenants::{
-    Addressed, Addresses, Caller, DEFAULT, Members, Metrics, Misaddressed, Need, OPERATORS, Origin, Owner, Owners,
-    Rate, need, split_path,
+    Addressed, Addresses, Caller, DEFAULT, LABEL, Members, Metrics, Misaddressed, Need, OPERATORS, Origin, Owner,
+    Owners, Rate, need, split_path,
 };
 use crate::user::UserInfo;
 use arc_swap::ArcSwap;
 use http::{Method, Request, Response};
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -32,6 +34,8 @@ pub struct Tenant {
     pub rate: Option<Rate>,
     /// The places of calls of webhooks.
     pub calls: Option<Arc<Semaphore>>,
+    /// The prefix of callers' groups that the tenant's own API server knows, and the members of tenants do not have.
+    pub group_prefix: String,
 }
 
 impl Tenant {
@@ -67,6 +71,11 @@ pub(super) struct Identity {
 }
 
 impl Known {
+    /// Whether the request is refused before the pipeline, or has no user.
+    fn is_refused(&self) -> bool {
+        self.refusal.is_some() || self.identity.as_ref().is_none_or(|identity| identity.authenticated.is_err())
+    }
+
     fn put(self, request: &mut Request<Body>) {
         request.extensions_mut().insert(Extension(Arc::new(std::sync::Mutex::new(Some(self)))));
     }
@@ -84,6 +93,10 @@ pub struct Part {
     pub tenant: Arc<Tenant>,
     /// The pipeline.
     pub pipeline: Arc<Pipeline>,
+    /// The plugins that answer reviews of the tenant's namespaces, if the API server of the flags is the tenant's and sends reviews.
+    pub reviewing: Option<Arc<Chain>>,
+    /// The connections of clients whose first request was the tenant's.
+    pub connections: Arc<Budget>,
     /// Whether the API server of the tenant is known not to answer.
     pub is_down: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -115,15 +128,50 @@ impl Tenancy {
     pub async fn handle(&self, mut request: Request<Body>, drain: &Drain) -> Response<Body> {
         let tenants = self.current.load_full();
         let (index, known) = Box::pin(tenants.choose(&mut request)).await;
+        let is_refused = known.is_refused();
         known.put(&mut request);
         let Some(part) = tenants.parts.get(index).cloned() else {
             return crate::response::status(&Status::internal_error("the tenant is gone"), Default::default());
         };
         // A watch must not keep the tenants of its time.
         drop(tenants);
+        // A stranger's connection has a place among those without an authenticated request.
+        if let Some(connection) = request.extensions().get::<Arc<Connection>>().filter(|_| !is_refused) {
+            connection.state.join(&part.connections);
+        }
         let response = part.pipeline.handle(request, drain).await;
         self.metrics.answered(&part.tenant.name, response.status().as_u16());
         response
+    }
+}
+
+impl Tenancy {
+    /// Returns the tenant that has an object of the API server of the flags: that of its namespace, which may be the object itself, or `default`
+    /// for other objects of the cluster. `None` if there is none, or several.
+    ///
+    /// # Errors
+    /// If the namespace cannot be read.
+    pub async fn of_object(&self, of: &admission::Attributes) -> Result<Option<Arc<Part>>, Status> {
+        let tenants = self.current.load_full();
+        let Some(default) = tenants.parts.get(tenants.default).cloned() else { return Ok(None) };
+        let owner = match (of.writes_namespace(), &*of.namespace) {
+            (true, _) => {
+                // A namespace that is nobody's must be correctable.
+                let object = of.object.as_ref().or(of.old_object.as_deref());
+                let label =
+                    object.and_then(|object| object.get(&["metadata", "labels", LABEL])).and_then(Value::as_str);
+                default.tenant.owners.load().owner(&of.name, label)
+            }
+            (false, "") => Owner::None,
+            (false, namespace) => default.pipeline.owner(&default.tenant, namespace).await?,
+        };
+        let index = match owner {
+            Owner::None => Some(tenants.default),
+            Owner::Contradiction => None,
+            Owner::Tenant(name) => tenants.parts.iter().position(|part| *part.tenant.name == *name),
+        };
+        let is_here = |index: &usize| tenants.members.share_upstream(*index, tenants.default);
+        Ok(index.filter(is_here).and_then(|index| tenants.parts.get(index).cloned()))
     }
 }
 
@@ -202,10 +250,15 @@ impl Tenants {
         };
         let user = acting.unwrap_or(&authenticated.user);
         let forbidden = |why: &str| Err(Attributes::from(info).forbidden(user, why));
-        let requestor = self.members.of(&authenticated.user, origin);
+        let prefix = self.parts.get(entry).map_or("", |part| &part.tenant.group_prefix);
+        let tenants_of = |user: &UserInfo| match prefix {
+            "" => self.members.of(user, origin),
+            prefix => self.members.of(&user.clone().without_group_prefix(prefix), origin),
+        };
+        let requestor = tenants_of(&authenticated.user);
         let caller = match acting {
             None => requestor,
-            Some(acting) => match requestor.acting_as(&self.members.of(acting, origin)) {
+            Some(acting) => match requestor.acting_as(&tenants_of(acting)) {
                 Some(caller) => caller,
                 None => return forbidden("impersonation does not lead from one tenant into another"),
             },
@@ -218,6 +271,10 @@ impl Tenants {
         if acting.is_some() && !self.members.share_upstream(index, self.default) {
             // The API server of `default` has decided whether the user may impersonate.
             return forbidden("impersonation in a tenant with an API server of its own needs the tenant's address");
+        }
+        if self.parts.get(index).is_some_and(|part| !part.tenant.group_prefix.is_empty()) {
+            // The user was authenticated without the prefix.
+            return forbidden("a tenant with a groupPrefix needs the tenant's address");
         }
         Ok(index)
     }
@@ -272,7 +329,7 @@ impl Pipeline {
     /// Returns the tenant of a namespace of this tenant's API server.
     async fn owner(&self, tenant: &Tenant, namespace: &str) -> Result<Owner, Status> {
         let found = self.cluster.current_namespace(namespace).await?;
-        let label = found.as_ref().and_then(|found| found.labels.get(crate::tenants::LABEL));
+        let label = found.as_ref().and_then(|found| found.labels.get(LABEL));
         Ok(tenant.owners.load().owner(namespace, label))
     }
 

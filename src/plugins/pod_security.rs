@@ -25,7 +25,7 @@ use config::Configuration;
 use metrics::{Metrics, Mode};
 use pod::{Fields, Pod};
 use policy::{LabelFault, Level, LevelVersion, Policy, aggregate, policy_of};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The plugin's facts. The plugin itself skips the resources that it does not handle. It checks unknown subresources of pods,
 /// because they may change a pod.
@@ -67,9 +67,12 @@ const ERROR: &str = "pod-security.kubernetes.io/error";
 struct PodSecurity {
     cluster: Arc<Cluster>,
     configuration: Configuration,
-    evaluator: Evaluator,
+    evaluator: &'static Evaluator,
     metrics: Metrics,
 }
+
+/// The checks of all releases, which every tenant's plugin has in common.
+static EVALUATOR: LazyLock<Evaluator> = LazyLock::new(Evaluator::new);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let metrics = environment
@@ -80,7 +83,7 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     Ok(Box::new(PodSecurity {
         cluster: environment.cluster.clone(),
         configuration: Configuration::read(environment.configuration)?,
-        evaluator: Evaluator::new(),
+        evaluator: &EVALUATOR,
         metrics,
     }))
 }

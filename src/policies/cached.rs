@@ -3,6 +3,7 @@
 use crate::admission::shadow;
 use crate::cluster::{CONFIGURATION, Need, Projection, slim_with};
 use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, ValidatingAdmissionPolicy};
+use std::collections::BTreeMap;
 
 impl Projection for ValidatingAdmissionPolicy {
     const NEED: Need = Need::VALIDATING_POLICIES;
@@ -15,6 +16,10 @@ impl Projection for ValidatingAdmissionPolicy {
         object.status = None;
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
+
+    fn labels(&self) -> Option<&BTreeMap<String, String>> {
+        self.metadata.labels.as_ref()
+    }
 }
 
 impl Projection for MutatingAdmissionPolicy {
@@ -26,5 +31,9 @@ impl Projection for MutatingAdmissionPolicy {
     fn project(mut object: Self) -> (String, Self) {
         object.metadata = slim_with(object.metadata, shadow::POLICY);
         (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+
+    fn labels(&self) -> Option<&BTreeMap<String, String>> {
+        self.metadata.labels.as_ref()
     }
 }

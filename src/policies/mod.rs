@@ -25,7 +25,7 @@ pub use binding::Binding;
 pub(crate) use binding::{MUTATING_BINDINGS, VALIDATING_BINDINGS};
 pub use mutating::Mutating;
 pub(crate) use mutating::mutating_files;
-pub use source::{API_NEEDS, MUTATING_NEEDS, VALIDATING_NEEDS};
+pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub use validating::Validating;
 pub(crate) use validating::validating_files;
 

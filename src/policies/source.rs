@@ -269,8 +269,5 @@ where
 
 /// The cluster state that validating policies need.
 pub const VALIDATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::VALIDATING_POLICIES, VALIDATING_BINDINGS];
-/// The policies and bindings of the API.
-pub const API_NEEDS: [Need; 4] =
-    [Need::VALIDATING_POLICIES, VALIDATING_BINDINGS, Need::MUTATING_POLICIES, MUTATING_BINDINGS];
 /// The cluster state that mutating policies need.
 pub const MUTATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::MUTATING_POLICIES, MUTATING_BINDINGS];

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -21,17 +21,21 @@ const POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// not be read all the time.
 const CHANGE_DELAY: Duration = Duration::from_millis(100);
 
+/// The time for which a replaced value waits for its last holder.
+const RETIREMENT: Duration = Duration::from_secs(1);
+
 /// A value that follows the files from which it was made. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Reloading<T> {
     current: Arc<ArcSwap<T>>,
+    forced: Arc<Notify>,
     task: Option<JoinHandle<()>>,
 }
 
 impl<T> Reloading<T> {
     /// Creates a value that never changes.
     pub fn fixed(value: T) -> Self {
-        Self { current: Arc::new(ArcSwap::from_pointee(value)), task: None }
+        Self { current: Arc::new(ArcSwap::from_pointee(value)), forced: Arc::default(), task: None }
     }
 
     /// Returns a guard of the current value, for a short use.
@@ -42,6 +46,11 @@ impl<T> Reloading<T> {
     /// Returns the value for other holders; it follows the files as long as `self` lives.
     pub fn shared(&self) -> Arc<ArcSwap<T>> {
         Arc::clone(&self.current)
+    }
+
+    /// Returns a notifier that has the value made again, even if no watched file has changed.
+    pub fn forced(&self) -> Arc<Notify> {
+        Arc::clone(&self.forced)
     }
 
     /// Returns the current value, to keep.
@@ -133,8 +142,32 @@ where
     let changed = Arc::new(Notify::new());
     let watcher = watch_directories(&watched, Arc::clone(&changed));
     let current = Arc::new(ArcSwap::from_pointee(load()?));
-    let task = tokio::spawn(follow(watched, seen, Arc::new(load), Arc::clone(&current), changed, watcher));
-    Ok(Reloading { current, task: Some(task) })
+    let forced = Arc::<Notify>::default();
+    let wakes = Wakes { changed, forced: Arc::clone(&forced), _watcher: watcher };
+    let task = tokio::spawn(follow(watched, seen, Arc::new(load), Arc::clone(&current), wakes));
+    Ok(Reloading { current, forced, task: Some(task) })
+}
+
+/// The events after which the files are read.
+struct Wakes {
+    /// An event of the watch.
+    changed: Arc<Notify>,
+    /// A demand to make the value again.
+    forced: Arc<Notify>,
+    _watcher: Option<notify::RecommendedWatcher>,
+}
+
+impl Wakes {
+    /// Waits until the files must be read. Returns whether the value must be made again even if they have not changed.
+    async fn next(&self) -> bool {
+        tokio::select! {
+            () = self.forced.notified() => return true,
+            () = self.changed.notified() => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => return false,
+        }
+        tokio::time::sleep(CHANGE_DELAY).await;
+        false
+    }
 }
 
 async fn follow<T, E>(
@@ -142,8 +175,7 @@ async fn follow<T, E>(
     mut seen: [u8; 32],
     load: Arc<impl Fn() -> Result<T, E> + Send + Sync + 'static>,
     current: Arc<ArcSwap<T>>,
-    changed: Arc<Notify>,
-    _watcher: Option<notify::RecommendedWatcher>,
+    wakes: Wakes,
 ) where
     T: Send + Sync + 'static,
     E: std::fmt::Display + Send + 'static,
@@ -151,24 +183,32 @@ async fn follow<T, E>(
     let watched = Arc::new(watched);
     let mut failed = false;
     loop {
-        if tokio::time::timeout(POLL_INTERVAL, changed.notified()).await.is_ok() {
-            tokio::time::sleep(CHANGE_DELAY).await;
-        }
-        let (files, load) = (Arc::clone(&watched), Arc::clone(&load));
+        let is_forced = wakes.next().await;
+        let (files, load, current) = (Arc::clone(&watched), Arc::clone(&load), Arc::clone(&current));
         let attempt = tokio::task::spawn_blocking(move || {
             let now = fingerprint(&files);
-            (now != seen || failed).then(|| (now, load()))
+            let replace = |value| {
+                let old = current.swap(Arc::new(value));
+                tracing::info!(?files, "reloaded");
+                retire(old);
+            };
+            (now != seen || failed || is_forced).then(|| (now, load().map(replace)))
         });
         let Ok(Some((now, result))) = attempt.await else { continue };
         seen = now;
         failed = result.is_err();
-        match result {
-            Ok(value) => {
-                current.store(Arc::new(value));
-                tracing::info!(files = ?watched, "reloaded");
-            }
-            Err(error) => tracing::error!(files = ?watched, %error, "cannot reload; keeping what was loaded before"),
+        if let Err(error) = result {
+            tracing::error!(files = ?watched, %error, "cannot reload; keeping what was loaded before");
         }
+    }
+}
+
+/// Drops a replaced value on this thread rather than on that of a request, because the drop of a large value takes long. Waits
+/// [`RETIREMENT`] at most for requests that still hold the value.
+fn retire<T>(old: Arc<T>) {
+    let begun = Instant::now();
+    while Arc::strong_count(&old) > 1 && begun.elapsed() < RETIREMENT {
+        std::thread::sleep(RETIREMENT / 100);
     }
 }
 

@@ -16,6 +16,8 @@ pub struct ConnectionState {
     authenticated: AtomicBool,
     /// The place in the budget of unauthenticated connections; empty after the connection has authenticated.
     place: Mutex<Option<Place>>,
+    /// The place among the connections of a tenant.
+    place_of_tenant: OnceLock<Place>,
     closing: CancellationToken,
     ended: CancellationToken,
     reviews: OnceLock<Semaphore>,
@@ -43,6 +45,12 @@ impl ConnectionState {
         if !self.authenticated.swap(true, Ordering::AcqRel) {
             drop(self.place().take());
         }
+    }
+
+    /// Takes a place among the connections of a tenant, unless the connection has a place: a connection counts for the tenant of its first
+    /// request.
+    pub fn join(self: &Arc<Self>, connections: &Arc<Budget>) {
+        self.place_of_tenant.get_or_init(|| connections.enter(self));
     }
 
     /// Whether a request of the connection has authenticated.
@@ -157,7 +165,7 @@ pub(super) type OpenBody = Held<Option<OpenRequest>>;
 /// A bounded number of connections. A new connection always gets a place: if none is free, another connection ends, so that
 /// clients that only connect cannot keep others out for long.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     bound: usize,
     members: Mutex<Members>,
     freed: Notify,
@@ -184,7 +192,7 @@ pub(super) struct Place {
 
 impl Budget {
     /// Creates a budget of `bound` connections, at least one.
-    pub(super) fn new(bound: usize) -> Arc<Self> {
+    pub fn new(bound: usize) -> Arc<Self> {
         Arc::new(Self { bound: bound.max(1), members: Mutex::default(), freed: Notify::new() })
     }
 
@@ -304,6 +312,19 @@ mod tests {
         assert_eq!(states.iter().map(|state| is_ended(state)).collect::<Vec<_>>(), [true, true, false, false, false]);
         drop(places);
         assert!(budget.members().by_age.is_empty());
+    }
+
+    #[test]
+    fn a_connection_counts_for_its_first_tenant_until_it_is_gone() {
+        let (blue, green) = (Budget::new(1), Budget::new(1));
+        let [first, second] = [(); 2].map(|()| Arc::new(ConnectionState::default()));
+        first.join(&blue);
+        first.join(&green);
+        assert_eq!([blue.members().by_age.len(), green.members().by_age.len()], [1, 0]);
+        second.join(&blue);
+        assert!(is_ended(&first) && !is_ended(&second));
+        drop((first, second));
+        assert!(blue.members().by_age.is_empty());
     }
 
     #[test]

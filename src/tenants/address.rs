@@ -6,6 +6,7 @@ use http::header::HOST;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Uri};
 use percent_encoding::percent_decode_str;
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 /// The first segment of a path that addresses a tenant.
@@ -40,9 +41,9 @@ pub struct Addresses {
 
 impl Addresses {
     /// Creates the index; a tenant is identified by its index. No path addresses `default`: it is for requests without another tenant.
-    pub fn new(tenants: &[Tenant]) -> Self {
+    pub fn new(tenants: &[impl Borrow<Tenant>]) -> Self {
         let mut addresses = Self::default();
-        for (index, tenant) in tenants.iter().enumerate() {
+        for (index, tenant) in tenants.iter().map(Borrow::borrow).enumerate() {
             if tenant.name != DEFAULT {
                 addresses.by_name.insert(tenant.name.as_str().into(), index);
             }
@@ -106,29 +107,31 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Misaddresse
     }
 }
 
+/// Whether the first segment of a path is `tenants` in any spelling.
+fn begins_with_tenants(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    percent_decode_str(first).decode_utf8_lossy().eq_ignore_ascii_case(TENANTS)
+}
+
 /// Splits `/tenants/NAME/…` into the name and the URI without it. `None` for another path.
 ///
 /// # Errors
 /// If the path cannot be of any tenant: the name is none, the rest begins with `/tenants` again, or an escape hides `tenants`.
 pub fn split_path(uri: &Uri) -> Result<Option<(&str, Uri)>, Misaddressed> {
     let path = uri.path();
-    let first = |path: &str| path.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned();
     let Some(rest) = path.strip_prefix("/tenants/") else {
-        let first = first(path);
-        let decoded = percent_decode_str(&first).decode_utf8_lossy();
-        return if decoded.eq_ignore_ascii_case(TENANTS) { Err(Misaddressed::Unknown) } else { Ok(None) };
+        return if begins_with_tenants(path) { Err(Misaddressed::Unknown) } else { Ok(None) };
     };
-    let (name, rest) = rest.split_once('/').map_or((rest, ""), |(name, rest)| (name, rest));
-    let again = first(rest);
-    if !is_dns_1123_label(name)
-        || percent_decode_str(&again).decode_utf8_lossy().eq_ignore_ascii_case(TENANTS)
-        || rest.starts_with('/')
-    {
+    let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
+    if !is_dns_1123_label(name) || begins_with_tenants(rest) || rest.starts_with('/') {
         return Err(Misaddressed::Unknown);
     }
-    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let mut stripped = format!("/{rest}");
+    if let Some(query) = uri.query() {
+        stripped.extend(["?", query]);
+    }
     let mut parts = uri.clone().into_parts();
-    let stripped = PathAndQuery::try_from(format!("/{rest}{query}")).map_err(|_| Misaddressed::Unknown)?;
+    let stripped = PathAndQuery::try_from(stripped).map_err(|_| Misaddressed::Unknown)?;
     parts.path_and_query = Some(stripped);
     Ok(Some((name, Uri::from_parts(parts).map_err(|_| Misaddressed::Unknown)?)))
 }

@@ -5,11 +5,13 @@ use super::{DEFAULT, NONE, OPERATORS};
 use crate::config::OWN_API_VERSION;
 use crate::go_text::duration;
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
-use crate::user::{ALL_UNAUTHENTICATED, ANONYMOUS};
+use crate::user::{ALL_UNAUTHENTICATED, ANONYMOUS, invalid_group_prefix};
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The number of tenants in a folder.
 pub const MAX_TENANTS: usize = 10_000;
@@ -94,12 +96,24 @@ impl Tenant {
     }
 }
 
+/// The files of a folder, as they were parsed last. A file with the same bytes is not parsed again, and its tenant is the same `Arc`.
+#[derive(Debug, Default)]
+pub struct Files(HashMap<PathBuf, ([u8; 32], Parsed)>);
+
 /// Reads the tenants in the YAML and JSON files of a folder, sorted by name, and validates them together. `plugins` are the names of all
 /// plugins. A file that a tenant names is no file of a tenant.
 ///
 /// # Errors
 /// All errors that were found.
-pub fn read(folder: &Path, plugins: &[&str]) -> Result<Vec<Tenant>, Vec<Fault>> {
+pub fn read(folder: &Path, plugins: &[&str]) -> Result<Vec<Arc<Tenant>>, Vec<Fault>> {
+    read_again(folder, plugins, &mut Files::default())
+}
+
+/// As [`read`], with the files as they were parsed last, which the call replaces.
+///
+/// # Errors
+/// All errors that were found.
+pub fn read_again(folder: &Path, plugins: &[&str], known: &mut Files) -> Result<Vec<Arc<Tenant>>, Vec<Fault>> {
     let of_folder = |why: String| vec![Fault { file: folder.to_owned(), line: 0, field: String::new(), why }];
     let entries = std::fs::read_dir(folder).map_err(|error| of_folder(format!("cannot read the folder: {error}")))?;
     let mut files = Vec::new();
@@ -112,10 +126,16 @@ pub fn read(folder: &Path, plugins: &[&str]) -> Result<Vec<Tenant>, Vec<Fault>> 
     }
     files.sort();
     let (mut tenants, mut others, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+    let mut before = std::mem::take(&mut known.0);
     for file in files {
-        match read_file(&file) {
-            Ok(Parsed::Tenant(tenant)) => tenants.push(*tenant),
-            Ok(Parsed::Other(fault)) => others.push(fault),
+        match read_file(&file, before.remove(&file)) {
+            Ok((digest, parsed)) => {
+                match &parsed {
+                    Parsed::Tenant(tenant) => tenants.push(tenant.clone()),
+                    Parsed::Other(fault) => others.push(fault.clone()),
+                }
+                known.0.insert(file, (digest, parsed));
+            }
             Err(fault) => faults.push(fault),
         }
     }
@@ -132,8 +152,9 @@ pub fn read(folder: &Path, plugins: &[&str]) -> Result<Vec<Tenant>, Vec<Fault>> 
     if faults.is_empty() { Ok(tenants) } else { Err(faults) }
 }
 
+#[derive(Debug)]
 enum Parsed {
-    Tenant(Box<Tenant>),
+    Tenant(Arc<Tenant>),
     /// A file of another kind, with the error that it is if no tenant names it.
     Other(Fault),
 }
@@ -145,7 +166,8 @@ struct AnyKind {
     kind: Option<String>,
 }
 
-fn read_file(file: &Path) -> Result<Parsed, Fault> {
+/// Reads a file, and parses it unless its bytes are those of `before`.
+fn read_file(file: &Path, before: Option<([u8; 32], Parsed)>) -> Result<([u8; 32], Parsed), Fault> {
     let fault = |line, field: &str, why: String| Fault { file: file.to_owned(), line, field: field.to_owned(), why };
     let mut text = String::new();
     let unreadable = |error: std::io::Error| fault(0, "", format!("cannot read the file: {error}"));
@@ -158,6 +180,15 @@ fn read_file(file: &Path) -> Result<Parsed, Fault> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(fault(0, "", format!("has more than {MAX_FILE_BYTES} bytes")));
     }
+    let digest: [u8; 32] = Sha256::digest(&text).into();
+    match before {
+        Some(same) if same.0 == digest => Ok(same),
+        _ => Ok((digest, parse(file, text)?)),
+    }
+}
+
+fn parse(file: &Path, text: String) -> Result<Parsed, Fault> {
+    let fault = |line, field: &str, why: String| Fault { file: file.to_owned(), line, field: field.to_owned(), why };
     let failed = |error: &serde_saphyr::Error| {
         let line = error.location().map_or(0, |at| usize::try_from(at.line()).unwrap_or(0));
         let why = error.without_snippet().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -172,7 +203,7 @@ fn read_file(file: &Path) -> Result<Parsed, Fault> {
     let version = document.api_version;
     let tenant = Tenant { name: document.metadata.name, file: file.to_owned(), profile: document.spec, text };
     match version == OWN_API_VERSION {
-        true => Ok(Parsed::Tenant(Box::new(tenant))),
+        true => Ok(Parsed::Tenant(Arc::new(tenant))),
         false => Err(tenant.fault("apiVersion", format!("must be {OWN_API_VERSION:?}"))),
     }
 }
@@ -212,9 +243,9 @@ fn line_of(text: &str, field: &str) -> usize {
     found
 }
 
-fn validate(folder: &Path, tenants: &[Tenant], plugins: &[&str]) -> Vec<Fault> {
+fn validate(folder: &Path, tenants: &[Arc<Tenant>], plugins: &[&str]) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let by_name: BTreeMap<&str, &Tenant> = tenants.iter().map(|tenant| (&*tenant.name, tenant)).collect();
+    let by_name: BTreeMap<&str, &Tenant> = tenants.iter().map(|tenant| (&*tenant.name, &**tenant)).collect();
     if !by_name.contains_key(DEFAULT) {
         let why = format!("must have a file of the tenant {DEFAULT:?}, for callers who are members of no tenant");
         faults.push(Fault { file: folder.to_owned(), line: 0, field: String::new(), why });
@@ -233,6 +264,27 @@ fn validate(folder: &Path, tenants: &[Tenant], plugins: &[&str]) -> Vec<Fault> {
         Checked { tenant, faults: &mut faults }.check(&by_name, plugins);
     }
     faults.extend(overlaps(tenants));
+    faults.extend(different_upstreams(tenants));
+    faults
+}
+
+/// Finds tenants that reach the API server of another tenant in another way: its state is shared.
+fn different_upstreams(tenants: &[Arc<Tenant>]) -> Vec<Fault> {
+    let mut first: HashMap<PathBuf, &Tenant> = HashMap::new();
+    let mut faults = Vec::new();
+    for tenant in tenants {
+        let (Some(upstream), Some(kubeconfig)) = (&tenant.profile.upstream, tenant.kubeconfig()) else { continue };
+        let other = *first.entry(kubeconfig).or_insert(tenant);
+        let Some(of_other) = &other.profile.upstream else { continue };
+        let same = |upstream: &super::profile::Upstream| (upstream.identity, upstream.group_prefix.clone());
+        if same(upstream) != same(of_other) {
+            let why = format!(
+                "must have the identity and the groupPrefix of the tenant {:?}, which has the same kubeconfig",
+                other.name
+            );
+            faults.push(tenant.fault("spec.upstream", why));
+        }
+    }
     faults
 }
 
@@ -358,6 +410,10 @@ impl Checked<'_> {
         if limits.write_burst.is_some() && limits.writes_per_second.is_none() {
             self.add("spec.limits.writeBurst", "has no effect without writesPerSecond");
         }
+        let prefix = profile.upstream.as_ref().map_or("", |upstream| &upstream.group_prefix);
+        if let Some(why) = invalid_group_prefix(prefix) {
+            self.add("spec.upstream.groupPrefix", why);
+        }
         let tls = &profile.tls;
         if tls.cert_file.is_some() != tls.key_file.is_some() {
             self.add("spec.tls", "must have certFile and keyFile, or neither");
@@ -418,7 +474,7 @@ fn is_circular(tenant: &Tenant, all: &BTreeMap<&str, &Tenant>) -> bool {
 }
 
 /// Finds names of namespaces that two tenants of one API server have.
-fn overlaps(tenants: &[Tenant]) -> Vec<Fault> {
+fn overlaps(tenants: &[Arc<Tenant>]) -> Vec<Fault> {
     let mut names: Vec<(Option<PathBuf>, &str, bool, &Tenant, usize)> = Vec::new();
     for tenant in tenants {
         for (index, name) in tenant.profile.namespaces.names.iter().enumerate() {

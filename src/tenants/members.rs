@@ -3,6 +3,7 @@
 use super::profile::MemberKind;
 use super::{DEFAULT, OPERATORS, Tenant};
 use crate::user::UserInfo;
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -59,10 +60,10 @@ pub struct Members {
 
 impl Members {
     /// Creates the index; a tenant is identified by its index.
-    pub fn new(tenants: &[Tenant]) -> Self {
+    pub fn new(tenants: &[impl Borrow<Tenant>]) -> Self {
         let mut members = Self::default();
         let mut upstreams: HashMap<Option<PathBuf>, usize> = HashMap::new();
-        for (index, tenant) in tenants.iter().enumerate() {
+        for (index, tenant) in tenants.iter().map(Borrow::borrow).enumerate() {
             let next = upstreams.len();
             members.upstreams.push(*upstreams.entry(tenant.kubeconfig()).or_insert(next));
             match &*tenant.name {

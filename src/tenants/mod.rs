@@ -15,7 +15,7 @@ mod rate;
 mod scope;
 
 pub use address::{Addressed, Addresses, Misaddressed, split_path};
-pub use folder::{Fault, MAX_TENANTS, Tenant, read};
+pub use folder::{Fault, Files, MAX_TENANTS, Tenant, read, read_again};
 pub use guard::Guard;
 pub use members::{Caller, Members, Origin};
 pub use metrics::Metrics;

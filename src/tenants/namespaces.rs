@@ -1,7 +1,9 @@
 //! The tenants of namespaces.
 
 use super::Tenant;
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::path::PathBuf;
 
 /// The tenant of a namespace.
@@ -19,19 +21,19 @@ pub enum Owner {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Owners {
     exact: HashMap<Box<str>, Box<str>>,
-    /// Beginnings of names.
+    /// Beginnings of names, none of which is the beginning of another.
     beginnings: BTreeMap<Box<str>, Box<str>>,
 }
 
 impl Owners {
     /// Creates the index of the tenants with this API server: `None` for that of the flags.
-    pub fn new(tenants: &[Tenant], kubeconfig: &Option<PathBuf>) -> Self {
+    pub fn new(tenants: &[impl Borrow<Tenant>], kubeconfig: &Option<PathBuf>) -> Self {
         let mut owners = Self::default();
-        for tenant in tenants.iter().filter(|tenant| tenant.kubeconfig() == *kubeconfig) {
+        for tenant in tenants.iter().map(Borrow::borrow).filter(|tenant| tenant.kubeconfig() == *kubeconfig) {
             for name in &tenant.profile.namespaces.names {
                 let owner = tenant.name.as_str().into();
                 match name.strip_suffix('*') {
-                    Some(beginning) => drop(owners.beginnings.insert(beginning.into(), owner)),
+                    Some(beginning) => owners.add(beginning, owner),
                     None => drop(owners.exact.insert(name.as_str().into(), owner)),
                 }
             }
@@ -39,19 +41,27 @@ impl Owners {
         owners
     }
 
+    /// Adds a beginning. Beginnings of different tenants do not overlap; of two that do, the shorter one says all.
+    fn add(&mut self, beginning: &str, owner: Box<str>) {
+        if self.by_beginning(beginning).is_none() {
+            let from = self.beginnings.range::<str, _>((Bound::Included(beginning), Bound::Unbounded));
+            let longer: Vec<_> =
+                from.map(|(other, _)| other).take_while(|other| other.starts_with(beginning)).cloned().collect();
+            longer.iter().for_each(|other| drop(self.beginnings.remove(other)));
+            self.beginnings.insert(beginning.into(), owner);
+        }
+    }
+
+    fn by_beginning(&self, namespace: &str) -> Option<&str> {
+        // Between a beginning and the name, in the order of texts, are only texts with the same beginning.
+        let upto = (Bound::Unbounded, Bound::Included(namespace));
+        let (beginning, owner) = self.beginnings.range::<str, _>(upto).next_back()?;
+        namespace.starts_with(&**beginning).then_some(owner)
+    }
+
     /// Returns the tenant whose names include this one. At most one does, because names of different tenants do not overlap.
     pub fn by_name(&self, namespace: &str) -> Option<&str> {
-        if let Some(owner) = self.exact.get(namespace) {
-            return Some(owner);
-        }
-        if self.beginnings.is_empty() {
-            return None;
-        }
-        // A name has few characters, so a look-up for each beginning is quick whatever the number of tenants.
-        let ends = namespace.char_indices().map(|(at, _)| at).skip(1).chain([namespace.len()]);
-        ends.filter_map(|end| namespace.get(..end))
-            .find_map(|beginning| self.beginnings.get(beginning))
-            .map(|owner| &**owner)
+        self.exact.get(namespace).map(|owner| &**owner).or_else(|| self.by_beginning(namespace))
     }
 
     /// Returns the tenant of a namespace with this label value, if it has the label.

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The kind of a tenant's file.
 pub const KIND: &str = "Tenant";
@@ -90,11 +91,27 @@ pub struct Namespaces {
 
 /// An API server.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Upstream {
     /// The kubeconfig with the API server's address and the proxy's credentials, whose user must be allowed to impersonate. A
     /// relative path begins at the folder of the tenants, here and in all other fields.
     pub kubeconfig: String,
+    /// How the proxy tells the API server the caller, as `--upstream-identity`.
+    pub identity: Identity,
+    /// The prefix of the groups of callers at the API server, as `--upstream-group-prefix`. `members` name groups without the prefix.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group_prefix: String,
+}
+
+/// A way to tell an API server the caller.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Identity {
+    /// By `Impersonate-*` headers.
+    #[default]
+    Impersonate,
+    /// As a front proxy, by the headers that the API server publishes.
+    RequestHeader,
 }
 
 /// The admission of a tenant.
@@ -124,32 +141,35 @@ pub struct Admission {
 }
 
 /// The webhooks and policies of the API that count for a tenant.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FromApi {
-    /// MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
+    /// MutatingWebhookConfigurations and ValidatingWebhookConfigurations, by the labels of the configuration.
     pub webhooks: Which,
-    /// Admission policies and their bindings.
+    /// Admission policies with their bindings, by the labels of the policy.
     pub policies: Which,
 }
 
 /// A choice of objects of the API.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Which {
     /// All objects.
     #[default]
     All,
     /// No object.
     None,
+    /// The objects with all these labels.
+    #[serde(rename = "matchLabels")]
+    Labelled(BTreeMap<String, String>),
 }
 
 /// Webhooks and policies in shadow mode.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Shadow {
-    /// Webhooks, as in `--shadow-webhooks`.
+    /// Webhooks, as in `--shadow-webhooks`. A `*` at the end of a name stands for any end.
     pub webhooks: Vec<String>,
-    /// Policies, as in `--shadow-policies`.
+    /// Policies, as in `--shadow-policies`. A `*` at the end of a name stands for any end.
     pub policies: Vec<String>,
 }
 

@@ -4,7 +4,6 @@ use crate::request::request_info;
 use crate::user::UserInfo;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use std::path::Path;
-use std::time::Instant;
 
 const PLUGINS: [&str; 3] = ["AlwaysPullImages", "PodNodeSelector", "Initializers"];
 const HEAD: &str = "apiVersion: config.kube-admission-proxy.dev/v1alpha1\nkind: Tenant\n";
@@ -54,7 +53,7 @@ fn tenants() -> Vec<Tenant> {
         tenant("operators", &["ops"], &[], &[]),
         tenant("red", &["team-red"], &["blue-*"], &[]),
     ];
-    all[4].profile.upstream = Some(profile::Upstream { kubeconfig: "red.kubeconfig".to_owned() });
+    all[4].profile.upstream = Some(profile::Upstream { kubeconfig: "red.kubeconfig".to_owned(), ..Default::default() });
     for (at, namespace) in [(0, "blue-ci"), (4, "red-ci")] {
         let account =
             Member { kind: MemberKind::ServiceAccount, name: "*".to_owned(), namespace: namespace.to_owned() };
@@ -160,7 +159,8 @@ fn the_line_is_that_of_the_field() {
 fn an_unknown_field_and_broken_yaml_are_errors_with_a_line() {
     for spec in [
         "  members: [{kind: User, name: a}]\n  membres: []",
-        "  upstream: {kubeconfig: a, groupPrefix: x}",
+        "  upstream: {kubeconfig: a, identity: passthrough}",
+        "  admission: {fromAPI: {webhooks: Some}}",
         "  members: [",
     ] {
         let found = faults(&[("t.yaml", file("blue", spec))]);
@@ -209,6 +209,70 @@ fn a_file_that_a_tenant_names_is_no_tenant() {
     let spec = "  members: [{kind: User, name: a}]\n  admission: {pluginConfig: admission.yaml}";
     let text = file("blue", spec);
     assert_eq!(faults(&[("t.yaml", text), ("admission.yaml", "kind: AdmissionConfiguration\n".to_owned())]), [""; 0]);
+}
+
+#[test]
+fn a_file_with_the_same_bytes_is_not_parsed_again() {
+    let member = "  members: [{kind: User, name: a}]";
+    let folder = written(&[
+        ("blue.yaml", &file("blue", member)),
+        ("default.yaml", &file("default", "  admission: {}")),
+        ("green.yaml", &file("green", member)),
+    ]);
+    let mut files = Files::default();
+    let first = read_again(folder.path(), &PLUGINS, &mut files).unwrap();
+    std::fs::write(folder.path().join("green.yaml"), file("green", "  members: [{kind: User, name: b}]")).unwrap();
+    std::fs::write(folder.path().join("red.yaml"), "kind: Tenant").unwrap();
+    assert_eq!(read_again(folder.path(), &PLUGINS, &mut files).unwrap_err().len(), 1);
+    std::fs::remove_file(folder.path().join("red.yaml")).unwrap();
+    let second = read_again(folder.path(), &PLUGINS, &mut files).unwrap();
+    let same: Vec<bool> = first.iter().zip(&second).map(|(one, other)| std::sync::Arc::ptr_eq(one, other)).collect();
+    assert_eq!(same, [true, true, false]);
+    assert_eq!(second[2].profile.members[0].name, "b");
+    std::fs::remove_file(folder.path().join("green.yaml")).unwrap();
+    assert_eq!(read_again(folder.path(), &PLUGINS, &mut files).unwrap().len(), 2);
+}
+
+#[test]
+fn objects_of_the_api_are_all_none_or_those_with_labels() {
+    let read = |from_api: &str| {
+        let text = file("blue", &format!("  members: [{{kind: User, name: a}}]\n  admission: {{fromAPI: {from_api}}}"));
+        let folder = written(&[("t.yaml", &text), ("default.yaml", &file("default", "  admission: {}"))]);
+        let all = read(folder.path(), &PLUGINS).unwrap();
+        all[0].profile.admission.from_api.clone()
+    };
+    let labels = std::collections::BTreeMap::from([("team".to_owned(), "blue".to_owned())]);
+    let found = read("{webhooks: None, policies: {matchLabels: {team: blue}}}");
+    assert_eq!((found.webhooks, found.policies), (profile::Which::None, profile::Which::Labelled(labels)));
+    assert_eq!(read("{webhooks: All}"), profile::FromApi::default());
+}
+
+#[test]
+fn tenants_of_one_kubeconfig_reach_it_in_one_way() {
+    let of = |more: &str| format!("  members: [{{kind: User, name: a}}]\n  upstream: {{kubeconfig: k{more}}}");
+    let found = |one: &str, other: &str| {
+        faults(&[
+            ("blue.yaml", file("blue", &of(one))),
+            ("green.yaml", file("green", &of(other))),
+            ("k", String::new()),
+        ])
+    };
+    assert_eq!(found(", groupPrefix: 'via:'", ", groupPrefix: 'via:', identity: impersonate"), Vec::<String>::new());
+    for (other, why) in [
+        (
+            ", identity: requestheader",
+            "green.yaml:6: spec.upstream: must have the identity and the groupPrefix of the tenant \"blue\", which has the same kubeconfig",
+        ),
+        (
+            ", groupPrefix: 'via:'",
+            "green.yaml:6: spec.upstream: must have the identity and the groupPrefix of the tenant \"blue\", which has the same kubeconfig",
+        ),
+    ] {
+        assert_eq!(found("", other), [why]);
+    }
+    let prefix = ", groupPrefix: 'system:'";
+    let invalid = "spec.upstream.groupPrefix: must not be the beginning of Kubernetes' own groups (system:)";
+    assert_eq!(found(prefix, prefix), [format!("blue.yaml:6: {invalid}"), format!("green.yaml:6: {invalid}")]);
 }
 
 #[test]
@@ -356,6 +420,15 @@ fn a_namespace_is_of_its_label_or_name_and_a_contradiction_of_nobody() {
     ] {
         assert_eq!(owners.owner(name, label), wanted, "{name} {label:?}");
     }
+    // The shorter of two beginnings says all, whichever comes first.
+    for names in [["a*", "ab*", "b"], ["ab*", "a*", "b"]] {
+        let owners = Owners::new(&[tenant("one", &[], &names, &[]), tenant("two", &[], &["c-*"], &[])], &None);
+        let found =
+            ["a", "aa", "ab", "abc", "ac", "b", "bc", "c", "c-", "c-d", "d", ""].map(|name| owners.by_name(name));
+        let one = Some("one");
+        let two = Some("two");
+        assert_eq!(found, [one, one, one, one, one, one, None, None, two, two, None, None], "{names:?}");
+    }
     let of_red = Owners::new(&all, &all[4].kubeconfig());
     assert_eq!(of_red.owner("blue-a", None), of("red"));
 }
@@ -440,31 +513,4 @@ fn the_published_schema_is_that_of_the_program() {
         "write the output of `kube-admission-proxy print tenant-schema` to {}",
         path.display()
     );
-}
-
-/// Prints how long the choice among 1000 tenants takes; a figure for people, with no bound.
-#[test]
-#[ignore = "a measurement"]
-fn measure_the_choice() {
-    let all: Vec<Tenant> = (0..1_000)
-        .map(|index| {
-            let mut one = tenants().remove(0);
-            one.name = format!("t{index}");
-            one.profile.members[0].name = format!("team-{index}");
-            one.profile.server_names = vec![format!("t{index}.example.com")];
-            one.profile.namespaces.names = vec![format!("t{index}-*")];
-            one
-        })
-        .collect();
-    let (addresses, members, owners) = (Addresses::new(&all), Members::new(&all), Owners::new(&all, &None));
-    let uri = Uri::from_static("/tenants/t500/api/v1/namespaces/t500-a/pods");
-    let (headers, caller) = (HeaderMap::new(), user("alice", &["system:authenticated", "team-500"]));
-    let rounds = 100_000;
-    let begun = Instant::now();
-    for _ in 0..rounds {
-        let (name, rest) = split_path(&uri).unwrap().unwrap();
-        let found = addresses.find(Some(name), None, &rest, &headers);
-        let _chosen = std::hint::black_box((found, members.of(&caller, Origin::Process), owners.owner("t500-a", None)));
-    }
-    println!("{:?} for each choice", begun.elapsed() / rounds);
 }

@@ -3,6 +3,7 @@
 use crate::admission::shadow;
 use crate::cluster::{CONFIGURATION, Need, Projection, slim_with};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use std::collections::BTreeMap;
 
 impl Projection for MutatingWebhookConfiguration {
     const NEED: Need = Need::MUTATING_WEBHOOKS;
@@ -12,6 +13,10 @@ impl Projection for MutatingWebhookConfiguration {
     fn project(mut object: Self) -> (String, Self) {
         object.metadata = slim_with(object.metadata, shadow::HOOKS);
         (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+
+    fn labels(&self) -> Option<&BTreeMap<String, String>> {
+        self.metadata.labels.as_ref()
     }
 }
 
@@ -23,5 +28,9 @@ impl Projection for ValidatingWebhookConfiguration {
     fn project(mut object: Self) -> (String, Self) {
         object.metadata = slim_with(object.metadata, shadow::HOOKS);
         (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+
+    fn labels(&self) -> Option<&BTreeMap<String, String>> {
+        self.metadata.labels.as_ref()
     }
 }

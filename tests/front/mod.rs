@@ -161,6 +161,7 @@ impl Front {
             authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
             allowed_names: Vec::new(),
             chain: Arc::new(self.pipeline.chain.part(&[])),
+            tenants: None,
             authorizer: self.pipeline.authorizer.clone(),
             processor: Processor::new(0),
             own_user: Arc::default(),

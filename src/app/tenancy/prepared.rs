@@ -1,18 +1,20 @@
 //! A tenant whose files are read: everything that its parts are built from.
 
+use super::super::backend::CommonPlugins;
 use super::super::server_config::{Admission, Config};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment, Spec};
 use crate::audit::Policy;
 use crate::authn::CertificateAuthority;
 use crate::cluster::discovery::Discovery;
-use crate::cluster::{Cluster, FixedState, Need};
-use crate::config::Limits;
+use crate::cluster::{Cluster, FixedState, Need, Only};
+use crate::config::{self, Limits};
 use crate::go_text::duration;
 use crate::initializers;
 use crate::metrics::Registry;
+use crate::plugins::{mutating_admission_policy, validating_admission_policy};
 use crate::server::tls;
-use crate::tenants::profile::Which;
+use crate::tenants::profile::{self, Which};
 use crate::tenants::{DEFAULT, Fault, NONE, Tenant, read};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
@@ -36,7 +38,7 @@ pub(super) struct Prepared<'a> {
 ///
 /// # Errors
 /// All errors that were found.
-pub(super) fn prepare<'a>(tenants: &'a [Tenant], config: &Config) -> Result<Vec<Prepared<'a>>, Vec<Fault>> {
+pub(super) fn prepare<'a>(tenants: &'a [Arc<Tenant>], config: &Config) -> Result<Vec<Prepared<'a>>, Vec<Fault>> {
     let (mut prepared, mut faults) = (Vec::with_capacity(tenants.len()), Vec::new());
     let mut resolver = Resolver::new(tenants, config);
     for tenant in tenants {
@@ -61,8 +63,10 @@ pub fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<
     let config = Config::for_checks(all).map_err(|error| of_folder(error.to_string()))?;
     let (cluster, discovery, registry) = (Cluster::fixed(FixedState::default()), Discovery::fixed([]), Registry::new());
     let metrics = Arc::new(Metrics::new(&registry).map_err(|error| of_folder(error.to_string()))?);
+    let common = CommonPlugins::default();
+    let prepared = prepare(&tenants, &config)?;
     let faults: Vec<Fault> =
-        prepare(&tenants, &config)?.iter().filter_map(|one| one.chain(&cluster, &discovery, &metrics).err()).collect();
+        prepared.iter().filter_map(|one| one.chain(&cluster, &discovery, &metrics, &common).err()).collect();
     if faults.is_empty() { Ok(tenants.len()) } else { Err(faults) }
 }
 
@@ -70,10 +74,10 @@ impl<'a> Prepared<'a> {
     fn new(tenant: &'a Tenant, resolved: Resolved, config: &Config) -> Result<Self, Fault> {
         let (profile, mut digest) = (&tenant.profile, Sha256::new());
         let text = serde_json::to_vec(profile).map_err(|error| tenant.fault("spec", error))?;
-        digest.update(resolved.1);
+        digest.update(resolved.digest);
         digest.update((text.len() as u64).to_be_bytes());
         digest.update(text);
-        let has_initializers = resolved.0.plugins.iter().any(|spec| spec.name == initializers::PLUGIN);
+        let has_initializers = resolved.admission.plugins.iter().any(|spec| spec.name == initializers::PLUGIN);
         if has_initializers && profile.upstream.is_some() {
             return Err(tenant.fault("spec.admission", "Initializers works only with the embedded API server"));
         }
@@ -106,7 +110,7 @@ impl<'a> Prepared<'a> {
 
     /// The plugins with their configurations.
     pub(super) fn admission(&self) -> &Admission {
-        &self.resolved.0
+        &self.resolved.admission
     }
 
     /// The caches that the tenant's plugins read.
@@ -114,20 +118,39 @@ impl<'a> Prepared<'a> {
         super::super::all_needs(self.admission())
     }
 
-    /// The kinds of the API that do not count for the tenant.
-    pub(super) fn without(&self) -> Vec<Need> {
-        let from_api = self.tenant.profile.admission.from_api;
-        let mut without = Vec::new();
-        if from_api.webhooks == Which::None {
-            without.extend([Need::MUTATING_WEBHOOKS, Need::VALIDATING_WEBHOOKS]);
-        }
-        if from_api.policies == Which::None {
-            without.extend(crate::policies::API_NEEDS);
-        }
-        without
+    /// The objects of the API that count for the tenant, for kinds of which not all do.
+    pub(super) fn only(&self) -> Vec<(Need, Only)> {
+        let from_api = &self.tenant.profile.admission.from_api;
+        let webhooks = [Need::MUTATING_WEBHOOKS, Need::VALIDATING_WEBHOOKS];
+        // A binding has no effect without its policy.
+        let policies = [Need::MUTATING_POLICIES, Need::VALIDATING_POLICIES];
+        let chosen = |which: &Which, kinds: [Need; 2]| {
+            let only = match which {
+                Which::All => None,
+                Which::None => Some(Only::None),
+                Which::Labelled(labels) => Some(Only::Labelled(labels.clone())),
+            };
+            only.into_iter().flat_map(move |only| kinds.map(|need| (need, only.clone())))
+        };
+        chosen(&from_api.webhooks, webhooks).chain(chosen(&from_api.policies, policies)).collect()
     }
 
-    /// Builds the chain of plugins.
+    /// The plugins that answer reviews of the tenant's namespaces: those that work in the front end, and that its flag names, if there are names.
+    pub(super) fn reviewing(&self, front_end: &config::FrontEnd) -> Vec<&'static str> {
+        let plugins = self.admission().plugins.iter().filter(|spec| spec.front_end.runs()).map(|spec| spec.name);
+        plugins.filter(|name| !front_end.are_named || front_end.plugins.contains(name)).collect()
+    }
+
+    /// A digest of all that the policy plugins are built from, besides the API server.
+    fn digest_of_policies(&self) -> [u8; 32] {
+        let from_api = &self.tenant.profile.admission.from_api.policies;
+        let mut digest = Sha256::new();
+        digest.update(self.resolved.policies);
+        digest.update(format!("{from_api:?}"));
+        digest.finalize().into()
+    }
+
+    /// Builds the chain of plugins. Those without a state of their own are taken from `common`, if they are there.
     ///
     /// # Errors
     /// If a plugin refuses its configuration.
@@ -136,6 +159,7 @@ impl<'a> Prepared<'a> {
         cluster: &Arc<Cluster>,
         discovery: &Arc<Discovery>,
         metrics: &Arc<Metrics>,
+        common: &CommonPlugins,
     ) -> Result<Chain, Fault> {
         let admission = self.admission();
         let environment = |spec: &'static Spec| Environment {
@@ -149,7 +173,15 @@ impl<'a> Prepared<'a> {
             policies: &admission.policies,
             discovery: discovery.clone(),
         };
-        let built = Chain::build_quietly(&admission.plugins, metrics.clone(), environment);
+        let policies = self.digest_of_policies();
+        let plugin = |spec: &'static Spec| {
+            let build = || (spec.build)(&environment(spec));
+            match WITHOUT_STATE.contains(&spec.name) {
+                true => common.find(spec.name, policies, build),
+                false => Ok(build()?.into()),
+            }
+        };
+        let built = Chain::build_quietly(&admission.plugins, metrics.clone(), plugin);
         built.map_err(|error| self.tenant.fault("spec.admission", error))
     }
 }
@@ -163,8 +195,19 @@ fn content(tenant: &Tenant, field: &str, file: &str, digest: &mut Sha256) -> Res
     Ok(content)
 }
 
-/// The plugins of a tenant with their configurations, and a digest of all that they come from.
-type Resolved = Arc<(Admission, [u8; 32])>;
+/// The plugins that have no state but what follows from the API server and their configuration. Their compiled policies, and the tasks that
+/// compile them, would be the largest part of an idle tenant.
+const WITHOUT_STATE: [&str; 2] = [mutating_admission_policy::SPEC.name, validating_admission_policy::SPEC.name];
+
+/// The plugins of a tenant with their configurations.
+#[derive(Clone)]
+struct Resolved {
+    admission: Arc<Admission>,
+    /// A digest of all that the plugins come from.
+    digest: [u8; 32],
+    /// A digest of all that the configurations of the policy plugins come from.
+    policies: [u8; 32],
+}
 
 /// The plugins of tenants, each resolved once, because many tenants may have one base.
 struct Resolver<'a> {
@@ -174,8 +217,8 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    fn new(tenants: &'a [Tenant], config: &'a Config) -> Self {
-        let tenants = tenants.iter().map(|tenant| (&*tenant.name, tenant)).collect();
+    fn new(tenants: &'a [Arc<Tenant>], config: &'a Config) -> Self {
+        let tenants = tenants.iter().map(|tenant| (&*tenant.name, &**tenant)).collect();
         Self { config, tenants, known: HashMap::new() }
     }
 
@@ -184,20 +227,23 @@ impl<'a> Resolver<'a> {
         if let Some(known) = self.known.get(&*tenant.name) {
             return Ok(known.clone());
         }
-        let (given, mut digest) = (&tenant.profile.admission, Sha256::new());
+        let given = &tenant.profile.admission;
+        let of_flags = |admission| Resolved { admission: Arc::new(admission), digest: [0; 32], policies: [0; 32] };
         let base = match (&*tenant.name, &*given.base) {
-            (DEFAULT, _) => self.config.admission.clone(),
-            (_, NONE) => self.config.admission.without_plugins(),
+            (DEFAULT, _) => of_flags(self.config.admission.clone()),
+            (_, NONE) => of_flags(self.config.admission.without_plugins()),
             (_, base) => {
                 let name = if base.is_empty() { DEFAULT } else { base };
                 let found = self.tenants.get(name).copied();
                 let found =
                     found.ok_or_else(|| tenant.fault("spec.admission.base", format!("there is no tenant {name:?}")))?;
-                let base = self.resolve(found)?;
-                digest.update(base.1);
-                base.0.clone()
+                self.resolve(found)?
             }
         };
+        let (mut digest, mut policies) = (Sha256::new(), Sha256::new());
+        digest.update(base.digest);
+        policies.update(base.policies);
+        let has_policies_of_base = given.plugin_config.is_none() && given.shadow.policies.is_empty();
         // Profiles are plain data, whose JSON is the same for equal profiles.
         let text = serde_json::to_vec(given).map_err(|error| tenant.fault("spec.admission", error))?;
         digest.update((text.len() as u64).to_be_bytes());
@@ -207,18 +253,33 @@ impl<'a> Resolver<'a> {
                 format!("{name} reads an API that Kubernetes removed: enable it by --enable-admission-plugins too");
             return Err(tenant.fault("spec.admission.enablePlugins", why));
         }
-        let mut changed = base.changed(crate::plugins::ALL, &given.enable_plugins, &given.disable_plugins);
+        let mut changed = base.admission.changed(crate::plugins::ALL, &given.enable_plugins, &given.disable_plugins);
         if let Some(file) = &given.plugin_config {
             let field = "spec.admission.pluginConfig";
             content(tenant, field, file, &mut digest)?;
             changed.configure(&tenant.path(file)).map_err(|error| tenant.fault(field, error))?;
+            // With the files that the file names, and with the folders from which relative paths start.
+            let configurations = format!("{:?}", changed.configurations());
+            digest.update(&configurations);
+            policies.update(configurations);
         }
         changed.shadow_webhooks = changed.shadow_webhooks.with_more(&given.shadow.webhooks);
         changed.policies.shadows = changed.policies.shadows.with_more(&given.shadow.policies);
-        let resolved = Arc::new((changed, digest.finalize().into()));
+        policies.update(format!("{:?}", given.shadow.policies));
+        let resolved = Resolved {
+            admission: if changes_nothing(given) { base.admission } else { Arc::new(changed) },
+            digest: digest.finalize().into(),
+            policies: if has_policies_of_base { base.policies } else { policies.finalize().into() },
+        };
         self.known.insert(&tenant.name, resolved.clone());
         Ok(resolved)
     }
+}
+
+/// Whether a tenant has the plugins of its base, with the same configurations.
+fn changes_nothing(given: &profile::Admission) -> bool {
+    let has_plugins_of_base = given.enable_plugins.is_empty() && given.disable_plugins.is_empty();
+    has_plugins_of_base && given.plugin_config.is_none() && given.shadow == profile::Shadow::default()
 }
 
 /// Whether the embedded API server does not serve a removed API that the plugin reads.

@@ -50,7 +50,7 @@ fn world_with(state: FixedState, configuration: Value) -> World {
     let plugin = PodSecurity {
         cluster: Cluster::fixed(state),
         configuration: Configuration::read(Some(&configuration)).unwrap(),
-        evaluator: Evaluator::new(),
+        evaluator: &EVALUATOR,
         metrics: Metrics::new(&registry).unwrap(),
     };
     World { plugin, registry }

@@ -1,0 +1,220 @@
+//! What tenants cost, and how a quiet tenant is served beside a hostile one. `make tenants` prints the figures, and checks their bounds; nothing
+//! else may run on the machine meanwhile.
+
+use super::{Folder, blue, config_map, green, namespace, of, ok, operator};
+use crate::harness::{Proxy, User, Webhook, block_on, connect, eventually, folder, get, kube_client, patch, post};
+use http::Request;
+use serde_json::{Value, json};
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The pause between two writes of the quiet tenant.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The latencies of the quiet tenant's writes, which one connection sends one after another.
+struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    /// Sends writes until the condition holds.
+    fn until(proxy: &Proxy, is_over: impl Fn() -> bool) -> Self {
+        let client = kube_client(&proxy.kubeconfig_at(&green(), "/tenants/green", None));
+        let mut latencies = Vec::new();
+        while !is_over() {
+            let change = json!({"data": {"n": latencies.len().to_string()}});
+            let request = Request::patch("/api/v1/namespaces/green-q/configmaps/own")
+                .header("content-type", "application/merge-patch+json")
+                .body(change.to_string().into_bytes())
+                .unwrap();
+            let begun = Instant::now();
+            block_on(client.request_text(request)).unwrap();
+            latencies.push(begun.elapsed());
+            sleep(PAUSE);
+        }
+        latencies.sort_unstable();
+        Self(latencies)
+    }
+
+    fn during(proxy: &Proxy, time: Duration) -> Self {
+        let end = Instant::now() + time;
+        Self::until(proxy, || Instant::now() >= end)
+    }
+
+    fn at(&self, share: f64) -> Duration {
+        self.0[((self.0.len() - 1) as f64 * share) as usize]
+    }
+
+    fn print(&self, what: &str) {
+        let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| self.at(share));
+        println!("{what}: {} writes, p50 {p50:.1?}, p99 {p99:.1?}, slowest {max:.1?}", self.0.len());
+    }
+}
+
+/// The quiet tenant's namespace and object.
+fn settle(proxy: &Proxy) {
+    ok(proxy, &green(), post("/api/v1/namespaces", &namespace("green-q")));
+    ok(proxy, &green(), post("/api/v1/namespaces/green-q/configmaps", &config_map("own")));
+}
+
+fn reloads(proxy: &Proxy) -> usize {
+    proxy.output().lines().filter(|line| line.contains("reloaded") && line.contains("Folder")).count()
+}
+
+/// Writes 1000 tenants beside the folder, and moves them in at once.
+fn write_all(tenants: &Folder, round: &str) {
+    let beside = folder("tenants-beside");
+    let name = |index: usize| format!("t{index}.yaml");
+    for index in 0..1_000 {
+        let spec = of(
+            &format!("team-{index}"),
+            &json!({"namespaces": {"names": [format!("t{index}-*")]},
+            "admission": {"enablePlugins": ["AlwaysPullImages"], "shadow": {"policies": [round]}}}),
+        );
+        let file = json!({"apiVersion": "config.kube-admission-proxy.dev/v1alpha1", "kind": "Tenant",
+            "metadata": {"name": format!("t{index}")}, "spec": spec});
+        fs::write(beside.join(name(index)), file.to_string()).unwrap();
+    }
+    for index in 0..1_000 {
+        fs::rename(beside.join(name(index)), tenants.path().join(name(index))).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "a measurement; make tenants"]
+fn a_thousand_tenants_are_small_and_quickly_read() {
+    let tenants = Folder::blue_and_green();
+    let proxy = Proxy::embedded(&[&tenants.flag()]);
+    settle(&proxy);
+    let _warm_up = Latencies::during(&proxy, Duration::from_secs(3));
+    let alone = Latencies::during(&proxy, Duration::from_secs(5));
+    alone.print("alone");
+    let before = proxy.resident_bytes();
+    let mut more = Vec::new();
+    let one = User::named("zoe", "team-999");
+    for round in ["a", "b", "c", "d"] {
+        let (count, is_read) = (reloads(&proxy), AtomicBool::new(false));
+        let (latencies, elapsed) = std::thread::scope(|scope| {
+            let beside = scope.spawn(|| Latencies::until(&proxy, || is_read.load(Ordering::Relaxed)));
+            sleep(PAUSE * 20);
+            let begun = Instant::now();
+            write_all(&tenants, round);
+            let read = catch_unwind(AssertUnwindSafe(|| {
+                eventually("a reload", || (reloads(&proxy) > count).then_some(()));
+                begun.elapsed()
+            }));
+            // What follows a reload is part of it.
+            sleep(Duration::from_millis(500));
+            is_read.store(true, Ordering::Relaxed);
+            (beside.join().unwrap(), read.unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        eventually("the last tenant", || (proxy.send(&one, get("/tenants/t999/api")).status == 200).then_some(()));
+        latencies.print(&format!("round {round}"));
+        sleep(Duration::from_secs(2));
+        more.push(proxy.resident_bytes().saturating_sub(before));
+        println!("round {round}: {elapsed:.1?} until 1000 tenants are read, {} MiB more", more.last().unwrap() >> 20);
+        assert!(elapsed < Duration::from_secs(2), "a reload took {elapsed:?}");
+        let bound = alone.at(1.0) + Duration::from_millis(10);
+        assert!(latencies.at(1.0) <= bound, "a write took {:?} during a reload", latencies.at(1.0));
+    }
+    assert!(more.iter().all(|more| *more <= 50_000_000), "{more:?} bytes");
+}
+
+/// One or several requests of the hostile tenant, which a thread repeats with a pause.
+struct Attack<'a> {
+    name: &'static str,
+    pause: Duration,
+    run: Box<dyn Fn(usize) + Send + Sync + 'a>,
+}
+
+/// Attacks that cost the proxy more than the client, so that the client leaves the processors to the proxy.
+fn attacks(proxy: &Proxy) -> Vec<Attack<'_>> {
+    let maps = "/api/v1/namespaces/blue-h/configmaps";
+    let attack = |name, milliseconds, run| Attack { name, pause: Duration::from_millis(milliseconds), run };
+    // The proxy may refuse by closing the connection.
+    let sends = move |user: &User, request| drop(proxy.try_send(user, request));
+    let client = kube_client(&proxy.kubeconfig_at(&blue(), "/tenants/blue", None));
+    let write = move |name: &str, data: &Value| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+        let request = Request::post(maps).header("content-type", "application/json");
+        let request = request.body(map.to_string().into_bytes()).unwrap();
+        let _refused = block_on(client.request_text(request));
+    };
+    let (burn, large, hang) = (write.clone(), write.clone(), write);
+    let watches = move |_| {
+        let watch = |_| proxy.stream(&blue(), get(&format!("{maps}?watch=1")).over_http2());
+        let _open: Vec<_> = (0..50).map(watch).collect();
+        sleep(Duration::from_secs(10));
+    };
+    let connections = move |_| {
+        let _open: Vec<_> = (0..100).map(|_| block_on(connect(proxy.port, &blue(), b"h2"))).collect();
+        sleep(Duration::from_secs(10));
+    };
+    let tokens = move |turn: usize| sends(&User::Token(format!("made-up-{turn}")), get("/tenants/blue/api"));
+    vec![
+        attack("writes above the rate", 10, Box::new(move |turn| burn(&format!("b{}", turn % 50), &json!({})))),
+        attack("bodies at the bound", 500, Box::new(move |_| large("large", &json!({"x": "x".repeat(3 << 20)})))),
+        attack("writes whose webhook hangs", 50, Box::new(move |_| hang("held", &json!({})))),
+        attack("made-up tokens", 200, Box::new(tokens)),
+        attack("watches", 1_000, Box::new(watches)),
+        attack("idle connections", 1_000, Box::new(connections)),
+    ]
+}
+
+#[test]
+#[ignore = "a measurement; make tenants"]
+fn a_quiet_tenant_is_served_beside_a_hostile_one_as_if_alone() {
+    let seconds: u64 = std::env::var("TENANTS_SECONDS").map_or(30, |seconds| seconds.parse().unwrap());
+    let tenants = Folder::blue_and_green();
+    let limits =
+        json!({"writesPerSecond": 20, "writeBurst": 40, "webhookCallsInFlight": 8, "mutatingRequestsInFlight": 50});
+    tenants.write("blue", &of("team-blue", &json!({"namespaces": {"names": ["blue-*"]}, "limits": limits})));
+    let proxy = Proxy::embedded(&[&tenants.flag()]);
+    settle(&proxy);
+    ok(&proxy, &blue(), post("/api/v1/namespaces", &namespace("blue-h")));
+    let webhook = Webhook::start();
+    let configuration = webhook.configuration("Validating", "held", "blue-h", &["/held"]);
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    ok(&proxy, &operator(), post(path, &configuration));
+    eventually("a webhook that is known", || {
+        proxy.send(
+            &blue(),
+            patch("/api/v1/namespaces/blue-h/configmaps/first?fieldManager=e", "apply", &config_map("first")),
+        );
+        (!webhook.take().is_empty()).then_some(())
+    });
+    let _warm_up = Latencies::during(&proxy, Duration::from_secs(5));
+    let alone = Latencies::during(&proxy, Duration::from_secs(seconds));
+    let attacks = attacks(&proxy);
+    let counts: Vec<AtomicUsize> = attacks.iter().map(|_| AtomicUsize::new(0)).collect();
+    let is_over = AtomicBool::new(false);
+    let beside = std::thread::scope(|scope| {
+        for (attack, count) in attacks.iter().zip(&counts) {
+            let is_over = &is_over;
+            // Several at once, because some wait for an answer that never comes.
+            for _ in 0..if attack.name.contains("hangs") { 20 } else { 1 } {
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        (attack.run)(count.fetch_add(1, Ordering::Relaxed));
+                        sleep(attack.pause);
+                    }
+                });
+            }
+        }
+        sleep(Duration::from_secs(2));
+        let beside = catch_unwind(AssertUnwindSafe(|| Latencies::during(&proxy, Duration::from_secs(seconds))));
+        is_over.store(true, Ordering::Relaxed);
+        webhook.release();
+        beside.unwrap_or_else(|panic| resume_unwind(panic))
+    });
+    for (attack, count) in attacks.iter().zip(&counts) {
+        println!("{:>7} times: {}", count.load(Ordering::Relaxed), attack.name);
+    }
+    alone.print("alone");
+    beside.print("beside");
+    let again = Latencies::during(&proxy, Duration::from_secs(seconds));
+    again.print("alone again");
+    let bound = alone.at(0.99).max(again.at(0.99)).mul_f64(1.3);
+    assert!(beside.at(0.99) <= bound, "p99 {:?} beside, more than {bound:?}", beside.at(0.99));
+}
