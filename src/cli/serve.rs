@@ -372,6 +372,7 @@ pub(super) fn options_of(flags: &arguments::Embedded) -> Result<Embedded, Config
         apis: Apis::parse(&runtime_config)
             .map_err(|reason| ConfigError::flag("runtime-config", runtime_config.join(","), reason))?,
         allow_privileged: flags.allow_privileged,
+        data_dir: flags.data_dir.clone(),
     })
 }
 
@@ -610,6 +611,10 @@ mod tests {
             (
                 &["--upstream-kubeconfig=Cargo.toml", "--write-kubeconfig=x"],
                 "--write-kubeconfig=x: has no effect with --upstream-kubeconfig".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--data-dir=x"],
+                "--data-dir has no effect with --upstream-kubeconfig".to_owned(),
             ),
             (
                 &["--upstream-kubeconfig=Cargo.toml", "--enable-admission-plugins=Initializers"],
