@@ -34,11 +34,7 @@ pub(super) struct Front {
 
 impl Front {
     /// `named` are the certificates of tenants; `data` keeps the process's own authority.
-    pub(super) fn new(
-        config: &Config,
-        named: Option<&Arc<NamedCertificates>>,
-        data: Option<&DataDir>,
-    ) -> Result<Self> {
+    pub(super) fn new(config: &Config, named: Option<&Arc<NamedCertificates>>, data: Option<&DataDir>) -> Result<Self> {
         let client_ca =
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {

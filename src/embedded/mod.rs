@@ -64,6 +64,8 @@ use async_trait::async_trait;
 use http::{Request, Response};
 use initializers::Waiting;
 use settings::Settings;
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use store::{Bounds, File, FileError, Store};
@@ -210,6 +212,15 @@ impl Server {
         Self::of(store, limits, features)
     }
 
+    /// A server that keeps its objects in a folder, without other features.
+    ///
+    /// # Errors
+    /// If the folder cannot be used.
+    pub fn in_folder(folder: &Path, limits: Limits) -> io::Result<Arc<Self>> {
+        let server = DataDir::open(folder).and_then(|data| Self::kept_in(&data, limits, Features::default()));
+        server.map_err(io::Error::other)
+    }
+
     /// A server that keeps its objects in a folder.
     ///
     /// # Errors
@@ -245,7 +256,7 @@ impl Server {
     }
 
     /// Closes the file in the data folder, if there is one. Later writes fail.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         self.store.close().await;
     }
 

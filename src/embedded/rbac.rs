@@ -52,7 +52,7 @@ fn completed(current: &Object, wanted: &Object) -> Option<Object> {
     for field in ["rules", "subjects"] {
         let lacks = |item: &&Value| !current.items(&[field]).contains(*item);
         for item in wanted.items(&[field]).iter().filter(lacks) {
-            object.append(&[field], item.clone());
+            let _ = object.append(&[field], item.clone());
         }
     }
     (object != *current).then_some(object)

@@ -17,17 +17,20 @@
 
 mod file;
 mod keeper;
+mod slot;
 
 use super::garbage::Garbage;
 use super::name::Name;
 use super::settings::Settings;
-use crate::object::kinds;
 use crate::object::Object;
+use crate::object::kinds;
+use file::{Content, Entry, Loaded};
 pub(crate) use file::{File, FileError};
-use file::{Content, Entry};
 use keeper::{Keeper, Progress};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+pub(super) use slot::Slot;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,7 +101,7 @@ pub(super) enum Start {
 /// A watch of a collection.
 pub(super) struct Subscription {
     /// The objects at the start, for [`Start::State`].
-    pub state: Vec<Arc<Object>>,
+    pub state: Vec<Slot>,
     /// The changes between the start and the subscription.
     pub backlog: VecDeque<Arc<Change>>,
     /// The changes after the subscription. The channel ends if the watcher is too slow.
@@ -127,13 +130,34 @@ struct Watcher {
 
 #[derive(Default)]
 struct Table {
-    objects: BTreeMap<String, Arc<Object>>,
+    objects: BTreeMap<String, Slot>,
+    /// The packed objects that were read last, so that what is read often stays parsed.
+    warm: RefCell<VecDeque<Arc<Object>>>,
     history: VecDeque<Arc<Change>>,
     /// The newest resourceVersion that was dropped from the history.
     forgotten: u64,
     watchers: Vec<Watcher>,
     /// The resourceVersion of the newest change.
     changed: u64,
+}
+
+/// Packed objects of a collection that stay parsed after they were read.
+const WARM: usize = 1024;
+
+impl Table {
+    /// The object in a slot, which is likely to be read again.
+    fn read(&self, slot: &Slot) -> Arc<Object> {
+        let object = slot.object();
+        // Nobody else holds the object, so the next reader would parse it again.
+        if slot.is_packed() && Arc::strong_count(&object) == 1 {
+            let mut warm = self.warm.borrow_mut();
+            if warm.len() == WARM {
+                warm.pop_front();
+            }
+            warm.push_back(object.clone());
+        }
+        object
+    }
 }
 
 /// The bounds of the store.
@@ -192,7 +216,13 @@ impl Store {
     /// If the file cannot be read, or no thread can be started for it.
     pub(super) fn open(bounds: Bounds, settings: Settings, file: File) -> Result<Self, FileError> {
         let mut state = State::new(bounds, settings);
-        state.load(file.read()?);
+        let Content { revision, floor, forgotten } = file.content()?;
+        (state.revision, state.floor) = (revision.max(1), floor);
+        for (collection, revision) in forgotten {
+            let table = state.table(&collection);
+            (table.forgotten, table.changed) = (revision, revision);
+        }
+        file.visit(|collection, change| state.load(collection, change))?;
         state.steps = Some(Vec::new());
         let keeper = Keeper::start(file, state.revision)?;
         Ok(Self::of(state, Some(keeper)))
@@ -307,38 +337,29 @@ impl State {
         }
     }
 
-    /// Fills an empty state.
-    fn load(&mut self, content: Content) {
-        self.revision = content.revision.max(1);
-        self.floor = content.floor;
-        for (collection, revision) in content.forgotten {
-            let table = self.table(&collection);
-            (table.forgotten, table.changed) = (revision, revision);
-        }
-        for (collection, revision, key, action, object) in content.changes {
-            let object = Arc::new(object);
-            let table = self.table(&collection);
-            table.changed = revision;
-            let before = match action {
-                Action::Deleted => table.objects.remove(&key),
-                Action::Added | Action::Modified => table.objects.insert(key.clone(), object.clone()),
-            };
-            if revision > table.forgotten {
-                table.history.push_back(Arc::new(Change { revision, key, action, object, before }));
+    /// Repeats a change of the file.
+    fn load(&mut self, collection: Collection, change: Loaded) {
+        let Loaded { revision, key, action, object } = change;
+        let object = Arc::new(object);
+        let table = self.table(&collection);
+        table.changed = revision;
+        let is_history = revision > table.forgotten;
+        let before = match action {
+            Action::Deleted => table.objects.remove(&key),
+            Action::Added | Action::Modified => {
+                let mut slot = Slot::Parsed(object.clone());
+                if !is_history {
+                    slot.pack();
+                }
+                table.objects.insert(key.clone(), slot)
             }
+        };
+        let before = before.map(|slot| slot.object());
+        let change = Arc::new(Change { revision, key, action, object, before });
+        if is_history {
+            table.history.push_back(change.clone());
         }
-        let Self { tables, garbage, .. } = self;
-        for (collection, table) in tables {
-            for (key, object) in &table.objects {
-                garbage.observe(collection, &Change {
-                    revision: table.changed,
-                    key: key.clone(),
-                    action: Action::Added,
-                    object: object.clone(),
-                    before: None,
-                });
-            }
-        }
+        self.garbage.observe(&collection, &change);
     }
 
     fn table(&mut self, collection: &Collection) -> &mut Table {
@@ -364,7 +385,8 @@ impl State {
 
     /// The object with this key.
     pub(super) fn object(&self, collection: &Collection, key: &str) -> Option<Arc<Object>> {
-        self.tables.get(collection)?.objects.get(key).cloned()
+        let table = self.tables.get(collection)?;
+        table.objects.get(key).map(|slot| table.read(slot))
     }
 
     /// The resourceVersion of the newest change in a collection; 0 before the first one.
@@ -389,14 +411,20 @@ impl State {
         if let Some(steps) = &mut self.steps {
             let changes = table.history.iter();
             let of_changes = changes.flat_map(|change| [change.revision].into_iter().chain(change.replaced()));
-            let records = of_changes.chain(table.objects.values().map(|object| revision_of(object))).collect();
+            let records = of_changes.chain(table.objects.values().map(|slot| revision_of(&slot.object()))).collect();
             steps.push(Entry::Drop { collection: collection.clone(), revision: self.floor, records });
         }
     }
 
     /// The objects whose keys begin with `prefix`, in the keys' order.
     pub(super) fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
-        self.tables.get(collection).map_or_else(Vec::new, |table| beginning_with(&table.objects, prefix))
+        let Some(table) = self.tables.get(collection) else { return Vec::new() };
+        beginning_with(&table.objects, prefix).map(|(key, slot)| (key.clone(), table.read(slot))).collect()
+    }
+
+    /// As [`Self::objects`], without parsing any: for lists, of which a client reads a page.
+    pub(super) fn slots(&self, collection: &Collection, prefix: &str) -> Vec<(String, Slot)> {
+        self.tables.get(collection).map_or_else(Vec::new, |table| slots(&table.objects, prefix))
     }
 
     /// The objects whose keys begin with `prefix`, as of an earlier resourceVersion.
@@ -408,7 +436,7 @@ impl State {
         collection: &Collection,
         prefix: &str,
         revision: u64,
-    ) -> Result<Vec<(String, Arc<Object>)>, Expired> {
+    ) -> Result<Vec<(String, Slot)>, Expired> {
         let Some(table) = self.tables.get(collection) else { return Ok(Vec::new()) };
         if revision < table.forgotten {
             return Err(Expired { oldest: table.forgotten });
@@ -416,12 +444,12 @@ impl State {
         let newer = table.history.iter().rev().take_while(|change| change.revision > revision);
         let mut newer = newer.filter(|change| change.key.starts_with(prefix)).peekable();
         if newer.peek().is_none() {
-            return Ok(beginning_with(&table.objects, prefix));
+            return Ok(slots(&table.objects, prefix));
         }
-        let mut objects: BTreeMap<_, _> = beginning_with(&table.objects, prefix).into_iter().collect();
+        let mut objects: BTreeMap<_, _> = slots(&table.objects, prefix).into_iter().collect();
         for change in newer {
             match &change.before {
-                Some(before) => objects.insert(change.key.clone(), before.clone()),
+                Some(before) => objects.insert(change.key.clone(), Slot::Parsed(before.clone())),
                 None => objects.remove(&change.key),
             };
         }
@@ -441,7 +469,8 @@ impl State {
     /// Stores a new or changed object with the next resourceVersion. Returns the stored object.
     pub(super) fn put(&mut self, collection: &Collection, key: &str, object: Object) -> Arc<Object> {
         let (revision, object) = self.stamp(object);
-        let before = self.table(collection).objects.insert(key.to_owned(), object.clone());
+        let before = self.table(collection).objects.insert(key.to_owned(), Slot::Parsed(object.clone()));
+        let before = before.map(|slot| slot.object());
         let action = if before.is_some() { Action::Modified } else { Action::Added };
         self.publish(collection, Change { revision, key: key.to_owned(), action, object: object.clone(), before });
         object
@@ -449,7 +478,7 @@ impl State {
 
     /// Removes an object whose last state is `last`. Returns the object that watchers got; `None` if it did not exist.
     pub(super) fn remove(&mut self, collection: &Collection, key: &str, last: Object) -> Option<Arc<Object>> {
-        let before = self.tables.get_mut(collection)?.objects.remove(key)?;
+        let before = self.tables.get_mut(collection)?.objects.remove(key)?.object();
         let (revision, object) = self.stamp(last);
         let change = Change {
             revision,
@@ -480,7 +509,7 @@ impl State {
         let mut backlog = VecDeque::new();
         match start {
             Start::State => {
-                state = beginning_with(&table.objects, prefix).into_iter().map(|(_, object)| object).collect();
+                state = beginning_with(&table.objects, prefix).map(|(_, slot)| slot.clone()).collect();
             }
             Start::Now => {}
             Start::After(after) if after < table.forgotten => return Err(Expired { oldest: table.forgotten }),
@@ -527,6 +556,10 @@ impl State {
         let oldest: Vec<_> = table.history.drain(..surplus).collect();
         let Some(newest) = oldest.last() else { return };
         table.forgotten = newest.revision;
+        for change in &oldest {
+            let slot = table.objects.get_mut(&change.key).filter(|slot| slot.has(&change.object));
+            slot.into_iter().for_each(Slot::pack);
+        }
         if let Some(steps) = &mut self.steps {
             let of_deletion = |change: &Change| (change.action == Action::Deleted).then_some(change.revision);
             let records = oldest.iter().flat_map(|change| change.replaced().into_iter().chain(of_deletion(change)));
@@ -549,9 +582,16 @@ fn revision_of(object: &Object) -> u64 {
     object.resource_version().parse().unwrap_or_default()
 }
 
-fn beginning_with(objects: &BTreeMap<String, Arc<Object>>, prefix: &str) -> Vec<(String, Arc<Object>)> {
+fn beginning_with<'t>(
+    objects: &'t BTreeMap<String, Slot>,
+    prefix: &str,
+) -> impl Iterator<Item = (&'t String, &'t Slot)> {
     let from = objects.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
-    from.take_while(|(key, _)| key.starts_with(prefix)).map(|(key, object)| (key.clone(), object.clone())).collect()
+    from.take_while(move |(key, _)| key.starts_with(prefix))
+}
+
+fn slots(objects: &BTreeMap<String, Slot>, prefix: &str) -> Vec<(String, Slot)> {
+    beginning_with(objects, prefix).map(|(key, slot)| (key.clone(), slot.clone())).collect()
 }
 
 #[cfg(test)]
@@ -583,6 +623,7 @@ mod tests {
             state.remove(PODS, "a/2", named("2", 1));
             state.put(PODS, "a/3", named("3", 1));
             let old = state.objects_at(PODS, "a/", then).unwrap();
+            let old = old.into_iter().map(|(key, slot)| (key, slot.object())).collect();
             assert_eq!(seen(old), [("a/1".to_owned(), json!(1)), ("a/2".to_owned(), json!(1))]);
             assert_eq!(seen(state.objects(PODS, "a/")), [("a/1".to_owned(), json!(2)), ("a/3".to_owned(), json!(1))]);
         });

@@ -6,7 +6,7 @@ use super::negotiate::Form;
 use super::read;
 use super::respond::{self, Shown, unread};
 use super::select::Selection;
-use super::store::{self, Action, Change, Expired, Signal, Start, Subscription};
+use super::store::{self, Action, Change, Expired, Signal, Slot, Start, Subscription};
 use crate::body::{Body, BoxError};
 use crate::object::Object;
 use crate::status::{Status, invalid};
@@ -90,13 +90,13 @@ struct Watch {
 impl Watch {
     async fn begin(
         &mut self,
-        state: &[Arc<Object>],
+        state: &[Slot],
         backlog: &VecDeque<Arc<Change>>,
         mark_end: bool,
         revision: u64,
     ) -> Result<(), Status> {
         for object in state {
-            let object = custom::shown_to(&self.call, object.clone()).await?;
+            let object = custom::shown_to(&self.call, object.object()).await?;
             if !self.selection.matches(&object) {
                 continue;
             }

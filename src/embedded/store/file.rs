@@ -70,17 +70,27 @@ pub(super) enum Entry {
     Drop { collection: Collection, revision: u64, records: Vec<u64> },
 }
 
-/// The content of a file.
+/// The content of a file, without its changes.
 #[derive(Default)]
 pub(super) struct Content {
     /// The newest resourceVersion; 0 in a new file.
     pub revision: u64,
     /// The resourceVersion of the newest collection that was dropped.
     pub floor: u64,
-    /// The changes in their order.
-    pub changes: Vec<(Collection, u64, String, Action, Object)>,
     /// The newest resourceVersion that is missing in the history of a collection.
     pub forgotten: HashMap<Collection, u64>,
+}
+
+/// A change that was read from a file.
+pub(super) struct Loaded {
+    /// The resourceVersion.
+    pub revision: u64,
+    /// The object's key.
+    pub key: String,
+    /// The type of the change.
+    pub action: Action,
+    /// The object after the change.
+    pub object: Object,
 }
 
 /// A change in the file.
@@ -121,8 +131,7 @@ impl File {
     #[cfg(test)]
     pub(crate) fn in_backend(backend: impl redb::StorageBackend) -> Result<Self, FileError> {
         let path = Path::new("test");
-        let database =
-            builder(1 << 20).create_with_backend(backend).map_err(|error| failed(path, error.into()))?;
+        let database = builder(1 << 20).create_with_backend(backend).map_err(|error| failed(path, error.into()))?;
         Self::of(database, path, None)
     }
 
@@ -151,38 +160,48 @@ impl File {
         &self.path
     }
 
-    /// Reads everything.
+    /// Reads everything but the changes.
     ///
     /// # Errors
-    /// If the file cannot be read, or its content is unknown.
-    pub(super) fn read(&self) -> Result<Content, FileError> {
-        let damaged = |what: String| FileError::Damaged(self.path.clone(), what);
-        let mut content = Content::default();
-        let mut unknown = None;
+    /// If the file cannot be read.
+    pub(super) fn content(&self) -> Result<Content, FileError> {
         self.run(|database| {
             let read = database.begin_read()?;
             let numbers = read.open_table(NUMBERS)?;
             let number = |name| Ok::<_, redb::Error>(numbers.get(name)?.map_or(0, |number| number.value()));
-            (content.revision, content.floor) = (number(REVISION)?, number(FLOOR)?);
+            let mut forgotten = HashMap::new();
             for row in read.open_table(FORGOTTEN)?.iter()? {
                 let (name, revision) = row?;
                 let (resource, group) = name.value().split_once('.').unwrap_or((name.value(), ""));
                 let collection = Collection { group: group.to_owned().into(), resource: resource.to_owned().into() };
-                content.forgotten.insert(collection, revision.value());
+                forgotten.insert(collection, revision.value());
             }
-            for row in read.open_table(CHANGES)?.iter()? {
+            Ok(Content { revision: number(REVISION)?, floor: number(FLOOR)?, forgotten })
+        })
+    }
+
+    /// Reads the changes, in their order.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a change is unknown.
+    pub(super) fn visit(&self, mut visit: impl FnMut(Collection, Loaded)) -> Result<(), FileError> {
+        let unknown = self.run(|database| {
+            for row in database.begin_read()?.open_table(CHANGES)?.iter()? {
                 let (revision, record) = row?;
-                match serde_json::from_slice::<Record<String, Object>>(record.value()) {
-                    Ok(Record { group, resource, key, action, object }) => {
-                        let collection = Collection { group: group.into(), resource: resource.into() };
-                        content.changes.push((collection, revision.value(), key, action, object));
-                    }
-                    Err(error) => unknown = Some(format!("the change {} is unreadable: {error}", revision.value())),
-                }
+                let revision = revision.value();
+                let Record { group, resource, key, action, object } = match serde_json::from_slice(record.value()) {
+                    Ok(record) => record,
+                    Err(error) => return Ok(Some(format!("the change {revision} is unreadable: {error}"))),
+                };
+                let (group, resource): (String, String) = (group, resource);
+                visit(
+                    Collection { group: group.into(), resource: resource.into() },
+                    Loaded { revision, key, action, object },
+                );
             }
-            Ok(())
+            Ok(None)
         })?;
-        unknown.map_or(Ok(content), |what| Err(damaged(what)))
+        unknown.map_or(Ok(()), |what| Err(FileError::Damaged(self.path.clone(), what)))
     }
 
     /// Writes a batch, up to a resourceVersion, and returns when the disk has it.

@@ -7,6 +7,7 @@ use super::client::{CONFIG_MAPS, Client, config_map, pair};
 use super::disk::{Disk, Fate};
 use crate::config::TokenFiles;
 use crate::object::Object;
+use crate::object::decode::MAX_DEPTH;
 use futures_util::poll;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -73,6 +74,52 @@ async fn a_restart_changes_nothing_that_clients_see() {
     client.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/view").await.with_code(200);
     let created = client.post(GADGETS, gadget("h")).await.with_code(201);
     assert!(version(&created) > newest);
+}
+
+#[tokio::test]
+async fn the_deepest_object_outlasts_a_restart() {
+    let disk = Disk::default();
+    let client = on(&disk, Limits::default());
+    let path = "/apis/apps/v1/namespaces/default/controllerrevisions";
+    // The object itself is one level.
+    let data = (2..MAX_DEPTH).fold(json!({}), |data, _| json!({ "a": data }));
+    let deep = json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "d"}, "revision": 1, "data": data});
+    let created = client.post(&format!("{path}?fieldManager=m"), deep.clone()).await.with_code(201);
+    let mut gadget = gadget("g");
+    gadget["data"] = deep["data"].clone();
+    client.post(DEFINITIONS, gadgets()).await.with_code(201);
+    client.post(&format!("{GADGETS}?fieldManager=m"), gadget).await.with_code(201);
+    let client = again(client, &disk, Limits::default()).await;
+    assert_eq!(client.get(&format!("{path}/d")).await.with_code(200), created);
+    assert_eq!(client.get(&format!("{GADGETS}/g")).await.with_code(200)["data"], deep["data"]);
+}
+
+#[tokio::test]
+async fn objects_that_fell_out_of_the_history_are_listed_and_changed_as_before() {
+    let limits = Limits { history: 2, ..Limits::default() };
+    let disk = Disk::default();
+    let client = on(&disk, limits);
+    for name in ["a", "b", "c", "d"] {
+        client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
+    }
+    let before = client.get(CONFIG_MAPS).await.with_code(200);
+    let client = again(client, &disk, limits).await;
+    assert_eq!(client.get(CONFIG_MAPS).await.with_code(200), before);
+    let page = client.get(&format!("{CONFIG_MAPS}?limit=1")).await.with_code(200);
+    assert_eq!((&page["items"][0], &page["metadata"]["remainingItemCount"]), (&before["items"][0], &json!(3)));
+    let patch = json!({"data": {"a": "2"}});
+    client.patch(&format!("{CONFIG_MAPS}/a"), "merge", patch).await.with_code(200);
+    client.delete(&format!("{CONFIG_MAPS}/b")).await.with_code(200);
+    let client = again(client, &disk, limits).await;
+    let names = client.get(CONFIG_MAPS).await.with_code(200)["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| (item["metadata"]["name"].as_str().unwrap().to_owned(), item["data"]["a"].clone()))
+        .collect::<Vec<_>>();
+    assert_eq!(names, [("a".into(), json!("2")), ("c".into(), json!("1")), ("d".into(), json!("1"))]);
+    let events = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await.next_name().await;
+    assert_eq!(events, pair("ADDED", "a"));
 }
 
 #[tokio::test]
@@ -224,7 +271,8 @@ fn a_file_of_another_format_is_refused_with_a_sentence() {
     drop(database);
     let error = File::in_backend(disk).err().unwrap();
     assert!(matches!(error, FileError::Format { found: 2, .. }));
-    let text = "test: the format is 2, and this version reads format 1: use the version that wrote the file, or a newer one";
+    let text =
+        "test: the format is 2, and this version reads format 1: use the version that wrote the file, or a newer one";
     assert_eq!(error.to_string(), text);
 }
 
@@ -241,7 +289,8 @@ fn a_large_file_that_is_mostly_free_is_made_smaller_at_the_start() {
     };
     let things = Collection::built_in("", "things");
     let store = open();
-    let large = |n: usize| Object::from_value(json!({"metadata": {"name": n.to_string()}, "data": "x".repeat(1 << 20)}));
+    let large =
+        |n: usize| Object::from_value(json!({"metadata": {"name": n.to_string()}, "data": "x".repeat(1 << 20)}));
     for n in 0..24 {
         store.with(|state| state.put(&things, &n.to_string(), large(n).unwrap()));
     }
