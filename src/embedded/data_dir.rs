@@ -53,6 +53,8 @@ impl DataDir {
             // A crash while a database is made leaves a file that is none.
             let unfinished = self.path.join(format!("{OBJECTS}.new"));
             let _ = fs::remove_file(&unfinished);
+            let empty = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
+            empty.map_err(|error| FileError::Access(unfinished.clone(), error))?;
             drop(File::open(&unfinished, cache_bytes, self.lock.clone())?);
             fs::rename(&unfinished, &path).map_err(|error| FileError::Access(path.clone(), error))?;
         }
@@ -140,7 +142,8 @@ mod tests {
         assert_eq!(fs::read(data.token_key().unwrap()).unwrap(), key);
         let authority = data.authority("test").unwrap().pem();
         assert_eq!(data.authority("test").unwrap().pem(), authority);
-        for name in [TOKEN_KEY, AUTHORITY.0, AUTHORITY.1] {
+        drop(data.objects(1 << 20).unwrap());
+        for name in [OBJECTS, LOCK, TOKEN_KEY, AUTHORITY.0, AUTHORITY.1] {
             let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }

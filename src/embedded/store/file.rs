@@ -273,6 +273,7 @@ fn builder(cache_bytes: usize) -> Builder {
 fn failed(path: &Path, error: redb::Error) -> FileError {
     match error {
         redb::Error::DatabaseAlreadyOpen => FileError::InUse(path.to_owned()),
+        redb::Error::Corrupted(why) => FileError::Damaged(path.to_owned(), why),
         redb::Error::UpgradeRequired(version) => {
             FileError::Damaged(path.to_owned(), format!("the database has the unknown format {version}"))
         }

@@ -18,7 +18,9 @@ enum Step {
 #[derive(Debug, Default)]
 struct Platter {
     bytes: Vec<u8>,
-    /// Everything that changed the disk, in order.
+    /// The content before the journal.
+    first: Vec<u8>,
+    /// Everything that changed the disk since then, in order.
     journal: Vec<Step>,
     is_full: bool,
     is_paused: bool,
@@ -54,10 +56,11 @@ impl Disk {
 
     /// The disk after a crash at this step. The fates are those of the writes since the last synchronization before it, over and over.
     pub(super) fn after_crash(&self, at: usize, fates: &[Fate]) -> Self {
-        let journal = self.platter().journal[..at].to_vec();
+        let platter = self.platter();
+        let (mut bytes, journal) = (platter.first.clone(), platter.journal[..at].to_vec());
+        drop(platter);
         let safe = journal.iter().rposition(|step| matches!(step, Step::Sync)).unwrap_or(0);
         let mut fates = fates.iter().cycle();
-        let mut bytes = Vec::new();
         for (n, step) in journal.into_iter().enumerate() {
             let fate = if n < safe { Fate::Written } else { *fates.next().unwrap() };
             match (step, fate) {
@@ -73,7 +76,7 @@ impl Disk {
                 }
             }
         }
-        Self(Arc::new((Mutex::new(Platter { bytes, ..Platter::default() }), Condvar::new())))
+        Self(Arc::new((Mutex::new(Platter { first: bytes.clone(), bytes, ..Platter::default() }), Condvar::new())))
     }
 
     /// Lets all writes fail from now on, or no longer.
