@@ -18,7 +18,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration controller-runtime chart record-chart soak tenants bench
+.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration controller-runtime chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -261,6 +261,9 @@ record-chart: $(HELM) $(OBJECTS) ## Record again the data of the program in the 
 	$(CARGO) run -- print guard --admitted-mark=namespace/name --proxy-user=proxy --upstream-identity=requestheader >target/recorded
 	mv target/recorded charts/kube-admission-proxy/files/guard.yaml
 	$(PYTHON) e2e/chart/run.py --record
+
+bench-objects: ## Measure the embedded API server with OBJECTS objects (100,000), kept in a file and in memory.
+	$(CARGO) bench --bench objects
 
 bench: release ## Measure the binary, as ratios within one run; needs nginx and h2load. ARGS selects parts.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py $(ARGS)

@@ -19,6 +19,7 @@ mod cbor;
 mod clients;
 mod collections;
 mod custom_resources;
+mod data_dir;
 mod deletes;
 mod differential;
 mod documentation;

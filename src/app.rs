@@ -17,7 +17,7 @@ use crate::body::{Body, BoxError};
 use crate::cluster::{self, AuthorityMaps, Loopback};
 use crate::config::{self, AuditLog, CallsWebhooks, Limits};
 use crate::conversion::Converter;
-use crate::embedded::{self, Vitals};
+use crate::embedded::{self, DataDir, Vitals};
 use crate::front_end;
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
@@ -65,6 +65,7 @@ pub struct Running {
     drain: Drain,
     listeners: Vec<JoinHandle<()>>,
     log: Option<Arc<Log>>,
+    embedded: Option<Arc<embedded::Server>>,
     shutdown_delay: Duration,
     drain_timeout: Duration,
     _health: Option<DropGuard>,
@@ -107,6 +108,9 @@ impl Running {
         }
         let in_time = tokio::time::timeout(self.drain_timeout, self.drain.finished()).await.is_ok();
         tracing::info!(in_time, "drained");
+        if let Some(embedded) = self.embedded {
+            embedded.close().await;
+        }
         let mut is_written = true;
         if let Some(tenants) = self.tenants {
             is_written &= tenants.shut_down().await;
@@ -149,13 +153,19 @@ pub async fn start(config: Config) -> Result<Running> {
 
     let files = Files::new(&config)?;
     let named = config.tenants_dir.as_ref().map(|_| Arc::<NamedCertificates>::default());
-    let mut front = is_for_clients.then(|| Front::new(&config, named.as_ref())).transpose()?;
+    let data = match &config.upstream {
+        config::Upstream::Embedded(options) => options.data_dir.as_deref().map(DataDir::open).transpose(),
+        config::Upstream::Remote { .. } => Ok(None),
+    };
+    let data = data.context("--data-dir")?;
+    let mut front = is_for_clients.then(|| Front::new(&config, named.as_ref(), data.as_ref())).transpose()?;
     for spec in &config.admission.plugins {
         if let Some(removed) = spec.removed {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
         }
     }
-    let upstream = Upstream::new(&config, front.as_ref(), &drain, &vitals).await?;
+    let upstream = Upstream::new(&config, front.as_ref(), data.as_ref(), &drain, &vitals).await?;
+    let embedded = upstream.embedded.clone();
     let certificates = match &serving.secret {
         Some(secret) => Some(certificates_of(secret, upstream.client.clone()).await),
         None => None,
@@ -188,8 +198,16 @@ pub async fn start(config: Config) -> Result<Running> {
         if let Some(reviews) = reviews {
             let pipeline = running.default_pipeline()?;
             let tenants: Arc<dyn front_end::Tenants> = Arc::new(tenancy::Reviewed(running.tenancy.clone()));
-            let reviews = Reviews { tenants: Some(tenants), ..reviews };
-            listeners.push(reviews.serve(&config, &pipeline, client, &registry, &checks, &drain)?);
+            let reviews = reviews.of(tenants);
+            listeners.push(reviews.serve(
+                &config,
+                &pipeline,
+                client,
+                certificates.as_ref(),
+                &registry,
+                &checks,
+                &drain,
+            )?);
         }
         let shared = Arc::new((running.tenancy.clone(), drain.clone()));
         tenants = Some(running);
@@ -236,6 +254,7 @@ pub async fn start(config: Config) -> Result<Running> {
         drain,
         listeners,
         log,
+        embedded,
         shutdown_delay: config.serving.shutdown_delay,
         drain_timeout: config.serving.drain_timeout,
         _health: health,

@@ -48,7 +48,7 @@ const LAYERS: [&str; 34] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 18] = [
+const WITH_TASKS: [&str; 19] = [
     "app.rs",
     "app/reviews.rs",
     "app/tenancy.rs",
@@ -57,6 +57,7 @@ const WITH_TASKS: [&str; 18] = [
     "cluster/",
     "embedded/garbage.rs",
     "embedded/serve.rs",
+    "embedded/store/keeper.rs",
     "pipeline/answers.rs",
     PLUGIN_WITH_A_TASK,
     "policies/source.rs",

@@ -9,7 +9,7 @@ use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity};
 use crate::embedded::catalog::Resource;
-use crate::embedded::{self, Tokens, Vitals};
+use crate::embedded::{self, DataDir, Tokens, Vitals};
 use crate::removed::Api;
 use crate::server::health::Checks;
 use crate::server::{Drain, Reloading};
@@ -45,6 +45,7 @@ impl Upstream {
     pub(super) async fn new(
         config: &Config,
         front: Option<&Front>,
+        data: Option<&DataDir>,
         drain: &Drain,
         vitals: &Arc<Vitals>,
     ) -> Result<Self> {
@@ -56,8 +57,14 @@ impl Upstream {
                     body_bytes: config.limits.body_bytes,
                     user_waiting_creates: config.limits.user_waiting_creates,
                     definitions: config.limits.definitions,
+                    unwritten_changes: config.limits.unwritten_changes,
+                    file_cache_bytes: config.limits.file_cache_bytes,
                     ..Default::default()
                 };
+                let mut tokens = options.tokens.clone();
+                if let (Some(data), None) = (data, &tokens.signing_key) {
+                    tokens.signing_key = Some(data.token_key().context("--data-dir")?);
+                }
                 let features = embedded::Features {
                     removed: served_removed_apis(config),
                     rbac: config.authorization.mode == AuthorizationMode::Rbac,
@@ -66,7 +73,7 @@ impl Upstream {
                     addresses: options.addresses,
                     apis: options.apis.clone(),
                     allow_privileged: options.allow_privileged,
-                    tokens: Tokens::from_files(&options.tokens)?,
+                    tokens: Tokens::from_files(&tokens)?,
                     root_ca: front.and_then(|front| front.root_ca(config)),
                     health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
                 };
@@ -76,7 +83,13 @@ impl Upstream {
                         tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
                     }
                 }
-                let server = embedded::Server::with(limits, features);
+                let server = match data {
+                    Some(data) => embedded::Server::kept_in(data, limits, features).context("--data-dir")?,
+                    None => embedded::Server::with(limits, features),
+                };
+                if let Some(health) = server.data_health() {
+                    checks.live("data-dir", health);
+                }
                 embedded::run_controllers(&server);
                 embedded = Some(server.clone());
                 (Arc::new(server), Identity::Impersonate, None)

@@ -4,6 +4,7 @@ use super::Config;
 use crate::authn::{CertificateAuthority, StaticTokens};
 use crate::config::kubeconfig::{self, Kubeconfig};
 use crate::config::{self, CertificateFiles};
+use crate::embedded::DataDir;
 use crate::server::certificates::Authority;
 use crate::server::tls::{self, NamedCertificates, TlsError};
 use crate::server::{Bounds, Reloading, reload};
@@ -19,6 +20,9 @@ use std::sync::Arc;
 /// The user that the kubeconfig for the embedded API server names, and its group.
 const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
 
+/// The name of the authority that the process generates for itself.
+const OWN_NAME: &str = "kube-admission-proxy";
+
 /// The client-facing part: the serving certificate, and the authority of client certificates.
 pub(super) struct Front {
     pub(super) tls: Arc<Reloading<ServerConfig>>,
@@ -28,8 +32,8 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// `named` are the certificates of tenants.
-    pub(super) fn new(config: &Config, named: Option<&Arc<NamedCertificates>>) -> Result<Self> {
+    /// `named` are the certificates of tenants; `data` keeps the process's own authority.
+    pub(super) fn new(config: &Config, named: Option<&Arc<NamedCertificates>>, data: Option<&DataDir>) -> Result<Self> {
         let client_ca =
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
@@ -47,7 +51,10 @@ impl Front {
                 })?;
             return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
         }
-        let own = Authority::generate("kube-admission-proxy")?;
+        let own = match data {
+            Some(data) => data.authority(OWN_NAME)?,
+            None => Authority::generate(OWN_NAME)?,
+        };
         let issued = own.serving(&own_names(&config.serving.addresses))?;
         // In front of a remote API server, the process trusts no authority of its own.
         let is_own = client_ca.is_none() && matches!(config.upstream, config::Upstream::Embedded { .. });
@@ -127,7 +134,7 @@ fn make_certificate(files: &CertificateFiles, bound: &[SocketAddr]) -> Result<()
     if files.certificate.exists() && files.key.exists() {
         return Ok(());
     }
-    let authority = Authority::generate("kube-admission-proxy")?;
+    let authority = Authority::generate(OWN_NAME)?;
     let issued = authority.serving(&own_names(bound))?;
     let folder = files.certificate.parent().unwrap_or(Path::new("."));
     let write = || {

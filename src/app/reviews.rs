@@ -29,7 +29,7 @@ pub(super) struct Reviews {
     client_ca: Option<Reloading<CertificateAuthority>>,
     tokens: Option<Reloading<StaticTokens>>,
     /// The tenants whose plugins answer, if there are any.
-    pub(super) tenants: Option<Arc<dyn Tenants>>,
+    tenants: Option<Arc<dyn Tenants>>,
 }
 
 impl Reviews {
@@ -49,18 +49,17 @@ impl Reviews {
             config.client_ca.as_deref().map(|path| authority("webhook-client-ca-file", path)).transpose()?;
         let tokens = config.token_file.as_deref();
         let tokens = tokens.map(|path| static_tokens("webhook-token-auth-file", path)).transpose()?;
-<<<<<<< HEAD
-        Ok(Self { listener, tls, client_ca, tokens })
+        Ok(Self { listener, tls, client_ca, tokens, tenants: None })
     }
 
-    /// Starts to answer reviews, with plugins and components of the pipeline. `certificates` are those of a Secret.
+    /// Lets the tenants' plugins decide.
+    pub(super) fn of(self, tenants: Arc<dyn Tenants>) -> Self {
+        Self { tenants: Some(tenants), ..self }
+    }
+
+    /// Starts to answer reviews, with plugins and components of the pipeline; with plugins of the tenants, if there are any. `certificates`
+    /// are those of a Secret.
     #[expect(clippy::too_many_arguments, reason = "the parts of the application")]
-=======
-        Ok(Self { listener, tls: Arc::new(tls), client_ca, tokens, tenants: None })
-    }
-
-    /// Starts to answer reviews, with plugins and components of the pipeline; with plugins of the tenants, if there are any.
->>>>>>> gateway
     pub(super) fn serve(
         self,
         config: &Config,

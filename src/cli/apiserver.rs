@@ -243,6 +243,7 @@ mod tests {
         for (arguments, message) in [
             (&["--foo"][..], "unknown flag: --foo"),
             (&["--health-bind-address=x"], "unknown flag: --health-bind-address"),
+            (&["--data-dir=x"], "unknown flag: --data-dir"),
             (&["-x"], "unknown shorthand flag: 'x' in -x"),
             (&["--secure-port"], "flag needs an argument: --secure-port"),
             (&["arg"], r#""kube-apiserver" does not take any arguments, got ["arg"]"#),

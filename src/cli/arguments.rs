@@ -548,6 +548,10 @@ pub(super) struct Embedded {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "true", value_parser = boolean, action = ArgAction::Set)]
     pub(super) allow_privileged: bool,
+    /// Folder that keeps the objects of the embedded API server, the key of service account tokens and the proxy's own authority, and
+    /// outlasts a restart. One process uses it at a time. Without this flag they are in memory alone.
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) data_dir: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

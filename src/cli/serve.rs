@@ -63,14 +63,10 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         return Err(ConfigError::flag("tls-secret", secret, "needs --upstream-kubeconfig"));
     }
     let (front_end, plugins) = match flags.front_end.webhook_bind_address {
-<<<<<<< HEAD
-        Some(address) => front_end(address, &flags.front_end, &upstream, &serving, all, plugins)?,
-=======
         Some(address) => {
-            let (certificate, has_tenants) = (serving.certificate.as_ref(), flags.tenants.tenants_dir.is_some());
-            front_end(address, &flags.front_end, &upstream, certificate, all, plugins, has_tenants)?
+            let has_tenants = flags.tenants.tenants_dir.is_some();
+            front_end(address, &flags.front_end, &upstream, &serving, all, plugins, has_tenants)?
         }
->>>>>>> gateway
         None => {
             no_front_end(&flags.front_end)?;
             (None, plugins)
@@ -388,6 +384,7 @@ pub(super) fn options_of(flags: &arguments::Embedded) -> Result<Embedded, Config
         apis: Apis::parse(&runtime_config)
             .map_err(|reason| ConfigError::flag("runtime-config", runtime_config.join(","), reason))?,
         allow_privileged: flags.allow_privileged,
+        data_dir: flags.data_dir.clone(),
     })
 }
 
@@ -636,6 +633,10 @@ mod tests {
             (
                 &["--upstream-kubeconfig=Cargo.toml", "--write-kubeconfig=x"],
                 "--write-kubeconfig=x: has no effect with --upstream-kubeconfig".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--data-dir=x"],
+                "--data-dir has no effect with --upstream-kubeconfig".to_owned(),
             ),
             (
                 &["--upstream-kubeconfig=Cargo.toml", "--enable-admission-plugins=Initializers"],

@@ -46,6 +46,7 @@ pub(super) fn upstream(flags: &arguments::Upstream, embedded: &arguments::Embedd
         ("runtime-config", !embedded.runtime_config.is_empty()),
         ("service-account-issuer", !embedded.service_account_issuer.is_empty()),
         ("service-account-key-file", !embedded.service_account_key_file.is_empty()),
+        ("data-dir", embedded.data_dir.is_some()),
         ("service-account-signing-key-file", embedded.service_account_signing_key_file.is_some()),
     ] {
         if is_given {

@@ -20,6 +20,8 @@ pub struct Embedded {
     pub apis: Apis,
     /// Whether containers may be privileged.
     pub allow_privileged: bool,
+    /// The folder that keeps the objects and keys; without it they are in memory alone.
+    pub data_dir: Option<PathBuf>,
 }
 
 /// The keys and issuers of service account tokens.

@@ -71,6 +71,10 @@ pub struct Limits {
     pub user_waiting_creates: usize,
     /// Number of CustomResourceDefinitions in the embedded API server. Further ones are refused.
     pub definitions: usize,
+    /// Number of changes that the file of `--data-dir` may lack before further writes wait.
+    pub unwritten_changes: usize,
+    /// Size of the cache of the file of `--data-dir`.
+    pub file_cache_bytes: usize,
     /// Number of SubjectAccessReviews about callers at the same time. Further ones wait.
     pub access_reviews: usize,
     /// Number of SubjectAccessReviews about one user at the same time. Further ones wait.
@@ -223,6 +227,8 @@ impl Default for Limits {
             user_upgrades: 512,
             user_waiting_creates: 64,
             definitions: 4096,
+            unwritten_changes: 4096,
+            file_cache_bytes: 16 * MEBIBYTE,
             access_reviews: 512,
             user_access_reviews: 32,
             whole_answers_bytes: 128 * MEBIBYTE,

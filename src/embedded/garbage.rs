@@ -42,6 +42,9 @@ pub(crate) fn run_controllers(server: &Arc<Server>) {
             wake.notified().await;
             loop {
                 let Some(store) = store.upgrade() else { return };
+                if store.room().await.is_err() {
+                    return;
+                }
                 if !store.with(|state| collect(state, BATCH)) {
                     break;
                 }

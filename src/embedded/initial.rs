@@ -35,10 +35,18 @@ const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "
 /// `--service-node-port-range`.
 const NODE_PORTS: std::ops::Range<u64> = 30_000..32_768;
 
-/// Creates the namespaces of every cluster.
+/// Creates the namespaces of every cluster, and what is missing of the contents of the others.
 pub(super) fn namespaces(state: &mut State) {
     let Some(resource) = super::catalog::resource("", "v1", "namespaces") else { return };
+    for (name, namespace) in state.objects(NAMESPACES, "") {
+        if !metadata::is_deleting(&namespace) {
+            contents(state, &name);
+        }
+    }
     for name in SYSTEM_NAMESPACES {
+        if state.object(NAMESPACES, name).is_some() {
+            continue;
+        }
         let mut object = named("Namespace", "", name);
         metadata::begin(resource, &mut object);
         prepare_namespace(&mut object);

@@ -1,4 +1,5 @@
-//! The embedded API server: stores and serves the resources of a kube-apiserver, in this process and in memory.
+//! The embedded API server: stores and serves the resources of a kube-apiserver, in this process and in memory; with a data folder also in
+//! a file.
 //!
 //! The embedded API server is not a cluster: it schedules and runs nothing. It has no admission, no authentication and no authorization of
 //! its own, and trusts its callers to name the user: the proxy in front does all three.
@@ -40,12 +41,14 @@ mod garbage;
 mod settings;
 
 mod store;
+mod data_dir;
 mod serve;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use custom::Webhooks;
+pub(crate) use data_dir::DataDir;
 pub(crate) use garbage::run_controllers;
 pub use rbac::controllers;
 pub use serve::serve;
@@ -61,9 +64,11 @@ use async_trait::async_trait;
 use http::{Request, Response};
 use initializers::Waiting;
 use settings::Settings;
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
-use store::{Bounds, Store};
+use store::{Bounds, File, FileError, Store};
 
 /// The bounds of a [`Server`].
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +89,10 @@ pub struct Limits {
     pub user_waiting_creates: usize,
     /// CustomResourceDefinitions.
     pub definitions: usize,
+    /// Changes that may be missing in the file of a data folder before further writes wait.
+    pub unwritten_changes: usize,
+    /// Size of the cache of the file in a data folder, in bytes.
+    pub file_cache_bytes: usize,
 }
 
 impl Default for Limits {
@@ -97,6 +106,8 @@ impl Default for Limits {
             bookmark_interval: Duration::from_secs(60),
             user_waiting_creates: 64,
             definitions: 4096,
+            unwritten_changes: 4096,
+            file_cache_bytes: 16 << 20,
         }
     }
 }
@@ -126,6 +137,27 @@ pub(crate) struct Features {
     pub(crate) root_ca: Option<String>,
     /// The health and metrics of the process. Without them the server is always healthy.
     pub(crate) health: Option<Weak<Vitals>>,
+}
+
+impl Limits {
+    fn of_store(&self) -> Bounds {
+        Bounds {
+            history: self.history.max(1),
+            watcher_queue: self.watcher_queue.max(1),
+            unwritten: self.unwritten_changes.max(1),
+        }
+    }
+}
+
+impl Features {
+    fn settings(&self) -> Settings {
+        Settings {
+            controllers: self.controllers,
+            addresses: self.addresses,
+            allow_privileged: self.allow_privileged,
+            root_ca: self.root_ca.clone(),
+        }
+    }
 }
 
 impl Default for Features {
@@ -176,17 +208,37 @@ impl Server {
 
     /// A server with these features.
     pub(crate) fn with(limits: Limits, features: Features) -> Arc<Self> {
+        let store = Store::new(limits.of_store(), features.settings());
+        Self::of(store, limits, features)
+    }
+
+    /// A server that keeps its objects in a folder, without other features.
+    ///
+    /// # Errors
+    /// If the folder cannot be used.
+    pub fn in_folder(folder: &Path, limits: Limits) -> io::Result<Arc<Self>> {
+        let server = DataDir::open(folder).and_then(|data| Self::kept_in(&data, limits, Features::default()));
+        server.map_err(io::Error::other)
+    }
+
+    /// A server that keeps its objects in a folder.
+    ///
+    /// # Errors
+    /// If the folder cannot be used.
+    pub(crate) fn kept_in(data: &DataDir, limits: Limits, features: Features) -> Result<Arc<Self>, FileError> {
+        Self::kept(data.objects(limits.file_cache_bytes)?, limits, features)
+    }
+
+    fn kept(file: File, limits: Limits, features: Features) -> Result<Arc<Self>, FileError> {
+        let store = Store::open(limits.of_store(), features.settings(), file)?;
+        Ok(Self::of(store, limits, features))
+    }
+
+    fn of(store: Store, limits: Limits, features: Features) -> Arc<Self> {
+        let store = Arc::new(store);
         let Features { removed, rbac, initializers, apis, health, .. } = features;
-        let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
         let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
         let index = custom::Kept::new(&removed, apis.clone());
-        let settings = Settings {
-            controllers: features.controllers,
-            addresses: features.addresses,
-            allow_privileged: features.allow_privileged,
-            root_ca: features.root_ca,
-        };
-        let store = Arc::new(Store::new(bounds, settings));
         let tokens = Arc::new(features.tokens);
         let webhooks = OnceLock::new();
         let server =
@@ -196,6 +248,16 @@ impl Server {
             server.store.with(rbac::bootstrap);
         }
         Arc::new(server)
+    }
+
+    /// A check whether the data folder can be written; `None` without a folder.
+    pub(crate) fn data_health(&self) -> Option<impl Fn() -> Result<(), String> + Send + Sync + 'static> {
+        self.store.health()
+    }
+
+    /// Closes the file in the data folder, if there is one. Later writes fail.
+    pub async fn close(&self) {
+        self.store.close().await;
     }
 
     /// Sets the caller of conversion webhooks, once.

@@ -4,15 +4,13 @@ use super::call::Call;
 use super::custom;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
-use super::store::{self, Expired, State};
+use super::store::{self, Expired, Slot, State};
 use crate::body::Body;
-use crate::object::Object;
 use crate::status::{Cause, Details, Status, invalid};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// The version of continue tokens, equal to kube-apiserver's.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
@@ -51,7 +49,7 @@ pub(super) async fn list(call: &Call) -> Result<Response<Body>, Status> {
     let mut metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
     let first = start.as_deref().map_or(0, |start| objects.partition_point(|(key, _)| key.as_str() < start));
     for (at, (key, object)) in objects.iter().enumerate().skip(first) {
-        let object = custom::shown_to(call, object.clone()).await?;
+        let object = custom::shown_to(call, object.object()).await?;
         if !selection.matches(&object) {
             continue;
         }
@@ -83,7 +81,7 @@ pub(super) fn revision(call: &Call) -> Result<Option<u64>, Status> {
 }
 
 struct Snapshot {
-    objects: Vec<(String, Arc<Object>)>,
+    objects: Vec<(String, Slot)>,
     revision: u64,
     /// The first key of the list.
     start: Option<String>,
@@ -127,7 +125,7 @@ fn snapshot(call: &Call) -> Result<Snapshot, Status> {
 }
 
 fn now(state: &State, call: &Call, prefix: &str, start: Option<String>) -> Snapshot {
-    Snapshot { objects: state.objects(call.collection(), prefix), revision: state.revision(), start }
+    Snapshot { objects: state.slots(call.collection(), prefix), revision: state.revision(), start }
 }
 
 /// `storage.NewTooLargeResourceVersionError`, without waiting for the version, since there is no other replica.

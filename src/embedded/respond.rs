@@ -3,6 +3,7 @@
 use super::call::Call;
 use super::catalog::Resource;
 use super::negotiate::Form;
+use super::store::Unkept;
 use super::table::{self, IncludeObject};
 use crate::body::{Body, full};
 use crate::object::Object;
@@ -51,6 +52,16 @@ pub(super) fn failure(status: &Status) -> Response<Body> {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
+}
+
+/// The Status of a request whose answer depends on changes that the data folder does not have.
+pub(super) fn unread(Unkept(why): Unkept) -> Status {
+    Status::service_unavailable(format!("the data folder cannot be written, and the server must be restarted: {why}"))
+}
+
+/// The Status of a write that the data folder may have or not.
+pub(super) fn unwritten(Unkept(why): Unkept) -> Status {
+    Status::internal_error(format!("the change may be lost, because the data folder cannot be written: {why}"))
 }
 
 /// A JSON value, independent of the form that the client accepts.

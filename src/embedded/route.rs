@@ -16,6 +16,7 @@ use crate::status::{Details, Status};
 use crate::user::UserInfo;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::BodyExt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -38,6 +39,30 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     let info = request_info(&parts.method, &parts.uri);
     let caller = caller::caller(&parts.headers);
+    if is_read
+        && !info.is_resource_request
+        && let Some(response) = vitals(server, &parts.uri)
+    {
+        return authorize(server, &caller, &info).map(|()| response);
+    }
+    // The answer, be it an error, is given after the data folder has everything that the answer may depend on.
+    if !is_read {
+        server.store.room().await.map_err(respond::unread)?;
+    }
+    let answered = answer_from_store(server, parts, body, info, caller).await;
+    let unsettled = if is_read { respond::unread } else { respond::unwritten };
+    server.store.settled().await.map_err(unsettled)?;
+    answered
+}
+
+async fn answer_from_store(
+    server: &Server,
+    parts: Parts,
+    body: Body,
+    info: RequestInfo,
+    caller: UserInfo,
+) -> Result<Response<Body>, Status> {
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     authorize(server, &caller, &info)?;
     if is_read
         && !info.is_resource_request
@@ -93,18 +118,23 @@ fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(
     decided.map(drop).map_err(|reason| attributes.forbidden(caller, &reason))
 }
 
-/// The document at a path that belongs to no resource.
-fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
+/// The health or the metrics, if the path is theirs.
+fn vitals(server: &Server, uri: &Uri) -> Option<Response<Body>> {
     let path = uri.path();
     let is_health = ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health));
     match server.health.as_ref().map(Weak::upgrade) {
         Some(Some(vitals)) if is_health || path == "/metrics" => {
             let answer = health::answer(&Method::GET, uri, &vitals.0, &vitals.1);
-            return Some(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()));
+            Some(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
         }
-        None if is_health => return Some(respond::text("ok")),
-        _ => {}
+        None if is_health => Some(respond::text("ok")),
+        _ => None,
     }
+}
+
+/// The document at a path that belongs to no resource.
+fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
+    let path = uri.path();
     let accept = header(headers, ACCEPT).unwrap_or_default();
     let index = server.index.current(&server.store);
     let document = discovery::respond(&index.groups, path, accept)

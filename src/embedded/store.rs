@@ -3,16 +3,38 @@
 //! A collection keeps its latest changes, so that a watch can start in the past, and an older list can be rebuilt by undoing changes. Each
 //! change is sent to all watchers of its collection under the lock, so that all watchers get one order. A watch whose queue is full is
 //! closed, and its client must start again.
+//!
+//! A store may have a file. The memory stays what requests read; each transaction adds its changes to a queue in the store's order, and a
+//! thread writes them in batches. A request, be it a read or a write, gets its answer only after the file has every change that the answer can
+//! depend on ([`Store::settled`]), and a watcher gets a change only after the file has it ([`Store::reached`]). So after a crash:
+//!
+//! - a write with an answer is there, and so is everything that any client has seen;
+//! - a transaction, such as the deletion of a namespace with its objects, is there as a whole or not at all;
+//! - no client has seen a resourceVersion that the store uses again: the lost ones are only those that the file never had.
+//!
+//! A failed write to the file ends the service: memory and file differ from then on. Every request gets an error until the process starts
+//! again with the content of the file, in which the last changes may be there or not.
+
+mod file;
+mod keeper;
+mod slot;
 
 use super::garbage::Garbage;
 use super::name::Name;
 use super::settings::Settings;
 use crate::object::Object;
+use crate::object::kinds;
+use file::{Content, Entry, Loaded};
+pub(crate) use file::{File, FileError};
+use keeper::{Keeper, Progress};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+pub(super) use slot::Slot;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// The objects of one resource in all of its versions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,7 +53,7 @@ impl Collection {
 }
 
 /// The type of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) enum Action {
     /// The object was created.
     Added,
@@ -79,7 +101,7 @@ pub(super) enum Start {
 /// A watch of a collection.
 pub(super) struct Subscription {
     /// The objects at the start, for [`Start::State`].
-    pub state: Vec<Arc<Object>>,
+    pub state: Vec<Slot>,
     /// The changes between the start and the subscription.
     pub backlog: VecDeque<Arc<Change>>,
     /// The changes after the subscription. The channel ends if the watcher is too slow.
@@ -97,6 +119,10 @@ pub(super) struct Expired {
     pub oldest: u64,
 }
 
+/// The error of a change that is not in the file, and will not be, for this reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unkept(pub String);
+
 struct Watcher {
     id: u64,
     signals: mpsc::Sender<Signal>,
@@ -104,13 +130,34 @@ struct Watcher {
 
 #[derive(Default)]
 struct Table {
-    objects: BTreeMap<String, Arc<Object>>,
+    objects: BTreeMap<String, Slot>,
+    /// The packed objects that were read last, so that what is read often stays parsed.
+    warm: RefCell<VecDeque<Arc<Object>>>,
     history: VecDeque<Arc<Change>>,
     /// The newest resourceVersion that was dropped from the history.
     forgotten: u64,
     watchers: Vec<Watcher>,
     /// The resourceVersion of the newest change.
     changed: u64,
+}
+
+/// Packed objects of a collection that stay parsed after they were read.
+const WARM: usize = 1024;
+
+impl Table {
+    /// The object in a slot, which is likely to be read again.
+    fn read(&self, slot: &Slot) -> Arc<Object> {
+        let object = slot.object();
+        // Nobody else holds the object, so the next reader would parse it again.
+        if slot.is_packed() && Arc::strong_count(&object) == 1 {
+            let mut warm = self.warm.borrow_mut();
+            if warm.len() == WARM {
+                warm.pop_front();
+            }
+            warm.push_back(object.clone());
+        }
+        object
+    }
 }
 
 /// The bounds of the store.
@@ -120,21 +167,29 @@ pub(super) struct Bounds {
     pub history: usize,
     /// Changes that may be queued for one watcher.
     pub watcher_queue: usize,
+    /// Changes that may be missing in the file before further writes wait.
+    pub unwritten: usize,
 }
 
 /// All objects, their versions and watchers; accessible only under the lock.
 pub(super) struct State {
     bounds: Bounds,
     revision: u64,
+    /// The resourceVersion of the newest collection that was forgotten: the history of a later one of that name begins after it.
+    floor: u64,
     watchers_so_far: u64,
     tables: HashMap<Collection, Table>,
     settings: Arc<Settings>,
     garbage: Garbage,
+    /// The steps of the transaction for the file; `None` without a file.
+    steps: Option<Vec<Entry>>,
 }
 
 /// The store.
 pub(super) struct Store {
     state: Mutex<State>,
+    keeper: Option<Keeper>,
+    unwritten: u64,
     /// Notified when the garbage collector has work, and when the store is dropped.
     wake: Arc<Notify>,
 }
@@ -150,17 +205,32 @@ pub(super) fn prefix(namespace: &str) -> String {
 }
 
 impl Store {
-    /// An empty store.
+    /// An empty store in memory.
     pub(super) fn new(bounds: Bounds, settings: Settings) -> Self {
-        let state = State {
-            bounds,
-            revision: 1,
-            watchers_so_far: 0,
-            tables: HashMap::new(),
-            garbage: Garbage::new(settings.controllers.garbage_collector),
-            settings: Arc::new(settings),
-        };
-        Self { state: Mutex::new(state), wake: Arc::default() }
+        Self::of(State::new(bounds, settings), None)
+    }
+
+    /// A store with the content of a file, which it keeps up to date.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or no thread can be started for it.
+    pub(super) fn open(bounds: Bounds, settings: Settings, file: File) -> Result<Self, FileError> {
+        let mut state = State::new(bounds, settings);
+        let Content { revision, floor, forgotten } = file.content()?;
+        (state.revision, state.floor) = (revision.max(1), floor);
+        for (collection, revision) in forgotten {
+            let table = state.table(&collection);
+            (table.forgotten, table.changed) = (revision, revision);
+        }
+        file.visit(|collection, change| state.load(collection, change))?;
+        state.steps = Some(Vec::new());
+        let keeper = Keeper::start(file, state.revision)?;
+        Ok(Self::of(state, Some(keeper)))
+    }
+
+    fn of(state: State, keeper: Option<Keeper>) -> Self {
+        let unwritten = u64::try_from(state.bounds.unwritten).unwrap_or(u64::MAX);
+        Self { state: Mutex::new(state), keeper, unwritten, wake: Arc::default() }
     }
 
     /// The signal that the garbage collector has work.
@@ -173,11 +243,78 @@ impl Store {
         // Each step of a transaction leaves the state consistent, so a panic in one transaction does not affect others.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = transaction(&mut state);
+        let State { revision, steps, .. } = &mut *state;
+        if let (Some(keeper), Some(steps)) = (&self.keeper, steps)
+            && !steps.is_empty()
+        {
+            keeper.push(steps, *revision);
+        }
         if state.garbage.has_work() {
             self.wake.notify_one();
         }
         result
     }
+
+    /// Waits until the file has every change so far. Without a file, and in all methods below, there is nothing to wait for.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) async fn settled(&self) -> Result<(), Unkept> {
+        match &self.keeper {
+            Some(_) => self.reached(self.with(|state| state.revision)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the file has every change up to a resourceVersion of this store.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) async fn reached(&self, revision: u64) -> Result<(), Unkept> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        let mut progress = keeper.progress();
+        let reached = progress.wait_for(|progress| progress.revision >= revision || progress.failure.is_some()).await;
+        match reached.map(|progress| progress.revision >= revision) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => Err(unkept(&progress)),
+        }
+    }
+
+    /// Waits for room for further changes.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) async fn room(&self) -> Result<(), Unkept> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        if let Some(error) = failure(&keeper.progress()) {
+            return Err(error);
+        }
+        self.reached(self.with(|state| state.revision).saturating_sub(self.unwritten)).await
+    }
+
+    /// A check whether the file can be written; `None` without a file.
+    pub(super) fn health(&self) -> Option<impl Fn() -> Result<(), String> + Send + Sync + 'static> {
+        let progress = self.keeper.as_ref()?.progress();
+        Some(move || failure(&progress).map_or(Ok(()), |Unkept(why)| Err(why)))
+    }
+
+    /// Writes the changes so far, and closes the file. Later writes fail.
+    pub(super) async fn close(&self) {
+        let Some(keeper) = &self.keeper else { return };
+        keeper.close();
+        let mut progress = keeper.progress();
+        while progress.changed().await.is_ok() {}
+    }
+}
+
+/// The reason why changes no longer reach the file.
+fn failure(progress: &watch::Receiver<Progress>) -> Option<Unkept> {
+    let is_over = progress.has_changed().is_err();
+    (is_over || progress.borrow().failure.is_some()).then(|| unkept(progress))
+}
+
+fn unkept(progress: &watch::Receiver<Progress>) -> Unkept {
+    Unkept(progress.borrow().failure.as_deref().unwrap_or("the file is closed").to_owned())
 }
 
 impl Drop for Store {
@@ -187,6 +324,50 @@ impl Drop for Store {
 }
 
 impl State {
+    fn new(bounds: Bounds, settings: Settings) -> Self {
+        Self {
+            bounds,
+            revision: 1,
+            floor: 0,
+            watchers_so_far: 0,
+            tables: HashMap::new(),
+            garbage: Garbage::new(settings.controllers.garbage_collector),
+            settings: Arc::new(settings),
+            steps: None,
+        }
+    }
+
+    /// Repeats a change of the file.
+    fn load(&mut self, collection: Collection, change: Loaded) {
+        let Loaded { revision, key, action, object } = change;
+        let object = Arc::new(object);
+        let table = self.table(&collection);
+        table.changed = revision;
+        let is_history = revision > table.forgotten;
+        let before = match action {
+            Action::Deleted => table.objects.remove(&key),
+            Action::Added | Action::Modified => {
+                let mut slot = Slot::Parsed(object.clone());
+                if !is_history {
+                    slot.pack();
+                }
+                table.objects.insert(key.clone(), slot)
+            }
+        };
+        let before = before.map(|slot| slot.object());
+        let change = Arc::new(Change { revision, key, action, object, before });
+        if is_history {
+            table.history.push_back(change.clone());
+        }
+        self.garbage.observe(&collection, &change);
+    }
+
+    fn table(&mut self, collection: &Collection) -> &mut Table {
+        let floor = if kinds::is_built_in_group(&collection.group) { 0 } else { self.floor };
+        let new = || Table { forgotten: floor, ..Table::default() };
+        self.tables.entry(collection.clone()).or_insert_with(new)
+    }
+
     /// The configuration of the server.
     pub(super) fn settings(&self) -> Arc<Settings> {
         self.settings.clone()
@@ -204,7 +385,8 @@ impl State {
 
     /// The object with this key.
     pub(super) fn object(&self, collection: &Collection, key: &str) -> Option<Arc<Object>> {
-        self.tables.get(collection)?.objects.get(key).cloned()
+        let table = self.tables.get(collection)?;
+        table.objects.get(key).map(|slot| table.read(slot))
     }
 
     /// The resourceVersion of the newest change in a collection; 0 before the first one.
@@ -224,12 +406,25 @@ impl State {
 
     /// Forgets an empty collection, and ends its watches.
     pub(super) fn forget(&mut self, collection: &Collection) {
-        self.tables.remove(collection);
+        let Some(table) = self.tables.remove(collection) else { return };
+        self.floor = self.revision;
+        if let Some(steps) = &mut self.steps {
+            let changes = table.history.iter();
+            let of_changes = changes.flat_map(|change| [change.revision].into_iter().chain(change.replaced()));
+            let records = of_changes.chain(table.objects.values().map(|slot| revision_of(&slot.object()))).collect();
+            steps.push(Entry::Drop { collection: collection.clone(), revision: self.floor, records });
+        }
     }
 
     /// The objects whose keys begin with `prefix`, in the keys' order.
     pub(super) fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
-        self.tables.get(collection).map_or_else(Vec::new, |table| beginning_with(&table.objects, prefix))
+        let Some(table) = self.tables.get(collection) else { return Vec::new() };
+        beginning_with(&table.objects, prefix).map(|(key, slot)| (key.clone(), table.read(slot))).collect()
+    }
+
+    /// As [`Self::objects`], without parsing any: for lists, of which a client reads a page.
+    pub(super) fn slots(&self, collection: &Collection, prefix: &str) -> Vec<(String, Slot)> {
+        self.tables.get(collection).map_or_else(Vec::new, |table| slots(&table.objects, prefix))
     }
 
     /// The objects whose keys begin with `prefix`, as of an earlier resourceVersion.
@@ -241,7 +436,7 @@ impl State {
         collection: &Collection,
         prefix: &str,
         revision: u64,
-    ) -> Result<Vec<(String, Arc<Object>)>, Expired> {
+    ) -> Result<Vec<(String, Slot)>, Expired> {
         let Some(table) = self.tables.get(collection) else { return Ok(Vec::new()) };
         if revision < table.forgotten {
             return Err(Expired { oldest: table.forgotten });
@@ -249,12 +444,12 @@ impl State {
         let newer = table.history.iter().rev().take_while(|change| change.revision > revision);
         let mut newer = newer.filter(|change| change.key.starts_with(prefix)).peekable();
         if newer.peek().is_none() {
-            return Ok(beginning_with(&table.objects, prefix));
+            return Ok(slots(&table.objects, prefix));
         }
-        let mut objects: BTreeMap<_, _> = beginning_with(&table.objects, prefix).into_iter().collect();
+        let mut objects: BTreeMap<_, _> = slots(&table.objects, prefix).into_iter().collect();
         for change in newer {
             match &change.before {
-                Some(before) => objects.insert(change.key.clone(), before.clone()),
+                Some(before) => objects.insert(change.key.clone(), Slot::Parsed(before.clone())),
                 None => objects.remove(&change.key),
             };
         }
@@ -274,7 +469,8 @@ impl State {
     /// Stores a new or changed object with the next resourceVersion. Returns the stored object.
     pub(super) fn put(&mut self, collection: &Collection, key: &str, object: Object) -> Arc<Object> {
         let (revision, object) = self.stamp(object);
-        let before = self.tables.entry(collection.clone()).or_default().objects.insert(key.to_owned(), object.clone());
+        let before = self.table(collection).objects.insert(key.to_owned(), Slot::Parsed(object.clone()));
+        let before = before.map(|slot| slot.object());
         let action = if before.is_some() { Action::Modified } else { Action::Added };
         self.publish(collection, Change { revision, key: key.to_owned(), action, object: object.clone(), before });
         object
@@ -282,7 +478,7 @@ impl State {
 
     /// Removes an object whose last state is `last`. Returns the object that watchers got; `None` if it did not exist.
     pub(super) fn remove(&mut self, collection: &Collection, key: &str, last: Object) -> Option<Arc<Object>> {
-        let before = self.tables.get_mut(collection)?.objects.remove(key)?;
+        let before = self.tables.get_mut(collection)?.objects.remove(key)?.object();
         let (revision, object) = self.stamp(last);
         let change = Change {
             revision,
@@ -305,13 +501,15 @@ impl State {
         prefix: &str,
         start: Start,
     ) -> Result<Subscription, Expired> {
-        let revision = self.revision;
-        let table = self.tables.entry(collection.clone()).or_default();
+        let (revision, watcher_queue) = (self.revision, self.bounds.watcher_queue);
+        self.watchers_so_far += 1;
+        let id = self.watchers_so_far;
+        let table = self.table(collection);
         let mut state = Vec::new();
         let mut backlog = VecDeque::new();
         match start {
             Start::State => {
-                state = beginning_with(&table.objects, prefix).into_iter().map(|(_, object)| object).collect();
+                state = beginning_with(&table.objects, prefix).map(|(_, slot)| slot.clone()).collect();
             }
             Start::Now => {}
             Start::After(after) if after < table.forgotten => return Err(Expired { oldest: table.forgotten }),
@@ -320,9 +518,7 @@ impl State {
                 backlog = missed.cloned().collect();
             }
         }
-        self.watchers_so_far += 1;
-        let id = self.watchers_so_far;
-        let (sender, signals) = mpsc::channel(self.bounds.watcher_queue);
+        let (sender, signals) = mpsc::channel(watcher_queue);
         table.watchers.retain(|watcher| !watcher.signals.is_closed());
         table.watchers.push(Watcher { id, signals: sender });
         Ok(Subscription { state, backlog, signals, revision, id })
@@ -348,21 +544,54 @@ impl State {
     fn publish(&mut self, collection: &Collection, change: Change) {
         let change = Arc::new(change);
         self.garbage.observe(collection, &change);
-        let table = self.tables.entry(collection.clone()).or_default();
+        if let Some(steps) = &mut self.steps {
+            steps.push(Entry::Change(collection.clone(), change.clone()));
+        }
+        let most = self.bounds.history;
+        let table = self.table(collection);
         table.changed = change.revision;
         table.watchers.retain(|watcher| watcher.signals.try_send(Signal::Change(change.clone())).is_ok());
         table.history.push_back(change);
-        while table.history.len() > self.bounds.history {
-            if let Some(oldest) = table.history.pop_front() {
-                table.forgotten = oldest.revision;
-            }
+        let surplus = table.history.len().saturating_sub(most);
+        let oldest: Vec<_> = table.history.drain(..surplus).collect();
+        let Some(newest) = oldest.last() else { return };
+        table.forgotten = newest.revision;
+        for change in &oldest {
+            let slot = table.objects.get_mut(&change.key).filter(|slot| slot.has(&change.object));
+            slot.into_iter().for_each(Slot::pack);
+        }
+        if let Some(steps) = &mut self.steps {
+            let of_deletion = |change: &Change| (change.action == Action::Deleted).then_some(change.revision);
+            let records = oldest.iter().flat_map(|change| change.replaced().into_iter().chain(of_deletion(change)));
+            let (records, revision) = (records.collect(), newest.revision);
+            steps.push(Entry::Forget { collection: collection.clone(), revision, records });
         }
     }
 }
 
-fn beginning_with(objects: &BTreeMap<String, Arc<Object>>, prefix: &str) -> Vec<(String, Arc<Object>)> {
+impl Change {
+    /// The resourceVersion of the state before the change.
+    fn replaced(&self) -> Option<u64> {
+        self.before.as_deref().map(revision_of)
+    }
+}
+
+/// The resourceVersion of a stored object.
+fn revision_of(object: &Object) -> u64 {
+    // The store sets the number itself.
+    object.resource_version().parse().unwrap_or_default()
+}
+
+fn beginning_with<'t>(
+    objects: &'t BTreeMap<String, Slot>,
+    prefix: &str,
+) -> impl Iterator<Item = (&'t String, &'t Slot)> {
     let from = objects.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
-    from.take_while(|(key, _)| key.starts_with(prefix)).map(|(key, object)| (key.clone(), object.clone())).collect()
+    from.take_while(move |(key, _)| key.starts_with(prefix))
+}
+
+fn slots(objects: &BTreeMap<String, Slot>, prefix: &str) -> Vec<(String, Slot)> {
+    beginning_with(objects, prefix).map(|(key, slot)| (key.clone(), slot.clone())).collect()
 }
 
 #[cfg(test)]
@@ -377,7 +606,7 @@ mod tests {
     }
 
     fn store(history: usize, watcher_queue: usize) -> Store {
-        Store::new(Bounds { history, watcher_queue }, Settings::default())
+        Store::new(Bounds { history, watcher_queue, unwritten: 10 }, Settings::default())
     }
 
     fn seen(objects: Vec<(String, Arc<Object>)>) -> Vec<(String, Value)> {
@@ -394,6 +623,7 @@ mod tests {
             state.remove(PODS, "a/2", named("2", 1));
             state.put(PODS, "a/3", named("3", 1));
             let old = state.objects_at(PODS, "a/", then).unwrap();
+            let old = old.into_iter().map(|(key, slot)| (key, slot.object())).collect();
             assert_eq!(seen(old), [("a/1".to_owned(), json!(1)), ("a/2".to_owned(), json!(1))]);
             assert_eq!(seen(state.objects(PODS, "a/")), [("a/1".to_owned(), json!(2)), ("a/3".to_owned(), json!(1))]);
         });

@@ -4,9 +4,9 @@ use super::call::Call;
 use super::custom;
 use super::negotiate::Form;
 use super::read;
-use super::respond::{self, Shown};
+use super::respond::{self, Shown, unread};
 use super::select::Selection;
-use super::store::{self, Action, Change, Expired, Signal, Start, Subscription};
+use super::store::{self, Action, Change, Expired, Signal, Slot, Start, Subscription};
 use crate::body::{Body, BoxError};
 use crate::object::Object;
 use crate::status::{Status, invalid};
@@ -45,6 +45,7 @@ pub(super) async fn watch(call: Call) -> Result<Response<Body>, Status> {
         Ok(subscription) => subscription,
         Err(Expired { oldest }) => return Ok(expired(start, oldest)),
     };
+    call.store.reached(subscription.revision).await.map_err(unread)?;
     let next_bookmark = Instant::now() + call.limits.bookmark_interval;
     let Subscription { state, backlog, signals, revision, id } = subscription;
     let mut watch = Watch {
@@ -89,13 +90,13 @@ struct Watch {
 impl Watch {
     async fn begin(
         &mut self,
-        state: &[Arc<Object>],
+        state: &[Slot],
         backlog: &VecDeque<Arc<Change>>,
         mark_end: bool,
         revision: u64,
     ) -> Result<(), Status> {
         for object in state {
-            let object = custom::shown_to(&self.call, object.clone()).await?;
+            let object = custom::shown_to(&self.call, object.object()).await?;
             if !self.selection.matches(&object) {
                 continue;
             }
@@ -129,11 +130,15 @@ impl Watch {
                 }
                 signal = self.signals.recv() => match signal? {
                     Signal::Change(change) => {
+                        self.call.store.reached(change.revision).await.ok()?;
                         // A watch ends with an object that its webhook does not convert.
                         let event = self.change(&change).await.ok()?;
                         self.pending.extend(event);
                     }
-                    Signal::Progress(revision) => return Some(bookmark(&self.call, revision, None)),
+                    Signal::Progress(revision) => {
+                        self.call.store.reached(revision).await.ok()?;
+                        return Some(bookmark(&self.call, revision, None));
+                    }
                 },
             }
         }

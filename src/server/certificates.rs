@@ -5,6 +5,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, Error, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
+use x509_parser::pem::parse_x509_pem;
 
 /// The lifetime of certificates that are never renewed, in days.
 const DAYS: i32 = 365;
@@ -37,7 +38,7 @@ impl Authority {
     ///
     /// # Errors
     /// If no key can be generated.
-    pub(super) fn create(common_name: &str, days: i32) -> Result<Self, Error> {
+    pub(crate) fn create(common_name: &str, days: i32) -> Result<Self, Error> {
         let (parameters, key) = (of_an_authority(common_name, days)?, KeyPair::generate()?);
         let pem = parameters.self_signed(&key)?.pem();
         Ok(Self { issuer: Issuer::new(parameters, key), pem })
@@ -47,7 +48,7 @@ impl Authority {
     ///
     /// # Errors
     /// If the key cannot be read.
-    pub(super) fn restore(common_name: &str, pem: &str, key_pem: &str) -> Result<Self, Error> {
+    pub(crate) fn restore(common_name: &str, pem: &str, key_pem: &str) -> Result<Self, Error> {
         let issuer = Issuer::new(of_an_authority(common_name, DAYS)?, KeyPair::from_pem(key_pem)?);
         Ok(Self { issuer, pem: pem.to_owned() })
     }
@@ -58,8 +59,16 @@ impl Authority {
     }
 
     /// Returns the authority's private key, PKCS#8.
-    pub(super) fn key_pem(&self) -> String {
+    pub(crate) fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
+    }
+
+    /// Whether the certificates that the authority issues now expire before the authority.
+    pub(crate) fn is_fresh(&self) -> bool {
+        let Ok((_, pem)) = parse_x509_pem(self.pem.as_bytes()) else { return false };
+        let Ok(certificate) = pem.parse_x509() else { return false };
+        let left = certificate.validity().not_after.timestamp() - Timestamp::now().as_second();
+        left > i64::from(DAYS) * 24 * 3600
     }
 
     /// Issues a serving certificate for these DNS names and IP addresses, valid for a year.

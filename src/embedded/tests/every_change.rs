@@ -1,7 +1,9 @@
-//! Tests the guarantee of watches: every watcher gets every change of every object once, in order.
+//! Tests the guarantee of watches: every watcher gets every change of every object once, in order, custom resources and restarts included.
 
 use super::super::Limits;
 use super::client::{CONFIG_MAPS, Client, config_map};
+use super::disk::{Disk, Fate};
+use super::kept::{self, DEFINITIONS, GADGETS, gadget, gadgets};
 use http::Method;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -34,16 +36,16 @@ fn version(object: &Value) -> u64 {
 
 /// Executes the steps in order. Returns the changes in the server's responses, and the number of deletions, whose responses have no
 /// version.
-async fn write(client: Arc<Client>, steps: Vec<Step>) -> (History, usize) {
+async fn write(client: Arc<Client>, path: &str, steps: Vec<Step>) -> (History, usize) {
     let (mut made, mut deleted) = (History::new(), 0);
     for step in steps {
         let answer = match &step {
-            Step::Create(object) => client.post(CONFIG_MAPS, config_map(&object.to_string())).await,
+            Step::Create(object) => client.post(path, new(path, &object.to_string())).await,
             Step::Update(object, value) => {
                 let patch = json!({"data": {"a": value.to_string()}});
-                client.patch(&format!("{CONFIG_MAPS}/{object}"), "merge", patch).await
+                client.patch(&format!("{path}/{object}"), "merge", patch).await
             }
-            Step::Delete(object) => client.delete(&format!("{CONFIG_MAPS}/{object}")).await,
+            Step::Delete(object) => client.delete(&format!("{path}/{object}")).await,
         };
         let kind = match (&step, answer.code) {
             (Step::Create(_), 201) => "ADDED",
@@ -63,13 +65,20 @@ async fn write(client: Arc<Client>, steps: Vec<Step>) -> (History, usize) {
     (made, deleted)
 }
 
-/// Watches until the object with the name `end` is added.
-async fn observe(client: Arc<Client>, query: String) -> Vec<(u64, String, String, Value)> {
-    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1{query}")).await;
+/// A change as an event shows it: version, type, name and data.
+type Seen = (u64, String, String, Value);
+
+fn new(path: &str, name: &str) -> Value {
+    if path == GADGETS { gadget(name) } else { config_map(name) }
+}
+
+/// Watches after a version until the object with the name `end` is added.
+async fn observe(client: Arc<Client>, path: &'static str, after: u64, end: String) -> Vec<Seen> {
+    let mut events = client.watch(&format!("{path}?watch=1&resourceVersion={after}")).await;
     let mut seen = Vec::new();
     while let Some((kind, object)) = events.next().await {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        if name == "end" {
+        if name == end {
             return seen;
         }
         seen.push((version(&object), kind, name, object["data"].clone()));
@@ -77,14 +86,25 @@ async fn observe(client: Arc<Client>, query: String) -> Vec<(u64, String, String
     panic!("the watch ended early");
 }
 
-async fn check(writers: Vec<Vec<Step>>) {
-    let client = Arc::new(Client::with_limits(Limits { history: 10_000, watcher_queue: 10_000, ..Limits::default() }));
-    let start = version(&client.get(CONFIG_MAPS).await.with_code(200));
-    let observers: Vec<_> =
-        (0..3).map(|_| tokio::spawn(observe(client.clone(), format!("&resourceVersion={start}")))).collect();
-    let writers: Vec<_> = writers.into_iter().map(|steps| tokio::spawn(write(client.clone(), steps))).collect();
+const LIMITS: fn() -> Limits = || Limits { history: 10_000, watcher_queue: 10_000, ..Limits::default() };
+
+/// Executes the steps of the writers at the same time, while observers watch. Returns what was made, the number of deletions, and what the
+/// observers saw after `after`.
+async fn phase(
+    client: &Arc<Client>,
+    path: &'static str,
+    after: u64,
+    end: &str,
+    writers: Vec<Vec<Step>>,
+) -> (History, usize, Vec<Seen>) {
+    let watch = || tokio::spawn(observe(client.clone(), path, after, end.to_owned()));
+    let observers: Vec<_> = (0..3).map(|_| watch()).collect();
+    let writers = writers.into_iter().map(|steps| {
+        let client = client.clone();
+        tokio::spawn(async move { write(client, path, steps).await })
+    });
     let (mut made, mut deleted) = (History::new(), 0);
-    for writer in writers {
+    for writer in writers.collect::<Vec<_>>() {
         let (history, deletions) = writer.await.unwrap();
         deleted += deletions;
         for (version, change) in history {
@@ -98,22 +118,26 @@ async fn check(writers: Vec<Vec<Step>>) {
                 .or_insert(change);
         }
     }
-    let late = tokio::spawn(observe(client.clone(), format!("&resourceVersion={start}")));
-    client.post(CONFIG_MAPS, config_map("end")).await.with_code(201);
+    let late = watch();
+    client.post(path, new(path, end)).await.with_code(201);
     let reference = late.await.unwrap();
     for observer in observers {
         assert_eq!(observer.await.unwrap(), reference, "all watchers see the same");
     }
+    (made, deleted, reference)
+}
+
+fn compare(reference: &[Seen], made: &History, deleted: usize) {
     assert!(reference.windows(2).all(|pair| pair[0].0 < pair[1].0), "in order, each once: {reference:?}");
     let seen: History = reference
         .iter()
         .filter(|(_, kind, ..)| kind != "DELETED")
         .map(|(version, kind, name, data)| (*version, (kind.clone(), name.clone(), data.clone())))
         .collect();
-    assert_eq!(seen, made, "what was written is what was seen");
+    assert_eq!(&seen, made, "what was written is what was seen");
     assert_eq!(reference.len() - seen.len(), deleted, "and so are the deletions");
     let mut alive = std::collections::HashSet::new();
-    for (_, kind, name, _) in &reference {
+    for (_, kind, name, _) in reference {
         let is_sound = match kind.as_str() {
             "ADDED" => alive.insert(name),
             "MODIFIED" => alive.contains(name),
@@ -123,15 +147,73 @@ async fn check(writers: Vec<Vec<Step>>) {
     }
 }
 
+async fn check(path: &'static str, writers: Vec<Vec<Step>>) {
+    let client = Arc::new(Client::with_limits(LIMITS()));
+    client.post(DEFINITIONS, gadgets()).await.with_code(201);
+    let start = version(&client.get(path).await.with_code(200));
+    let (made, deleted, reference) = phase(&client, path, start, "end", writers).await;
+    compare(&reference, &made, deleted);
+}
+
+/// The same with a file, and a crash of the process and the disk after each phase. A client continues after the last version that it saw.
+async fn check_with_crashes(path: &'static str, phases: Vec<(Vec<Vec<Step>>, Vec<Fate>)>) {
+    let mut disk = Disk::default();
+    let mut client = Arc::new(kept::on(&disk, LIMITS()));
+    client.post(DEFINITIONS, gadgets()).await.with_code(201);
+    let start = version(&client.get(path).await.with_code(200));
+    let (mut all, mut made, mut deleted) = (Vec::new(), History::new(), 0);
+    let mut last = start;
+    for (number, (writers, fates)) in phases.into_iter().enumerate() {
+        let end = format!("end-{number}");
+        let (history, deletions, seen) = phase(&client, path, last, &end, writers).await;
+        let marker = client.get(&format!("{path}/{end}")).await.with_code(200);
+        last = version(&marker);
+        // A write that changes nothing may report a version of an earlier phase.
+        history.into_iter().for_each(|(version, change)| _ = made.entry(version).or_insert(change));
+        made.insert(last, ("ADDED".into(), end.clone(), marker["data"].clone()));
+        deleted += deletions;
+        all.extend(seen);
+        all.push((last, "ADDED".into(), end, marker["data"].clone()));
+        disk = disk.after_crash(disk.now(), &fates);
+        client = Arc::new(kept::on(&disk, LIMITS()));
+    }
+    compare(&all, &made, deleted);
+    let whole = observe(client.clone(), path, start, "end".to_owned());
+    let create = async { client.post(path, new(path, "end")).await.with_code(201) };
+    assert_eq!(futures_util::join!(whole, create).0, all, "the history outlasts the crashes");
+}
+
+fn path() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just(CONFIG_MAPS), Just(GADGETS)]
+}
+
+fn writers() -> impl Strategy<Value = Vec<Vec<Step>>> {
+    proptest::collection::vec(proptest::collection::vec(step(), 0..40), 1..5)
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(test);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_watcher_sees_every_change_of_every_object_once_and_in_order(
-        writers in proptest::collection::vec(proptest::collection::vec(step(), 0..40), 1..5),
+    fn every_watcher_sees_every_change_of_every_object_once_and_in_order(path in path(), writers in writers()) {
+        run(check(path, writers));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn so_does_a_watcher_that_continues_after_crashes(
+        path in path(),
+        phases in proptest::collection::vec((writers(), proptest::collection::vec(kept::fate(), 1..5)), 1..4),
     ) {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        runtime.block_on(check(writers));
+        run(check_with_crashes(path, phases));
     }
 }
 

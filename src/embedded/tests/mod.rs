@@ -12,6 +12,8 @@ mod tokens;
 mod subresources;
 mod forms;
 mod every_change;
+mod disk;
+mod kept;
 mod socket;
 mod initializers;
 mod rbac;
