@@ -25,6 +25,7 @@ mod documentation;
 mod drop_in;
 mod embedded_apply;
 mod embedded_definitions;
+mod embedded_rbac;
 mod embedded_validation;
 mod odd_writes;
 mod off_by_default;
