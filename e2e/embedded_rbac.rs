@@ -44,6 +44,11 @@ fn roles_and_bindings_grant_what_their_author_holds_as_in_kube_apiserver() {
             api.accepts(post(&cluster_roles, &role("ClusterRole", name, rules.clone())));
             api.accepts(post(&cluster_bindings, &binding("ClusterRoleBinding", name, ["ClusterRole", name], name)));
         }
+        // The texts of refusals name this role, which does not exist.
+        api.accepts(post(
+            &cluster_bindings,
+            &binding("ClusterRoleBinding", "e2e-gone", ["ClusterRole", "e2e-gone"], "e2e-manages"),
+        ));
         let secret = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]);
         api.accepts(post(&roles, &role("Role", "secrets", secret)));
     }
@@ -98,7 +103,7 @@ fn roles_and_bindings_grant_what_their_author_holds_as_in_kube_apiserver() {
         }
     }
     for api in sides {
-        let names = ["e2e-manages", "e2e-may"]
+        let names = ["e2e-manages", "e2e-may", "e2e-gone"]
             .iter()
             .flat_map(|name| [format!("{cluster_roles}/{name}"), format!("{cluster_bindings}/{name}")]);
         names.for_each(|path| drop(api.send(&User::admin(), delete(&path))));

@@ -49,8 +49,8 @@ pub(in crate::embedded) fn check(
         if may(state, call, "bind", plural, &of("name")) {
             return Ok(());
         }
-        let rules =
-            rules(state, object, call.namespace()).ok_or_else(|| Status::not_found(GROUP, plural, &of("name")))?;
+        let rules = rules(state, object, call.namespace())
+            .ok_or_else(|| Status::not_found(GROUP, &resource.name, &of("name")))?;
         return confirm(state, call, &rules).map_err(|why| forbidden(&why));
     }
     confirm(state, call, object.items(&["rules"])).map_err(|why| forbidden(&why))?;
@@ -103,7 +103,11 @@ fn confirm(state: &State, call: &Call, rules: &[Value]) -> Result<(), String> {
     visit_rules(state, &call.caller, call.namespace(), &mut |granted: &Granted<'_>, rules| {
         match rules {
             Some(rules) => held.extend_from_slice(rules),
-            None => missing_roles.push(granted.missing_role()),
+            // The storage of roles names the resource of the request.
+            None => {
+                let role = go_quote(granted.binding.str(&["roleRef", "name"]));
+                missing_roles.push(format!("{}.{GROUP} {role} not found", call.resource.name));
+            }
         }
         true
     });
