@@ -16,6 +16,12 @@ fn binding(kind: &str, name: &str, role: [&str; 2], user: &str) -> Value {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]})
 }
 
+/// Creates an object as a user who may grant everything.
+fn create(api: &Api, request: Request) {
+    let answer = api.send(&User::admin(), request);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
 #[test]
 fn roles_and_bindings_grant_what_their_author_holds_as_in_kube_apiserver() {
     let flags = proxy_only(&[]);
@@ -39,18 +45,21 @@ fn roles_and_bindings_grant_what_their_author_holds_as_in_kube_apiserver() {
     ]);
     for api in sides {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        api.accepts(post("/api/v1/namespaces", &object));
+        create(api, post("/api/v1/namespaces", &object));
         for (name, rules) in [("e2e-manages", &manages), ("e2e-may", &may)] {
-            api.accepts(post(&cluster_roles, &role("ClusterRole", name, rules.clone())));
-            api.accepts(post(&cluster_bindings, &binding("ClusterRoleBinding", name, ["ClusterRole", name], name)));
+            create(api, post(&cluster_roles, &role("ClusterRole", name, rules.clone())));
+            create(api, post(&cluster_bindings, &binding("ClusterRoleBinding", name, ["ClusterRole", name], name)));
         }
         // The texts of refusals name this role, which does not exist.
-        api.accepts(post(
-            &cluster_bindings,
-            &binding("ClusterRoleBinding", "e2e-gone", ["ClusterRole", "e2e-gone"], "e2e-manages"),
-        ));
+        create(
+            api,
+            post(
+                &cluster_bindings,
+                &binding("ClusterRoleBinding", "e2e-gone", ["ClusterRole", "e2e-gone"], "e2e-manages"),
+            ),
+        );
         let secret = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]);
-        api.accepts(post(&roles, &role("Role", "secrets", secret)));
+        create(api, post(&roles, &role("Role", "secrets", secret)));
     }
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let named = json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a", "c"], "verbs": ["get"]});

@@ -124,13 +124,15 @@ pub(crate) struct Features {
     pub(crate) tokens: Tokens,
     /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM.
     pub(crate) root_ca: Option<String>,
+    /// The rules of webhook configurations, policies and bindings. Their expressions need a compiler from a higher layer.
+    pub(crate) registration: settings::Validate,
     /// The health and metrics of the process. Without them the server is always healthy.
     pub(crate) health: Option<Weak<Vitals>>,
 }
 
 impl Default for Features {
     fn default() -> Self {
-        let Settings { controllers, addresses, allow_privileged, root_ca } = Settings::default();
+        let Settings { controllers, addresses, allow_privileged, root_ca, registration } = Settings::default();
         Self {
             removed: Vec::new(),
             rbac: false,
@@ -141,6 +143,7 @@ impl Default for Features {
             allow_privileged,
             tokens: Tokens::default(),
             root_ca,
+            registration,
             health: None,
         }
     }
@@ -185,6 +188,7 @@ impl Server {
             addresses: features.addresses,
             allow_privileged: features.allow_privileged,
             root_ca: features.root_ca,
+            registration: features.registration,
         };
         let store = Arc::new(Store::new(bounds, settings));
         let tokens = Arc::new(features.tokens);

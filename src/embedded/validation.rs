@@ -24,6 +24,7 @@ pub(super) fn create(settings: &Settings, resource: &Resource, object: &Object) 
     let shown = known(resource.validated(object));
     let mut causes = validation::validate(&kind_of(&shown), &shown);
     causes.extend(privileged(settings, resource, &shown));
+    causes.extend(registration(settings, resource, &shown));
     if causes.is_empty() {
         // `rest.BeforeCreate` checks the metadata of all kinds alike, after the kind itself.
         let names = &object_meta::path_segment_name_errors;
@@ -54,12 +55,21 @@ pub(super) fn update(
     let mut causes = object_meta::validate_any_update(metadata(&shown), metadata(&current), resource.namespaced);
     causes.extend(validation::validate_update(&kind_of(&shown), &shown, &current, subresource));
     causes.extend(privileged(settings, resource, &shown));
+    if subresource.is_empty() {
+        // The stored object is valid, so that no rule is weaker for what an update does not change.
+        causes.extend(registration(settings, resource, &shown));
+    }
     invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
 }
 
 /// The causes of `--allow-privileged=false`.
 fn privileged(settings: &Settings, resource: &Resource, object: &Object) -> Vec<Cause> {
     if settings.allow_privileged { Vec::new() } else { privileged::causes(resource, object) }
+}
+
+/// The causes to refuse a webhook configuration, a policy or a binding.
+fn registration(settings: &Settings, resource: &Resource, object: &Object) -> Vec<Cause> {
+    if *resource.group == *"admissionregistration.k8s.io" { (settings.registration)(object) } else { Vec::new() }
 }
 
 /// Whether the resource is one of Kubernetes 1.36, rather than a removed or a custom one.
