@@ -40,7 +40,7 @@ pub fn causes(object: &Object) -> Vec<Cause> {
         _ => Faults::default(),
     };
     let cause = |text: &String| {
-        let (field, message) = text.split_once(": ").unwrap_or(("", text));
+        let (field, message) = text.split_once(": ").unwrap_or(("", text.as_str()));
         let reason = REASONS.iter().find(|(_, beginning)| message.starts_with(beginning));
         let reason = reason.map_or("FieldValueInvalid", |(reason, _)| *reason);
         Cause { reason: reason.to_owned(), message: message.to_owned(), field: field.to_owned() }
