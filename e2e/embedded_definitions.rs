@@ -294,6 +294,77 @@ fn custom_objects_are_applied_as_in_kube_apiserver() {
     compare(&definition("applied.e2e.test"), namespace, &steps);
 }
 
+/// The part of OpenAPI v2 that is about a group, without the descriptions of operations.
+fn part_of_v2(api: &Api, group: &str) -> Option<Value> {
+    let mut document = api.send(&User::admin(), get("/openapi/v2").header("accept", "application/json")).json();
+    let mut part = |name: &str, prefix: &str| {
+        let mut all = document[name].take().as_object().cloned().unwrap_or_default();
+        all.retain(|name, _| name.starts_with(prefix));
+        all
+    };
+    let model: Vec<&str> = group.rsplit('.').collect();
+    let definitions = part("definitions", &format!("{}.", model.join(".")));
+    let mut paths = Value::from(part("paths", &format!("/apis/{group}/")));
+    let items = paths.as_object_mut()?.values_mut().filter_map(Value::as_object_mut).flat_map(|item| item.values_mut());
+    items.for_each(without_descriptions);
+    (!definitions.is_empty()).then(|| json!({"definitions": definitions, "paths": paths}))
+}
+
+/// Removes the descriptions of an operation, and of its parameters.
+fn without_descriptions(operation: &mut Value) {
+    match operation {
+        Value::Object(fields) => {
+            fields.remove("description");
+            fields.get_mut("parameters").into_iter().for_each(without_descriptions);
+        }
+        Value::Array(parameters) => {
+            parameters.iter_mut().for_each(without_descriptions);
+            parameters.sort_by_key(|parameter| parameter["name"].to_string());
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn custom_resources_are_in_openapi_v2_as_in_kube_apiserver() {
+    let flags = proxy_only(&[]);
+    let embedded = Proxy::embedded(&[&flags[0], &flags[1]]);
+    let sides: [&Api; 2] = [upstream(), &embedded];
+    for (group, scope) in [("namespaced.v2.e2e.test", "Namespaced"), ("cluster.v2.e2e.test", "Cluster")] {
+        let mut definition = definition(group);
+        definition["spec"]["scope"] = json!(scope);
+        let text = json!({"type": "string"});
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["other"] = json!({
+        "type": "object", "required": ["null", "a"], "properties": {
+            "null": {"type": "array", "nullable": true, "items": text},
+            "a": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+            "embedded": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"b": text}},
+            "free": {"type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true, "properties": {"b": text}},
+            "list": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            "map": {"type": "object", "minProperties": 1, "additionalProperties": {"type": "integer", "nullable": true}},
+            "one": {"type": "object", "properties": {"a": text}, "oneOf": [{"required": ["a"]}, {"required": []}],
+                "externalDocs": {"url": "https://example.com"}, "example": {"a": "b"}, "x-kubernetes-map-type": "atomic"},
+            "not": {"type": "string", "not": {"enum": ["x"]}, "title": "No x"},
+            "number": {"type": "number", "minimum": 0.5, "exclusiveMinimum": true, "multipleOf": 0.5},
+        }});
+        let [expected, got] = sides.map(|api| {
+            api.accepts(post(DEFINITIONS, &definition));
+            eventually("the kind in OpenAPI v2", || part_of_v2(api, group))
+        });
+        for part in ["definitions", "paths"] {
+            let names = |of: &Value| of[part].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+            assert_eq!(names(&got), names(&expected));
+            for name in names(&expected) {
+                assert_eq!(got[part][&name], expected[part][&name], "{name}");
+            }
+        }
+        let path = format!("{DEFINITIONS}/things.{group}");
+        sides.iter().for_each(|api| drop(api.send(&User::admin(), delete(&path))));
+        assert!(part_of_v2(&embedded, group).is_none(), "the kind leaves OpenAPI v2 with its definition");
+    }
+}
+
 #[test]
 fn definitions_are_written_and_deleted_as_in_kube_apiserver() {
     let namespace = "embedded-definitions";
@@ -326,6 +397,20 @@ fn definitions_are_written_and_deleted_as_in_kube_apiserver() {
         with(&|it| {
             it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["tags"]["x-kubernetes-validations"] =
                 json!([{"rule": "self.all(x, self.all(y, x == y || self.exists(z, z == x)))"}])
+        }),
+        with(&|it| {
+            it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["high"]["default"] =
+                json!(200)
+        }),
+        with(&|it| {
+            let spec = &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+            spec["default"] = json!({"low": 3, "high": 2});
+        }),
+        with(&|it| {
+            let spec = &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+            spec["properties"]["name"]["default"] = json!("n");
+            spec["properties"]["name"]["x-kubernetes-validations"] =
+                json!([{"rule": "self == oldSelf"}, {"rule": "oldSelf.hasValue()", "optionalOldSelf": true}]);
         }),
         with(&|it| it["spec"]["conversion"] = json!({"strategy": "Webhook"})),
         with(&|it| it["spec"]["preserveUnknownFields"] = json!(true)),
@@ -369,6 +454,8 @@ fn kubectl_works_with_custom_resources_of_the_embedded_server() {
     );
     assert!(kubectl.ok(&["get", "all"]).contains("thing.kubectl.e2e.test/a"));
     assert!(kubectl.ok(&["explain", "things.spec"]).contains("The wish."));
+    // This form reads OpenAPI v2 in protobuf.
+    assert!(kubectl.ok(&["explain", "things.spec", "--output=plaintext-openapiv2"]).contains("The wish."));
     kubectl.ok(&["scale", "--replicas=5", "things/a"]);
     assert_eq!(kubectl.ok(&["get", "things/a", "-o", "jsonpath={.spec.size}"]), "5");
     // Finalizers of objects can be removed while their definition is being deleted.

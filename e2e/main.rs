@@ -26,6 +26,8 @@ mod documentation;
 mod drop_in;
 mod embedded_apply;
 mod embedded_definitions;
+mod embedded_rbac;
+mod embedded_registration;
 mod embedded_validation;
 mod odd_writes;
 mod off_by_default;

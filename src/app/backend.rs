@@ -10,6 +10,7 @@ use crate::cluster::{self, Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity};
 use crate::embedded::catalog::Resource;
 use crate::embedded::{self, DataDir, Tokens, Vitals};
+use crate::manifests;
 use crate::removed::Api;
 use crate::server::health::Checks;
 use crate::server::{Drain, Reloading};
@@ -75,6 +76,7 @@ impl Upstream {
                     allow_privileged: options.allow_privileged,
                     tokens: Tokens::from_files(&tokens)?,
                     root_ca: front.and_then(|front| front.root_ca(config)),
+                    registration: manifests::validation::causes,
                     health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
                 };
                 for (group, version) in options.apis.wanted() {

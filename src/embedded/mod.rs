@@ -135,6 +135,8 @@ pub(crate) struct Features {
     pub(crate) tokens: Tokens,
     /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM.
     pub(crate) root_ca: Option<String>,
+    /// The rules of webhook configurations, policies and bindings. Their expressions need a compiler from a higher layer.
+    pub(crate) registration: settings::Validate,
     /// The health and metrics of the process. Without them the server is always healthy.
     pub(crate) health: Option<Weak<Vitals>>,
 }
@@ -156,13 +158,14 @@ impl Features {
             addresses: self.addresses,
             allow_privileged: self.allow_privileged,
             root_ca: self.root_ca.clone(),
+            registration: self.registration,
         }
     }
 }
 
 impl Default for Features {
     fn default() -> Self {
-        let Settings { controllers, addresses, allow_privileged, root_ca } = Settings::default();
+        let Settings { controllers, addresses, allow_privileged, root_ca, registration } = Settings::default();
         Self {
             removed: Vec::new(),
             rbac: false,
@@ -173,6 +176,7 @@ impl Default for Features {
             allow_privileged,
             tokens: Tokens::default(),
             root_ca,
+            registration,
             health: None,
         }
     }

@@ -3,7 +3,11 @@
 //! The documents suffice for `kubectl explain`, for the patches of `kubectl apply`, and for clients that check whether the server validates
 //! fields. In the recording the v3 documents share their schemas; each document is assembled at its first use.
 
+mod protobuf;
 mod removed;
+mod swagger;
+
+pub(super) use swagger::{Operations, Parts, schema as v2_schema};
 
 use super::catalog::Resource;
 use super::document::{self, Clause};
@@ -27,7 +31,7 @@ const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+pro
 /// [`document::conditional`] checks whether the client has the document already.
 pub(super) fn respond(documents: &Documents, path: &str, query: &str, accept: &str) -> Option<Response<Body>> {
     match path.strip_prefix("/openapi/")? {
-        "v2" => Some(v2(accept)),
+        "v2" => Some(v2(documents, accept)),
         // kube-apiserver ignores the Accept header here and answers text/plain.
         "v3" => Some(document::document("text/plain; charset=utf-8", documents.index())),
         other => {
@@ -41,21 +45,33 @@ pub(super) fn respond(documents: &Documents, path: &str, query: &str, accept: &s
 
 /// The documents of a server: the recorded ones, those of the removed APIs that it serves, and those of custom resources.
 pub(super) struct Documents {
+    apis: Vec<&'static Api>,
     removed: BTreeMap<String, Document>,
     custom: BTreeMap<String, Arc<CustomDocument>>,
+    v2_parts: OnceLock<Parts>,
+    v2: OnceLock<Document>,
+    v2_protobuf: OnceLock<Document>,
 }
 
-/// A document of custom resources, made at its first use.
+/// A document of custom resources, made at its first use, and their part of OpenAPI v2.
 pub(super) struct CustomDocument {
     resources: Vec<Arc<Resource>>,
-    write: fn(&[Arc<Resource>]) -> Vec<u8>,
+    writers: Writers,
     made: OnceLock<Document>,
+    part: OnceLock<Parts>,
+}
+
+/// The functions that write the document of resources, and their part of OpenAPI v2.
+#[derive(Clone, Copy)]
+pub(super) struct Writers {
+    pub(super) v3: fn(&[Arc<Resource>]) -> Vec<u8>,
+    pub(super) v2: fn(&[Arc<Resource>]) -> Parts,
 }
 
 impl CustomDocument {
     /// The document of these resources.
-    pub(super) fn new(resources: Vec<Arc<Resource>>, write: fn(&[Arc<Resource>]) -> Vec<u8>) -> Self {
-        Self { resources, write, made: OnceLock::new() }
+    pub(super) fn new(resources: Vec<Arc<Resource>>, writers: Writers) -> Self {
+        Self { resources, writers, made: OnceLock::new(), part: OnceLock::new() }
     }
 
     /// Whether the document is that of exactly these resources.
@@ -65,7 +81,11 @@ impl CustomDocument {
     }
 
     fn document(&self) -> &Document {
-        self.made.get_or_init(|| Document::new((self.write)(&self.resources)))
+        self.made.get_or_init(|| Document::new((self.writers.v3)(&self.resources)))
+    }
+
+    fn part(&self) -> &Parts {
+        self.part.get_or_init(|| (self.writers.v2)(&self.resources))
     }
 }
 
@@ -85,7 +105,33 @@ pub(super) fn meta_schemas() -> &'static Map<String, Value> {
 impl Documents {
     /// The documents with those of these removed APIs, and these of custom resources.
     pub(super) fn new(apis: &[&'static Api], custom: BTreeMap<String, Arc<CustomDocument>>) -> Self {
-        Self { removed: removed::documents(apis), custom }
+        Self {
+            apis: apis.to_vec(),
+            removed: removed::documents(apis),
+            custom,
+            v2_parts: OnceLock::new(),
+            v2: OnceLock::new(),
+            v2_protobuf: OnceLock::new(),
+        }
+    }
+
+    /// What OpenAPI v2 has in addition to the recorded document.
+    fn v2_parts(&self) -> &Parts {
+        self.v2_parts.get_or_init(|| {
+            let mut parts = removed::v2(&self.apis);
+            self.custom.values().for_each(|document| parts.extend(document.part().clone()));
+            parts
+        })
+    }
+
+    fn v2(&self) -> &Document {
+        let parts = self.v2_parts();
+        if parts.is_empty() { &V2 } else { self.v2.get_or_init(|| parts.json()) }
+    }
+
+    fn v2_protobuf(&self) -> &Document {
+        let parts = self.v2_parts();
+        if parts.is_empty() { &V2_PROTO } else { self.v2_protobuf.get_or_init(|| parts.protobuf()) }
     }
 
     /// The documents of custom resources.
@@ -141,16 +187,16 @@ fn group_version(name: &str, document: &Document, query: &str, accept: &str) -> 
 }
 
 /// `handler.OpenAPIService.RegisterOpenAPIVersionedService`: JSON, or the protobuf form that client-go requests.
-fn v2(accept: &str) -> Response<Body> {
+fn v2(documents: &Documents, accept: &str) -> Response<Body> {
     let wants_protobuf = |clause: &Clause<'_>| {
         clause.takes("com.github.proto-openapi.spec.v2.v1.0+protobuf")
             || clause.takes("com.github.proto-openapi.spec.v2@v1.0+protobuf")
     };
     for clause in document::clauses(accept) {
         let (content_type, document) = if clause.takes("json") {
-            ("application/json", &*V2)
+            ("application/json", documents.v2())
         } else if wants_protobuf(&clause) {
-            (V2_PROTOBUF, &*V2_PROTO)
+            (V2_PROTOBUF, documents.v2_protobuf())
         } else {
             continue;
         };

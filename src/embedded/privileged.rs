@@ -2,20 +2,17 @@
 
 use super::catalog::Resource;
 use crate::object::Object;
-use crate::status::{Cause, Status, invalid};
+use crate::status::{Cause, invalid};
 use serde_json::Value;
 
-/// Refuses an object whose containers are privileged.
-///
-/// # Errors
-/// If a container of the object, or of its pod template, is privileged.
-pub(super) fn check(resource: &Resource, object: &Object) -> Result<(), Status> {
+/// The causes to refuse an object whose containers, or those of whose pod template, are privileged.
+pub(super) fn causes(resource: &Resource, object: &Object) -> Vec<Cause> {
     let path: &[&str] = match (&*resource.group, &*resource.name) {
         ("", "pods") => &["spec"],
         ("", "podtemplates") => &["template", "spec"],
         ("", "replicationcontrollers") | ("apps", _) | ("batch", "jobs") => &["spec", "template", "spec"],
         ("batch", "cronjobs") => &["spec", "jobTemplate", "spec", "template", "spec"],
-        _ => return Ok(()),
+        _ => return Vec::new(),
     };
     let mut causes: Vec<Cause> = Vec::new();
     for field in ["containers", "initContainers", "ephemeralContainers"] {
@@ -25,7 +22,7 @@ pub(super) fn check(resource: &Resource, object: &Object) -> Result<(), Status> 
             causes.push(invalid::forbidden(&field, "disallowed by cluster policy"));
         }
     }
-    invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
+    causes
 }
 
 fn is_privileged(container: &Value) -> bool {

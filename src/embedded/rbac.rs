@@ -1,6 +1,8 @@
 //! RBAC: the authorizer of the embedded API server (`plugin/pkg/auth/authorizer/rbac`), and the bootstrap policy, recorded from a
 //! kube-apiserver.
 
+mod escalation;
+
 use super::metadata;
 use super::store::{Collection, State, key, prefix};
 use crate::authz::Attributes;
@@ -9,6 +11,7 @@ use crate::object::Object;
 use crate::object::selector::LabelSelector;
 use crate::status::invalid::aggregate;
 use crate::user::UserInfo;
+pub(super) use escalation::check as check_escalation;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -174,7 +177,7 @@ fn visit_rules(
         let Some(subject) = binding.items(&["subjects"]).iter().find(|subject| names(subject, of_binding, user)) else {
             continue;
         };
-        let rules = rules(state, binding);
+        let rules = rules(state, binding, of_binding);
         if !visit(&Granted { binding, subject }, rules.as_deref()) {
             return;
         }
@@ -195,12 +198,12 @@ fn names(subject: &Value, namespace: &str, user: &UserInfo) -> bool {
     }
 }
 
-/// The rules of the role that a binding names; `None` if the role is missing.
-fn rules(state: &State, binding: &Object) -> Option<Vec<Value>> {
+/// The rules of the role that a binding in this namespace names; `None` if the role is missing.
+fn rules(state: &State, binding: &Object, namespace: &str) -> Option<Vec<Value>> {
     let name = binding.str(&["roleRef", "name"]);
     let role = match binding.str(&["roleRef", "kind"]) {
         "ClusterRole" => state.object(CLUSTER_ROLES, name),
-        "Role" => state.object(ROLES, &key(binding.namespace(), name)),
+        "Role" => state.object(ROLES, &key(namespace, name)),
         _ => None,
     };
     role.map(|role| aggregated(state, &role))

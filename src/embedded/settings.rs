@@ -1,6 +1,11 @@
 //! What transactions of the store know of the server's configuration.
 
 use crate::config::{Addresses, Controllers};
+use crate::object::Object;
+use crate::status::Cause;
+
+/// Validates an object of one of some kinds: the errors.
+pub(crate) type Validate = fn(&Object) -> Vec<Cause>;
 
 /// The configuration on which transactions depend.
 #[derive(Clone, Debug)]
@@ -13,10 +18,18 @@ pub(super) struct Settings {
     pub allow_privileged: bool,
     /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM; without them no namespace has the ConfigMap.
     pub root_ca: Option<String>,
+    /// The rules of webhook configurations, policies and bindings.
+    pub registration: Validate,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { controllers: Controllers::ALL, addresses: Addresses::default(), allow_privileged: true, root_ca: None }
+        Self {
+            controllers: Controllers::ALL,
+            addresses: Addresses::default(),
+            allow_privileged: true,
+            root_ca: None,
+            registration: |_| Vec::new(),
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! Validation of built-in objects before they are stored ([`crate::object::validation`]).
 
 use super::catalog::Resource;
+use super::privileged;
+use super::settings::Settings;
 use crate::initializers;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::kinds;
 use crate::object::object_meta;
 use crate::object::typed::{Rest, has_rest};
 use crate::object::{Object, validation};
-use crate::status::{Status, invalid};
+use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
@@ -15,12 +17,14 @@ use std::borrow::Cow;
 ///
 /// # Errors
 /// 422 with every error.
-pub(super) fn create(resource: &Resource, object: &Object) -> Result<(), Status> {
+pub(super) fn create(settings: &Settings, resource: &Resource, object: &Object) -> Result<(), Status> {
     if !is_built_in(resource) {
         return Ok(());
     }
     let shown = known(resource.validated(object));
     let mut causes = validation::validate(&kind_of(&shown), &shown);
+    causes.extend(privileged(settings, resource, &shown));
+    causes.extend(registration(settings, resource, &shown));
     if causes.is_empty() {
         // `rest.BeforeCreate` checks the metadata of all kinds alike, after the kind itself.
         let names = &object_meta::path_segment_name_errors;
@@ -33,18 +37,39 @@ pub(super) fn create(resource: &Resource, object: &Object) -> Result<(), Status>
 ///
 /// # Errors
 /// 422 with every error.
-pub(super) fn update(resource: &Resource, object: &Object, current: &Object, subresource: &str) -> Result<(), Status> {
+pub(super) fn update(
+    settings: &Settings,
+    resource: &Resource,
+    object: &Object,
+    current: &Object,
+    subresource: &str,
+) -> Result<(), Status> {
     if !is_built_in(resource) {
         return Ok(());
     }
     // An initializer may change what nobody else can see yet (`isUpdatingUninitializedPod` of Kubernetes 1.13).
     if resource.name == "pods" && initializers::is_uninitialized(current) {
-        return create(resource, object);
+        return create(settings, resource, object);
     }
     let (shown, current) = (known(resource.validated(object)), known(resource.validated(current)));
     let mut causes = object_meta::validate_any_update(metadata(&shown), metadata(&current), resource.namespaced);
     causes.extend(validation::validate_update(&kind_of(&shown), &shown, &current, subresource));
+    causes.extend(privileged(settings, resource, &shown));
+    if subresource.is_empty() {
+        // The stored object is valid, so that no rule is weaker for what an update does not change.
+        causes.extend(registration(settings, resource, &shown));
+    }
     invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
+}
+
+/// The causes of `--allow-privileged=false`.
+fn privileged(settings: &Settings, resource: &Resource, object: &Object) -> Vec<Cause> {
+    if settings.allow_privileged { Vec::new() } else { privileged::causes(resource, object) }
+}
+
+/// The causes to refuse a webhook configuration, a policy or a binding.
+fn registration(settings: &Settings, resource: &Resource, object: &Object) -> Vec<Cause> {
+    if *resource.group == *"admissionregistration.k8s.io" { (settings.registration)(object) } else { Vec::new() }
 }
 
 /// Whether the resource is one of Kubernetes 1.36, rather than a removed or a custom one.
@@ -86,26 +111,28 @@ mod tests {
     #[test]
     fn a_new_object_is_refused_with_every_error() {
         let resource = catalog::resource("", "v1", "configmaps").unwrap();
+        let settings = Settings::default();
         let new = |data: Value| {
             object(
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "data": data}),
             )
         };
-        assert!(create(resource, &new(json!({"a": "b"}))).is_ok());
-        let status = create(resource, &new(json!({"a b": "", "..": ""}))).unwrap_err();
+        assert!(create(&settings, resource, &new(json!({"a": "b"}))).is_ok());
+        let status = create(&settings, resource, &new(json!({"a b": "", "..": ""}))).unwrap_err();
         assert_eq!((status.code, status.details.unwrap().causes.len()), (422, 2));
     }
 
     #[test]
     fn an_immutable_object_stays_as_it_is() {
         let resource = catalog::resource("", "v1", "configmaps").unwrap();
+        let settings = Settings::default();
         let with = |data: Value| {
             object(json!({"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": data,
                 "metadata": {"name": "a", "namespace": "b", "resourceVersion": "1"}}))
         };
         let (old, new) = (with(json!({"a": "b"})), with(json!({"a": "c"})));
-        assert!(update(resource, &old, &old, "").is_ok());
-        let status = update(resource, &new, &old, "").unwrap_err();
+        assert!(update(&settings, resource, &old, &old, "").is_ok());
+        let status = update(&settings, resource, &new, &old, "").unwrap_err();
         assert!(status.message.ends_with("data: Forbidden: field is immutable when `immutable` is set"), "{status}");
     }
 }

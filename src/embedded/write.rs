@@ -5,7 +5,7 @@ use super::catalog::Resource;
 use super::custom;
 use super::owners::{self, Subject};
 use super::store::{self, State};
-use super::{body, delete, initial, initializers, metadata, privileged, removed, respond, validation};
+use super::{body, delete, initial, initializers, metadata, rbac, removed, respond, validation};
 use crate::body::Body;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -195,6 +195,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     let resource = &*call.resource;
     let mut object = resource.stored(object)?;
     let collection = call.collection();
+    rbac::check_escalation(state, call, &object, None)?;
     metadata::begin(resource, &mut object);
     name_object(state, call, &mut object)?;
     initializers::check_new(call, &object)?;
@@ -203,13 +204,10 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     if custom::is_definition(resource) {
         custom::prepare(state, call, &mut object)?;
     }
-    if !state.settings().allow_privileged {
-        privileged::check(resource, &object)?;
-    }
     if collection == initial::SERVICES {
         initial::allocate(state, &mut object)?;
     }
-    validation::create(resource, &object)?;
+    validation::create(&state.settings(), resource, &object)?;
     check_version_of_new(&object, dry_run)?;
     let key = store::key(call.namespace(), object.name());
     if let Some(current) = state.object(collection, &key) {
@@ -290,6 +288,7 @@ pub(super) fn replace(
     dry_run: bool,
 ) -> Result<Arc<Object>, Status> {
     let resource = &*call.resource;
+    rbac::check_escalation(state, call, &object, Some(current))?;
     check_version(resource, &object, current)?;
     let mut object = part(call, object, current);
     metadata::carry_over(&mut object, current);
@@ -312,10 +311,7 @@ pub(super) fn replace(
     }
     initial::keep(state, resource, &mut object, current)?;
     removed::check(resource, &mut object, Some(current))?;
-    if !state.settings().allow_privileged {
-        privileged::check(resource, &object)?;
-    }
-    validation::update(resource, &object, current, &call.info.subresource)?;
+    validation::update(&state.settings(), resource, &object, current, &call.info.subresource)?;
     let mut object = metadata::complete(object);
     metadata::count_generation(resource, &mut object, current);
     if object == **current {

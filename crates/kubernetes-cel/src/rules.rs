@@ -6,7 +6,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use validate::{Rules, Violations, validate};
+pub use validate::{Rules, Violations, validate, validate_default};
 
 use super::check::{Checked, Reference};
 use super::environment::{CompileError, Environment, Table};

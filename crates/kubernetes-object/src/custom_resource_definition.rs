@@ -39,6 +39,21 @@ pub struct Checks<'a> {
     /// expressions are checked already. The last argument is true if an update does not change the schema: the cost of a single expression
     /// is then no error.
     pub rules: &'a dyn Fn(&Value, &str, bool) -> Vec<Cause>,
+    /// Evaluates the rules for a default, at no higher cost than the given one. Returns the errors, and the cost that is left; `None` if none is.
+    pub defaults: &'a dyn Fn(Default<'_>, u64) -> (Vec<Cause>, Option<u64>),
+}
+
+/// A default that is valid by its schema, apart from the rules.
+#[derive(Clone, Copy)]
+pub struct Default<'a> {
+    /// The schema that has the default.
+    pub schema: &'a Value,
+    /// The default.
+    pub value: &'a Value,
+    /// The path of the default in the definition.
+    pub path: &'a str,
+    /// Whether the schema describes a whole object.
+    pub is_resource: bool,
 }
 
 /// Sets the status of a new definition (`PrepareForCreate`).

@@ -10,7 +10,7 @@ use super::super::store::{Collection, State};
 use super::super::{metadata, owners};
 use super::definition::{Definition, is_true};
 use super::resource::Custom;
-use super::schema::{pattern, rule_causes};
+use super::schema::{default_causes, pattern, rule_causes};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::custom_resource_definition::{self, Checks};
@@ -38,7 +38,7 @@ fn kind() -> GroupVersionKind {
 }
 
 fn checks() -> Checks<'static> {
-    Checks { patterns: &pattern, rules: &rule_causes }
+    Checks { patterns: &pattern, rules: &rule_causes, defaults: &default_causes }
 }
 
 /// Sets the status of a new definition, and validates the definition.

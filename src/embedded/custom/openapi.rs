@@ -1,17 +1,43 @@
-//! OpenAPI v3 of custom resources (`builder.BuildOpenAPIV3`).
+//! OpenAPI v2 and v3 of custom resources (`builder.BuildOpenAPIV2`, `builder.BuildOpenAPIV3`).
 
 use super::super::catalog::{Resource, group_version_path};
-use super::super::openapi::{CustomDocument, meta_schemas};
+use super::super::openapi::{CustomDocument, Operations, Parts, Writers, meta_schemas, v2_schema};
 use super::resource::Custom;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const OBJECT_META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-const LIST_META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+const SCALE_MODEL: &str = "io.k8s.api.autoscaling.v1.Scale";
 const SCALE: &str = "#/components/schemas/io.k8s.api.autoscaling.v1.Scale";
 const STATUS: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const PATCH: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+
+/// A version of OpenAPI.
+#[derive(Clone, Copy, PartialEq)]
+enum Dialect {
+    V2,
+    V3,
+}
+
+impl Dialect {
+    fn pointer(self, model: &str) -> String {
+        match self {
+            Self::V2 => format!("#/definitions/{model}"),
+            Self::V3 => format!("#/components/schemas/{model}"),
+        }
+    }
+
+    /// A schema that refers to another. In v3 a reference has no other keywords beside it.
+    fn reference(self, model: &str, description: &str) -> Value {
+        match self {
+            Self::V2 => json!({"$ref": self.pointer(model), "description": description}),
+            Self::V3 => json!({"allOf": [{"$ref": self.pointer(model)}], "description": description}),
+        }
+    }
+}
+
 /// The documents of the resources by name, such as `apis/example.com/v1`. Documents of unchanged resources are taken from `before`.
 pub(super) fn documents<'r>(
     resources: impl Iterator<Item = &'r Arc<Resource>>,
@@ -26,10 +52,34 @@ pub(super) fn documents<'r>(
     }
     let document = |(name, resources): (String, Vec<Arc<Resource>>)| {
         let same = before.and_then(|before| before.get(&name)).filter(|before| before.is_of(&resources));
-        let document = same.cloned().unwrap_or_else(|| Arc::new(CustomDocument::new(resources, write)));
+        let document = same.cloned().unwrap_or_else(|| Arc::new(CustomDocument::new(resources, WRITERS)));
         (name, document)
     };
     by_version.into_iter().map(document).collect()
+}
+
+const WRITERS: Writers = Writers { v3: write, v2: write_v2 };
+
+/// The part of OpenAPI v2 of the resources of one version.
+fn write_v2(resources: &[Arc<Resource>]) -> Parts {
+    let mut parts = Parts::default();
+    for resource in resources {
+        let Some(custom) = &resource.custom else { continue };
+        let [object, list] = [&*resource.kind, custom.list_kind()].map(|kind| model(resource, kind));
+        let definition_of = |name| if name == "scale" { SCALE_MODEL } else { &object };
+        let operations = Operations {
+            group: &resource.group,
+            version: &resource.version,
+            kind: &resource.kind,
+            plural: &resource.name,
+            is_namespaced: resource.namespaced,
+            models: [&object, &list],
+            subresources: resource.subresources.iter().map(|each| (&*each.name, definition_of(&*each.name))).collect(),
+        };
+        parts.paths.extend(operations.paths());
+        add_schemas(resource, custom, Dialect::V2, &mut parts.definitions);
+    }
+    parts
 }
 
 /// The document of the resources of one version.
@@ -39,7 +89,7 @@ fn write(resources: &[Arc<Resource>]) -> Vec<u8> {
     for resource in resources {
         let Some(custom) = &resource.custom else { continue };
         add_paths(resource, &mut paths);
-        add_schemas(resource, custom, &mut schemas);
+        add_schemas(resource, custom, Dialect::V3, &mut schemas);
     }
     let info = json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"});
     let whole = json!({"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}});
@@ -52,16 +102,18 @@ fn model(resource: &Resource, kind: &str) -> String {
     format!("{}.{}.{kind}", group.join("."), resource.version)
 }
 
-fn add_schemas(resource: &Resource, custom: &Custom, schemas: &mut Map<String, Value>) {
+fn add_schemas(resource: &Resource, custom: &Custom, dialect: Dialect, schemas: &mut Map<String, Value>) {
     let kind_of = |kind: &str| json!([{"group": &*resource.group, "version": &*resource.version, "kind": kind}]);
     let text = |description: &str| json!({"type": "string", "description": description});
+    let is_free = |schema: &Value| schema.get(PRESERVE) == Some(&Value::Bool(true));
     let mut object = match custom.version.raw_schema() {
         None => json!({"type": "object"}),
+        // kubectl takes the properties for all that an object can have.
+        Some(schema) if dialect == Dialect::V2 && is_free(schema) => json!({"type": "object"}),
         Some(schema) => {
-            let mut schema = published(schema);
-            let reference = json!({"allOf": [{"$ref": OBJECT_META}], "description": "Standard object's metadata. More info: \
-                https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"});
-            add_properties(&mut schema, reference);
+            let mut schema = if dialect == Dialect::V2 { v2_schema(schema).into() } else { schema.clone() };
+            add_embedded(&mut schema, dialect);
+            add_properties(&mut schema, [API_VERSION, KIND], dialect);
             schema
         }
     };
@@ -69,12 +121,15 @@ fn add_schemas(resource: &Resource, custom: &Custom, schemas: &mut Map<String, V
     let name = model(resource, &resource.kind);
     let items = json!({
         "type": "array",
-        "items": {"$ref": format!("#/components/schemas/{name}")},
+        "items": {"$ref": dialect.pointer(&name)},
         "description": format!("List of {}. More info: \
             https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md", resource.name),
     });
-    let metadata = json!({"allOf": [{"$ref": LIST_META}], "description": "Standard list metadata. More info: \
-        https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"});
+    let metadata = dialect.reference(
+        LIST_META,
+        "Standard list metadata. More info: \
+         https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+    );
     let mut list = json!({
         "type": "object",
         "description": format!("{} is a list of {}", custom.list_kind(), resource.kind),
@@ -99,43 +154,47 @@ const KIND: &str = "Kind is a string value representing the REST resource this o
     endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: \
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 
-/// Adds the fields that every object has.
-fn add_properties(schema: &mut Value, metadata: Value) {
+const API_VERSION_OF_EMBEDDED: &str = "apiVersion defines the versioned schema of this representation of an object. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND_OF_EMBEDDED: &str = "kind is a string value representing the type of this object. In CamelCase. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const METADATA: &str = "Standard object's metadata. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
+/// Adds the fields that every object has, with the descriptions of `apiVersion` and `kind`.
+fn add_properties(schema: &mut Value, descriptions: [&str; 2], dialect: Dialect) {
     let Some(fields) = schema.as_object_mut() else { return };
     let properties = fields.entry("properties").or_insert_with(|| json!({}));
     if let Some(properties) = properties.as_object_mut() {
-        properties.insert("apiVersion".to_owned(), json!({"type": "string", "description": API_VERSION}));
-        properties.insert("kind".to_owned(), json!({"type": "string", "description": KIND}));
-        properties.insert("metadata".to_owned(), metadata);
+        for (name, description) in ["apiVersion", "kind"].into_iter().zip(descriptions) {
+            properties.insert(name.to_owned(), json!({"type": "string", "description": description}));
+        }
+        properties.insert("metadata".to_owned(), dialect.reference(OBJECT_META, METADATA));
     }
 }
 
-/// A schema as OpenAPI v3 has it: embedded resources have the fields of objects.
-fn published(schema: &Value) -> Value {
-    match schema {
-        Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| (name.clone(), published_field(name, value)));
-            let mut schema: Map<String, Value> = fields.collect();
-            if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
-                let mut whole = Value::Object(std::mem::take(&mut schema));
-                add_properties(&mut whole, json!({"allOf": [{"$ref": OBJECT_META}]}));
-                return whole;
+/// Adds the fields of objects to embedded resources (`addEmbeddedProperties`).
+fn add_embedded(schema: &mut Value, dialect: Dialect) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        properties.values_mut().for_each(|property| add_embedded(property, dialect));
+    }
+    for name in ["items", "additionalProperties"] {
+        fields.get_mut(name).into_iter().for_each(|inner| add_embedded(inner, dialect));
+    }
+    let is = |name: &str| fields.get(name) == Some(&Value::Bool(true));
+    if !is("x-kubernetes-embedded-resource") || (dialect == Dialect::V2 && is(PRESERVE)) {
+        return;
+    }
+    if let Some(required) = fields.entry("required").or_insert_with(|| json!([])).as_array_mut() {
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|given| given == name) {
+                required.push(name.into());
             }
-            Value::Object(schema)
         }
-        other => other.clone(),
     }
-}
-
-fn published_field(name: &str, value: &Value) -> Value {
-    match (name, value) {
-        ("properties", Value::Object(properties)) => {
-            properties.iter().map(|(name, property)| (name.clone(), published(property))).collect()
-        }
-        ("items" | "additionalProperties" | "not", value) => published(value),
-        ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => schemas.iter().map(published).collect(),
-        (_, value) => value.clone(),
-    }
+    add_properties(schema, [API_VERSION_OF_EMBEDDED, KIND_OF_EMBEDDED], dialect);
 }
 
 fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {

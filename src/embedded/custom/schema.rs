@@ -4,6 +4,7 @@ use super::definition::Version;
 use crate::cel::re2::Regex;
 use crate::cel::rules::Rules;
 use crate::object::Object;
+use crate::object::custom_resource_definition::Default;
 use crate::object::structural::validate::{self, Facts, Matcher, Validator};
 use crate::object::structural::{self, Structural};
 use crate::status::{Cause, Status, invalid};
@@ -112,6 +113,12 @@ pub(super) fn rule_causes(schema: &Value, path: &str, is_unchanged: bool) -> Vec
         !(is_unchanged && is_of_one)
     };
     causes.filter(counts).collect()
+}
+
+/// The errors of a default by the rules of its schema, and the cost that is left.
+pub(super) fn default_causes(default: Default<'_>, cost: u64) -> (Vec<Cause>, Option<u64>) {
+    let Default { schema, value, path, is_resource } = default;
+    crate::cel::rules::validate_default(schema, value, path, is_resource, cost)
 }
 
 /// The error in a text `field: message`.

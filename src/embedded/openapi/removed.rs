@@ -1,6 +1,6 @@
-//! OpenAPI v3 of the removed APIs, from their definitions.
+//! OpenAPI v2 and v3 of the removed APIs, from their definitions.
 
-use super::Document;
+use super::{Document, Operations, swagger};
 use crate::embedded::catalog::group_version_path;
 use crate::removed::Api;
 use serde_json::{Map, Value, json};
@@ -12,9 +12,32 @@ pub(super) fn documents(apis: &[&'static Api]) -> BTreeMap<String, Document> {
     for api in apis {
         let parts = parts.entry(format!("apis/{}/{}", api.group, api.version)).or_default();
         parts.paths.extend(paths_of(api));
-        parts.schemas.extend(schemas_of(api));
+        parts.schemas.extend(schemas_of(api, "#/components/schemas/"));
     }
     parts.into_iter().map(|(name, parts)| (name, parts.document())).collect()
+}
+
+/// The part of OpenAPI v2 of these APIs.
+pub(super) fn v2(apis: &[&'static Api]) -> swagger::Parts {
+    let mut parts = swagger::Parts::default();
+    for api in apis {
+        let name = schema_name(api);
+        let list = format!("{name}List");
+        let operations = Operations {
+            group: api.group,
+            version: api.version,
+            kind: api.kind,
+            plural: api.plural,
+            is_namespaced: api.is_namespaced(),
+            models: [&name, &list],
+            subresources: Vec::new(),
+        };
+        parts.paths.extend(operations.paths());
+        for (name, schema) in schemas_of(api, "#/definitions/") {
+            parts.definitions.insert(name, swagger::schema(&schema).into());
+        }
+    }
+    parts
 }
 
 /// The parts of a document.
@@ -39,7 +62,8 @@ fn schema_name(api: &Api) -> String {
     format!("io.k8s.api.{group}.{}.{}", api.version, api.kind)
 }
 
-fn schemas_of(api: &Api) -> [(String, Value); 2] {
+/// The schemas of an object and of a list; references begin with `prefix`.
+fn schemas_of(api: &Api, prefix: &str) -> [(String, Value); 2] {
     let kind =
         |suffix: &str| json!([{"group": api.group, "version": api.version, "kind": format!("{}{suffix}", api.kind)}]);
     let mut object = api.schema().clone();
@@ -48,7 +72,7 @@ fn schemas_of(api: &Api) -> [(String, Value); 2] {
     }
     let name = schema_name(api);
     let text = || json!({"type": "string"});
-    let items = json!({"type": "array", "items": {"$ref": format!("#/components/schemas/{name}")}});
+    let items = json!({"type": "array", "items": {"$ref": format!("{prefix}{name}")}});
     let list = json!({
         "type": "object",
         "required": ["items"],

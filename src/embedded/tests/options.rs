@@ -44,6 +44,10 @@ async fn privileged_containers_are_refused_in_pods_and_templates() {
         client.post(PODS, privileged.clone()).await.refused(422),
         "Pod \"a\" is invalid: spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy"
     );
+    let mut faulty = privileged.clone();
+    faulty["spec"]["containers"][0]["image"] = json!("");
+    let causes = client.post(PODS, faulty).await.with_code(422)["details"]["causes"].clone();
+    assert_eq!(causes.as_array().unwrap().len(), 2, "{causes}");
     client.post(PODS, pod("a")).await.with_code(201);
     let mut template = deployment("d");
     template["spec"]["template"]["spec"] = privileged["spec"].clone();

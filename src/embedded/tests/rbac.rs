@@ -116,3 +116,32 @@ async fn a_missing_role_is_named() {
     let why = r#": RBAC: clusterrole.rbac.authorization.k8s.io "lost" not found"#;
     assert!(refused.ends_with(why), "{refused}");
 }
+
+#[tokio::test]
+async fn nobody_grants_what_is_not_held() {
+    let admin = admin();
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    let rules = json!([
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create", "patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+    ]);
+    admin.post(&roles, role("Role", "author", rules)).await.with_code(201);
+    let subject = json!({"kind": "User", "name": "alice"});
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    admin.post(&bindings, binding("RoleBinding", "author", ["Role", "author"], subject)).await.with_code(201);
+    let alice = admin.header("impersonate-user", "alice");
+    let pods = |verbs: Value| json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]);
+    alice.post(&roles, role("Role", "held", pods(json!(["get"])))).await.with_code(201);
+    let refused = alice.post(&roles, role("Role", "more", pods(json!(["get", "list", "watch"])))).await.refused(403);
+    let rule = r#"{APIGroups:[""], Resources:["pods"], Verbs:["list" "watch"]}"#;
+    assert!(
+        refused.ends_with(&format!("is attempting to grant RBAC permissions not currently held:\n{rule}")),
+        "{refused}"
+    );
+    let escalates =
+        json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["escalate"]}]);
+    admin.post(&roles, role("Role", "escalates", escalates)).await.with_code(201);
+    let subject = json!({"kind": "User", "name": "alice"});
+    admin.post(&bindings, binding("RoleBinding", "escalates", ["Role", "escalates"], subject)).await.with_code(201);
+    alice.post(&roles, role("Role", "more", pods(json!(["get", "list", "watch"])))).await.with_code(201);
+}

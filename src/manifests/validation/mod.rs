@@ -15,7 +15,38 @@ pub use webhook::configuration;
 
 use crate::cel::environment::NOT_INSTANTIATED;
 use crate::go_text::go_quote;
+use crate::object::Object;
+use crate::status::Cause;
 use serde_json::Value;
+
+/// The reasons of causes, and how their messages begin.
+const REASONS: [(&str, &str); 8] = [
+    ("FieldValueRequired", "Required value"),
+    ("FieldValueInvalid", "Invalid value"),
+    ("FieldValueForbidden", "Forbidden"),
+    ("FieldValueDuplicate", "Duplicate value"),
+    ("FieldValueNotSupported", "Unsupported value"),
+    ("FieldValueTooMany", "Too many"),
+    ("FieldValueTooLong", "Too long"),
+    ("InternalError", "Internal error"),
+];
+
+/// The errors of a webhook configuration, a policy or a binding, as the causes of a Status.
+pub fn causes(object: &Object) -> Vec<Cause> {
+    let faults = match object.kind() {
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => configuration(object),
+        kind @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => policy::policy(kind, object),
+        kind @ ("MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding") => policy::binding(kind, object),
+        _ => Faults::default(),
+    };
+    let cause = |text: &String| {
+        let (field, message) = text.split_once(": ").unwrap_or(("", text.as_str()));
+        let reason = REASONS.iter().find(|(_, beginning)| message.starts_with(beginning));
+        let reason = reason.map_or("FieldValueInvalid", |(reason, _)| *reason);
+        Cause { reason: reason.to_owned(), message: message.to_owned(), field: field.to_owned() }
+    };
+    faults.0.iter().map(cause).collect()
+}
 
 /// The validation errors of an object in the texts of `field.Error`, in kube-apiserver's order.
 #[derive(Debug, Default)]

@@ -92,6 +92,31 @@ impl Rules {
     }
 }
 
+/// The errors of a default of a part of a schema at a path (`defaulting.ValidateDefaults`): first as a value that does not change, then as a new
+/// one. `is_resource` is true if the part describes a whole object. The second value is what is left of the budget; `None` if it is spent.
+pub fn validate_default(
+    schema: &Json,
+    default: &Json,
+    path: &str,
+    is_resource: bool,
+    budget: u64,
+) -> (Vec<Cause>, Option<u64>) {
+    let budget = budget.min(BUDGET);
+    let Some(root) = Node::compile(schema, schema, is_resource, 0) else { return (Vec::new(), Some(budget)) };
+    let mut left = budget;
+    for old in [Some(default), None] {
+        let mut validator = Validator { budget, found: Violations::default() };
+        let place = Place { schema, value: default, old, path: path.to_owned(), is_root: is_resource };
+        // Without a correlation, errors of unchanged parts are errors.
+        let ended = validator.node(&root, &place, Correlation::of_root(None));
+        if ended.is_err() || !validator.found.causes.is_empty() {
+            return (validator.found.causes, ended.is_ok().then_some(left.min(validator.budget)));
+        }
+        left = left.min(validator.budget);
+    }
+    (Vec::new(), Some(left))
+}
+
 /// The errors of a new object: `field: text`.
 pub fn validate(schema: &Json, object: &Json) -> Vec<String> {
     let found = Rules::compile(Arc::new(schema.clone())).validate(object, None);

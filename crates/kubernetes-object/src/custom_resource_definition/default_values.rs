@@ -1,7 +1,8 @@
-//! Default values in a structural schema (`ValidateDefaults`): they are valid and have no unknown fields.
+//! Default values in a structural schema (`ValidateDefaults`): they are valid, also by the rules of the schema, and have no unknown fields.
 
 use super::internal::Fields;
 use super::schema::MAX_CAUSES;
+use super::{Checks, Default};
 use crate::status::Cause;
 use crate::status::fault::{self, shown};
 use crate::status::invalid::{self, aggregate};
@@ -13,8 +14,8 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// The errors of the defaults in a schema. Unknown fields are errors if `requires_pruned`.
-pub(super) fn check(schema: &Value, requires_pruned: bool, patterns: &Compile<'_>, path: &str) -> Vec<Cause> {
-    let mut checker = Checker { patterns, requires_pruned, causes: Vec::new() };
+pub(super) fn check(schema: &Value, requires_pruned: bool, checks: Checks<'_>, path: &str) -> Vec<Cause> {
+    let mut checker = Checker { checks, requires_pruned, causes: Vec::new(), left: Some(u64::MAX) };
     let place = Place::new(schema);
     checker.schema(schema, true, &place, path);
     checker.causes
@@ -56,14 +57,18 @@ struct Place<'a> {
 }
 
 struct Checker<'a> {
-    patterns: &'a Compile<'a>,
+    checks: Checks<'a>,
     requires_pruned: bool,
     causes: Vec<Cause>,
+    /// The cost that is left for rules; `None` once it is spent, which ends the check.
+    left: Option<u64>,
 }
 
 impl Checker<'_> {
     fn schema<'a>(&mut self, value: &'a Value, is_root: bool, place: &Place<'a>, path: &str) {
-        let Some(schema) = Fields::of(value).filter(|_| self.causes.len() <= MAX_CAUSES) else { return };
+        let Some(schema) = Fields::of(value).filter(|_| self.causes.len() <= MAX_CAUSES && self.left.is_some()) else {
+            return;
+        };
         let is_resource = is_root || schema.flag("x-kubernetes-embedded-resource");
         let mut place = place.clone();
         if is_resource {
@@ -93,7 +98,7 @@ impl Checker<'_> {
 
     fn outside_of_metadata(&mut self, schema: &Value, mut default: Value, is_resource: bool, path: &str) {
         let (Ok(part), Ok(validator)) =
-            (Structural::compile_part(schema), Validator::compile_for_defaults(schema, self.patterns))
+            (Structural::compile_part(schema), Validator::compile_for_defaults(schema, self.checks.patterns))
         else {
             return;
         };
@@ -111,12 +116,22 @@ impl Checker<'_> {
         }
         let embedded = validator.embedded_causes_of(&default, is_resource, path);
         let causes = if embedded.is_empty() { validator.causes(&default, path) } else { embedded };
+        match causes.is_empty() {
+            true => self.rules(Default { schema, value: &default, path, is_resource }),
+            false => self.causes.extend(causes),
+        }
+    }
+
+    fn rules(&mut self, default: Default<'_>) {
+        let Some(left) = self.left else { return };
+        let (causes, left) = (self.checks.defaults)(default, left);
         self.causes.extend(causes);
+        self.left = left;
     }
 
     fn in_metadata(&mut self, schema: &Value, default: Value, place: &Place<'_>, path: &str) {
         let (Some((part, resource)), Ok(validator)) =
-            (place.compiled(self.patterns), Validator::compile_for_defaults(schema, self.patterns))
+            (place.compiled(self.checks.patterns), Validator::compile_for_defaults(schema, self.checks.patterns))
         else {
             return;
         };
@@ -133,7 +148,12 @@ impl Checker<'_> {
                 let why = format!("must result in valid metadata: {why}");
                 self.causes.push(invalid::invalid(path, &shown(&default), &why));
             }
-            None => self.causes.extend(validator.causes(&default, path)),
+            None => match validator.causes(&default, path) {
+                causes if causes.is_empty() => {
+                    self.rules(Default { schema, value: &default, path, is_resource: false })
+                }
+                causes => self.causes.extend(causes),
+            },
         }
     }
 }

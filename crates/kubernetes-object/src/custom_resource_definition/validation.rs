@@ -55,7 +55,7 @@ pub(super) fn check(
         if unsupported.is_none() {
             let mut errors = structural::check(schema, checks.patterns, &path);
             if errors.is_empty() {
-                errors = default_values::check(value, options.requires_pruned_defaults, checks.patterns, &path);
+                errors = default_values::check(value, options.requires_pruned_defaults, checks, &path);
             }
             has_valid_structure = errors.is_empty();
             causes.extend(errors);
