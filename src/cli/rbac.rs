@@ -13,9 +13,11 @@ const PATHS: [&str; 8] = ["/api", "/api/*", "/apis", "/apis/*", "/metrics", "/op
 /// A right: group, resource and verbs.
 type Right = (&'static str, &'static str, &'static [&'static str]);
 
-/// The rights that the proxy needs with every identity. Custom resources are decoded even if no plugin needs the definitions.
+/// The rights that the proxy needs with every identity. Custom resources are decoded even if no plugin needs the definitions, and
+/// discovery follows the APIs of other API servers.
 const ALWAYS: &[Right] = &[
     ("apiextensions.k8s.io", "customresourcedefinitions", READ),
+    ("apiregistration.k8s.io", "apiservices", FOLLOW),
     ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
 ];
 /// Verbs of a cache whose misses are looked up.

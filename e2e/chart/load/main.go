@@ -1,5 +1,5 @@
-// Command load creates ConfigMaps with client-go at a rate until its standard input ends, and prints what came of them as JSON. It
-// connects to one of the ready endpoints of a file, in turn, as a Service does.
+// Command load creates ConfigMaps with client-go, over HTTP/2 and HTTP/1.1, at a rate until its standard input ends, and prints what came
+// of them as JSON. It connects to one of the ready endpoints of a file, in turn, as a Service does.
 package main
 
 import (
@@ -25,8 +25,9 @@ import (
 )
 
 const (
-	// clients have a connection each.
-	clients = 8
+	// clients have a connection each, or with HTTP/1.1 up to eight.
+	clients      = 8
+	http1Clients = 2
 	// patience bounds one write with its repetitions.
 	patience = 30 * time.Second
 )
@@ -47,16 +48,12 @@ func main() {
 	namespace := flag.String("namespace", "", "namespace of the ConfigMaps")
 	prefix := flag.String("prefix", "", "prefix of the names")
 	rate := flag.Int("rate", 200, "writes per second")
-	http1 := flag.Bool("http1", false, "use HTTP/1.1")
 	repeats := flag.Bool("repeats", false, "repeat a failed write")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
-	}
-	if *http1 {
-		config.NextProtos = []string{"http/1.1"}
 	}
 	found := load(config, *endpoints, *namespace, *prefix, *rate, *repeats)
 	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
@@ -74,8 +71,12 @@ func load(config *rest.Config, endpoints, namespace, prefix string, rate int, re
 	found := &summary{Written: []string{}, Errors: []string{}}
 	names := make(chan string, rate)
 	var writers sync.WaitGroup
-	for range clients {
-		client := kubernetes.NewForConfigOrDie(balanced(config, endpoints))
+	for number := range clients {
+		own := balanced(config, endpoints)
+		if number < http1Clients {
+			own.NextProtos = []string{"http/1.1"}
+		}
+		client := kubernetes.NewForConfigOrDie(own)
 		for range 8 {
 			writers.Go(func() {
 				for name := range names {
