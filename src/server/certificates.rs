@@ -135,7 +135,6 @@ fn parameters(common_name: &str, names: &[String], days: i32) -> Result<Certific
 #[cfg(test)]
 mod tests {
     use super::*;
-    use x509_parser::prelude::*;
 
     #[test]
     fn a_client_certificate_carries_user_and_group_and_is_valid_now() {

@@ -127,7 +127,7 @@ impl StorageBackend for Disk {
             platter = self.0.1.wait(platter).unwrap();
         }
         drop(platter);
-        self.step(Step::Sync)?;
+        drop(self.step(Step::Sync)?);
         Ok(())
     }
 
