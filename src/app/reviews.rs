@@ -25,7 +25,7 @@ pub(super) struct Reviews {
     client_ca: Option<Reloading<CertificateAuthority>>,
     tokens: Option<Reloading<StaticTokens>>,
     /// The tenants whose plugins answer, if there are any.
-    pub(super) tenants: Option<Arc<dyn Tenants>>,
+    tenants: Option<Arc<dyn Tenants>>,
 }
 
 impl Reviews {
@@ -46,7 +46,12 @@ impl Reviews {
         Ok(Self { listener, tls: Arc::new(tls), client_ca, tokens, tenants: None })
     }
 
-    /// Starts to answer reviews, with plugins and components of the pipeline; with plugins of the tenants, if there are any.
+    /// Has the plugins of tenants answer.
+    pub(super) fn by_tenants(self, tenants: Arc<dyn Tenants>) -> Self {
+        Self { tenants: Some(tenants), ..self }
+    }
+
+    /// Starts to answer reviews, with plugins and components of the pipeline.
     pub(super) fn serve(
         self,
         config: &Config,
