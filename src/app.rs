@@ -18,7 +18,6 @@ use crate::cluster::{self, AuthorityMaps, Loopback};
 use crate::config::{self, AuditLog, CallsWebhooks, Limits};
 use crate::conversion::Converter;
 use crate::embedded::{self, DataDir, Vitals};
-use crate::front_end;
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
@@ -197,8 +196,7 @@ pub async fn start(config: Config) -> Result<Running> {
         let running = tenancy::start(shared, upstream, &registry, &checks).await?;
         if let Some(reviews) = reviews {
             let pipeline = running.default_pipeline()?;
-            let tenants: Arc<dyn front_end::Tenants> = Arc::new(tenancy::Reviewed(running.tenancy.clone()));
-            let reviews = reviews.of(tenants);
+            let reviews = reviews.by_tenants(Arc::new(tenancy::Reviewed(running.tenancy.clone())));
             listeners.push(reviews.serve(
                 &config,
                 &pipeline,

@@ -3,8 +3,9 @@
 
 use super::{Folder, blue, config_map, green, namespace, of, ok, operator};
 use crate::harness::{Proxy, User, Webhook, block_on, connect, eventually, folder, get, kube_client, patch, post};
+use bytes::Bytes;
 use http::Request;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -135,12 +136,17 @@ fn attacks(proxy: &Proxy) -> Vec<Attack<'_>> {
     // The proxy may refuse by closing the connection.
     let sends = move |user: &User, request| drop(proxy.try_send(user, request));
     let client = kube_client(&proxy.kubeconfig_at(&blue(), "/tenants/blue", None));
-    let write = move |name: &str, data: &Value| {
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
-        let request = Request::post(maps).header("content-type", "application/json");
-        let request = request.body(map.to_string().into_bytes()).unwrap();
+    let write = move |path: &str, body: &Bytes| {
+        let request = Request::post(path).header("content-type", "application/json").body(body.to_vec()).unwrap();
         let _refused = block_on(client.request_text(request));
     };
+    let text = |name: &str, bytes: usize| {
+        let data = json!({"x": "x".repeat(bytes)});
+        Bytes::from(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}).to_string(),
+        )
+    };
+    let (small, whole, held) = (text("small", 1), text("large", 3 << 20), text("held", 1));
     let (burn, large, hang) = (write.clone(), write.clone(), write);
     let watches = move |_| {
         let watch = |_| proxy.stream(&blue(), get(&format!("{maps}?watch=1")).over_http2());
@@ -153,9 +159,13 @@ fn attacks(proxy: &Proxy) -> Vec<Attack<'_>> {
     };
     let tokens = move |turn: usize| sends(&User::Token(format!("made-up-{turn}")), get("/tenants/blue/api"));
     vec![
-        attack("writes above the rate", 10, Box::new(move |turn| burn(&format!("b{}", turn % 50), &json!({})))),
-        attack("bodies at the bound", 500, Box::new(move |_| large("large", &json!({"x": "x".repeat(3 << 20)})))),
-        attack("writes whose webhook hangs", 50, Box::new(move |_| hang("held", &json!({})))),
+        attack("writes above the rate", 10, Box::new(move |_| burn(maps, &small))),
+        attack("bodies at the bound", 500, Box::new(move |_| large(maps, &whole))),
+        attack(
+            "writes whose webhook hangs",
+            50,
+            Box::new(move |_| hang("/api/v1/namespaces/blue-w/configmaps", &held)),
+        ),
         attack("made-up tokens", 200, Box::new(tokens)),
         attack("watches", 1_000, Box::new(watches)),
         attack("idle connections", 1_000, Box::new(connections)),
@@ -172,15 +182,17 @@ fn a_quiet_tenant_is_served_beside_a_hostile_one_as_if_alone() {
     tenants.write("blue", &of("team-blue", &json!({"namespaces": {"names": ["blue-*"]}, "limits": limits})));
     let proxy = Proxy::embedded(&[&tenants.flag()]);
     settle(&proxy);
-    ok(&proxy, &blue(), post("/api/v1/namespaces", &namespace("blue-h")));
+    for name in ["blue-h", "blue-w"] {
+        ok(&proxy, &blue(), post("/api/v1/namespaces", &namespace(name)));
+    }
     let webhook = Webhook::start();
-    let configuration = webhook.configuration("Validating", "held", "blue-h", &["/held"]);
+    let configuration = webhook.configuration("Validating", "held", "blue-w", &["/held"]);
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     ok(&proxy, &operator(), post(path, &configuration));
     eventually("a webhook that is known", || {
         proxy.send(
             &blue(),
-            patch("/api/v1/namespaces/blue-h/configmaps/first?fieldManager=e", "apply", &config_map("first")),
+            patch("/api/v1/namespaces/blue-w/configmaps/first?fieldManager=e", "apply", &config_map("first")),
         );
         (!webhook.take().is_empty()).then_some(())
     });

@@ -52,13 +52,12 @@ impl Reviews {
         Ok(Self { listener, tls, client_ca, tokens, tenants: None })
     }
 
-    /// Lets the tenants' plugins decide.
-    pub(super) fn of(self, tenants: Arc<dyn Tenants>) -> Self {
+    /// Has the plugins of tenants answer.
+    pub(super) fn by_tenants(self, tenants: Arc<dyn Tenants>) -> Self {
         Self { tenants: Some(tenants), ..self }
     }
 
-    /// Starts to answer reviews, with plugins and components of the pipeline; with plugins of the tenants, if there are any. `certificates`
-    /// are those of a Secret.
+    /// Starts to answer reviews, with plugins and components of the pipeline. `certificates` are those of a Secret.
     #[expect(clippy::too_many_arguments, reason = "the parts of the application")]
     pub(super) fn serve(
         self,
