@@ -42,9 +42,10 @@ fn url(url: &str, field: &str, faults: &mut Faults) {
 }
 
 fn service(service: &Value, field: &str, faults: &mut Faults) {
-    for name in ["name", "namespace"] {
+    // kube-apiserver passes name and namespace to `ValidateWebhookService` in the wrong order.
+    for (shown, name) in [("name", "namespace"), ("namespace", "name")] {
         if text(service, name).is_empty() {
-            faults.required(&format!("{field}.{name}"), "");
+            faults.required(&format!("{field}.{shown}"), "");
         }
     }
     let port = service.get("port").and_then(Value::as_i64).unwrap_or_default();
