@@ -39,9 +39,12 @@ pub struct Checks<'a> {
     /// expressions are checked already. The last argument is true if an update does not change the schema: the cost of a single expression
     /// is then no error.
     pub rules: &'a dyn Fn(&Value, &str, bool) -> Vec<Cause>,
-    /// Evaluates the rules for a default, at no higher cost than the given one. Returns the errors, and the cost that is left; `None` if none is.
-    pub defaults: &'a dyn Fn(Default<'_>, u64) -> (Vec<Cause>, Option<u64>),
+    /// Evaluates the rules for defaults.
+    pub defaults: &'a EvaluateDefault<'a>,
 }
+
+/// Evaluates the rules for a default, at no higher cost than the given one. Returns the errors, and the cost that is left; `None` if none is.
+pub type EvaluateDefault<'a> = dyn Fn(Default<'_>, u64) -> (Vec<Cause>, Option<u64>) + 'a;
 
 /// A default that is valid by its schema, apart from the rules.
 #[derive(Clone, Copy)]
