@@ -3,8 +3,12 @@
 
 use super::file::{Entry, File, FileError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::{mem, thread};
 use tokio::sync::watch;
+
+/// The longest time that a batch waits to become larger: a fraction of a synchronization.
+const GATHERING: Duration = Duration::from_millis(1);
 
 /// The store's end of the thread. Dropping it ends the thread after the last batch.
 pub(super) struct Keeper {
@@ -44,10 +48,14 @@ impl Queue {
         self.batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a batch.
-    fn take(&self) -> Batch {
+    /// Waits for a batch, whose first entry waits a moment for as many as the last batch had: the writers that have got their answers are
+    /// likely to write again.
+    fn take(&self, last: usize) -> Batch {
         let is_idle = |batch: &mut Batch| batch.entries.is_empty() && !batch.is_last;
-        let mut batch = self.bell.wait_while(self.batch(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        let batch = self.bell.wait_while(self.batch(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        let is_small = |batch: &mut Batch| batch.entries.len() < last && !batch.is_last;
+        let gathered = self.bell.wait_timeout_while(batch, GATHERING, is_small);
+        let (mut batch, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         Batch { entries: mem::take(&mut batch.entries), ..*batch }
     }
 
@@ -112,8 +120,10 @@ impl Drop for Keeper {
 }
 
 fn write_all(file: &File, queue: &Queue, progress: &watch::Sender<Progress>) -> Result<(), FileError> {
+    let mut last = 0;
     loop {
-        let Batch { entries, revision, is_last, .. } = queue.take();
+        let Batch { entries, revision, is_last, .. } = queue.take(last);
+        last = entries.len();
         if !entries.is_empty() {
             file.write(&entries, revision)?;
             progress.send_modify(|progress| progress.revision = revision);
