@@ -188,6 +188,8 @@ fn custom_objects_are_written_and_read_as_in_kube_apiserver() {
     let beta = format!("/apis/things.e2e.test/v1beta1/namespaces/{namespace}/things");
     let merge = |path: &str, body: Value| patch(path, "merge", &body);
     let finalizers = json!({"metadata": {"finalizers": ["hold", "example.com/hold"]}});
+    let mut versioned = things.thing("b", json!({}));
+    versioned["metadata"]["resourceVersion"] = json!("3");
     let steps = vec![
         get("/apis/things.e2e.test"),
         get("/apis/things.e2e.test/v1"),
@@ -202,6 +204,8 @@ fn custom_objects_are_written_and_read_as_in_kube_apiserver() {
         things.create("B_", json!({})),
         post(&format!("{all}?fieldValidation=Strict"), &things.thing("b", json!({"none": 1, "free": {"y": 1}}))),
         post(&format!("{all}?fieldValidation=Ignore&dryRun=All"), &things.thing("b", json!({"none": 1}))),
+        post(&format!("{all}?dryRun=All"), &versioned),
+        post(all, &versioned),
         post(all, &json!({"apiVersion": "things.e2e.test/v1", "kind": "Other", "metadata": {"name": "b"}})),
         post(all, &json!({"apiVersion": "things.e2e.test/v2", "kind": "Thing", "metadata": {"name": "b"}})),
         post(all, &json!({"apiVersion": "things.e2e.test/v1", "kind": "Thing", "metadata": {}})),

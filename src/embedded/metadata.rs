@@ -9,10 +9,9 @@ use crate::status::{Cause, invalid};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Fields that only the server may set.
-const SERVERS: [&str; 8] = [
+/// Fields that only the server may set, without the resourceVersion: a create that is no dry run may not have it.
+const SERVERS: [&str; 7] = [
     "uid",
-    "resourceVersion",
     "generation",
     "creationTimestamp",
     "deletionTimestamp",

@@ -63,6 +63,9 @@ async fn a_create_is_refused_as_kube_apiserver_does() {
     ] {
         assert_eq!(client.post(CONFIG_MAPS, body).await.refused(code), message);
     }
+    let versioned = json!({"metadata": {"name": "b", "resourceVersion": "3"}});
+    let shown = client.post(&format!("{CONFIG_MAPS}?dryRun=All"), versioned).await.with_code(201);
+    assert_eq!(shown["metadata"]["resourceVersion"], "3");
     let message = client.post_as(CONFIG_MAPS, "application/json", "[]").await.refused(400);
     assert!(message.starts_with("the object provided is unrecognized (must be of type ConfigMap): "), "{message}");
     assert!(message.ends_with(" (5b5d)"), "{message}");
