@@ -96,6 +96,7 @@ WITHOUT_VALUE = {
     "--allow-privileged",
     "--api-audiences",
     "--controllers",
+    "--data-dir",
     "--runtime-config",
     "--service-account-issuer",
     "--service-account-key-file",
