@@ -1,7 +1,8 @@
-//! Compares the validation of webhook configurations and policies in the embedded API server with kube-apiserver's.
+//! Compares the validation of webhook configurations, policies and definitions in the embedded API server with kube-apiserver's: creates,
+//! updates and writes of the status.
 
 use crate::harness::differential::proxy_only;
-use crate::harness::{Api, Proxy, User, post, upstream};
+use crate::harness::{Api, Proxy, Request, User, delete, eventually, get, patch, post, upstream};
 use serde_json::{Value, json};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -130,10 +131,69 @@ fn changed(object: &Value, pointer: &str) -> Vec<Value> {
     values.into_iter().chain([Value::Null]).map(with).collect()
 }
 
+/// How the answers of the two servers agree.
+#[derive(Default)]
+struct Agreement {
+    count: usize,
+    verdicts: usize,
+    answers: usize,
+    differences: Vec<String>,
+}
+
+/// What is compared of an answer: the code, and the causes or the object.
+type Seen = (u16, Vec<Value>);
+
+impl Agreement {
+    /// Sends a request to both servers.
+    fn compare(&mut self, sides: [&Api; 2], what: &str, request: &Request) {
+        let [expected, got] = sides.map(|api| seen(api, request));
+        self.count += 1;
+        self.verdicts += usize::from(expected.0 == got.0);
+        self.answers += usize::from(expected == got);
+        if expected != got {
+            self.differences.push(format!("{what}\n  kube-apiserver: {expected:?}\n  embedded:       {got:?}"));
+        }
+    }
+
+    /// Prints the differences. Returns whether the servers agree well enough.
+    fn is_enough(&self, what: &str) -> bool {
+        let Self { count, verdicts, answers, differences } = self;
+        println!("{what}: {verdicts} of {count} verdicts, {answers} the same\n{}", differences.join("\n"));
+        verdicts * 100 >= count * 98 && answers * 100 >= count * 95
+    }
+}
+
+fn seen(api: &Api, request: &Request) -> Seen {
+    let answer = api.send(&User::admin(), request.clone());
+    let body = answer.json();
+    if body["kind"] != "Status" {
+        return (answer.status, vec![timeless(body)]);
+    }
+    let mut causes = body["details"]["causes"].as_array().cloned().unwrap_or_default();
+    causes.sort_by_key(Value::to_string);
+    (answer.status, causes)
+}
+
+/// An object without what differs from server to server.
+fn timeless(mut object: Value) -> Value {
+    for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+        object["metadata"].as_object_mut().map(|metadata| metadata.remove(field));
+    }
+    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        condition.remove("lastTransitionTime");
+    }
+    object
+}
+
+fn embedded() -> Proxy {
+    let flags = proxy_only(&[]);
+    Proxy::embedded(&[&flags[0], &flags[1]])
+}
+
 #[test]
 fn configurations_and_policies_are_validated_as_by_kube_apiserver() {
-    let flags = proxy_only(&[]);
-    let embedded = Proxy::embedded(&[&flags[0], &flags[1]]);
+    let embedded = embedded();
     let sides: [&Api; 2] = [upstream(), &embedded];
     let mut failures = Vec::new();
     for (plural, object) in objects() {
@@ -144,32 +204,113 @@ fn configurations_and_policies_are_validated_as_by_kube_apiserver() {
         }
         let mut places = Vec::new();
         pointers(&object, "", &mut places);
-        let (mut count, mut verdicts, mut all_causes, mut differences) = (0, 0, 0, Vec::new());
+        let mut agreement = Agreement::default();
         for place in places {
             for changed in changed(&object, &place) {
-                let [expected, got] = sides.map(|api| {
-                    let answer = api.send(&User::admin(), post(&path, &changed));
-                    let mut causes = answer.json()["details"]["causes"].as_array().cloned().unwrap_or_default();
-                    causes.sort_by_key(Value::to_string);
-                    (answer.status, causes)
-                });
-                count += 1;
-                verdicts += usize::from(expected.0 == got.0);
-                all_causes += usize::from(expected == got);
-                if expected != got {
-                    let value = changed.pointer(&place).unwrap();
-                    differences
-                        .push(format!("{place} = {value}\n  kube-apiserver: {expected:?}\n  embedded:       {got:?}"));
+                let value = changed.pointer(&place).unwrap();
+                agreement.compare(sides, &format!("{place} = {value}"), &post(&path, &changed));
+            }
+        }
+        if !agreement.is_enough(plural) {
+            failures.push(plural);
+        }
+    }
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
+/// A definition of every part that has rules on updates.
+fn definition() -> Value {
+    let other = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {
+        "spec": {"type": "object", "default": {}, "properties": {
+            "size": {"type": "integer", "default": 1, "minimum": 0},
+            "color": {"type": "string", "enum": ["red", "blue"], "nullable": true},
+            "list": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}},
+            "x-kubernetes-validations": [{"rule": "!has(self.size) || self.size < 10", "message": "too large"}]},
+        "status": {"type": "object", "properties": {"size": {"type": "integer"}, "selector": {"type": "string"}}}}}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.updates.e2e.test", "labels": {"a": "b"}},
+    "spec": {"group": "updates.e2e.test", "scope": "Namespaced", "conversion": {"strategy": "None"},
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList", "shortNames": ["wi"],
+            "categories": ["all"]},
+        "versions": [
+            {"name": "v1", "served": true, "storage": true, "schema": schema,
+                "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.size",
+                    "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.selector"}},
+                "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}],
+                "selectableFields": [{"jsonPath": ".spec.color"}]},
+            {"name": "v1beta1", "served": true, "storage": false, "deprecated": true, "deprecationWarning": "old",
+                "schema": other},
+        ]}})
+}
+
+/// The status of a ValidatingAdmissionPolicy.
+fn policy_status() -> Value {
+    json!({"observedGeneration": 1, "typeChecking": {"expressionWarnings": [
+            {"fieldRef": "spec.validations[0].expression", "warning": "no such field"}]},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Because", "message": "m", "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-02T03:04:05Z"}]})
+}
+
+/// A JSON patch that sets one place of an object.
+fn set(path: &str, place: &str, value: &Value) -> Request {
+    patch(path, "json", &json!([{"op": "add", "path": place, "value": value}]))
+}
+
+#[test]
+fn updates_and_statuses_are_validated_as_by_kube_apiserver() {
+    let embedded = embedded();
+    let sides: [&Api; 2] = [upstream(), &embedded];
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
+    let registrations = objects().into_iter().map(|(plural, object)| (format!("{GROUP}/{plural}"), object));
+    let mut failures = Vec::new();
+    for (at, (collection, mut object)) in registrations.chain([(definitions, definition())]).enumerate() {
+        let is_definition = object["kind"] == "CustomResourceDefinition";
+        if !is_definition {
+            object["metadata"]["name"] = json!(format!("updated{at}.example.com"));
+        }
+        let path = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap());
+        let (dry, dry_status) = (format!("{path}?dryRun=All"), format!("{path}/status?dryRun=All"));
+        for api in sides {
+            let answer = api.send(&User::admin(), post(&collection, &object));
+            assert_eq!(answer.status, 201, "{}", answer.text());
+        }
+        if object["kind"] == "ValidatingAdmissionPolicy" {
+            for api in sides {
+                let answer = api.send(&User::admin(), set(&format!("{path}/status"), "/status", &policy_status()));
+                assert_eq!(answer.status, 200, "{}", answer.text());
+            }
+        }
+        let stored = sides.map(|api| {
+            eventually("the state of the object", || {
+                let stored = api.send(&User::admin(), get(&path)).json();
+                let is_settled = !is_definition || stored["status"]["conditions"].as_array()?.len() >= 2;
+                is_settled.then(|| timeless(stored))
+            })
+        });
+        assert_eq!(stored[1], stored[0]);
+        let (mut updates, mut statuses) = (Agreement::default(), Agreement::default());
+        let mut places = Vec::new();
+        pointers(&stored[0], "", &mut places);
+        for place in places {
+            let is_of_status = place.starts_with("/status");
+            for changed in changed(&stored[0], &place) {
+                let value = changed.pointer(&place).unwrap();
+                let what = format!("{place} = {value}");
+                updates.compare(sides, &what, &set(&dry, &place, value));
+                // The status of a definition is also written by the server.
+                if is_of_status || place.matches('/').count() <= 2 {
+                    statuses.compare(sides, &format!("{what} (status)"), &set(&dry_status, &place, value));
                 }
             }
         }
-        println!(
-            "{plural}: {verdicts} of {count} verdicts, {all_causes} with the same causes\n{}",
-            differences.join("\n")
-        );
-        if verdicts * 100 < count * 98 || all_causes * 100 < count * 95 {
-            failures.push(plural);
+        for (agreement, what) in [(updates, "updates"), (statuses, "statuses")] {
+            let what = format!("{what} of {collection}");
+            if !agreement.is_enough(&what) {
+                failures.push(what);
+            }
         }
+        sides.iter().for_each(|api| drop(api.send(&User::admin(), delete(&path))));
     }
     assert!(failures.is_empty(), "{failures:?}");
 }

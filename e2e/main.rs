@@ -28,6 +28,7 @@ mod embedded_apply;
 mod embedded_definitions;
 mod embedded_rbac;
 mod embedded_registration;
+mod embedded_service;
 mod embedded_validation;
 mod odd_writes;
 mod off_by_default;

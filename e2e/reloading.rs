@@ -85,7 +85,7 @@ fn certificate_authorities_and_tokens_are_read_again_and_connections_stay() {
     // Invalid files are not used.
     mount.swap("third", &files("no certificate", "no key", "no authority", "no,token\n"));
     eventually("that all three are refused", || {
-        (proxy.output().matches("cannot reload; keeping what was loaded before").count() >= 3).then_some(())
+        (proxy.output().matches("cannot reload; the last content stays in use").count() >= 3).then_some(())
     });
     assert_eq!(proxy.certificate(), served);
     assert_eq!(codes(), [201, 401, 201]);

@@ -1,6 +1,8 @@
 //! The plugins that Kubernetes removed, in front of a real API server, which does not have their APIs.
 
-use crate::harness::{ControlPlane, Kubectl, Proxy, User, eventually, folder, get, only, post, upstream};
+use crate::harness::{
+    ControlPlane, Kubectl, Proxy, Request, User, delete, eventually, folder, get, only, patch, post, put, upstream,
+};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -135,6 +137,224 @@ fn an_old_list_of_plugins_keeps_its_order() {
     proxy.accepts(get("/api/v1/namespaces/default/pods/q"));
     let refusal = Proxy::refusal(&["--admission-control=Nothing"]);
     assert!(refusal.contains("admission-control plugin \"Nothing\" is unknown"), "{refusal}");
+}
+
+#[test]
+fn plugins_complete_the_pods_of_initializers() {
+    let proxy = Proxy::embedded(&["--enable-admission-plugins=Initializers,PodNodeSelector"]);
+    let annotated = json!({"metadata": {"annotations": {"scheduler.alpha.kubernetes.io/node-selector": "pool=web"}}});
+    proxy.accepts(patch("/api/v1/namespaces/default", "merge", &annotated));
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let quota =
+        proxy.accepts(post(quotas, &json!({"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "1"}}})));
+    let mut counted = quota;
+    counted["status"] = json!({"hard": {"requests.cpu": "1"}, "used": {"requests.cpu": "0"}});
+    proxy.accepts(put(&format!("{quotas}/q/status"), &counted));
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1alpha1", "kind": "InitializerConfiguration", "metadata": {"name": "sidecar"},
+        "initializers": [{
+            "name": "sidecar.example.com",
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+        }],
+    });
+    proxy.accepts(post("/apis/admissionregistration.k8s.io/v1alpha1/initializerconfigurations", &configuration));
+    let pods = "/api/v1/namespaces/default/pods";
+    let asking =
+        |name: &str, cpu: &str| json!({"name": name, "image": "nginx", "resources": {"requests": {"cpu": cpu}}});
+    let mut website = pod("website", "default");
+    website["spec"]["containers"][0] = asking("website", "300m");
+    let waits = format!("{pods}?includeUninitialized=true");
+    eventually("an initializer of pods, and a node selector", || {
+        let answer = proxy.send(&User::admin(), post(&format!("{waits}&dryRun=All"), &website));
+        (answer.status == 202 && answer.json()["spec"]["nodeSelector"]["pool"] == "web").then_some(())
+    });
+    let waiting = proxy.accepts(post(&waits, &website));
+    let used = || proxy.accepts(get(&format!("{quotas}/q")))["status"]["used"]["requests.cpu"].clone();
+    assert_eq!(used(), "300m");
+    let complete = |cpu: &str| {
+        let mut complete = waiting.clone();
+        complete["metadata"]["initializers"] = Value::Null;
+        complete["spec"]["nodeSelector"] = json!({"disk": "ssd"});
+        complete["spec"]["containers"].as_array_mut().unwrap().push(asking("sidecar", cpu));
+        put(&format!("{pods}/website"), &complete)
+    };
+    let why = "exceeded quota: q, requested: requests.cpu=5, used: requests.cpu=300m, limited: requests.cpu=1";
+    proxy.rejects(complete("5"), 403, &format!("pods \"website\" is forbidden: {why}"));
+    let done = proxy.accepts(complete("100m"));
+    assert_eq!(done["spec"]["nodeSelector"], json!({"disk": "ssd", "pool": "web"}));
+    let mounts = |index: usize| &done["spec"]["containers"][index]["volumeMounts"];
+    assert_eq!((mounts(0), mounts(0).is_array()), (mounts(1), true), "{done}");
+    assert_eq!(used(), "400m");
+}
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const PRIVILEGED: &str = "--allow-privileged=true";
+
+#[test]
+fn exec_is_refused_before_anything_else_about_the_pod() {
+    let plugins = "--enable-admission-plugins=DenyExecOnPrivileged,DenyEscalatingExec";
+    let proxy = Proxy::embedded(&[plugins, PRIVILEGED]);
+    let mut privileged = pod("priv", "default");
+    privileged["spec"]["hostPID"] = json!(true);
+    privileged["spec"]["initContainers"] =
+        json!([{"name": "i", "image": "nginx", "securityContext": {"privileged": true}}]);
+    proxy.accepts(post(PODS, &privileged));
+    proxy.accepts(post(PODS, &pod("plain", "default")));
+    let ask = |method: &str, path: &str| {
+        let answer = proxy.send(&User::admin(), Request::new(method, &format!("/api/v1/namespaces/{path}")));
+        (answer.status, answer.message())
+    };
+    // DenyEscalatingExec is first, whatever the order of the flag.
+    let refused =
+        (403, "pods \"priv\" is forbidden: cannot exec into or attach to a container using host pid".to_owned());
+    for (method, subresource) in [("POST", "exec"), ("GET", "exec"), ("POST", "attach"), ("GET", "attach")] {
+        assert_eq!(
+            ask(method, &format!("default/pods/priv/{subresource}?command=ls")),
+            refused,
+            "{method} {subresource}"
+        );
+    }
+    assert_eq!(ask("POST", "default/pods/priv/exec"), refused);
+    assert_eq!(ask("POST", "default/pods/priv/exec?dryRun=All"), (400, "dryRun is not supported".to_owned()));
+    let missing = (403, "pods \"nope\" is forbidden: pods \"nope\" not found".to_owned());
+    assert_eq!(ask("POST", "default/pods/nope/exec"), missing);
+    assert_eq!(ask("POST", "nowhere/pods/nope/exec"), missing);
+    // The embedded API server has no containers.
+    for path in ["default/pods/priv/portforward", "default/pods/plain/exec?command=ls"] {
+        assert_eq!(ask("POST", path).0, 501, "{path}");
+    }
+}
+
+#[test]
+fn security_contexts_are_refused_after_validation() {
+    let data = format!("--data-dir={}", folder("security-contexts").display());
+    let with = |name: &str| {
+        let mut pod = pod(name, "default");
+        pod["spec"]["securityContext"] = json!({"fsGroup": 1});
+        pod
+    };
+    let before = Proxy::embedded(&[&data]);
+    let mut held = with("held");
+    held["metadata"]["finalizers"] = json!(["example.com/held"]);
+    for pod in [held, with("old"), pod("plain", "default")] {
+        before.accepts(post(PODS, &pod));
+    }
+    before.accepts(delete(&format!("{PODS}/held?gracePeriodSeconds=0")));
+    drop(before);
+    let proxy = Proxy::embedded(&[&data, "--enable-admission-plugins=SecurityContextDeny"]);
+    let why = |name: &str| format!("pods \"{name}\" is forbidden: pod.Spec.SecurityContext.FSGroup is forbidden");
+    let mut mirror = with("mirror");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+    mirror["spec"]["nodeName"] = json!("n");
+    proxy.rejects(post(PODS, &mirror), 403, &why("mirror"));
+    proxy.rejects(post(&format!("{PODS}?dryRun=All"), &with("dry")), 403, &why("dry"));
+    let applied = patch(&format!("{PODS}/applied?fieldManager=m"), "apply", &with("applied"));
+    proxy.rejects(applied, 403, &why("applied"));
+    let mut generated = with("");
+    generated["metadata"] = json!({"generateName": "gen-"});
+    let message = proxy.send(&User::admin(), post(PODS, &generated)).message();
+    assert!(message.starts_with("pods \"gen-") && message.len() == why("gen-12345").len(), "{message}");
+    let mut invalid = with("invalid");
+    invalid["spec"]["containers"][0]["name"] = json!("C_");
+    assert_eq!(proxy.send(&User::admin(), post(PODS, &invalid)).status, 422);
+    let merge = |path: &str, body: Value| patch(&format!("{PODS}/{path}"), "merge", &body);
+    // An update that the API server finds invalid.
+    let immutable = merge("plain", json!({"spec": {"securityContext": {"fsGroup": 1}}}));
+    assert_eq!(proxy.send(&User::admin(), immutable).status, 422);
+    proxy.rejects(merge("old", json!({"metadata": {"labels": {"a": "b"}}})), 403, &why("old"));
+    proxy.rejects(merge("held", json!({"metadata": {"finalizers": null}})), 403, &why("held"));
+    proxy.accepts(merge("old/status", json!({"status": {"phase": "Running"}})));
+    proxy.accepts(delete(&format!("{PODS}/old?gracePeriodSeconds=0")));
+}
+
+#[test]
+fn presets_apply_to_every_create_of_a_pod_and_to_nothing_else() {
+    let proxy = Proxy::embedded(&["--enable-admission-plugins=PodPreset"]);
+    let preset = json!({
+        "apiVersion": "settings.k8s.io/v1alpha1", "kind": "PodPreset", "metadata": {"name": "p"},
+        "spec": {"selector": {"matchLabels": {"role": "frontend"}}, "env": [{"name": "A", "value": "1"}]},
+    });
+    proxy.accepts(post("/apis/settings.k8s.io/v1alpha1/namespaces/default/podpresets", &preset));
+    let env = |pod: &Value| pod["spec"]["containers"][0]["env"].clone();
+    let applied = json!([{"name": "A", "value": "1"}]);
+    eventually("a dry run with the preset", || {
+        let dry = proxy.accepts(post(&format!("{PODS}?dryRun=All"), &pod("dry", "default")));
+        (env(&dry) == applied).then_some(())
+    });
+    let path = format!("{PODS}/applied?fieldManager=m");
+    assert_eq!(env(&proxy.accepts(patch(&path, "apply", &pod("applied", "default")))), applied);
+    let mut other = pod("other", "default");
+    other["metadata"]["labels"] = json!({"role": "backend"});
+    proxy.accepts(post(PODS, &other));
+    let label = json!({"metadata": {"labels": {"role": "frontend"}}});
+    assert_eq!(env(&proxy.accepts(patch(&format!("{PODS}/other"), "merge", &label))), Value::Null);
+    let mut invalid = pod("invalid", "default");
+    invalid["spec"]["containers"][0]["name"] = json!("C_");
+    assert_eq!(proxy.send(&User::admin(), post(PODS, &invalid)).status, 422);
+}
+
+#[test]
+fn policies_refuse_pods_before_validation() {
+    let plugins = "--enable-admission-plugins=PodSecurityPolicy";
+    let proxy = Proxy::embedded(&[plugins, PRIVILEGED]);
+    let why = "PodSecurityPolicy: no providers available to validate pod request";
+    let mut invalid = pod("invalid", "default");
+    invalid["spec"]["containers"][0]["name"] = json!("C_");
+    invalid["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    proxy.rejects(post(PODS, &invalid), 403, &format!("pods \"invalid\" is forbidden: {why}"));
+    let missing = "/api/v1/namespaces/nowhere/pods";
+    proxy.rejects(post(missing, &pod("p", "nowhere")), 404, "namespaces \"nowhere\" not found");
+    let any = json!({"rule": "RunAsAny"});
+    let policy = json!({
+        "apiVersion": "policy/v1beta1", "kind": "PodSecurityPolicy", "metadata": {"name": "strict"},
+        "spec": {"volumes": ["*"], "seLinux": any, "runAsUser": any, "supplementalGroups": any, "fsGroup": any},
+    });
+    let policies = "/apis/policy/v1beta1/podsecuritypolicies";
+    proxy.accepts(post(policies, &policy));
+    eventually("a dry run with the name of the policy", || {
+        let answer = proxy.send(&User::admin(), post(&format!("{PODS}?dryRun=All"), &pod("dry", "default")));
+        (answer.status == 201 && answer.json()["metadata"]["annotations"]["kubernetes.io/psp"] == "strict")
+            .then_some(())
+    });
+    let refused = proxy.send(&User::admin(), post(PODS, &invalid));
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert!(refused.message().contains("Privileged containers are not allowed"), "{}", refused.message());
+    proxy.accepts(post(PODS, &pod("p", "default")));
+    // Without a policy, the status and deletions are still free.
+    proxy.accepts(delete(&format!("{policies}/strict")));
+    let label = |value: &str| patch(&format!("{PODS}/p"), "merge", &json!({"metadata": {"labels": {"a": value}}}));
+    let refusal = format!("pods \"p\" is forbidden: {why}");
+    eventually("a refused label", || (proxy.send(&User::admin(), label("b")).message() == refusal).then_some(()));
+    proxy.accepts(patch(&format!("{PODS}/p/status"), "merge", &json!({"status": {"phase": "Running"}})));
+    proxy.accepts(delete(&format!("{PODS}/p?gracePeriodSeconds=0")));
+}
+
+#[test]
+fn an_estimate_before_the_default_limits_may_exceed_them() {
+    let folder = folder("usage");
+    let usage = json!({"percentiles": [{"image": "nginx", "namespace": "default", "days": 7, "cpu": {"value": "5", "samples": 30}}]});
+    std::fs::write(folder.join("usage.yaml"), usage.to_string()).unwrap();
+    let configuration = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
+        "plugins": [{"name": "InitialResources", "configuration": {
+            "apiVersion": "config.kube-admission-proxy.dev/v1alpha1", "kind": "InitialResourcesConfiguration",
+            "source": "File", "file": "usage.yaml",
+        }}],
+    });
+    let file = folder.join("admission.json");
+    std::fs::write(&file, configuration.to_string()).unwrap();
+    let file = format!("--admission-control-config-file={}", file.display());
+    for (order, code) in [("InitialResources,LimitRanger", 422), ("LimitRanger,InitialResources", 201)] {
+        let proxy = Proxy::embedded(&[&format!("--admission-control={order}"), &file]);
+        let limits =
+            json!({"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}});
+        proxy.accepts(post("/api/v1/namespaces/default/limitranges", &limits));
+        let answer = proxy.send(&User::admin(), post(PODS, &pod("p", "default")));
+        assert_eq!(answer.status, code, "{order}: {}", answer.text());
+        let why =
+            "spec.containers[0].resources.requests: Invalid value: \"5\": must be less than or equal to cpu limit";
+        assert_eq!(answer.message().contains(why), code == 422, "{order}: {}", answer.text());
+    }
 }
 
 /// A program of the documentation, which runs until it is dropped.

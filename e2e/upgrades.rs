@@ -1,6 +1,7 @@
 //! exec and port-forward: admitted, then forwarded byte by byte.
 
 use crate::harness::{Api, Kubelet, Proxy, User, block_on, get, patch, post, unique, upstream};
+use crate::tenants::{Folder, of};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -84,6 +85,21 @@ fn exec_is_admitted_first() {
         assert!(head.starts_with("HTTP/1.1 403"), "{head}{body}");
     }
     assert_eq!(kubelet.heads(), Vec::<String>::new());
+}
+
+#[test]
+fn exec_works_by_the_path_of_a_tenant() {
+    let kubelet = Kubelet::start();
+    let pod = pod_on(&kubelet);
+    let namespace = pod.split('/').nth(4).unwrap();
+    let tenants = Folder::blue_and_green();
+    tenants.write("red", &of("system:masters", &json!({"namespaces": {"names": [namespace]}})));
+    let proxy = Proxy::before(upstream(), &[&tenants.flag()]);
+    let (head, echo) = ping(&proxy, &format!("/tenants/red{pod}/exec?command=sh&stdin=true&container=a"));
+    assert_eq!(echo, "ping", "{head}");
+    let (head, body) = ping(&proxy, &format!("/tenants/blue{pod}/exec?command=sh&stdin=true&container=a"));
+    assert!(head.starts_with("HTTP/1.1 403"), "{head}{body}");
+    assert_eq!(kubelet.heads().len(), 1);
 }
 
 #[test]

@@ -60,6 +60,11 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
         self.entries.invalidate_all();
     }
 
+    /// The number of times that all answers were forgotten. `None` while answers are not cached.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        self.is_settled(Instant::now()).then(|| self.generation.load(Ordering::Acquire))
+    }
+
     fn is_settled(&self, now: Instant) -> bool {
         self.unsettled_until.read().unwrap_or_else(PoisonError::into_inner).is_none_or(|until| until <= now)
     }

@@ -1,5 +1,6 @@
 //! Builds all components, runs the server, and shuts it down.
 
+mod advertised;
 mod backend;
 mod front;
 mod reviews;
@@ -10,7 +11,7 @@ pub use server_config::{Admission, Config, enabled, listed, reviewing};
 pub use tenancy::check_tenants;
 
 use crate::admission::metrics::Metrics;
-use crate::admission::{Chain, Environment};
+use crate::admission::{Chain, PluginEnvironment};
 use crate::audit::{self, Audit, Log, Policy};
 use crate::authn::CertificateAuthority;
 use crate::body::{Body, BoxError};
@@ -25,11 +26,12 @@ use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
 use crate::plugins::in_cluster_clients;
 use crate::processor::Processor;
 use crate::request::body::MediaTypes;
-use crate::server::health::{self, Checks};
-use crate::server::tls::NamedCertificates;
+use crate::server::health::{self, Checks, Unhealthy};
+use crate::server::tls::Certificates;
 use crate::server::{Drain, Listener, Reloading};
 use crate::upstream::Doubled;
 use anyhow::{Context, Result};
+use arc_swap::ArcSwap;
 use backend::{Backend, Upstream, all_needs};
 use front::{Files, Front, bounds, certificates_of, kubeconfig_of, reachable};
 use http::Request;
@@ -138,7 +140,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let serving = &config.serving;
     let is_for_clients = config.front_end.as_ref().is_none_or(|front_end| !front_end.is_alone);
     let listener = is_for_clients.then(|| listener(&serving.addresses)).transpose()?;
-    let reviews = config.front_end.as_ref().map(Reviews::new).transpose()?;
+    let reviews = config.front_end.as_ref().map(|front_end| Reviews::new(front_end, &serving.protocol)).transpose()?;
     let health = serving
         .health_address
         .map(|address| Listener::bind(address).with_context(|| format!("--health-bind-address={address}")));
@@ -151,7 +153,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let health = health.transpose()?;
 
     let files = Files::new(&config)?;
-    let named = config.tenants_dir.as_ref().map(|_| Arc::<NamedCertificates>::default());
+    let named = config.tenants_dir.as_ref().map(|_| Arc::<ArcSwap<Certificates>>::default());
     let data = match &config.upstream {
         config::Upstream::Embedded(options) => options.data_dir.as_deref().map(DataDir::open).transpose(),
         config::Upstream::Remote { .. } => Ok(None),
@@ -163,14 +165,15 @@ pub async fn start(config: Config) -> Result<Running> {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
         }
     }
-    let upstream = Upstream::new(&config, front.as_ref(), data.as_ref(), &drain, &vitals).await?;
+    let address = listener.as_ref().map(Listener::local_addr).transpose()?;
+    let upstream = Upstream::new(&config, front.as_ref(), address, data.as_ref(), &drain, &vitals).await?;
     let embedded = upstream.embedded.clone();
     let certificates = match &serving.secret {
         Some(secret) => Some(certificates_of(secret, upstream.client.clone()).await),
         None => None,
     };
     if let (Some(front), Some(certificates)) = (&mut front, &certificates) {
-        front.use_secret(certificates, &config, named.clone())?;
+        front.use_secret(certificates)?;
     }
     let front = front.map(Arc::new);
     let audited = audit(&config, &registry)?;
@@ -179,7 +182,6 @@ pub async fn start(config: Config) -> Result<Running> {
         checks.advise("in-cluster-authorities", move || maps.check());
     }
     let (mut listeners, mut tenants, mut kept) = (Vec::new(), None, None);
-    let address = listener.as_ref().map(Listener::local_addr).transpose()?;
     if let (Some(folder), Some(named), Some(front)) = (config.tenants_dir.clone(), named, &front) {
         let shared = tenancy::Shared {
             metrics: Arc::new(Metrics::new(&registry).context("admission metrics")?),
@@ -290,7 +292,8 @@ fn pipeline(
     let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &all_needs(&config.admission))?;
     let Backend { discovery, cluster, probe, release, .. } = &backend;
     let ready = (discovery.clone(), cluster.clone());
-    checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
+    checks
+        .ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err(Unhealthy::of("no discovery yet")) });
     // The health of the embedded API server is that of this process, if it serves the health paths itself.
     if config.serving.health_address.is_some() {
         let probe = probe.clone();
@@ -298,8 +301,8 @@ fn pipeline(
     }
     checks.ready("informer-sync", move || match (ready.1.unsynced(), ready.1.stale()) {
         (waiting, stale) if waiting.is_empty() && stale.is_empty() => Ok(()),
-        (waiting, stale) if waiting.is_empty() => Err(format!("not followed: {stale:?}")),
-        (waiting, _) => Err(format!("not synced: {waiting:?}")),
+        (waiting, stale) if waiting.is_empty() => Err(Unhealthy::of(format_args!("not followed: {stale:?}"))),
+        (waiting, _) => Err(Unhealthy::of(format_args!("not synced: {waiting:?}"))),
     });
     registry.register(Box::new(cluster::Metrics::new(cluster.clone())?)).context("metrics of the caches")?;
 
@@ -309,7 +312,7 @@ fn pipeline(
 
     let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
     convert(embedded.as_deref(), &backend, limits, &metrics);
-    let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| Environment {
+    let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| PluginEnvironment {
         cluster: cluster.clone(),
         configuration: config.admission.configuration(spec.name),
         limits,
@@ -324,7 +327,7 @@ fn pipeline(
     let told = chain.clone();
     checks.advise("admission-policies", move || match told.problems() {
         problems if problems.is_empty() => Ok(()),
-        problems => Err(problems.join("; ").replace('\n', " ")),
+        problems => Err(Unhealthy::of(problems.join("; ").replace('\n', " "))),
     });
     let asked = release.clone();
     checks.advise("upstream-release", move || asked.check());
@@ -408,14 +411,6 @@ struct Audited {
     metrics: audit::Metrics,
 }
 
-fn limits_of_audit(limits: &Limits) -> audit::log::Limits {
-    audit::log::Limits {
-        queue_events: limits.audit_queue_events,
-        queue_bytes: limits.audit_queue_bytes,
-        flush_timeout: limits.audit_flush_timeout,
-    }
-}
-
 /// Starts auditing if a log and a policy are given; kube-apiserver needs both as well.
 fn audit(config: &Config, registry: &Registry) -> Result<Audited> {
     let metrics = audit::Metrics::register(registry)?;
@@ -428,7 +423,7 @@ fn audit(config: &Config, registry: &Registry) -> Result<Audited> {
         Some(AuditLog::Stdout) => "-",
         Some(AuditLog::File(path)) => path.to_str().context("--audit-log-path is not UTF-8")?,
     };
-    let log = Log::open(path, metrics.clone(), limits_of_audit(&config.limits))
+    let log = Log::open(path, metrics.clone(), audit::log::QueueBounds::from(&config.limits))
         .with_context(|| format!("--audit-log-path={path}"))?;
     let log = Arc::new(log);
     let audit = Audit::new(policy, log.clone(), metrics.clone());

@@ -28,6 +28,11 @@ pub(crate) fn is_uninitialized(object: &Object) -> bool {
     of(object).is_some()
 }
 
+/// Whether the initialization of an object goes on or has failed (`!initialization.IsObjectInitialized`).
+pub(crate) fn are_pending(object: &Object) -> bool {
+    of(object).is_some_and(|value| !is_empty(value))
+}
+
 /// The initializers that have yet to act on an object.
 pub(crate) fn pending(object: &Object) -> &[Value] {
     object.items(&PENDING)
@@ -66,11 +71,16 @@ pub(crate) struct Decoded {
     pub(crate) unknown: Vec<String>,
 }
 
+/// The reason why a value is none of the field, with the text of Go's decoder.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidInitializers(String);
+
 /// Decodes a value of the field (`metav1.Initializers`).
 ///
 /// # Errors
-/// If a value has another type, with the text of Go's decoder.
-pub(crate) fn decode(value: &Value) -> Result<Decoded, String> {
+/// If a value has another type.
+pub(crate) fn decode(value: &Value) -> Result<Decoded, InvalidInitializers> {
     let fields = match value {
         Value::Null => return Ok(Decoded::default()),
         Value::Object(fields) => fields,
@@ -95,7 +105,7 @@ pub(crate) fn decode(value: &Value) -> Result<Decoded, String> {
 }
 
 /// Decodes an item of `pending` (`metav1.Initializer`).
-fn initializer(at: usize, item: &Value, unknown: &mut Vec<String>) -> Result<Value, String> {
+fn initializer(at: usize, item: &Value, unknown: &mut Vec<String>) -> Result<Value, InvalidInitializers> {
     let mut decoded = "";
     match item {
         Value::Null => {}
@@ -117,12 +127,13 @@ fn initializer(at: usize, item: &Value, unknown: &mut Vec<String>) -> Result<Val
 }
 
 /// Decodes `result` (`metav1.Status`).
-fn status(value: &Value, unknown: &mut Vec<String>) -> Result<Value, String> {
+fn status(value: &Value, unknown: &mut Vec<String>) -> Result<Value, InvalidInitializers> {
     if !value.is_object() {
         return Err(mistyped(value, "Initializers.metadata.initializers.result", "v1.Status"));
     }
     let kind = GroupVersionKind::new("", "v1", "Status");
-    let mut typed = typed::decode(&kind, value.clone()).unwrap_or_else(|| Ok(Default::default()))?;
+    let typed = typed::decode(&kind, value.clone()).unwrap_or_else(|| Ok(Default::default()));
+    let mut typed = typed.map_err(|why| InvalidInitializers(why.to_string()))?;
     typed::encode(&kind, &mut typed.value);
     let in_field = |error: String| error.replacen('"', "\"metadata.initializers.result.", 1);
     unknown.extend(typed.unknown.into_iter().map(in_field));
@@ -133,8 +144,9 @@ fn unknown_field(path: &str) -> String {
     format!("unknown field {}", go_quote(&format!("metadata.initializers.{path}")))
 }
 
-fn mistyped(found: &Value, field: &str, wanted: &str) -> String {
-    format!("json: cannot unmarshal {} into Go struct field {field} of type {wanted}", go_type(found))
+fn mistyped(found: &Value, field: &str, wanted: &str) -> InvalidInitializers {
+    let found = go_type(found);
+    InvalidInitializers(format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"))
 }
 
 /// The errors of the field in an object (`validation.ValidateInitializers`).
@@ -282,7 +294,7 @@ mod tests {
                 "array into Go struct field Initializers.metadata.initializers.result of type v1.Status",
             ),
         ] {
-            assert_eq!(decode(&value), Err(format!("json: cannot unmarshal {why}")), "{value}");
+            assert_eq!(decode(&value), Err(InvalidInitializers(format!("json: cannot unmarshal {why}"))), "{value}");
         }
     }
 

@@ -22,8 +22,9 @@ mod outgoing;
 mod owner_references;
 mod owners;
 mod patch;
+mod resource_version;
 mod rest;
-mod storage;
+mod before_storage;
 mod tenancy;
 mod apply;
 mod target;
@@ -31,6 +32,9 @@ mod update;
 mod view;
 mod write;
 
+use collection::DeleteCollection;
+use create::Create;
+use delete::Delete;
 pub use dry_run::DryRuns;
 use gateway::Caller;
 pub use gateway::{Gateway, Room};
@@ -61,12 +65,14 @@ use crate::upstream::{Kept, LongRunning, Upgrade, strip_connection};
 use http::header::{TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
+use patch::Patch;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use target::Target;
 use tenancy::Known;
 use tokio::time::Instant;
+use update::Update;
 use write::{TimeLimit, Write};
 
 /// The `tracing` target of the request log.
@@ -518,14 +524,14 @@ impl Pipeline {
         let (deadline, limit) = (write.deadline, write.time_limit);
         let work = async {
             match info.verb.as_str() {
-                "create" => write.create(exchange).await,
-                "update" => write.update(exchange).await,
-                "patch" => write.patch(exchange).await,
-                "delete" => write.delete(exchange).await,
+                "create" => Create { write: &write }.run(exchange).await,
+                "update" => Update { write: &write }.run(exchange).await,
+                "patch" => Patch { write: &write }.run(exchange).await,
+                "delete" => Delete { write: &write }.run(exchange).await,
                 "deletecollection" => {
                     // The proxy alone answers for an empty collection, so the API server would not check the caller's permission.
                     self.may_be_told(info, caller).await?;
-                    write.delete_collection(exchange).await
+                    DeleteCollection { write: &write }.run(exchange).await
                 }
                 verb => Err(Status::method_not_supported(&info.api_group, &info.resource, verb)),
             }

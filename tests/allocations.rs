@@ -15,11 +15,11 @@ use bytes::Bytes;
 use front::{Front, POD_JSON};
 use http::{Request, Response};
 use kube_admission_proxy::admission::metrics::Metrics;
-use kube_admission_proxy::admission::shadow::Shadows;
-use kube_admission_proxy::admission::{Chain, Environment, PolicyOptions, Spec};
+use kube_admission_proxy::admission::shadow::ShadowNames;
+use kube_admission_proxy::admission::{Chain, PluginEnvironment, PolicyOptions, Spec};
 use kube_admission_proxy::body::Body;
 use kube_admission_proxy::cluster::discovery::Discovery;
-use kube_admission_proxy::cluster::{Cluster, FixedState, Namespace};
+use kube_admission_proxy::cluster::{Cluster, Namespace};
 use kube_admission_proxy::config::{DefaultTolerations, FeatureGates, Limits};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::metrics::Registry;
@@ -230,12 +230,12 @@ fn a_namespace_takes_little_room() {
 fn the_plugins_of_an_idle_tenant_take_little_room() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let _entered = runtime.enter();
-    let (cluster, discovery) = (Cluster::fixed(FixedState::default()), Discovery::fixed([]));
+    let (cluster, discovery) = (Cluster::unconnected(), Discovery::fixed([]));
     let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
     let (limits, gates, shadows, policies) =
-        (Limits::default(), FeatureGates::default(), Shadows::default(), PolicyOptions::default());
+        (Limits::default(), FeatureGates::default(), ShadowNames::default(), PolicyOptions::default());
     let chain = |specs: &[&'static Spec]| {
-        let environment = |_: &'static Spec| Environment {
+        let environment = |_: &'static Spec| PluginEnvironment {
             cluster: cluster.clone(),
             configuration: None,
             limits: &limits,

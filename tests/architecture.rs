@@ -70,6 +70,10 @@ const WITH_TASKS: [&str; 19] = [
     "webhooks/shadow.rs",
 ];
 
+/// The layers that still return texts as errors.
+const WITH_TEXTS_AS_ERRORS: &[&str] =
+    &["app", "backend", "cli", "conversion", "embedded", "pipeline", "plugins", "webhooks"];
+
 /// A line of product code with its position.
 struct Line {
     file: String,
@@ -111,7 +115,12 @@ fn test_modules(files: &[(String, String)]) -> Vec<String> {
 
 /// The product code of `src`: without tests and comments.
 fn product() -> Vec<Line> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    product_of("src")
+}
+
+/// The product code of a folder.
+fn product_of(folder: &str) -> Vec<Line> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut paths = Vec::new();
     files_below(&source, &mut paths);
     let name = |path: &Path| path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
@@ -183,6 +192,46 @@ fn tasks_are_started_where_the_table_has_them() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     let stale: Vec<_> = WITH_TASKS.iter().filter(|place| !used.contains(place)).collect();
     assert!(stale.is_empty(), "these start no task: remove them from the table: {stale:?}");
+}
+
+/// Whether a line names a `Result` whose error is a `String`.
+fn has_text_as_error(text: &str) -> bool {
+    let text = text.replace("->", "  ");
+    text.split("Result<").skip(1).any(|rest| {
+        let mut depth = 1;
+        let mut last = 0;
+        for (at, c) in rest.char_indices() {
+            match c {
+                '<' | '(' | '[' => depth += 1,
+                '>' | ')' | ']' => depth -= 1,
+                ',' if depth == 1 => last = at + 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return last > 0 && rest[last..at].trim() == "String";
+            }
+        }
+        false
+    })
+}
+
+#[test]
+fn errors_are_types() {
+    assert!(has_text_as_error("fn a() -> Result<Vec<(u8, String)>, String> {"));
+    assert!(!has_text_as_error("fn a() -> Result<Map<u8, String>, Fault> {"));
+    let mut lines = product();
+    lines.retain(|line| !layer(&line.file).is_some_and(|layer| WITH_TEXTS_AS_ERRORS.contains(&layer)));
+    for folder in ["crates/kubernetes-object/src", "crates/kubernetes-cel/src"] {
+        lines.extend(
+            product_of(folder).into_iter().map(|line| Line { file: format!("../{folder}/{}", line.file), ..line }),
+        );
+    }
+    let found: Vec<String> = lines
+        .iter()
+        .filter(|line| has_text_as_error(&line.text))
+        .map(|line| format!("src/{}:{}: name what failed: {}", line.file, line.number, line.text.trim()))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]

@@ -5,8 +5,8 @@ import json
 import re
 import shutil
 
-from tools import (BINARY, CHART, HELM, HERE, NAMESPACE, ROOT, UNITTEST, WORK, Failed, cases, decode, expect, of_kind, proxy_container,
-                   succeed, template)
+from tools import (BINARY, CHART, EXPRESSIONS, HELM, HERE, NAMESPACE, ROOT, UNITTEST, WORK, Failed, cases, decode, expect, of_kind,
+                   proxy_container, succeed, template)
 
 GOLDEN = CHART / "tests/golden"
 
@@ -55,6 +55,16 @@ REFUSALS = [
     ('audit.volume={"emptyDir":{}}', "audit.volume has no effect without audit.policy"),
     ("image.digest=latest", "at '/image/digest': 'latest' does not match pattern"),
     ("service.nodePort=30443", "service.nodePort has no effect with service.type=ClusterIP"),
+    ("ingress.enabled=true", "ingress.enabled needs ingress.hosts"),
+    ('ingress={"enabled":true,"hosts":["api.example.com"]}',
+     "ingress.enabled needs ingress.annotations with the annotation by which the controller passes TLS through"),
+    ('ingress={"hosts":["api.example.com:443"]}', "at '/ingress/hosts/0': 'api.example.com:443' does not match pattern"),
+    ("tlsRoute.enabled=true", "tlsRoute.enabled needs tlsRoute.parentRefs and tlsRoute.hostnames"),
+    ("tlsRoute.enabled=true,deployment.enabled=false,tls.mode=given",
+     "tlsRoute.enabled has no effect without a Service for clients"),
+    ("tlsRoute.version=v2", "at '/tlsRoute/version': value must be one of 'v1', 'v1alpha3', 'v1alpha2'"),
+    ("metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true",
+     "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled exclude each other"),
     ("serving.port=443", "at '/serving/port': minimum: got 443, want 1,024"),
     ("serving.port=10280", "serving.port and serving.healthPort must differ"),
     ("networkPolicy.enabled=true,hostNetwork=true", "networkPolicy.enabled has no effect with hostNetwork=true: a NetworkPolicy does "
@@ -91,14 +101,19 @@ WITHOUT_VALUE = {
     "--upstream-own-user",
     "--webhook-tls-cert-file",  # that of clients, as the following one
     "--webhook-tls-private-key-file",
+    "--tls-sni-cert-key",  # extraArgs, as the following ones
+    "--tls-min-version",
+    "--tls-cipher-suites",
     "--cert-dir",  # the certificate is in a Secret
     "--write-kubeconfig",  # for the embedded API server without a given certificate, as the following ones
+    "--advertise-address",
     "--allow-privileged",
     "--api-audiences",
     "--controllers",
     "--data-dir",
     "--runtime-config",
     "--service-account-issuer",
+    "--service-account-jwks-uri",
     "--service-account-key-file",
     "--service-account-max-token-expiration",
     "--service-account-signing-key-file",
@@ -317,7 +332,7 @@ def webhooks():
         expect(without_names(rendered) == without_names(printed),
                f"{name}: the configurations are not those of `kube-admission-proxy print webhooks {' '.join(flags)}`")
         compared += 1
-    expect(compared == 3, f"{compared} cases have the webhook front end")
+    expect(compared == 6, f"{compared} cases have the webhook front end")
 
 
 def flags():
@@ -333,15 +348,36 @@ def flags():
 
 
 def metrics():
-    """Alerts and dashboard name metrics of docs/src/metrics.md."""
+    """The expressions of alerts and of the dashboard parse, and select metrics of docs/src/metrics.md."""
     table = (ROOT / "docs/src/metrics.md").read_text()
-    known = dict(re.findall(r"^\| `([a-z_]+)` \| (\w+)", table, re.M))
-    histograms = {f"{name}_{part}" for name, kind in known.items() if kind == "histogram" for part in ("bucket", "count", "sum")}
-    for file in ("files/alerts.yaml", "files/dashboard.json"):
-        text = (CHART / file).read_text()
-        names = set(re.findall(r"\b(?:apiserver|kube_admission_proxy|admission_proxy|pod_security|workqueue)_[a-z_]+\b", text))
-        unknown = names - set(known) - histograms
-        expect(names and not unknown, f"{file}: not in docs/src/metrics.md: {unknown}")
+    kinds = dict(re.findall(r"^\| `([a-z_]+)` \| (\w+)", table, re.M))
+    histograms = {f"{name}_{part}" for name, kind in kinds.items() if kind == "histogram" for part in ("bucket", "count", "sum")}
+    # Prometheus itself makes `up`.
+    known = set(kinds) | histograms | {"up"}
+    rules = [rule for objects in deployments().values() for found in of_kind(objects, "PrometheusRule")
+             for group in found["spec"]["groups"] for rule in group["rules"]]
+    dashboard = json.loads((CHART / "files/dashboard.json").read_text())
+    # Grafana replaces these variables.
+    of_dashboard = [text.replace("$__rate_interval", "5m") for text in values_of(dashboard, "expr")]
+    expect(rules and of_dashboard, "no expressions")
+    expressions = sorted({rule["expr"] for rule in rules} | set(of_dashboard))
+    results = json.loads(succeed(EXPRESSIONS, stdin=json.dumps(expressions)))
+    for expression, result in zip(expressions, results, strict=True):
+        expect("error" not in result, f"{expression}: {result}")
+        unknown = set(result["metrics"]) - known
+        expect(result["metrics"] and not unknown, f"{expression}: not in docs/src/metrics.md: {unknown}")
+    variables = set(re.findall(r"label_values\((\w+),", json.dumps(dashboard["templating"])))
+    expect(variables and variables <= known, f"variables of the dashboard: {variables - known}")
+
+
+def values_of(value, key):
+    """The texts of this key, anywhere in a value."""
+    if isinstance(value, dict):
+        yield from (text for name, text in value.items() if name == key and isinstance(text, str))
+        value = list(value.values())
+    if isinstance(value, list):
+        for below in value:
+            yield from values_of(below, key)
 
 
 def documented_values():

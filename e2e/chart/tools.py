@@ -11,6 +11,7 @@ WORK = ROOT / "target/chart"
 ASSETS = ROOT / "target/e2e-assets"
 HELM = ASSETS / "helm"
 OBJECTS = ASSETS / "objects"
+EXPRESSIONS = ASSETS / "expressions"
 UNITTEST = ASSETS / "helm-unittest"
 LOAD = ASSETS / "load"
 BINARY = Path(os.environ.get("KUBE_ADMISSION_PROXY", ROOT / "target/debug/kube-admission-proxy"))

@@ -1,41 +1,13 @@
-//! A server of the Kubernetes API, and its users.
+//! A server of the Kubernetes API.
 
 use super::client::{self, Answer, Request, Stream};
 use super::kubectl::Kubectl;
-use super::pki::{Pair, pki};
+use super::pki::pki;
+use super::user::User;
 use super::{folder, unique};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// The user of a request.
-#[derive(Clone, Debug)]
-pub enum User {
-    /// A user with a certificate.
-    Certificate(Arc<Pair>),
-    /// A user with a bearer token.
-    Token(String),
-    /// A user without credentials.
-    Anonymous,
-}
-
-impl User {
-    /// A user who may do everything.
-    pub fn admin() -> Self {
-        Self::named("admin", "system:masters")
-    }
-
-    /// A user who may do everything but escalate on a real API server, so that a refusal comes from admission.
-    pub fn developer() -> Self {
-        Self::named("alice", "developers")
-    }
-
-    /// A user with a certificate, in at most one group.
-    pub fn named(name: &str, group: &str) -> Self {
-        Self::Certificate(pki().client(name, group))
-    }
-}
 
 /// A server of the Kubernetes API on this machine.
 #[derive(Clone, Debug)]

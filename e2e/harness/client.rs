@@ -1,7 +1,7 @@
 //! An HTTP client that sends requests unchanged: one connection for each request, HTTP/1.1 by default.
 
-use super::api::User;
 use super::pki::{Pair, pki};
+use super::user::User;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;

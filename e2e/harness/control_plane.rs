@@ -1,9 +1,10 @@
 //! A real kube-apiserver on etcd.
 
-use super::api::{Api, User};
+use super::api::Api;
 use super::client::{get, post};
 use super::pki::pki;
-use super::process::Process;
+use super::process::{Process, binary};
+use super::user::User;
 use super::{eventually, folder, free_port, unique};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -24,14 +25,6 @@ OwnerReferencesPermissionEnforcement,PersistentVolumeClaimResize,RuntimeClass,Ce
 ClusterTrustBundleAttest,CertificateSubjectRestriction,DefaultIngressClass,DenyServiceExternalIPs,PodTopologyLabels,\
 PodGroupWorkloadExists,NodeDeclaredFeatureValidator,JobValidation,PodResizeValidator,MutatingAdmissionPolicy,\
 MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ResourceQuota,AlwaysDeny";
-
-/// A binary of `KUBEBUILDER_ASSETS`.
-pub fn binary(name: &str) -> PathBuf {
-    let folder = std::env::var_os("KUBEBUILDER_ASSETS").expect("KUBEBUILDER_ASSETS is not set: run `make e2e`");
-    let path = PathBuf::from(folder).join(name);
-    assert!(path.is_file(), "there is no {}: run `make e2e-assets`", path.display());
-    path
-}
 
 /// The upstream of most tests' proxies: a kube-apiserver without admission plugins.
 pub fn upstream() -> &'static ControlPlane {

@@ -1,11 +1,12 @@
 //! Sends the same requests to a kube-apiserver with admission plugins, and through the proxy to one without: the responses and the
 //! webhooks' requests must be equal.
 
-use super::api::{Api, User};
+use super::api::Api;
 use super::client::{Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
 use super::proxy::Proxy;
 use super::reviewed::{Reviewed, Side};
+use super::user::User;
 use super::webhook::{Review, Webhook};
 use super::{eventually, folder};
 use jiff::Timestamp;

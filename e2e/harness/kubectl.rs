@@ -1,6 +1,6 @@
 //! The real kubectl.
 
-use super::process::Process;
+use super::process::{Process, binary};
 use super::{eventually, folder};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ impl Kubectl {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(super::control_plane::binary("kubectl"));
+        let mut command = Command::new(binary("kubectl"));
         // kubectl runs editors and `diff`.
         let path = std::env::var_os("PATH").unwrap_or_default();
         command.args(arguments).env_clear().env("PATH", path);

@@ -1,8 +1,9 @@
 //! An API server of a later release: a real one behind a relay that changes its version to 1.37 and adds fields to its pods.
 
-use super::api::{Api, User};
+use super::api::Api;
 use super::client::{self, certificates};
 use super::pki::pki;
+use super::user::User;
 use super::{block_on, runtime};
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};

@@ -13,24 +13,24 @@ mod process;
 mod proxy;
 mod relay;
 mod reviewed;
+mod user;
 mod webhook;
 pub mod differential;
 mod pair;
 
-pub use api::{Api, User, kube_client};
+pub use api::{Api, kube_client};
 pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
-pub use control_plane::{
-    ControlPlane, Controller, Hidden, admitting, binary, controller, every_plugin, only, upstream,
-};
+pub use control_plane::{ControlPlane, Controller, Hidden, admitting, controller, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
 pub use later::{Later, Received};
 pub use pair::Pair;
 pub use pki::pki;
-pub use process::{Program, go_module};
+pub use process::{Program, binary, go_module};
 pub use proxy::Proxy;
 pub use relay::Relay;
 pub use reviewed::{Reviewed, Side};
+pub use user::User;
 pub use webhook::{Review, Webhook};
 
 use std::future::Future;

@@ -1,12 +1,13 @@
 //! A kube-apiserver with admission plugins, and the proxy in front of one without, shared by several tests.
 
-use super::api::{Api, User};
+use super::api::Api;
 use super::client::{Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
 use super::differential::{Case, must_be_equal, proxy_only, run, run_asked, send_all};
 use super::eventually;
 use super::proxy::Proxy;
 use super::reviewed::{Reviewed, Side};
+use super::user::User;
 use super::webhook::Webhook;
 use std::iter;
 

@@ -27,6 +27,14 @@ impl Program {
     }
 }
 
+/// A binary of `KUBEBUILDER_ASSETS`.
+pub fn binary(name: &str) -> PathBuf {
+    let folder = std::env::var_os("KUBEBUILDER_ASSETS").expect("KUBEBUILDER_ASSETS is not set: run `make e2e`");
+    let path = PathBuf::from(folder).join(name);
+    assert!(path.is_file(), "there is no {}: run `make e2e-assets`", path.display());
+    path
+}
+
 /// The folder of a Go module, which is downloaded if it is missing.
 pub fn go_module(with_version: &str) -> PathBuf {
     let mut command = Command::new(std::env::var_os("GO").unwrap_or_else(|| "go".into()));

@@ -1,8 +1,9 @@
 //! The built binary.
 
-use super::api::{Api, User};
+use super::api::Api;
 use super::pki::pki;
 use super::process::Process;
+use super::user::User;
 use super::{eventually, folder, free_port};
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,11 +1,12 @@
 //! A kube-apiserver that asks the webhook front end, with the configurations that `print webhooks` prints.
 
-use super::api::{Api, User};
+use super::api::Api;
 use super::client::post;
 use super::control_plane::{ControlPlane, only};
 use super::differential::{proxy_only, send_all};
 use super::pki::pki;
 use super::proxy::Proxy;
+use super::user::User;
 use super::{Request, eventually, folder, free_port};
 use kube_admission_proxy::object::decode;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The effects of ServiceAccount on pods, compared with kube-apiserver's own plugin.
 
 use super::pods::{account, as_developer, generated, namespace, pair, pod, pods};
-use crate::harness::{Request, patch, post, unique};
+use crate::harness::{Request, patch, post, put, unique};
 use serde_json::{Value, json};
 
 #[test]
@@ -101,5 +101,18 @@ fn pods_use_the_secrets_that_their_account_may() {
         debug(env("d", "bad")),
         debug(env_from("e", "bad")),
         debug(env("f", "good")),
+        // The stored pod has the account, not the rest of the pod in the request.
+        patch(
+            &format!("{}/fine/ephemeralcontainers", pods(&here)),
+            "strategic",
+            &json!({"spec": {"serviceAccountName": "lax", "ephemeralContainers": [env("g", "bad")]}}),
+        ),
+        put(
+            &format!("{}/fine/ephemeralcontainers", pods(&here)),
+            &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fine"}, "spec": {"ephemeralContainers": [
+                {"name": "f", "image": "i", "terminationMessagePolicy": "File", "env": [{"name": "A", "value": "a"},
+                    {"name": "E", "valueFrom": {"secretKeyRef": {"name": "good", "key": "k"}}}]},
+                {"name": "h", "image": "i"}]}}),
+        ),
     ]));
 }

@@ -373,6 +373,12 @@ fn updates_are_judged_where_they_change_what_runs() {
             patch(&format!("{one}/status"), "merge", &json!({"status": {"message": "m"}})),
             patch(&one, "json", &json!([{"op": "replace", "path": "/spec/containers/0/image", "value": "j"}])),
             debug("debugger", json!([])),
+            // The stored pod counts, not the rest of the pod in the request.
+            patch(
+                &format!("{one}/ephemeralcontainers"),
+                "strategic",
+                &json!({"spec": {"hostPID": null, "ephemeralContainers": [{"name": "harmless", "image": "i"}]}}),
+            ),
             patch(
                 &format!("{}/good/ephemeralcontainers", pods(&here)),
                 "strategic",

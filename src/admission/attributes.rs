@@ -1,12 +1,13 @@
 //! `admission.Attributes`: the data of a request that plugins receive.
 
 use super::{Annotations, Budget, CallerAuthorizer, Effects, Warnings};
+use crate::initializers;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
 use crate::user::UserInfo;
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -87,33 +88,8 @@ pub struct Attributes {
     pub webhook_time: WebhookTime,
     /// Effects of the validating phase that are undone if the API server refuses the object as invalid.
     pub effects: Effects,
-    /// The collection whose item this is, in a deletecollection.
-    pub collection: Option<Arc<Collection>>,
-}
-
-/// A collection that is deleted item by item.
-#[derive(Debug, Default)]
-pub struct Collection {
-    begun: Mutex<HashSet<&'static str>>,
-    is_refused: AtomicBool,
-}
-
-impl Collection {
-    /// Whether this is the first item for which `plugin` asks.
-    pub fn begins(&self, plugin: &'static str) -> bool {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(plugin)
-    }
-
-    /// Refuses the whole collection with the denial that the plugin returns, whatever the denial's reason. A denial of one item with the
-    /// reason `NotFound` would only skip the item.
-    pub fn refuse(&self) {
-        self.is_refused.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a plugin refused the whole collection.
-    pub fn is_refused(&self) -> bool {
-        self.is_refused.load(Ordering::Relaxed)
-    }
+    /// Whether the object is an item of a collection that the request deletes.
+    pub of_collection: bool,
 }
 
 impl Attributes {
@@ -149,7 +125,7 @@ impl Attributes {
             marks: Marks::default(),
             webhook_time: WebhookTime::default(),
             effects: Effects::default(),
-            collection: None,
+            of_collection: false,
         }
     }
 
@@ -162,6 +138,12 @@ impl Attributes {
     pub fn writes_namespace(&self) -> bool {
         let is_written = matches!(self.operation, Operation::Create | Operation::Update);
         is_written && self.resource.resource == "namespaces" && self.subresource.is_empty()
+    }
+
+    /// Whether the request updates an object that has not been initialized (`util.IsUpdatingUninitializedObject` of Kubernetes 1.13).
+    /// The plugins of Kubernetes 1.13 treated such an update of a pod as a create.
+    pub fn updates_uninitialized(&self) -> bool {
+        self.operation == Operation::Update && self.old_object.as_deref().is_some_and(initializers::are_pending)
     }
 
     /// The name that errors use (`admission.extractResourceName`): the request's, else the object's, else the object's

@@ -1,6 +1,6 @@
 //! Authorization checks that plugins make about the caller of a request.
 
-use crate::authz::{Attributes, Authorizer, Decision, ReviewError};
+use crate::authz::{AccessAttributes, Authorizer, Decision, Epoch, ReviewError};
 use crate::upstream::ClientCredentials;
 use crate::user::UserInfo;
 use std::fmt;
@@ -17,14 +17,15 @@ enum Answerer {
         user: Arc<UserInfo>,
         credentials: Option<ClientCredentials>,
     },
-    Fixed(fn(&Attributes) -> Decision),
+    /// Allows nothing.
+    Nothing,
     #[cfg(test)]
-    FixedFor(Arc<RuleFor>),
+    Fixed(Arc<RuleFor>),
 }
 
 /// A rule about the user with this name, or about the caller.
 #[cfg(test)]
-type RuleFor = dyn Fn(Option<&str>, &Attributes) -> Decision + Send + Sync;
+type RuleFor = dyn Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync;
 
 impl CallerAuthorizer {
     /// An authorizer that asks the upstream API server, about `user` or with the caller's credentials.
@@ -32,30 +33,41 @@ impl CallerAuthorizer {
         Self(Answerer::Upstream { authorizer, user, credentials })
     }
 
-    /// An authorizer that answers by a fixed rule, for tests and for a chain without a server.
-    pub fn fixed(rule: fn(&Attributes) -> Decision) -> Self {
-        Self(Answerer::Fixed(rule))
+    /// An authorizer that answers by a fixed rule.
+    #[cfg(test)]
+    pub(crate) fn fixed(rule: fn(&AccessAttributes) -> Decision) -> Self {
+        Self::fixed_for(move |_, asked| rule(asked))
     }
 
     /// An authorizer that answers by a fixed rule. The rule receives the name of the user that a question is about, unless it is
     /// the caller.
     #[cfg(test)]
-    pub(crate) fn fixed_for(rule: impl Fn(Option<&str>, &Attributes) -> Decision + Send + Sync + 'static) -> Self {
-        Self(Answerer::FixedFor(Arc::new(rule)))
+    pub(crate) fn fixed_for(
+        rule: impl Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync + 'static,
+    ) -> Self {
+        Self(Answerer::Fixed(Arc::new(rule)))
+    }
+
+    /// The time for which a decision about the caller may be remembered ([`Authorizer::epoch`]).
+    pub fn epoch(&self) -> Option<Epoch> {
+        match &self.0 {
+            Answerer::Upstream { authorizer, .. } => authorizer.epoch(),
+            _ => None,
+        }
     }
 
     /// The API server's decision, which may come from the cache.
     ///
     /// # Errors
     /// If the API server returns no decision.
-    pub async fn check(&self, attributes: &Attributes) -> Result<Decision, ReviewError> {
+    pub async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
         match &self.0 {
             Answerer::Upstream { authorizer, user, credentials } => {
                 authorizer.check(user, attributes, credentials.as_ref()).await
             }
-            Answerer::Fixed(rule) => Ok(rule(attributes)),
+            Answerer::Nothing => Ok(Decision::default()),
             #[cfg(test)]
-            Answerer::FixedFor(rule) => Ok(rule(None, attributes)),
+            Answerer::Fixed(rule) => Ok(rule(None, attributes)),
         }
     }
 
@@ -67,15 +79,15 @@ impl CallerAuthorizer {
         &self,
         namespace: &str,
         name: &str,
-        attributes: &Attributes,
+        attributes: &AccessAttributes,
     ) -> Result<Decision, ReviewError> {
         match &self.0 {
             Answerer::Upstream { authorizer, .. } => {
                 authorizer.check_about(&service_account(namespace, name), attributes).await
             }
-            Answerer::Fixed(rule) => Ok(rule(attributes)),
+            Answerer::Nothing => Ok(Decision::default()),
             #[cfg(test)]
-            Answerer::FixedFor(rule) => Ok(rule(Some(&service_account(namespace, name).username), attributes)),
+            Answerer::Fixed(rule) => Ok(rule(Some(&service_account(namespace, name).username), attributes)),
         }
     }
 }
@@ -90,7 +102,7 @@ fn service_account(namespace: &str, name: &str) -> UserInfo {
 impl Default for CallerAuthorizer {
     /// An authorizer that allows nothing.
     fn default() -> Self {
-        Self::fixed(|_| Decision::default())
+        Self(Answerer::Nothing)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The chain: runs the enabled plugins in kube-apiserver's order, phase by phase.
 
 use super::metrics::{Accepted, Metrics, Pass, Step};
-use super::{Attributes, BuildError, Denial, Environment, Operation, Operations, Plugin, Spec};
+use super::{Attributes, BuildError, Denial, Operation, Operations, Plugin, PluginEnvironment, Spec};
 use crate::object::Object;
 use crate::status::Status;
 use prometheus::Histogram;
@@ -70,7 +70,7 @@ impl Chain {
     pub fn build<'a>(
         specs: &[&'static Spec],
         metrics: Arc<Metrics>,
-        environment: impl Fn(&'static Spec) -> Environment<'a>,
+        environment: impl Fn(&'static Spec) -> PluginEnvironment<'a>,
     ) -> Result<Self, BuildError> {
         let chain = Self::build_quietly(specs, metrics, |spec| Ok((spec.build)(&environment(spec))?.into()))?;
         chain.log_order("mutating", |spec| spec.phases.mutate());
@@ -145,6 +145,20 @@ impl Chain {
         result
     }
 
+    /// Runs the plugins for a collection as a whole.
+    ///
+    /// # Errors
+    /// If a plugin refuses the request.
+    pub async fn admit_collection(&self, attributes: &mut Attributes) -> Result<(), Status> {
+        for enabled in &self.plugins {
+            if enabled.spec.handles(attributes) {
+                let admitted = enabled.plugin.admit_collection(attributes).await;
+                admitted.map_err(|denial| denial.into_status(attributes))?;
+            }
+        }
+        Ok(())
+    }
+
     async fn admit_once(&self, attributes: &mut Attributes) -> Result<(), Status> {
         if let Some(guard) = &self.guard {
             guard.admit(attributes).await.map_err(|denial| denial.into_status(attributes))?;
@@ -215,15 +229,15 @@ impl Chain {
     }
 
     /// Whether the validating phase of a plugin may read the object as it would be stored.
-    pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+    pub fn reads_stored_object(&self, attributes: &Attributes) -> bool {
         let validate = |enabled: &&Enabled| enabled.spec.phases.validate() && enabled.spec.handles(attributes);
-        self.plugins.iter().filter(validate).any(|enabled| enabled.plugin.looks_at_stored(attributes))
+        self.plugins.iter().filter(validate).any(|enabled| enabled.plugin.reads_stored_object(attributes))
     }
 
     /// Whether the mutating phase of a plugin may read `metadata.managedFields`.
-    pub fn looks_at_managed_fields(&self, attributes: &Attributes) -> bool {
+    pub fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
         let mutate = |enabled: &&Enabled| enabled.spec.phases.mutate() && enabled.spec.handles(attributes);
-        self.plugins.iter().filter(mutate).any(|enabled| enabled.plugin.looks_at_managed_fields(attributes))
+        self.plugins.iter().filter(mutate).any(|enabled| enabled.plugin.reads_managed_fields(attributes))
     }
 
     fn observe(&self, phase: Phase, operation: Operation, rejected: bool, started: Instant) {

@@ -16,8 +16,8 @@ pub enum Denial {
 
 impl Denial {
     /// A 403 around the text `why`.
-    pub fn forbidden(why: impl Into<String>) -> Self {
-        Self::Forbidden(why.into())
+    pub fn forbidden(why: impl std::fmt::Display) -> Self {
+        Self::Forbidden(why.to_string())
     }
 
     /// The Status that the client receives.

@@ -17,14 +17,14 @@ mod spec;
 mod warnings;
 
 pub use annotations::{Annotation, Annotations, Level};
-pub use attributes::{Attributes, Collection, Marks, Operation, Reinvocation, WebhookTime};
+pub use attributes::{Attributes, Marks, Operation, Reinvocation, WebhookTime};
 pub use budget::Budget;
 pub use caller::CallerAuthorizer;
 pub use chain::Chain;
 pub use denial::Denial;
 pub use effects::Effects;
 pub use options::PolicyOptions;
-pub use spec::{Environment, FrontEnd, Operations, Phases, Removed, Resources, Spec};
+pub use spec::{FrontEnd, Operations, Phases, PluginEnvironment, Removed, Resources, Spec};
 pub use warnings::Warnings;
 
 pub use crate::config::BuildError;
@@ -50,14 +50,22 @@ pub trait Plugin: Send + Sync {
         Ok(())
     }
 
+    /// Runs once for a request that deletes a collection, before both phases run for each item. `attributes` has no object.
+    ///
+    /// # Errors
+    /// If the plugin refuses the request.
+    async fn admit_collection(&self, _attributes: &mut Attributes) -> Result<(), Denial> {
+        Ok(())
+    }
+
     /// Whether the plugin's validating phase may read the object as it would be stored, and not only as it was submitted. The
     /// chain calls this after the mutating phase. A plugin that cannot know returns true.
-    fn looks_at_stored(&self, _attributes: &Attributes) -> bool {
+    fn reads_stored_object(&self, _attributes: &Attributes) -> bool {
         false
     }
 
     /// Whether the plugin's mutating phase may read `metadata.managedFields`. A plugin that cannot know returns true.
-    fn looks_at_managed_fields(&self, _attributes: &Attributes) -> bool {
+    fn reads_managed_fields(&self, _attributes: &Attributes) -> bool {
         false
     }
 

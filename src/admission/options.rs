@@ -1,6 +1,6 @@
 //! The command line's options for policies. kube-apiserver has no such options.
 
-use super::shadow::Shadows;
+use super::shadow::ShadowNames;
 use crate::config::PolicyParameters;
 
 /// The command line's options for policies.
@@ -9,5 +9,5 @@ pub struct PolicyOptions {
     /// Whether policies from files may have parameters.
     pub in_files: PolicyParameters,
     /// The policies and bindings that the command line puts into shadow mode.
-    pub shadows: Shadows,
+    pub shadows: ShadowNames,
 }

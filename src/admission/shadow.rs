@@ -25,12 +25,12 @@ const MAX_MESSAGE_CHARACTERS: usize = 1024;
 
 /// The webhooks, or the policies, that the command line puts into shadow mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shadows {
+pub struct ShadowNames {
     names: Vec<String>,
     ignores_annotations: bool,
 }
 
-impl Shadows {
+impl ShadowNames {
     /// `names` lists configurations, and webhooks as `configuration/hook`; or policies, and bindings as `policy/binding`. A `*` at the end of a
     /// name stands for any end.
     pub fn new(names: Vec<String>) -> Self {
@@ -278,10 +278,10 @@ impl Metrics {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.entry([kind, step]).or_default();
         for name in names.difference(before) {
-            tracing::warn!(kind, step, name, "an annotation keeps it from deciding: it is only a shadow");
+            tracing::warn!(kind, step, name, "an annotation puts it into shadow mode: it decides nothing");
         }
         for name in before.difference(&names) {
-            tracing::info!(kind, step, name, "no annotation keeps it from deciding any more");
+            tracing::info!(kind, step, name, "no annotation puts it into shadow mode any more");
         }
         *before = names;
     }
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn shadows_are_named_by_annotation_and_on_the_command_line() {
-        let shadows = Shadows::new(vec!["whole".into(), "part/a.b.c".into(), "new-*".into(), "some/b*".into()]);
+        let shadows = ShadowNames::new(vec!["whole".into(), "part/a.b.c".into(), "new-*".into(), "some/b*".into()]);
         for (configuration, hook, annotation, wanted) in [
             ("whole", "x", None, true),
             ("part", "a.b.c", None, true),

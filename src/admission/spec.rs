@@ -25,6 +25,8 @@ impl Operations {
     pub const CONNECT: Self = Self(8);
     /// All four operations.
     pub const ALL: Self = Self(15);
+    /// An UPDATE of an object that has not been initialized ([`Attributes::updates_uninitialized`]).
+    pub const INITIALIZATION: Self = Self(16);
 
     /// The union of both sets.
     pub const fn or(self, other: Self) -> Self {
@@ -127,7 +129,7 @@ impl FrontEnd {
 }
 
 /// The arguments of a plugin's constructor.
-pub struct Environment<'a> {
+pub struct PluginEnvironment<'a> {
     /// The cluster's state.
     pub cluster: Arc<Cluster>,
     /// The plugin's own configuration from the AdmissionConfiguration file.
@@ -141,7 +143,7 @@ pub struct Environment<'a> {
     /// The default tolerationSeconds of pods for nodes that are not ready or unreachable.
     pub default_tolerations: DefaultTolerations,
     /// The webhooks that the command line puts into shadow mode.
-    pub shadow_webhooks: &'a super::shadow::Shadows,
+    pub shadow_webhooks: &'a super::shadow::ShadowNames,
     /// The command line's options for policies.
     pub policies: &'a PolicyOptions,
     /// The resources that the upstream API server serves.
@@ -189,7 +191,7 @@ pub struct Spec {
     /// A description of the plugin, in one line.
     pub about: &'static str,
     /// The plugin's constructor.
-    pub build: fn(&Environment<'_>) -> Result<Box<dyn Plugin>, BuildError>,
+    pub build: fn(&PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError>,
 }
 
 impl Spec {
@@ -203,6 +205,9 @@ impl Spec {
 
     /// Whether the plugin handles the request's operation and resource.
     pub fn handles(&self, attributes: &Attributes) -> bool {
-        self.operations.contain(attributes.operation) && self.resources.contain(attributes)
+        let operations = self.operations;
+        let handles_operation = operations.contain(attributes.operation)
+            || operations.meet(Operations::INITIALIZATION) && attributes.updates_uninitialized();
+        handles_operation && self.resources.contain(attributes)
     }
 }

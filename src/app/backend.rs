@@ -1,5 +1,6 @@
 //! The API servers behind: connections, identities, and the state of an API server that pipelines share.
 
+use super::advertised::advertised;
 use super::front::{Files, Front};
 use super::{Admission, Config};
 use crate::admission::{BuildError, Plugin};
@@ -12,7 +13,7 @@ use crate::embedded::catalog::Resource;
 use crate::embedded::{self, DataDir, Tokens, Vitals};
 use crate::manifests;
 use crate::removed::Api;
-use crate::server::health::Checks;
+use crate::server::health::{Checks, Unhealthy};
 use crate::server::{Drain, Reloading};
 use crate::shares::Shares;
 use crate::tenants::Owners;
@@ -24,9 +25,9 @@ use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use http::HeaderName;
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
 
 /// The API server behind, and its transports.
 pub(super) struct Upstream {
@@ -46,6 +47,7 @@ impl Upstream {
     pub(super) async fn new(
         config: &Config,
         front: Option<&Front>,
+        served: Option<SocketAddr>,
         data: Option<&DataDir>,
         drain: &Drain,
         vitals: &Arc<Vitals>,
@@ -54,14 +56,7 @@ impl Upstream {
         let (mut forwarding, mut embedded) = (None, None);
         let (transport, identity, url): (SharedTransport, _, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
-                let limits = embedded::Limits {
-                    body_bytes: config.limits.body_bytes,
-                    user_waiting_creates: config.limits.user_waiting_creates,
-                    definitions: config.limits.definitions,
-                    unwritten_changes: config.limits.unwritten_changes,
-                    file_cache_bytes: config.limits.file_cache_bytes,
-                    ..Default::default()
-                };
+                let limits = embedded::Limits::from(&config.limits);
                 let mut tokens = options.tokens.clone();
                 if let (Some(data), None) = (data, &tokens.signing_key) {
                     tokens.signing_key = Some(data.token_key().context("--data-dir")?);
@@ -72,6 +67,7 @@ impl Upstream {
                     initializers: config.admission.has_initializers(),
                     controllers: options.controllers,
                     addresses: options.addresses,
+                    advertised: served.map(|bound| advertised(options.advertise_address, bound)),
                     apis: options.apis.clone(),
                     allow_privileged: options.allow_privileged,
                     tokens: Tokens::from_files(&tokens)?,
@@ -90,14 +86,14 @@ impl Upstream {
                     None => embedded::Server::with(limits, features),
                 };
                 if let Some(health) = server.data_health() {
-                    checks.live("data-dir", health);
+                    checks.live("data-dir", move || health().map_err(Unhealthy::of));
                 }
                 embedded::run_controllers(&server);
                 embedded = Some(server.clone());
                 (Arc::new(server), Identity::Impersonate, None)
             }
             config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
-                let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
+                let remote = Remote::from_kubeconfig(kubeconfig, upstream::Bounds::from(&config.limits)).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
                 let url = remote.url();
                 tracing::info!("the API server behind is {url}");
@@ -132,7 +128,7 @@ impl Upstream {
         limits: &Limits,
         drain: &Drain,
     ) -> Result<Self> {
-        let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(limits)).await?;
+        let remote = Remote::from_kubeconfig(kubeconfig, upstream::Bounds::from(limits)).await?;
         let url = remote.url();
         tracing::info!("the API server of {} is {url}", kubeconfig.display());
         let remote: SharedTransport = Arc::new(remote);
@@ -171,7 +167,7 @@ async fn impersonator(
 ) -> Result<SharedTransport> {
     match given {
         config::Impersonator::Kubeconfig(path) => {
-            let other = Remote::from_kubeconfig(path, upstream_bounds(limits)).await;
+            let other = Remote::from_kubeconfig(path, upstream::Bounds::from(limits)).await;
             Ok(Arc::new(other.with_context(|| format!("--upstream-impersonator-kubeconfig={}", path.display()))?))
         }
         config::Impersonator::ServiceAccount { namespace, name } => {
@@ -182,36 +178,6 @@ async fn impersonator(
             checks.ready("upstream-impersonator", move || checked.check());
             Ok(account)
         }
-    }
-}
-
-fn upstream_bounds(limits: &Limits) -> upstream::Bounds {
-    upstream::Bounds {
-        max_connections: limits.upstream_connections,
-        max_http1_connections: limits.upstream_http1_connections,
-        max_idle_http1_connections: limits.idle_connections,
-        connect_timeout: limits.connect_timeout,
-        acquire_timeout: limits.connection_wait_timeout,
-        client_stream_window: limits.answer_window_bytes,
-        client_watch_window: limits.watch_window_bytes,
-        ..Default::default()
-    }
-}
-
-fn discovery_limits(limits: &Limits) -> discovery::Limits {
-    discovery::Limits { call_timeout: limits.call_timeout, body_bytes: limits.discovery_bytes, ..Default::default() }
-}
-
-fn cluster_limits(limits: &Limits) -> cluster::Limits {
-    cluster::Limits {
-        call_timeout: limits.call_timeout,
-        list_timeout: limits.list_timeout,
-        object_bytes: limits.object_bytes,
-        broken_watch_timeout: limits.broken_watch_timeout,
-        ready_timeout: limits.cache_sync_timeout,
-        definition_ttl: limits.definition_ttl,
-        parameter_kinds: limits.policy_parameter_kinds,
-        parameter_bytes: limits.policy_parameter_bytes,
     }
 }
 
@@ -281,9 +247,14 @@ impl Backend {
         needs: &[Need],
     ) -> Result<Self> {
         let limits = &config.limits;
-        let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
+        let discovery = Discovery::start(
+            upstream.transport.clone(),
+            upstream.client.clone(),
+            discovery::DiscoveryBounds::from(limits),
+        );
         let removed = served_removed_apis(config);
-        let cluster = Cluster::start_with_removed(upstream.client.clone(), needs, cluster_limits(limits), &removed);
+        let cluster =
+            Cluster::start_with_removed(upstream.client.clone(), needs, cluster::ClusterBounds::from(limits), &removed);
         let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
         let authenticator = Authenticator::new(authentication(config, client_ca, files, &upstream)?);
         let authorizer = Authorizer::new(authorization(config, &upstream));
@@ -320,7 +291,7 @@ impl Backend {
     pub(super) fn with_needs(&self, limits: &Limits, needs: &[Need]) -> Self {
         let mut all = self.needs.clone();
         all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
-        let (client, limits) = (self.client.clone(), cluster_limits(limits));
+        let (client, limits) = (self.client.clone(), cluster::ClusterBounds::from(limits));
         let cluster = Cluster::start_with_removed(client, &all, limits, &self.removed);
         Self {
             cluster,
@@ -350,7 +321,7 @@ impl Backend {
     }
 
     /// Whether the API server answers.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Unhealthy> {
         self.probe.check()?;
         self.front_proxy.as_ref().map_or(Ok(()), |front_proxy| front_proxy.check())
     }
@@ -406,25 +377,14 @@ pub(super) fn authentication(
         }),
         _ => None,
     };
-    let limits = &config.limits;
     Ok(authn::Config {
         client_ca: client_ca.map(Reloading::shared),
         request_header,
         token_file: files.tokens.as_ref().map(Reloading::shared),
         token_review: Some(upstream.client.clone()),
         passthrough: upstream.is_passthrough.then(|| upstream.transport.clone()),
-        review_limits: authn::ReviewLimits {
-            success_ttl: limits.token_cache_ttl,
-            failure_ttl: Duration::ZERO,
-            cache_capacity: limits.token_cache_entries,
-            timeout: limits.call_timeout,
-        },
-        review_bounds: authn::ReviewBounds {
-            in_flight: limits.credential_reviews,
-            per_connection: limits.credential_reviews_per_connection,
-            wait_timeout: limits.credential_review_wait_timeout,
-            token_bytes: limits.token_bytes,
-        },
+        review_limits: authn::ReviewLimits::from(&config.limits),
+        review_bounds: authn::ReviewBounds::from(&config.limits),
         anonymous: config.authentication.anonymous,
         closes_unauthenticated: config.admission.feature_gates.is_on("UnauthenticatedHTTP2DOSMitigation"),
         group_prefix: group_prefix(&config.upstream).to_owned(),

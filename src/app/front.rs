@@ -2,14 +2,15 @@
 
 use super::Config;
 use crate::authn::{CertificateAuthority, StaticTokens};
-use crate::config::kubeconfig::{self, Kubeconfig};
+use crate::config::written_kubeconfig::{self, Kubeconfig};
 use crate::config::{self, CertificateFiles};
 use crate::embedded::DataDir;
 use crate::server::certificates::Authority;
-use crate::server::tls::{self, NamedCertificates, TlsError};
+use crate::server::tls::{self, Certificates, Handshake};
 use crate::server::{Bounds, Reloading, reload};
 use crate::upstream::{ServingCertificates, ServingSecret};
 use anyhow::{Context, Result};
+use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -29,27 +30,45 @@ pub(super) struct Front {
     /// The authority that the process generated for itself, if no files were given.
     pub(super) own: Option<Authority>,
     pub(super) client_ca: Option<Reloading<CertificateAuthority>>,
+    handshake: Handshake,
+    /// Follows the files of `--tls-sni-cert-key`.
+    _named: Option<Reloading<Certificates>>,
 }
 
 impl Front {
     /// `named` are the certificates of tenants; `data` keeps the process's own authority.
-    pub(super) fn new(config: &Config, named: Option<&Arc<NamedCertificates>>, data: Option<&DataDir>) -> Result<Self> {
+    pub(super) fn new(
+        config: &Config,
+        named: Option<&Arc<ArcSwap<Certificates>>>,
+        data: Option<&DataDir>,
+    ) -> Result<Self> {
+        let serving = &config.serving;
+        let files =
+            (!serving.named_certificates.is_empty()).then(|| tls::watch_named(serving.named_certificates.clone()));
+        let files = files.transpose().context("--tls-sni-cert-key")?;
+        let handshake = Handshake {
+            authorities: client_authorities(config),
+            protocol: serving.protocol.clone(),
+            named: named.cloned().into_iter().chain(files.as_ref().map(Reloading::shared)).collect(),
+        };
+        let front = |tls, own, client_ca| Self {
+            tls: Arc::new(tls),
+            own,
+            client_ca,
+            handshake: handshake.clone(),
+            _named: files,
+        };
         let client_ca =
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
             if config.serving.made_certificate {
                 make_certificate(files, &config.serving.addresses)?;
             }
-            let authorities = client_authorities(config);
-            let tls = tls::watch_certificate(&files.certificate, &files.key, authorities, named.cloned())
-                .with_context(|| {
-                    format!(
-                        "--tls-cert-file={} --tls-private-key-file={}",
-                        files.certificate.display(),
-                        files.key.display()
-                    )
-                })?;
-            return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
+            let tls = handshake.clone().watch(files).with_context(|| {
+                let (certificate, key) = (files.certificate.display(), files.key.display());
+                format!("--tls-cert-file={certificate} --tls-private-key-file={key}")
+            })?;
+            return Ok(front(tls, None, client_ca));
         }
         let own = match data {
             Some(data) => data.authority(OWN_NAME)?,
@@ -59,30 +78,23 @@ impl Front {
         // In front of a remote API server, the process trusts no authority of its own.
         let is_own = client_ca.is_none() && matches!(config.upstream, config::Upstream::Embedded { .. });
         if !is_own {
-            let authorities = client_authorities(config);
-            let tls = tls::watch_authorities(issued.certificate_pem, issued.key_pem, authorities, named.cloned())?;
-            return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
+            let tls = handshake.clone().watch_authorities(issued.certificate_pem, issued.key_pem)?;
+            return Ok(front(tls, None, client_ca));
         }
         let (certificate, key) = (issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
         let hints = if named.is_some() { Vec::new() } else { tls::names(own.pem().as_bytes()) };
-        let tls = tls::with_names(tls::server_config(certificate, key, hints)?, named);
+        let tls = Reloading::fixed(handshake.config_naming(certificate, key, hints)?);
         let client_ca = Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?));
-        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
+        Ok(front(tls, Some(own), client_ca))
     }
 
     /// Serves with the certificate of a Secret.
-    pub(super) fn use_secret(
-        &mut self,
-        certificates: &ServingCertificates,
-        config: &Config,
-        named: Option<Arc<NamedCertificates>>,
-    ) -> Result<()> {
-        let authorities = client_authorities(config);
-        let tls = certificates.make(move |made| {
-            let config = tls::with_authorities(&made.certificate_pem, &made.key_pem, &authorities)?;
-            Ok::<_, TlsError>(tls::with_names(config, named.as_ref()))
-        });
-        self.tls = Arc::new(tls.context("the certificate of --tls-secret")?);
+    pub(super) fn use_secret(&mut self, certificates: &ServingCertificates) -> Result<()> {
+        let handshake = self.handshake.clone();
+        let tls = certificates
+            .make(move |made| handshake.config(made.certificate_pem.as_bytes(), made.key_pem.as_bytes()))
+            .context("the certificate of --tls-secret")?;
+        self.tls = Arc::new(tls);
         Ok(())
     }
 
@@ -103,7 +115,8 @@ impl Front {
         };
         let Some(kubeconfig) = &embedded.kubeconfig else { return Ok(()) };
         let text = kubeconfig_of(own, address, ADMINISTRATOR.0, ADMINISTRATOR.1)?;
-        kubeconfig::write(kubeconfig, &text).with_context(|| format!("--write-kubeconfig={}", kubeconfig.display()))?;
+        written_kubeconfig::write(kubeconfig, &text)
+            .with_context(|| format!("--write-kubeconfig={}", kubeconfig.display()))?;
         println!("export KUBECONFIG={}", std::path::absolute(kubeconfig)?.display());
         Ok(())
     }
@@ -203,20 +216,7 @@ fn read(path: &PathBuf) -> Result<Vec<u8>, Unreadable> {
 }
 
 pub(super) fn bounds(config: &Config) -> Bounds {
-    let limits = &config.limits;
-    Bounds {
-        max_connections: limits.connections,
-        max_unauthenticated_connections: limits.unauthenticated_connections,
-        max_handshakes: limits.handshakes,
-        idle_timeout: limits.idle_timeout,
-        goaway_timeout: limits.goaway_timeout,
-        max_concurrent_streams: limits.http2_streams,
-        max_header_bytes: limits.head_bytes,
-        handshake_timeout: limits.handshake_timeout,
-        header_read_timeout: limits.head_timeout,
-        drain_timeout: config.serving.drain_timeout,
-        ..Bounds::default()
-    }
+    Bounds { drain_timeout: config.serving.drain_timeout, ..Bounds::from(&config.limits) }
 }
 
 /// The authentication files, which are reloaded while the server runs.

@@ -4,14 +4,14 @@ use super::front::{authority, bounds, reachable, static_tokens};
 use super::{Config, incoming};
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::cluster::CaBundles;
-use crate::config;
-use crate::config::Limits;
+use crate::config::{self, Limits, TlsProtocol};
 use crate::front_end::{FrontEnd, Metrics, OwnUser, Seats, Tenants};
 use crate::metrics::Registry;
 use crate::pipeline::Pipeline;
-use crate::server::health::Checks;
+use crate::server::health::{Checks, Unhealthy};
 use crate::server::renewal::Renewable;
-use crate::server::{Bounds, Drain, Listener, Reloading, tls};
+use crate::server::tls::Handshake;
+use crate::server::{Bounds, Drain, Listener, Reloading};
 use crate::shares::Shares;
 use crate::upstream::ServingCertificates;
 use anyhow::{Context, Result};
@@ -24,6 +24,7 @@ use tokio::task::JoinHandle;
 /// The front end before its start: a bound address, and files that are reloaded while it runs.
 pub(super) struct Reviews {
     listener: Listener,
+    handshake: Handshake,
     /// `None`: the certificate is in a Secret.
     tls: Option<Reloading<ServerConfig>>,
     client_ca: Option<Reloading<CertificateAuthority>>,
@@ -34,12 +35,13 @@ pub(super) struct Reviews {
 
 impl Reviews {
     /// Binds the address and reads the files.
-    pub(super) fn new(config: &config::FrontEnd) -> Result<Self> {
+    pub(super) fn new(config: &config::FrontEnd, protocol: &TlsProtocol) -> Result<Self> {
         let listener =
             Listener::bind(config.address).with_context(|| format!("--webhook-bind-address={}", config.address))?;
+        let authorities = config.client_ca.iter().cloned().collect();
+        let handshake = Handshake { authorities, protocol: protocol.clone(), named: Vec::new() };
         let tls = config.certificate.as_ref().map(|files| {
-            let authorities = config.client_ca.iter().cloned().collect();
-            tls::watch_certificate(&files.certificate, &files.key, authorities, None).with_context(|| {
+            handshake.clone().watch(files).with_context(|| {
                 let (certificate, key) = (files.certificate.display(), files.key.display());
                 format!("the webhook front end's certificate {certificate} with the key {key}")
             })
@@ -49,7 +51,7 @@ impl Reviews {
             config.client_ca.as_deref().map(|path| authority("webhook-client-ca-file", path)).transpose()?;
         let tokens = config.token_file.as_deref();
         let tokens = tokens.map(|path| static_tokens("webhook-token-auth-file", path)).transpose()?;
-        Ok(Self { listener, tls, client_ca, tokens, tenants: None })
+        Ok(Self { listener, handshake, tls, client_ca, tokens, tenants: None })
     }
 
     /// Has the plugins of tenants answer.
@@ -73,9 +75,9 @@ impl Reviews {
         let tls = match (self.tls, certificates) {
             (Some(tls), _) => tls,
             (None, Some(certificates)) => {
-                let authorities: Vec<_> = given.client_ca.iter().cloned().collect();
+                let handshake = self.handshake;
                 let make =
-                    move |made: &Renewable| tls::with_authorities(&made.certificate_pem, &made.key_pem, &authorities);
+                    move |made: &Renewable| handshake.config(made.certificate_pem.as_bytes(), made.key_pem.as_bytes());
                 certificates.make(make).context("the webhook front end's certificate of --tls-secret")?
             }
             (None, None) => anyhow::bail!("no certificate of the webhook front end"),
@@ -120,7 +122,7 @@ impl Reviews {
         let serving = tokio::spawn(self.listener.serve(Arc::new(tls), bounds, drain.clone(), handle));
         let running = serving.abort_handle();
         checks.ready("webhook-front-end", move || match running.is_finished() {
-            true => Err("the listener ended".into()),
+            true => Err(Unhealthy::of("the listener ended")),
             false => Ok(()),
         });
         Ok(serving)

@@ -1,11 +1,12 @@
 //! The configuration, parsed and complete, from the command line and the files that it names: also the plugins that run, and the
 //! configuration of each plugin.
 
-use crate::admission::shadow::Shadows;
+use crate::admission::shadow::ShadowNames;
 use crate::admission::{FrontEnd as FrontEndFact, PolicyOptions, Spec};
 use crate::config::{
     Audit, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, Embedded, FeatureGates,
-    FieldOwnership, FrontEnd, Limits, PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
+    FieldOwnership, FrontEnd, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream, ValidationView,
+    admission_file,
 };
 use crate::initializers;
 use crate::status::invalid::aggregate;
@@ -52,6 +53,8 @@ impl Config {
             serving: Serving {
                 addresses: vec![address],
                 certificate: None,
+                named_certificates: Vec::new(),
+                protocol: TlsProtocol::default(),
                 secret: None,
                 made_certificate: false,
                 health_address: Some(address),
@@ -85,7 +88,7 @@ pub struct Admission {
     /// Whether webhooks of a Service are called at its endpoints (`--enable-aggregator-routing`).
     pub routes_to_endpoints: bool,
     /// The webhooks whose decisions have no effect.
-    pub shadow_webhooks: Shadows,
+    pub shadow_webhooks: ShadowNames,
     /// The options of policies.
     pub policies: PolicyOptions,
 }

@@ -5,9 +5,9 @@ mod prepared;
 
 pub use prepared::check_tenants;
 
+use super::Audited;
 use super::backend::{Backend, Upstream, all_needs};
 use super::front::{Files, Front};
-use super::{Audited, limits_of_audit};
 use crate::admission::metrics::Metrics as AdmissionMetrics;
 use crate::admission::{Attributes, Chain};
 use crate::app::Config;
@@ -20,12 +20,13 @@ use crate::metrics::Registry;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant as Context, Tenants};
 use crate::processor::Processor;
 use crate::request::body::MediaTypes;
-use crate::server::health::Checks;
-use crate::server::{Budget, Drain, Reloading, reload, tls::NamedCertificates};
+use crate::server::health::{Checks, Unhealthy};
+use crate::server::{Budget, Drain, Reloading, reload, tls::Certificates};
 use crate::status::Status;
 use crate::tenants::profile::Identity;
 use crate::tenants::{self, Addresses, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, Tenant};
 use anyhow::{Context as _, Result, anyhow};
+use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use prepared::{Prepared, prepare};
 use std::collections::HashMap;
@@ -49,7 +50,7 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<AdmissionMetrics>,
     pub(super) audited: Audited,
     pub(super) impersonation: Arc<Impersonation>,
-    pub(super) named: Arc<NamedCertificates>,
+    pub(super) named: Arc<ArcSwap<Certificates>>,
 }
 
 /// The builder of tenants.
@@ -184,7 +185,7 @@ impl Builder {
     }
 
     /// The error of the last reload, and the API servers that do not answer with their tenants.
-    fn problems(&self) -> Result<(), String> {
+    fn problems(&self) -> Result<(), Unhealthy> {
         let state = self.state();
         let mut problems: Vec<String> = state.last_error.iter().map(|why| format!("not reloaded: {why}")).collect();
         for (kubeconfig, backend) in &state.backends {
@@ -200,13 +201,13 @@ impl Builder {
             problems.push(format!("the API server of {name} (tenants {}): {why}", of.join(", ")));
         }
         problems.sort();
-        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ").replace('\n', " ")) }
+        if problems.is_empty() { Ok(()) } else { Err(Unhealthy::of(problems.join("; ").replace('\n', " "))) }
     }
 
-    fn is_any_reachable(&self) -> Result<(), String> {
+    fn is_any_reachable(&self) -> Result<(), Unhealthy> {
         match self.state().backends.values().any(|backend| backend.is_ready()) {
             true => Ok(()),
-            false => Err("no API server of a tenant answers".to_owned()),
+            false => Err(Unhealthy::of("no API server of a tenant answers")),
         }
     }
 
@@ -278,7 +279,7 @@ impl Builder {
         for (kubeconfig, backend) in &backends {
             backend.owners.store(owners.get(kubeconfig).cloned().unwrap_or_default());
         }
-        self.shared.named.replace(certificates);
+        self.shared.named.store(Arc::new(certificates));
         let mut state = self.state();
         let _before = std::mem::replace(&mut state.parts, parts);
         (state.backends, state.logs) = (backends, logs);
@@ -457,7 +458,7 @@ impl Builder {
         if let Some(open) = logs.get(&path).and_then(Weak::upgrade) {
             return Ok(open);
         }
-        let limits: audit::log::Limits = limits_of_audit(&self.shared.config.limits);
+        let limits = audit::log::QueueBounds::from(&self.shared.config.limits);
         let log = Log::open(&path, audited.metrics.clone(), limits)
             .map_err(|error| tenant.fault(field, anyhow!("{path}: {error}")))?;
         let log = Arc::new(log);

@@ -5,6 +5,7 @@
 
 use super::Sink;
 use super::metrics::Metrics;
+use crate::config::Limits;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,7 +17,7 @@ use tokio::sync::oneshot;
 
 /// Bounds of the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct QueueBounds {
     /// The maximum number of events in the queue (`--audit-log-batch-buffer-size`'s default).
     pub queue_events: usize,
     /// The maximum bytes in the queue.
@@ -25,9 +26,19 @@ pub struct Limits {
     pub flush_timeout: Duration,
 }
 
-impl Default for Limits {
+impl From<&Limits> for QueueBounds {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            queue_events: limits.audit_queue_events,
+            queue_bytes: limits.audit_queue_bytes,
+            flush_timeout: limits.audit_flush_timeout,
+        }
+    }
+}
+
+impl Default for QueueBounds {
     fn default() -> Self {
-        Self { queue_events: 10_000, queue_bytes: 64 << 20, flush_timeout: Duration::from_secs(5) }
+        Self::from(&Limits::default())
     }
 }
 
@@ -40,7 +51,7 @@ pub struct Log {
     waiting_bytes: Arc<AtomicUsize>,
     done: Mutex<Option<oneshot::Receiver<()>>>,
     metrics: Metrics,
-    limits: Limits,
+    limits: QueueBounds,
 }
 
 impl Log {
@@ -48,7 +59,7 @@ impl Log {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub fn open(path: &str, metrics: Metrics, limits: Limits) -> io::Result<Self> {
+    pub fn open(path: &str, metrics: Metrics, limits: QueueBounds) -> io::Result<Self> {
         if path == "-" {
             return Self::to(io::stdout(), metrics, limits);
         }
@@ -66,7 +77,7 @@ impl Log {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn to(output: impl Write + Send + 'static, metrics: Metrics, limits: Limits) -> io::Result<Self> {
+    pub fn to(output: impl Write + Send + 'static, metrics: Metrics, limits: QueueBounds) -> io::Result<Self> {
         let (queue, lines) = sync_channel(limits.queue_events);
         let (finished, done) = oneshot::channel();
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
@@ -158,14 +169,14 @@ mod tests {
         let path = folder.path().join("new/audit.log");
         let text = path.to_str().unwrap();
         for line in ["one\n", "two\n"] {
-            let log = Log::open(text, metrics(), Limits::default()).unwrap();
+            let log = Log::open(text, metrics(), QueueBounds::default()).unwrap();
             log.write(line.to_owned());
             assert!(log.shutdown().await && log.shutdown().await);
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
-        assert!(Log::open(folder.path().to_str().unwrap(), metrics(), Limits::default()).is_err());
+        assert!(Log::open(folder.path().to_str().unwrap(), metrics(), QueueBounds::default()).is_err());
     }
 
     #[tokio::test]
@@ -174,7 +185,7 @@ mod tests {
         let (sink, written) = mpsc::channel();
         let (entered, entries) = mpsc::channel();
         let counters = metrics();
-        let limits = Limits { queue_events: 2, queue_bytes: 100, flush_timeout: Duration::from_millis(1) };
+        let limits = QueueBounds { queue_events: 2, queue_bytes: 100, flush_timeout: Duration::from_millis(1) };
         let log = Log::to(Gate(gate, sink, entered), counters.clone(), limits).unwrap();
         log.write("first\n".to_owned());
         entries.recv().unwrap();
@@ -200,7 +211,7 @@ mod tests {
         let log = Log::to(
             Gate(gate, mpsc::channel().0, entered),
             counters.clone(),
-            Limits { queue_bytes: 10, ..Limits::default() },
+            QueueBounds { queue_bytes: 10, ..QueueBounds::default() },
         )
         .unwrap();
         log.write("12345678\n".to_owned());

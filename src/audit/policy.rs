@@ -148,7 +148,7 @@ pub struct Policy {
 /// The reason why a policy is invalid, in kube-apiserver's words.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("loading audit policy file: {0}")]
-pub struct PolicyError(String);
+pub struct PolicyError(pub(super) String);
 
 impl Policy {
     /// Reads a policy file (`LoadPolicyFromFile`).
@@ -192,7 +192,7 @@ impl std::str::FromStr for Policy {
             let unknown = unknown.join(", ");
             tracing::warn!(unknown, "audit policy contains unknown fields; they are ignored");
         }
-        validation::validate(&file).map_err(PolicyError)?;
+        validation::validate(&file)?;
         if file.rules.is_empty() {
             return Err(PolicyError("loaded illegal policy with 0 rules".to_owned()));
         }

@@ -1,18 +1,18 @@
 //! `ValidatePolicy`: validates an audit policy, in kube-apiserver's words.
 
-use super::policy::{File, GroupResources, Level, Rule, Stage};
+use super::policy::{File, GroupResources, Level, PolicyError, Rule, Stage};
 use crate::names::dns_1123_subdomain_errors;
 use crate::status::invalid::aggregate;
 use serde_json::Value;
 
 /// Returns all errors, in the form of an `ErrorList`'s aggregate.
-pub(super) fn validate(file: &File) -> Result<(), String> {
+pub(super) fn validate(file: &File) -> Result<(), PolicyError> {
     let mut errors = Vec::new();
     omit_stages(&file.omit_stages, "omitStages", &mut errors);
     for (at, rule) in file.rules.iter().enumerate() {
         validate_rule(rule, &format!("rules[{at}]"), &mut errors);
     }
-    aggregate(errors).map_or(Ok(()), Err)
+    aggregate(errors).map_or(Ok(()), |why| Err(PolicyError(why)))
 }
 
 fn invalid(path: &str, value: impl serde::Serialize, why: &str) -> String {

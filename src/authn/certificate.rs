@@ -2,7 +2,7 @@
 //!
 //! The TLS listener has only proved that the client holds the leaf's key. The check of the issuer is made here.
 
-use super::Outcome;
+use super::{Failure, Outcome};
 use crate::server::Connection;
 use crate::user::{ALL_AUTHENTICATED, UserInfo};
 use arc_swap::ArcSwapOption;
@@ -57,8 +57,8 @@ struct Validity {
 }
 
 impl Validity {
-    fn of(der: &CertificateDer<'_>) -> Result<Self, String> {
-        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
+    fn of(der: &CertificateDer<'_>) -> Result<Self, Failure> {
+        let (_, certificate) = X509Certificate::from_der(der).map_err(Failure::of)?;
         let validity = certificate.validity();
         Ok(Self { not_before: validity.not_before.timestamp(), not_after: validity.not_after.timestamp() })
     }
@@ -82,19 +82,19 @@ impl CertificateAuthority {
         let mut roots = Vec::new();
         for (index, root) in CertificateDer::pem_slice_iter(pem).enumerate() {
             let root = root.map_err(BundleError::Pem)?;
-            let validity = Validity::of(&root).map_err(|error| BundleError::Certificate(index, error))?;
+            let validity = Validity::of(&root).map_err(|error| BundleError::Certificate(index, error.to_string()))?;
             roots.push((root, validity));
         }
         if roots.is_empty() {
             return Err(BundleError::Empty);
         }
         let verifier = verifier(roots.iter().map(|(root, _)| root))
-            .map_err(|error| BundleError::Certificate(roots.len().saturating_sub(1), error))?;
+            .map_err(|error| BundleError::Certificate(roots.len().saturating_sub(1), error.to_string()))?;
         Ok(Self { roots, verifier })
     }
 
     /// Verifies a client's chain, leaf first, at this time: signatures, validity, client-auth usage.
-    fn verify(&self, chain: &[CertificateDer<'static>], now: UnixTime) -> Result<(), String> {
+    fn verify(&self, chain: &[CertificateDer<'static>], now: UnixTime) -> Result<(), Failure> {
         let Some((leaf, intermediates)) = chain.split_first() else {
             return Err("no certificate".into());
         };
@@ -106,20 +106,20 @@ impl CertificateAuthority {
         } else {
             self.verifier.verify_client_cert(leaf, intermediates, now)
         };
-        verified.map(|_| ()).map_err(|error| error.to_string())
+        verified.map(|_| ()).map_err(Failure::of)
     }
 }
 
 fn verifier<'a>(
     roots: impl Iterator<Item = &'a CertificateDer<'static>>,
-) -> Result<Arc<dyn ClientCertVerifier>, String> {
+) -> Result<Arc<dyn ClientCertVerifier>, Failure> {
     let mut store = RootCertStore::empty();
     for root in roots {
-        store.add(root.clone()).map_err(|error| error.to_string())?;
+        store.add(root.clone()).map_err(Failure::of)?;
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let built = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider).build();
-    built.map_err(|error| error.to_string())
+    built.map_err(Failure::of)
 }
 
 /// The verdicts about a connection's certificates, one for each bundle that can verify them: rejections too, so that
@@ -137,7 +137,7 @@ type Slot = ArcSwapOption<Verdict>;
 #[derive(Debug)]
 struct Verdict {
     authority: Arc<CertificateAuthority>,
-    result: Result<Verified, String>,
+    result: Result<Verified, Failure>,
 }
 
 /// A verified chain; the verdict holds while all certificates are valid.
@@ -177,7 +177,7 @@ pub(super) fn of_tenant(authority: &Arc<CertificateAuthority>, connection: &Conn
 pub(super) fn front_proxy(
     authority: &Arc<CertificateAuthority>,
     connection: &Connection,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, Failure> {
     let identity = verified(authority, connection, |certificates| &certificates.front_proxy)?;
     Ok(identity.map(|identity| identity.common_name.clone()))
 }
@@ -186,7 +186,7 @@ fn verified(
     authority: &Arc<CertificateAuthority>,
     connection: &Connection,
     slot: fn(&VerifiedCertificates) -> &Slot,
-) -> Result<Option<Arc<Identity>>, String> {
+) -> Result<Option<Arc<Identity>>, Failure> {
     let Some(leaf) = connection.certificates.first() else {
         return Ok(None);
     };
@@ -213,7 +213,7 @@ fn verify(
     leaf: &CertificateDer<'static>,
     presented: &[CertificateDer<'static>],
     now: UnixTime,
-) -> Result<Verified, String> {
+) -> Result<Verified, Failure> {
     authority.verify(presented, now).map_err(|error| format!("verifying the client certificate failed: {error}"))?;
     let identity = Arc::new(identity(leaf)?);
     let mut validity = Validity::of(leaf)?;
@@ -225,8 +225,8 @@ fn verify(
 }
 
 /// Reads the identity from the leaf's subject (`x509.CommonNameUserConversion`).
-fn identity(leaf: &CertificateDer<'_>) -> Result<Identity, String> {
-    let (_, certificate) = X509Certificate::from_der(leaf).map_err(|error| error.to_string())?;
+fn identity(leaf: &CertificateDer<'_>) -> Result<Identity, Failure> {
+    let (_, certificate) = X509Certificate::from_der(leaf).map_err(Failure::of)?;
     let (mut common_name, mut groups, mut uids) = (String::new(), Vec::new(), Vec::new());
     for attribute in certificate.subject().iter_attributes() {
         let oid = attribute.attr_type().to_id_string();
@@ -249,7 +249,7 @@ fn identity(leaf: &CertificateDer<'_>) -> Result<Identity, String> {
         [] => String::new(),
         [uid] if uid.is_empty() => return Err("UID cannot be an empty string".into()),
         [uid] => uid.clone(),
-        _ => return Err(format!("expected 1 UID, but found multiple: {uids:?}")),
+        _ => return Err(format!("expected 1 UID, but found multiple: {uids:?}").into()),
     };
     let extra = BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![credential_id(leaf)])]);
     let user = UserInfo { username: common_name.clone(), uid, groups, extra }.with_authenticated_group();

@@ -17,6 +17,7 @@ pub use places::ReviewBounds;
 pub use request_header::RequestHeaderConfig;
 pub use static_tokens::StaticTokens;
 
+use crate::config::Limits;
 use crate::server::Connection;
 use crate::upstream::{ClientCredentials, SharedTransport};
 use crate::user::UserInfo;
@@ -40,10 +41,20 @@ pub struct ReviewLimits {
     pub timeout: Duration,
 }
 
+impl From<&Limits> for ReviewLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            success_ttl: limits.token_cache_ttl,
+            failure_ttl: Duration::ZERO,
+            cache_capacity: limits.token_cache_entries,
+            timeout: limits.call_timeout,
+        }
+    }
+}
+
 impl Default for ReviewLimits {
     fn default() -> Self {
-        let ttl = Duration::from_secs(10);
-        Self { success_ttl: ttl, failure_ttl: Duration::ZERO, cache_capacity: 32 * 1024, timeout: ttl }
+        Self::from(&Limits::default())
     }
 }
 
@@ -129,6 +140,18 @@ enum Failure {
     /// The credentials were not reviewed, because too many others are.
     #[error("too many reviews of credentials at the moment")]
     Busy,
+}
+
+impl Failure {
+    fn of(reason: impl std::fmt::Display) -> Self {
+        Self::Refused(reason.to_string())
+    }
+}
+
+impl From<NotUtf8> for Failure {
+    fn from(reason: NotUtf8) -> Self {
+        Self::of(reason)
+    }
 }
 
 impl From<String> for Failure {
@@ -220,7 +243,7 @@ impl Authenticator {
                 let found = Box::pin(passthrough.authenticate(credentials, connection)).await;
                 found.map(|user| user.map(|user| (user, Voucher::ApiServer))).map_err(|failure| vec![failure])
             }
-            (Some(_), Some(Err(reason))) => Err(vec![reason.as_str().into()]),
+            (Some(_), Some(Err(reason))) => Err(vec![reason.clone()]),
             _ => self.first_that_knows(headers, connection, &mut warnings).await,
         };
         let (user, voucher) = match found {
@@ -303,11 +326,17 @@ impl Authenticator {
     }
 }
 
+/// The header of this name is no text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("header {0} is not UTF-8")]
+pub(crate) struct NotUtf8(String);
+
 /// Returns a header's value as text; an absent header is empty.
-pub(crate) fn text<'a>(value: Option<&'a http::HeaderValue>, name: &str) -> Result<&'a str, String> {
-    value.map_or(Ok(""), |value| {
-        std::str::from_utf8(value.as_bytes()).map_err(|_| format!("header {name} is not UTF-8"))
-    })
+///
+/// # Errors
+/// If the value is no text.
+pub(crate) fn text<'a>(value: Option<&'a http::HeaderValue>, name: &str) -> Result<&'a str, NotUtf8> {
+    value.map_or(Ok(""), |value| std::str::from_utf8(value.as_bytes()).map_err(|_| NotUtf8(name.to_owned())))
 }
 
 /// Unescapes a lower-cased key (`url.PathUnescape`); a malformed key stays as it is.

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::answers::Key;
+use crate::config::Limits;
 use crate::server::Connection;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +24,20 @@ pub struct ReviewBounds {
     pub token_bytes: usize,
 }
 
+impl From<&Limits> for ReviewBounds {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            in_flight: limits.credential_reviews,
+            per_connection: limits.credential_reviews_per_connection,
+            wait_timeout: limits.credential_review_wait_timeout,
+            token_bytes: limits.token_bytes,
+        }
+    }
+}
+
 impl Default for ReviewBounds {
     fn default() -> Self {
-        Self { in_flight: 64, per_connection: 8, wait_timeout: Duration::from_secs(1), token_bytes: 64 << 10 }
+        Self::from(&Limits::default())
     }
 }
 

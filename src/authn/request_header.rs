@@ -1,6 +1,6 @@
 //! Front proxies: a client with a certificate of the request-header CA may name the user in headers.
 
-use super::{CertificateAuthority, Outcome, certificate, text, unescape_extra_key};
+use super::{CertificateAuthority, Failure, Outcome, certificate, text, unescape_extra_key};
 use crate::server::Connection;
 use crate::user::UserInfo;
 use arc_swap::ArcSwap;
@@ -85,7 +85,7 @@ fn strip_prefix<'a>(name: &'a HeaderName, prefix: &str) -> Option<&'a str> {
     head.eq_ignore_ascii_case(prefix).then_some(key)
 }
 
-fn first_value(headers: &HeaderMap, names: &[HeaderName]) -> Result<String, String> {
+fn first_value(headers: &HeaderMap, names: &[HeaderName]) -> Result<String, Failure> {
     for name in names {
         let value = text(headers.get(name), name.as_str())?;
         if !value.is_empty() {

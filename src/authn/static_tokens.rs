@@ -29,7 +29,7 @@ pub enum TokenFileError {
         found: usize,
     },
     /// A quote is at a place that allows none, or has no end.
-    #[error("line {0}: a quote stands where none may, or has no end")]
+    #[error("line {0}: misplaced or unclosed quote")]
     Quote(usize),
     /// The file is not text.
     #[error("not UTF-8")]

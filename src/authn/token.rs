@@ -2,7 +2,7 @@
 
 use super::places::ReviewPlaces;
 use super::token_review::TokenReviews;
-use super::{Outcome, StaticTokens, Voucher, text};
+use super::{Failure, Outcome, StaticTokens, Voucher, text};
 use crate::server::Connection;
 use crate::upstream::ClientCredentials;
 use arc_swap::ArcSwap;
@@ -85,7 +85,7 @@ impl TokenSchemes {
 }
 
 /// Returns a client's credentials for the upstream, in passthrough mode: the `Authorization` header, or the token of the WebSocket.
-pub(super) fn credentials(headers: &mut HeaderMap) -> Result<ClientCredentials, String> {
+pub(super) fn credentials(headers: &mut HeaderMap) -> Result<ClientCredentials, Failure> {
     let mut authorization = headers.get(AUTHORIZATION).filter(|value| !value.is_empty()).cloned();
     if authorization.is_none()
         && let Some((token, others)) = protocol_token(headers)?
@@ -99,7 +99,7 @@ pub(super) fn credentials(headers: &mut HeaderMap) -> Result<ClientCredentials, 
     Ok(ClientCredentials { authorization, impersonation: Vec::new() })
 }
 
-fn bearer_token<'a>(headers: &'a HeaderMap, warnings: &mut Vec<&'static str>) -> Result<Option<&'a str>, String> {
+fn bearer_token<'a>(headers: &'a HeaderMap, warnings: &mut Vec<&'static str>) -> Result<Option<&'a str>, Failure> {
     let header = text(headers.get(AUTHORIZATION), "Authorization")?.trim();
     let mut parts = header.splitn(3, ' ');
     let (Some(scheme), Some(token)) = (parts.next(), parts.next()) else {
@@ -118,7 +118,7 @@ fn bearer_token<'a>(headers: &'a HeaderMap, warnings: &mut Vec<&'static str>) ->
 }
 
 /// Returns the token among a WebSocket's subprotocols, and the header with the others.
-fn protocol_token(headers: &HeaderMap) -> Result<Option<(String, HeaderValue)>, String> {
+fn protocol_token(headers: &HeaderMap) -> Result<Option<(String, HeaderValue)>, Failure> {
     if !is_websocket(headers) {
         return Ok(None);
     }
@@ -142,7 +142,7 @@ fn protocol_token(headers: &HeaderMap) -> Result<Option<(String, HeaderValue)>, 
     if others.is_empty() {
         return Err("missing additional subprotocol".into());
     }
-    let others = HeaderValue::try_from(others.join(",")).map_err(|error| error.to_string())?;
+    let others = HeaderValue::try_from(others.join(",")).map_err(Failure::of)?;
     Ok(Some((token, others)))
 }
 

@@ -19,8 +19,12 @@ pub(super) struct TokenReviews {
     answers: Arc<AnswerCache<Answer>>,
 }
 
-/// A user; or the error of the upstream, which may be empty.
-type Answer = Result<Arc<UserInfo>, String>;
+/// The answer to a review: a user, or a rejection.
+type Answer = Result<Arc<UserInfo>, Rejected>;
+
+/// The upstream rejects the token, with its reason, if it names one.
+#[derive(Clone, Debug, Default)]
+struct Rejected(Option<String>);
 
 impl TokenReviews {
     pub(super) fn new(
@@ -48,8 +52,8 @@ impl TokenReviews {
         };
         match self.answers.answer(key, lifetime, || self.review(token, &key, connection)).await {
             Ok(Ok(user)) => Ok(Some(user)),
-            Ok(Err(reason)) if reason.is_empty() => Ok(None),
-            Ok(Err(reason)) => Err(reason.into()),
+            Ok(Err(Rejected(None))) => Ok(None),
+            Ok(Err(Rejected(Some(reason)))) => Err(reason.into()),
             Err(failure) => Err((*failure).clone()),
         }
     }
@@ -57,7 +61,7 @@ impl TokenReviews {
     /// Reviews a token (`WebhookTokenAuthenticator.AuthenticateToken`).
     async fn review(&self, token: &str, key: &Key, connection: &Connection) -> Result<Answer, Failure> {
         let Some(_places) = self.places.take_for(key, connection).await? else {
-            return Ok(Err(String::new()));
+            return Ok(Err(Rejected::default()));
         };
         let audiences = (!self.audiences.is_empty()).then(|| self.audiences.clone());
         let spec = TokenReviewSpec { token: token.to_owned(), audiences };
@@ -70,11 +74,11 @@ impl TokenReviews {
             || granted.is_empty()
             || granted.iter().any(|audience| self.audiences.contains(audience));
         if !fits {
-            return Ok(Err(String::new()));
+            return Ok(Err(Rejected::default()));
         }
         if status.authenticated != Some(true) {
             connection.state.reject(*key);
-            return Ok(Err(status.error.unwrap_or_default()));
+            return Ok(Err(Rejected(status.error.filter(|reason| !reason.is_empty()))));
         }
         let user = UserInfo::from(status.user.unwrap_or_default());
         Ok(Ok(Arc::new(user.with_authenticated_group())))

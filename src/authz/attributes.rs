@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldSelectorRequirement, L
 
 /// `authorizer.AttributesRecord`, without the user.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Attributes {
+pub struct AccessAttributes {
     /// Whether the action is on a resource of the API, rather than on a path.
     pub is_resource_request: bool,
     /// `get`, `create`, `impersonate`, …; for a path the method in lower case.
@@ -38,7 +38,7 @@ pub struct Attributes {
 }
 
 /// Converts the attributes of a request (`GetAuthorizerAttributes`).
-impl From<&RequestInfo> for Attributes {
+impl From<&RequestInfo> for AccessAttributes {
     fn from(info: &RequestInfo) -> Self {
         Self {
             is_resource_request: info.is_resource_request,
@@ -56,7 +56,7 @@ impl From<&RequestInfo> for Attributes {
     }
 }
 
-impl Attributes {
+impl AccessAttributes {
     /// Restricts the action to the objects of these selectors, as far as they are readable; an empty selector restricts nothing.
     #[must_use]
     pub fn selecting(mut self, field_selector: &str, label_selector: &str) -> Self {
@@ -136,9 +136,9 @@ fn sanitize(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn attributes(verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> Attributes {
+    fn attributes(verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> AccessAttributes {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        Attributes {
+        AccessAttributes {
             is_resource_request: true,
             verb: verb.into(),
             api_group: group.into(),
@@ -146,15 +146,18 @@ mod tests {
             subresource: subresource.into(),
             namespace: namespace.into(),
             name: name.into(),
-            ..Attributes::default()
+            ..AccessAttributes::default()
         }
     }
 
     /// A kube-apiserver 1.36 gave every text.
     #[test]
     fn refuses_in_the_words_of_kube_apiserver() {
-        let path =
-            |verb: &str, path: &str| Attributes { verb: verb.into(), path: path.into(), ..Attributes::default() };
+        let path = |verb: &str, path: &str| AccessAttributes {
+            verb: verb.into(),
+            path: path.into(),
+            ..AccessAttributes::default()
+        };
         let table = [
             (
                 attributes("create", "", "pods", "default", ""),

@@ -3,7 +3,7 @@
 mod attributes;
 mod selectors;
 
-pub use attributes::Attributes;
+pub use attributes::AccessAttributes;
 
 use crate::answers::AnswerCache;
 use crate::request::RequestInfo;
@@ -96,6 +96,15 @@ pub struct Decision {
     pub reason: String,
 }
 
+/// The time for which an answer about a user may be remembered outside of the cache: `lifetime`, unless the generation changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epoch {
+    /// The generation of the cached answers.
+    pub generation: u64,
+    /// The lifetime of an answer.
+    pub lifetime: Duration,
+}
+
 /// The authorizer: asks whether users may perform actions.
 pub struct Authorizer {
     config: Config,
@@ -134,7 +143,7 @@ impl Authorizer {
         if self.config.mode != Mode::Webhook {
             return Ok(Decision { allowed: true, ..Decision::default() });
         }
-        let attributes = Attributes::from(info);
+        let attributes = AccessAttributes::from(info);
         match self.check(user, &attributes, credentials).await {
             Ok(decision) if decision.allowed => Ok(decision),
             Ok(decision) => Err(attributes.forbidden(user, &decision.reason)),
@@ -145,6 +154,12 @@ impl Authorizer {
     /// Drops the cached answers: roles or bindings have changed.
     pub fn forget_answers(&self) {
         self.answers.forget_all(SETTLING);
+    }
+
+    /// The epoch of an answer that is given now. `None` if the answer may not be remembered, or depends on the caller's credentials.
+    pub fn epoch(&self) -> Option<Epoch> {
+        let Reviewer::Subject(_) = self.config.reviewer else { return None };
+        Some(Epoch { generation: self.answers.generation()?, lifetime: self.config.authorized_ttl })
     }
 
     /// Whether only the upstream decides on a request, when the request arrives there.
@@ -160,7 +175,7 @@ impl Authorizer {
     pub async fn check(
         &self,
         user: &UserInfo,
-        attributes: &Attributes,
+        attributes: &AccessAttributes,
         credentials: Option<&ClientCredentials>,
     ) -> Result<Decision, ReviewError> {
         match &self.config.reviewer {
@@ -181,7 +196,7 @@ impl Authorizer {
     ///
     /// # Errors
     /// If no answer comes, also because the proxy may not ask.
-    pub async fn check_about(&self, user: &UserInfo, attributes: &Attributes) -> Result<Decision, ReviewError> {
+    pub async fn check_about(&self, user: &UserInfo, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
         let (Reviewer::Subject(client) | Reviewer::Oneself(_, client)) = &self.config.reviewer;
         let spec = subject_spec(user, attributes);
         let key = self.key(&spec, None)?;
@@ -203,7 +218,7 @@ impl Authorizer {
     async fn answer<F: Future<Output = Result<Decision, ReviewError>>>(
         &self,
         key: [u8; 32],
-        attributes: &Attributes,
+        attributes: &AccessAttributes,
         look_up: impl FnOnce() -> F,
     ) -> Result<Decision, ReviewError> {
         let lifetime = |decision: &Decision| {
@@ -277,13 +292,13 @@ impl From<SubjectAccessReviewStatus> for Decision {
 }
 
 /// Creates a review in which the caller asks about itself.
-pub(crate) fn own_question(attributes: &Attributes) -> SelfSubjectAccessReview {
+pub(crate) fn own_question(attributes: &AccessAttributes) -> SelfSubjectAccessReview {
     let (resource_attributes, non_resource_attributes) = attributes.to_api();
     let spec = SelfSubjectAccessReviewSpec { resource_attributes, non_resource_attributes };
     SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() }
 }
 
-fn subject_spec(user: &UserInfo, attributes: &Attributes) -> SubjectAccessReviewSpec {
+fn subject_spec(user: &UserInfo, attributes: &AccessAttributes) -> SubjectAccessReviewSpec {
     let (resource_attributes, non_resource_attributes) = attributes.to_api();
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     SubjectAccessReviewSpec {

@@ -167,7 +167,7 @@ async fn always_allow_leaves_requests_to_the_upstream_but_not_checks() {
     let authorizer = Authorizer::new(Config::new(Mode::AlwaysAllow, Reviewer::Subject(upstream.client())));
     authorizer.authorize(&alice(), &list_pods(), None).await.unwrap();
     assert_eq!(upstream.count(), 0);
-    assert!(!authorizer.check(&alice(), &Attributes::default(), None).await.unwrap().allowed);
+    assert!(!authorizer.check(&alice(), &AccessAttributes::default(), None).await.unwrap().allowed);
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn with_passthrough_the_proxy_asks_about_anybody_else() {
     let reviewer = Reviewer::Oneself(upstream.transport(), upstream.client());
     let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer));
     for _ in 0..2 {
-        assert!(authorizer.check_about(&alice(), &Attributes::default()).await.unwrap().allowed);
+        assert!(authorizer.check_about(&alice(), &AccessAttributes::default()).await.unwrap().allowed);
     }
     let (headers, body) = upstream.calls.lock().unwrap()[0].clone();
     assert_eq!((&body["kind"], &body["spec"]["user"]), (&json!("SubjectAccessReview"), &json!("alice")));
@@ -207,7 +207,7 @@ async fn with_passthrough_the_proxy_asks_about_anybody_else() {
     let upstream = Upstream::new(|_, _| failure(403, "", "no"));
     let reviewer = Reviewer::Oneself(upstream.transport(), upstream.client());
     let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer));
-    assert!(authorizer.check_about(&alice(), &Attributes::default()).await.is_err());
+    assert!(authorizer.check_about(&alice(), &AccessAttributes::default()).await.is_err());
 }
 
 #[tokio::test]

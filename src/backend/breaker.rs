@@ -56,7 +56,7 @@ impl Breakers {
         let endpoint: Arc<str> = endpoint.into();
         *tracked.entry(endpoint.clone()).or_default() += 1;
         drop(tracked);
-        self.metrics.set_webhook_breaker(&endpoint, self.kind, false);
+        self.metrics.webhooks().set_breaker(&endpoint, self.kind, false);
         Some(Breaker { breakers: self.clone(), endpoint, state: Mutex::default() })
     }
 }
@@ -103,7 +103,7 @@ impl Breaker {
                     open.last
                 );
                 drop(state);
-                self.breakers.metrics.observe_webhook_breaker_rejection(&self.endpoint, self.breakers.kind);
+                self.breakers.metrics.webhooks().observe_breaker_rejection(&self.endpoint, self.breakers.kind);
                 return Err(text);
             }
         };
@@ -115,7 +115,7 @@ impl Breaker {
         state.failures.clear();
         if state.open.take().is_some() {
             drop(state);
-            self.breakers.metrics.set_webhook_breaker(&self.endpoint, self.breakers.kind, false);
+            self.breakers.metrics.webhooks().set_breaker(&self.endpoint, self.breakers.kind, false);
             tracing::info!(endpoint = &*self.endpoint, "webhook answers again: its circuit breaker is closed");
         }
     }
@@ -144,7 +144,7 @@ impl Breaker {
         );
         state.open = Some(Open { last: why, next_probe: now + probe_interval, is_probed: false });
         drop(state);
-        self.breakers.metrics.set_webhook_breaker(&self.endpoint, self.breakers.kind, true);
+        self.breakers.metrics.webhooks().set_breaker(&self.endpoint, self.breakers.kind, true);
     }
 }
 
@@ -155,7 +155,7 @@ impl Drop for Breaker {
         *count -= 1;
         if *count == 0 {
             tracked.remove(&self.endpoint);
-            self.breakers.metrics.forget_webhook_breaker(&self.endpoint, self.breakers.kind);
+            self.breakers.metrics.webhooks().forget_breaker(&self.endpoint, self.breakers.kind);
         }
     }
 }

@@ -149,7 +149,7 @@ async fn with_exponential_backoff<T, F: Future<Output = Result<T, CallFailure>>>
         if Instant::now() >= deadline {
             return Err(failure);
         }
-        tracing::debug!(%failure, "a webhook backend is called again");
+        tracing::debug!(%failure, "calling a webhook backend again");
         pause = pause.mul_f64(FACTOR);
     }
     call().await

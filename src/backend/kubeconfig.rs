@@ -5,8 +5,8 @@
 
 mod document;
 
-use super::environment::Proxies;
 use super::identity::{Authorization, Identity, TokenFile, bearer, secret};
+use super::proxy_variables::Proxies;
 use super::tls::{Source, Tls, Trust};
 use super::{Access, Client, Endpoint};
 use crate::status::invalid::aggregate;

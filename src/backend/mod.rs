@@ -8,7 +8,7 @@ mod breaker;
 mod connection;
 mod dial;
 mod endpoint;
-mod environment;
+mod proxy_variables;
 mod failure;
 mod generic;
 mod identity;
@@ -42,10 +42,9 @@ use bytes::{Bytes, BytesMut};
 use connection::{Connection, Lost};
 use dial::{Lookups, dial};
 use endpoint::Address;
-use environment::{Proxies, Proxy};
 use failure::{Failure, Route, Stage};
 use flate2::read::GzDecoder;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::response::Parts;
 use http::uri::PathAndQuery;
 use http::{Response, StatusCode};
@@ -54,6 +53,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use identity::Identity;
 use pool::Pool;
+use proxy_variables::{Proxies, Proxy};
 use request::{Chunks, Target, Template};
 use std::collections::HashMap;
 use std::fmt;
@@ -285,8 +285,7 @@ impl Client {
         let (mut next, mut elsewhere): (_, Option<Self>) = (target.clone(), None);
         for requests in 1.. {
             let at = elsewhere.as_ref().unwrap_or(self);
-            let answer = (head.status, head.headers.get(LOCATION));
-            let redirected = redirect::follow(&at.endpoint, &next, answer, requests).map_err(failed)?;
+            let redirected = redirect::follow(&at.endpoint, &next, &head, requests).map_err(failed)?;
             let Some(redirected) = redirected else { break };
             next = redirected.target;
             if let Some(server) = redirected.elsewhere {

@@ -3,8 +3,10 @@
 
 use super::endpoint::Endpoint;
 use super::request::{Chunks, Target};
+use http::header::LOCATION;
+use http::response::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method};
 
 /// The number of requests that a call may send (`defaultCheckRedirect`).
 const REQUESTS: usize = 10;
@@ -17,22 +19,23 @@ pub(super) struct Redirected {
     pub target: Target,
 }
 
-/// Returns the request that the answer to `target` redirects to, if any. `requests` counts the requests of the call so far.
+/// Returns the request that the head of the answer to `target` redirects to, if any. `requests` counts the requests of the call so far.
 ///
 /// # Errors
 /// If the redirect is invalid, or one too many; in Go's words.
 pub(super) fn follow(
     endpoint: &Endpoint,
     target: &Target,
-    (status, location): (StatusCode, Option<&HeaderValue>),
+    answer: &Parts,
     requests: usize,
 ) -> Result<Option<Redirected>, String> {
-    let keeps_body = match status.as_u16() {
+    let keeps_body = match answer.status.as_u16() {
         301..=303 => false,
         307 | 308 => true,
         _ => return Ok(None),
     };
-    let Some(location) = location.and_then(|location| location.to_str().ok()).filter(|text| !text.is_empty()) else {
+    let location = answer.headers.get(LOCATION).and_then(|location| location.to_str().ok());
+    let Some(location) = location.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
     let from = format!("{}{}", endpoint.base(), target.path);
@@ -132,6 +135,7 @@ fn without_dots(path: &str) -> String {
 mod tests {
     use super::*;
     use bytes::Bytes;
+    use http::Response;
 
     /// Returns method and URL of the next request, and the referer if there is one.
     fn followed_from(url: &str, status: u16, location: &str) -> Result<Option<String>, String> {
@@ -139,7 +143,8 @@ mod tests {
         let body = Chunks::new(["b".into(), Bytes::new(), Bytes::new(), Bytes::new()]);
         let target = Target::post(endpoint.path(), Some(10), body).unwrap();
         let location = HeaderValue::from_str(location).unwrap();
-        let next = follow(&endpoint, &target, (StatusCode::from_u16(status).unwrap(), Some(&location)), 1)?;
+        let (head, ()) = Response::builder().status(status).header(LOCATION, &location).body(()).unwrap().into_parts();
+        let next = follow(&endpoint, &target, &head, 1)?;
         Ok(next.map(|Redirected { elsewhere, target: Target { method, path, referer, .. } }| {
             let from = format!("{}{}", endpoint.base(), target.path);
             let leaves_tls = url.starts_with("https:") && elsewhere.as_ref().is_some_and(Endpoint::is_plain);

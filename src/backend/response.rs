@@ -41,7 +41,7 @@ pub fn review(answer: &Answer, api_version: &str, kind: &str, known: &[&str]) ->
         true => typed::decode_json(&found, decoded, &answer.body),
         false => typed::decode(&found, decoded.value),
     };
-    match typed.unwrap_or_else(|| Ok(Typed::default()))?.value {
+    match typed.unwrap_or_else(|| Ok(Typed::default())).map_err(|why| why.to_string())?.value {
         _ if !is_expected => {
             let (_, wanted) = split_api_version(api_version);
             Err(format!("converting ({}.{}) to ({wanted}.{kind}): unknown conversion", found.version, found.kind))
@@ -98,7 +98,10 @@ fn document(answer: &Answer) -> Result<(Decoded, bool), String> {
     let is_json = answer.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let decoded = match is_json {
         true => decode::json(&answer.body).map_err(broken),
-        false => decode::yaml(&answer.body).map_err(|why| if why.starts_with("yaml:") { why } else { broken(why) }),
+        false => decode::yaml(&answer.body).map_err(|why| match why.to_string() {
+            why if why.starts_with("yaml:") => why,
+            why => broken(why),
+        }),
     };
     Ok((decoded?, is_json))
 }
@@ -145,7 +148,7 @@ pub fn kind_text((api_version, kind): (&str, &str)) -> String {
 /// If the value is no Status.
 pub fn status(value: Value) -> Result<Status, String> {
     let kind = GroupVersionKind::new("", "v1", "Status");
-    let typed = typed::decode(&kind, value).unwrap_or_else(|| Ok(Typed::default()))?;
+    let typed = typed::decode(&kind, value).unwrap_or_else(|| Ok(Typed::default())).map_err(|why| why.to_string())?;
     typed_status(typed.value)
 }
 

@@ -440,6 +440,17 @@ pub(super) struct Serving {
     /// File of the private key of the serving certificate.
     #[arg(long, value_name = "FILE")]
     pub(super) tls_private_key_file: Option<PathBuf>,
+    /// Certificate and key for TLS server names, as `foo.crt,foo.key` or `foo.crt,foo.key:*.foo.com,foo.com`. Without names those of the certificate
+    /// count. The flag may be given several times. Names that are given count before names of certificates, and earlier flags before later ones.
+    #[arg(long, value_name = "FILE,FILE[:NAME,…]", action = ArgAction::Append)]
+    pub(super) tls_sni_cert_key: Vec<String>,
+    /// Lowest version of TLS: VersionTLS12 or VersionTLS13. VersionTLS10 and VersionTLS11 have the effect of VersionTLS12.
+    #[arg(long, value_name = "VERSION")]
+    pub(super) tls_min_version: Option<String>,
+    /// Cipher suites of TLS 1.2, by kube-apiserver's names. The proxy does not have suites with CBC, RC4 or 3DES or without forward secrecy: their
+    /// names have no effect. The suites of TLS 1.3 are always offered.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', action = ArgAction::Append)]
+    pub(super) tls_cipher_suites: Vec<String>,
     /// Secret of the upstream API server with the serving certificate, for all replicas: the proxy makes the certificate and an authority,
     /// and renews both before they end. The ConfigMap of the same name gets the certificate of the authority.
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["tls_cert_file", "tls_private_key_file", "cert_dir"])]
@@ -537,7 +548,15 @@ pub(super) struct Embedded {
     /// Audiences of the embedded API server: a token for none of them is refused. The default is the issuers.
     #[arg(long, value_name = "AUDIENCE,…", action = ArgAction::Append)]
     pub(super) api_audiences: Vec<String>,
-    /// Range of the addresses of Services, an IPv4 CIDR.
+    /// URL of the keys that verify service account tokens, for clients that read the OpenID configuration. Without this flag: /openid/v1/jwks
+    /// at the advertised address.
+    #[arg(long, value_name = "URL")]
+    pub(super) service_account_jwks_uri: Option<String>,
+    /// Address at which clients in the cluster reach the embedded API server: that of the endpoint of the Service default/kubernetes. Without
+    /// this flag: the first address of --bind-address, or the host's address if that is a loopback address or stands for all addresses.
+    #[arg(long, value_name = "IP")]
+    pub(super) advertise_address: Option<IpAddr>,
+    /// Range of the addresses of Services, an IPv4 CIDR. The Service default/kubernetes has the first one.
     #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16")]
     pub(super) service_cluster_ip_range: String,
     /// APIs to serve or not to serve: group/version, the version for the core group, api/all, api/ga, api/beta, api/alpha. The embedded API

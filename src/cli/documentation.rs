@@ -4,8 +4,8 @@ use super::apiserver;
 use super::arguments::Arguments;
 use super::table;
 use crate::admission::metrics::Metrics;
-use crate::admission::shadow::Shadows;
-use crate::admission::{Chain, Environment, FrontEnd, PolicyOptions};
+use crate::admission::shadow::ShadowNames;
+use crate::admission::{Chain, FrontEnd, PluginEnvironment, PolicyOptions};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{self, Cluster, FixedState};
 use crate::config::{DefaultTolerations, FeatureGates, Limits};
@@ -158,11 +158,11 @@ fn the_table_of_bounds_is_that_of_the_program() {
 /// Registers all metrics that the server registers at its start.
 fn all_metrics() -> Registry {
     let (registry, limits, gates) = (Registry::new(), Limits::default(), FeatureGates::default());
-    let (shadows, policies) = (Shadows::default(), PolicyOptions::default());
+    let (shadows, policies) = (ShadowNames::default(), PolicyOptions::default());
     let cluster = Cluster::fixed(FixedState::default());
     let metrics = Arc::new(Metrics::new(&registry).unwrap());
     let plugins: Vec<_> = crate::plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
-    Chain::build(&plugins, metrics.clone(), |_| Environment {
+    Chain::build(&plugins, metrics.clone(), |_| PluginEnvironment {
         cluster: cluster.clone(),
         configuration: None,
         limits: &limits,

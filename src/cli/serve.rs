@@ -2,15 +2,15 @@
 
 use super::arguments::{self, Serve};
 use super::upstream::{namespaced, upstream};
-use crate::admission::shadow::Shadows;
+use crate::admission::shadow::ShadowNames;
 use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
-use crate::config::PolicyParameters;
 use crate::config::{
     Addresses, Apis, Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles,
     CertificateSecret, ConfigError, Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEnd, Limits,
     RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity,
 };
+use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol};
 use crate::names::is_dns_1123_subdomain;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -111,13 +111,10 @@ fn front_end(
         }
         Upstream::Remote { .. } => {}
     }
-    let pair = (
-        "webhook-tls-cert-file",
-        flags.webhook_tls_cert_file.as_deref(),
-        "webhook-tls-private-key-file",
-        flags.webhook_tls_private_key_file.as_deref(),
-    );
-    let certificate = certificate(pair)?.or_else(|| serving.certificate.clone());
+    let certificate_file = FileFlag { name: "webhook-tls-cert-file", file: flags.webhook_tls_cert_file.as_deref() };
+    let key_file =
+        FileFlag { name: "webhook-tls-private-key-file", file: flags.webhook_tls_private_key_file.as_deref() };
+    let certificate = certificate(certificate_file, key_file)?.or_else(|| serving.certificate.clone());
     if certificate.is_none() && serving.secret.is_none() {
         return refusal(
             "needs --webhook-tls-cert-file, --tls-cert-file or --tls-secret: the API server verifies the certificate",
@@ -187,7 +184,7 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
     admission.feature_gates =
         FeatureGates::parse(&gates).map_err(|reason| ConfigError::flag("feature-gates", gates, reason))?;
     admission.routes_to_endpoints = flags.enable_aggregator_routing;
-    let shadows = |names: &[String]| Shadows::new(list(names)).with_annotations(flags.shadow_annotations);
+    let shadows = |names: &[String]| ShadowNames::new(list(names)).with_annotations(flags.shadow_annotations);
     admission.shadow_webhooks = shadows(&flags.shadow_webhooks);
     admission.policies = PolicyOptions {
         in_files: if flags.enable_static_policy_parameters {
@@ -265,15 +262,21 @@ fn certificate_secret(secret: &str, names: &[String]) -> Result<CertificateSecre
 }
 
 fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
-    let pair = (
-        "tls-cert-file",
-        flags.tls_cert_file.as_deref(),
-        "tls-private-key-file",
-        flags.tls_private_key_file.as_deref(),
-    );
+    let certificate_file = FileFlag { name: "tls-cert-file", file: flags.tls_cert_file.as_deref() };
+    let key_file = FileFlag { name: "tls-private-key-file", file: flags.tls_private_key_file.as_deref() };
+    let named = flags.tls_sni_cert_key.iter().map(|value| {
+        NamedCertificate::parse(value).map_err(|error| ConfigError::flag("tls-sni-cert-key", value, error.to_string()))
+    });
+    let version = flags.tls_min_version.as_deref();
+    let protocol = TlsProtocol::parse(version, &flags.tls_cipher_suites).map_err(|error| match &error {
+        TlsFlagError::CipherSuite(name) => ConfigError::flag("tls-cipher-suites", name, error.to_string()),
+        _ => ConfigError::flag("tls-min-version", version.unwrap_or_default(), error.to_string()),
+    })?;
     Ok(Serving {
+        named_certificates: named.collect::<Result<_, _>>()?,
+        protocol,
         addresses: flags.bind_address.iter().map(|address| SocketAddr::new(*address, flags.secure_port)).collect(),
-        certificate: match (certificate(pair)?, &flags.cert_dir) {
+        certificate: match (certificate(certificate_file, key_file)?, &flags.cert_dir) {
             (Some(files), _) => Some(files),
             (None, Some(folder)) => Some(certificate_in(folder)),
             (None, None) => None,
@@ -361,6 +364,10 @@ pub(super) fn options_of(flags: &arguments::Embedded) -> Result<Embedded, Config
         let reason = "must be at least 1h0m0s, or 0";
         return Err(ConfigError::flag("service-account-max-token-expiration", format!("{}s", max.as_secs()), reason));
     }
+    let jwks_uri = flags.service_account_jwks_uri.clone().filter(|uri| !uri.is_empty());
+    if let Some(uri) = jwks_uri.as_deref().filter(|uri| !is_https(uri)) {
+        return Err(ConfigError::flag("service-account-jwks-uri", uri, "must be an https URL"));
+    }
     let key = |path: &PathBuf| readable("service-account-key-file", Some(path));
     Ok(Embedded {
         kubeconfig: None,
@@ -379,13 +386,19 @@ pub(super) fn options_of(flags: &arguments::Embedded) -> Result<Embedded, Config
                 .iter()
                 .filter_map(|path| key(path).transpose())
                 .collect::<Result<_, _>>()?,
+            jwks_uri,
             max_seconds: i64::try_from(max.as_secs()).ok().filter(|seconds| *seconds > 0),
         },
         apis: Apis::parse(&runtime_config)
             .map_err(|reason| ConfigError::flag("runtime-config", runtime_config.join(","), reason))?,
+        advertise_address: flags.advertise_address,
         allow_privileged: flags.allow_privileged,
         data_dir: flags.data_dir.clone(),
     })
+}
+
+fn is_https(url: &str) -> bool {
+    url.parse::<http::Uri>().is_ok_and(|url| url.scheme_str() == Some("https"))
 }
 
 fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
@@ -431,11 +444,23 @@ fn certificate_in(folder: &Path) -> CertificateFiles {
     CertificateFiles { certificate: folder.join("apiserver.crt"), key: folder.join("apiserver.key") }
 }
 
+/// A flag that names a file.
+#[derive(Clone, Copy)]
+struct FileFlag<'a> {
+    name: &'static str,
+    file: Option<&'a Path>,
+}
+
+impl FileFlag<'_> {
+    fn readable(self) -> Result<Option<PathBuf>, ConfigError> {
+        readable(self.name, self.file)
+    }
+}
+
 /// Reads two flags that need each other: a certificate and its key.
-fn certificate(
-    (certificate_flag, certificate, key_flag, key): (&'static str, Option<&Path>, &'static str, Option<&Path>),
-) -> Result<Option<CertificateFiles>, ConfigError> {
-    match (readable(certificate_flag, certificate)?, readable(key_flag, key)?) {
+fn certificate(certificate: FileFlag<'_>, key: FileFlag<'_>) -> Result<Option<CertificateFiles>, ConfigError> {
+    let (certificate_flag, key_flag) = (certificate.name, key.name);
+    match (certificate.readable()?, key.readable()?) {
         (None, None) => Ok(None),
         (Some(certificate), Some(key)) => Ok(Some(CertificateFiles { certificate, key })),
         (Some(path), None) => {

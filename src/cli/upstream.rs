@@ -44,6 +44,8 @@ pub(super) fn upstream(flags: &arguments::Upstream, embedded: &arguments::Embedd
     for (flag, is_given) in [
         ("controllers", !embedded.controllers.is_empty()),
         ("runtime-config", !embedded.runtime_config.is_empty()),
+        ("advertise-address", embedded.advertise_address.is_some()),
+        ("service-account-jwks-uri", embedded.service_account_jwks_uri.is_some()),
         ("service-account-issuer", !embedded.service_account_issuer.is_empty()),
         ("service-account-key-file", !embedded.service_account_key_file.is_empty()),
         ("data-dir", embedded.data_dir.is_some()),

@@ -3,6 +3,7 @@
 
 use super::keeping::{Keeper, Keeping};
 use crate::body::chain;
+use crate::server::health::Unhealthy;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
 use kube::{Client, ResourceExt};
@@ -35,7 +36,7 @@ impl AuthorityMaps {
     ///
     /// # Errors
     /// If the last comparison failed, with the reason.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Unhealthy> {
         self.0.check()
     }
 }
@@ -52,9 +53,10 @@ struct Maps {
 impl Keeper for Maps {
     const WHAT: &'static str = "the ConfigMaps with the proxy's authorities";
 
-    async fn round(&mut self) -> Result<(), String> {
+    async fn round(&mut self) -> Result<(), Unhealthy> {
         let authorities = tokio::fs::read_to_string(&self.file).await;
-        let authorities = authorities.map_err(|error| format!("{}: {error}", self.file.display()))?;
+        let authorities =
+            authorities.map_err(|error| Unhealthy::of(format_args!("{}: {error}", self.file.display())))?;
         if authorities != self.authorities {
             self.seen.clear();
             self.authorities = authorities;
@@ -71,7 +73,7 @@ impl Keeper for Maps {
                 Ok(version) => {
                     self.seen.insert(namespace, version);
                 }
-                Err(reason) => failure = Err(format!("namespace {namespace}: {reason}")),
+                Err(reason) => failure = Err(Unhealthy::of(format_args!("namespace {namespace}: {reason}"))),
             }
         }
         failure
@@ -80,7 +82,7 @@ impl Keeper for Maps {
 
 impl Maps {
     /// The namespaces that have the label and are not terminating.
-    async fn namespaces(&self) -> Result<Vec<String>, String> {
+    async fn namespaces(&self) -> Result<Vec<String>, Unhealthy> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let mut parameters = ListParams::default().labels(&format!("{INJECT_LABEL}=true")).limit(PAGE);
         let mut found = Vec::new();
@@ -96,7 +98,7 @@ impl Maps {
     }
 
     /// The resourceVersions of all ConfigMaps of the name, by namespace.
-    async fn maps(&self) -> Result<HashMap<String, String>, String> {
+    async fn maps(&self) -> Result<HashMap<String, String>, Unhealthy> {
         let api: Api<ConfigMap> = Api::all(self.client.clone());
         let mut parameters = ListParams::default().fields(&format!("metadata.name={AUTHORITY_CONFIG_MAP}")).limit(PAGE);
         let mut found = HashMap::new();
@@ -115,7 +117,7 @@ impl Maps {
     }
 
     /// Writes the authorities unless the ConfigMap has them. Returns the resourceVersion of the ConfigMap.
-    async fn write(&self, namespace: &str, exists: bool) -> Result<String, String> {
+    async fn write(&self, namespace: &str, exists: bool) -> Result<String, Unhealthy> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let parameters = PostParams::default();
         let data = Some(BTreeMap::from([(KEY.to_owned(), self.authorities.clone())]));
@@ -132,10 +134,10 @@ impl Maps {
         Ok(stored.resource_version().unwrap_or_default())
     }
 
-    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Unhealthy> {
         match timeout(self.patience, call).await {
-            Ok(answer) => answer.map_err(|error| chain(&error)),
-            Err(_) => Err("no answer in time".to_owned()),
+            Ok(answer) => answer.map_err(|error| Unhealthy::of(chain(&error))),
+            Err(_) => Err(Unhealthy::of("no answer in time")),
         }
     }
 }
@@ -218,6 +220,6 @@ mod tests {
         keeper.round().await.unwrap();
         written("two", &["PUT a", "PUT b"]);
         std::fs::remove_file(&file).unwrap();
-        assert!(keeper.round().await.unwrap_err().contains("ca.crt"));
+        assert!(keeper.round().await.unwrap_err().to_string().contains("ca.crt"));
     }
 }

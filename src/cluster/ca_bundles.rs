@@ -3,6 +3,7 @@
 
 use super::keeping::{Keeper, Keeping};
 use crate::body::chain;
+use crate::server::health::Unhealthy;
 use crate::upstream::ServingCertificates;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -38,7 +39,7 @@ impl CaBundles {
     ///
     /// # Errors
     /// If the last comparison failed, with the reason.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Unhealthy> {
         self.0.check()
     }
 }
@@ -53,7 +54,7 @@ struct Bundles {
 impl Keeper for Bundles {
     const WHAT: &'static str = "the CA bundles of the webhook configurations";
 
-    async fn round(&mut self) -> Result<(), String> {
+    async fn round(&mut self) -> Result<(), Unhealthy> {
         let mutating = self.keep_in(|configuration: &MutatingWebhookConfiguration| {
             let hooks = configuration.webhooks.iter().flatten();
             hooks.map(|hook| (hook.name.clone(), hook.client_config.clone())).collect()
@@ -69,7 +70,10 @@ impl Keeper for Bundles {
 
 impl Bundles {
     /// Writes the bundle into the webhooks of a configuration that have another one.
-    async fn keep_in<K>(&self, webhooks: impl Fn(&K) -> Vec<(String, WebhookClientConfig)> + Send) -> Result<(), String>
+    async fn keep_in<K>(
+        &self,
+        webhooks: impl Fn(&K) -> Vec<(String, WebhookClientConfig)> + Send,
+    ) -> Result<(), Unhealthy>
     where
         K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send,
     {
@@ -89,10 +93,10 @@ impl Bundles {
         Ok(())
     }
 
-    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Unhealthy> {
         match timeout(self.patience, call).await {
-            Ok(answer) => answer.map_err(|error| chain(&error)),
-            Err(_) => Err("no answer in time".to_owned()),
+            Ok(answer) => answer.map_err(|error| Unhealthy::of(chain(&error))),
+            Err(_) => Err(Unhealthy::of("no answer in time")),
         }
     }
 }

@@ -72,6 +72,7 @@ pub(super) struct Store<P> {
 }
 
 impl<P: Projection> Store<P> {
+    #[cfg(test)]
     pub(super) fn find(&self, key: &str) -> Option<&Arc<P>> {
         self.by_key.get(key)
     }

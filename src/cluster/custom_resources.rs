@@ -10,7 +10,7 @@ use crate::answers::AnswerCache;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
 use crate::object::normal::Normal;
-use crate::object::structural::Structural;
+use crate::object::structural::{CompileSchemaError, InvalidResource, Structural};
 use crate::object::version::custom_deprecation;
 use crate::removed::Api;
 use crate::status::Status;
@@ -47,7 +47,7 @@ pub struct CustomResource {
     pub versions: Arc<[String]>,
     /// The storage version.
     pub storage_version: String,
-    schema: Result<Arc<Structural>, String>,
+    schema: Result<Arc<Structural>, InvalidSchema>,
 }
 
 /// `spec.conversion`
@@ -88,7 +88,7 @@ impl CustomResource {
     /// 500 if the definition has no schema that can be compiled.
     pub fn schema(&self) -> Result<&Arc<Structural>, Status> {
         self.schema.as_ref().map_err(|why| {
-            tracing::warn!(kind = ?self.kind, why, "the schema of a custom resource cannot be used");
+            tracing::warn!(kind = ?self.kind, why = why.to_string(), "the schema of a custom resource cannot be used");
             unusable()
         })
     }
@@ -97,7 +97,7 @@ impl CustomResource {
     ///
     /// # Errors
     /// If [`Self::schema`] fails. The inner error is the reason why the object cannot be decoded.
-    pub fn normalize(&self, value: Value) -> Result<Result<Normal, String>, Status> {
+    pub fn normalize(&self, value: Value) -> Result<Result<Normal, InvalidResource>, Status> {
         Ok(self.schema()?.normalize(value))
     }
 
@@ -121,7 +121,7 @@ impl Cluster {
     /// API server, because the definition may be new. `None` if there is no definition: the resource belongs to an aggregated
     /// API and has no schema.
     ///
-    /// The API server's answer is cached for [`Limits::definition_ttl`](super::Limits::definition_ttl). Callers must not pass
+    /// The API server's answer is cached for [`ClusterBounds::definition_ttl`](super::ClusterBounds::definition_ttl). Callers must not pass
     /// built-in kinds.
     ///
     /// # Errors
@@ -305,18 +305,27 @@ fn of_removed(api: &'static Api) -> impl Iterator<Item = (String, Arc<Definition
     })
 }
 
-fn compile(version: &Version, preserves_unknown_fields: bool) -> Result<Structural, String> {
+/// The reason why the schema of a definition cannot be used.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum InvalidSchema {
+    #[error("the schema: {0}")]
+    Json(String),
+    #[error(transparent)]
+    Compile(#[from] CompileSchemaError),
+}
+
+fn compile(version: &Version, preserves_unknown_fields: bool) -> Result<Structural, InvalidSchema> {
     let text = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_deref());
     let schema = match text {
         None => Value::Null,
-        Some(text) => serde_json::from_str(text.get()).map_err(|error| format!("the schema: {error}"))?,
+        Some(text) => serde_json::from_str(text.get()).map_err(|error| InvalidSchema::Json(error.to_string()))?,
     };
-    match (schema, preserves_unknown_fields) {
-        (Value::Null, false) => Ok(Structural::without_schema()),
-        (Value::Null, true) => Structural::compile_preserving(&Value::Object(Default::default())),
-        (schema, false) => Structural::compile(&schema),
-        (schema, true) => Structural::compile_preserving(&schema),
-    }
+    Ok(match (schema, preserves_unknown_fields) {
+        (Value::Null, false) => Structural::without_schema(),
+        (Value::Null, true) => Structural::compile_preserving(&Value::Object(Default::default()))?,
+        (schema, false) => Structural::compile(&schema)?,
+        (schema, true) => Structural::compile_preserving(&schema)?,
+    })
 }
 
 /// The fields of a definition that are read, as the API server writes them.

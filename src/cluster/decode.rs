@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The reason why an object cannot be decoded, without its content: the messages of `serde_json` quote the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{category} at line {line}, column {column} of what is read of the object")]
+#[error("{category} at line {line}, column {column} of the decoded fields of the object")]
 pub(crate) struct Undecodable {
     category: &'static str,
     line: usize,
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn an_error_has_nothing_of_the_object() {
         let error = read::<BTreeMap<String, u8>>(r#"{"a": "secret-marker"}"#, &[]).unwrap_err();
-        assert_eq!(error.to_string(), "unexpected value at line 1, column 21 of what is read of the object");
+        assert_eq!(error.to_string(), "unexpected value at line 1, column 21 of the decoded fields of the object");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod refresh;
 
 pub use fetch::ClientTransport;
 
+use crate::config::Limits;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::upstream::SharedTransport;
 use arc_swap::ArcSwap;
@@ -74,7 +75,7 @@ impl Table {
 
 /// Bounds of discovery.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct DiscoveryBounds {
     /// The time limit of a single call to the API server, including the body.
     pub call_timeout: Duration,
     /// The maximum size of a body in bytes.
@@ -95,11 +96,11 @@ pub struct Limits {
     pub retry_interval: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
+impl From<&Limits> for DiscoveryBounds {
+    fn from(limits: &Limits) -> Self {
         Self {
-            call_timeout: Duration::from_secs(10),
-            body_bytes: 16 << 20,
+            call_timeout: limits.call_timeout,
+            body_bytes: limits.discovery_bytes,
             group_versions: 2000,
             refresh_interval: Duration::from_secs(1),
             lookup_timeout: Duration::from_secs(10),
@@ -111,10 +112,16 @@ impl Default for Limits {
     }
 }
 
+impl Default for DiscoveryBounds {
+    fn default() -> Self {
+        Self::from(&Limits::default())
+    }
+}
+
 /// The API server's discovery, cached and refreshed.
 pub struct Discovery {
     shared: Arc<Shared>,
-    limits: Limits,
+    limits: DiscoveryBounds,
     // Dropping the value aborts the tasks. Without tasks, the table never changes.
     tasks: Vec<AbortOnDropHandle<()>>,
 }
@@ -149,7 +156,7 @@ impl Shared {
 impl Discovery {
     /// Starts fetching through `transport`, which sends requests as the proxy itself, and watching changes through `client`.
     /// Both tasks end when the value is dropped. Must be called on a tokio runtime.
-    pub fn start(transport: SharedTransport, client: kube::Client, limits: Limits) -> Arc<Self> {
+    pub fn start(transport: SharedTransport, client: kube::Client, limits: DiscoveryBounds) -> Arc<Self> {
         let shared = Shared::new(Table::default(), false);
         let tasks = vec![
             AbortOnDropHandle::new(tokio::spawn(refresh::run(shared.clone(), transport, limits))),
@@ -166,7 +173,7 @@ impl Discovery {
             let versions = table.0.entry(on.group).or_default();
             versions.entry(on.version).or_default().insert(on.resource, Arc::new(resource));
         }
-        Arc::new(Self { shared: Shared::new(table, true), limits: Limits::default(), tasks: Vec::new() })
+        Arc::new(Self { shared: Shared::new(table, true), limits: DiscoveryBounds::default(), tasks: Vec::new() })
     }
 
     /// Looks up the resource in the table.

@@ -168,7 +168,7 @@ pub(super) enum Failure {
     /// The answer is neither a list nor an event. The parser's message is left out, because it may quote the answer.
     #[error("the answer is neither a list nor an event")]
     Garbled,
-    #[error("its objects are more than may be kept")]
+    #[error("it has more objects than the bound of its cache")]
     Full,
     /// No group serves the resource of a removed API.
     #[error("{0}")]
@@ -313,7 +313,7 @@ async fn watch(
             Ok(()) if lasted => {}
             Ok(()) => sleep(pauses.next()).await,
             Err(Failure::Expired) => {
-                tracing::info!(kind = source.kind(), "too old resource version; the list begins anew");
+                tracing::info!(kind = source.kind(), "too old resource version; listing again");
                 if !lasted {
                     sleep(pauses.next()).await;
                 }

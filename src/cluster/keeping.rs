@@ -1,5 +1,6 @@
 //! A task that compares objects of the API server again and again with what the proxy wants them to be.
 
+use crate::server::health::Unhealthy;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
@@ -14,13 +15,13 @@ pub(super) trait Keeper: Send + 'static {
     ///
     /// # Errors
     /// If an object could not be read or written, with the reason.
-    fn round(&mut self) -> impl Future<Output = Result<(), String>> + Send;
+    fn round(&mut self) -> impl Future<Output = Result<(), Unhealthy>> + Send;
 }
 
 /// A task that keeps objects. Dropping the value ends it; the objects stay.
 #[derive(Debug)]
 pub(super) struct Keeping {
-    last: watch::Receiver<Result<(), String>>,
+    last: watch::Receiver<Result<(), Unhealthy>>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -49,7 +50,7 @@ impl Keeping {
     ///
     /// # Errors
     /// If it failed, with the reason.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Unhealthy> {
         self.last.borrow().clone()
     }
 }

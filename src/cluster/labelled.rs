@@ -53,6 +53,7 @@ impl Labelled {
 mod tests {
     use super::*;
     use crate::cluster::{Cluster, FixedState, Need};
+    use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
     use serde_json::{from_value, json};
 
     #[test]
@@ -69,13 +70,15 @@ mod tests {
         let of = |labels: &[(&str, &str)]| {
             let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             let view = cluster.view(&[(Need::VALIDATING_WEBHOOKS, Only::Labelled(labels))]);
-            let all = view.validating_webhooks();
-            assert!(Arc::ptr_eq(&all, &view.validating_webhooks()));
+            let all = view.all::<ValidatingWebhookConfiguration>();
+            assert!(Arc::ptr_eq(&all, &view.all::<ValidatingWebhookConfiguration>()));
             all.iter().filter_map(|hook| hook.metadata.name.clone()).collect::<Vec<_>>()
         };
         assert_eq!(of(&[("team", "blue")]), ["a"]);
         assert_eq!(of(&[("team", "blue"), ("x", "z")]), Vec::<String>::new());
         assert_eq!(of(&[]), ["a", "b", "c"]);
-        assert!(cluster.view(&[(Need::VALIDATING_WEBHOOKS, Only::None)]).validating_webhooks().is_empty());
+        assert!(
+            cluster.view(&[(Need::VALIDATING_WEBHOOKS, Only::None)]).all::<ValidatingWebhookConfiguration>().is_empty()
+        );
     }
 }

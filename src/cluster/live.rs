@@ -1,8 +1,8 @@
 //! Direct calls to the API server, past the caches.
 
-use super::cache::{self, Projection};
+use super::cache::Projection;
 use super::decode::{List, Undecodable, decode};
-use super::{Cluster, Live, Namespace, Need, of_kind};
+use super::{Cluster, Namespace, Need};
 use crate::body::{Body, chain};
 use crate::status::Status;
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use kube::api::{GetParams, ListParams, Request};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use std::future::Future;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// The characters that are escaped in a path segment: all except `unreserved` (RFC 3986).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -49,15 +49,13 @@ impl Cluster {
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        let client = match &self.live {
-            Live::Fixed { cached: live, .. } => {
-                return Ok(of_kind::<P>(live).and_then(|cache| cache.find(&cache::key(namespace, name))));
-            }
-            Live::ApiServer(client) => client,
-        };
+        #[cfg(test)]
+        if let Some(fixed) = &self.fixed {
+            return Ok(fixed.find(namespace, name));
+        }
         let request = Request::new(path::<P>(namespace)).get(&segment(name), &GetParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
-        match self.call(client.request_text(request)).await {
+        match self.call(self.client()?.request_text(request)).await {
             Ok(text) => Ok(Some(Arc::new(decode::<P>(&text).map_err(|why| unreadable::<P>(name, why))?.1))),
             Err(CallError::Kube(kube::Error::Api(status))) if status.code == 404 => Ok(None),
             Err(error) => Err(error.into_status()),
@@ -72,15 +70,13 @@ impl Cluster {
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        let client = match &self.live {
-            Live::Fixed { cached: live, .. } => {
-                return Ok(of_kind::<P>(live).map(|cache| cache.in_namespace(namespace)).unwrap_or_default());
-            }
-            Live::ApiServer(client) => client,
-        };
+        #[cfg(test)]
+        if let Some(fixed) = &self.fixed {
+            return Ok(fixed.list(namespace));
+        }
         let request = Request::new(path::<P>(namespace)).list(&ListParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
-        let text = self.call(client.request_text(request)).await.map_err(CallError::into_status)?;
+        let text = self.call(self.client()?.request_text(request)).await.map_err(CallError::into_status)?;
         let list: List<'_> = serde_json::from_str(&text).map_err(|why| unreadable::<P>("", why.into()))?;
         let decoded = list.items.into_iter().flatten().map(|object| decode::<P>(object.get()));
         decoded.map(|object| Ok(Arc::new(object.map_err(|why| unreadable::<P>("", why))?.1))).collect()
@@ -103,12 +99,11 @@ impl Cluster {
     /// # Errors
     /// If the API server is unreachable or refuses the request.
     pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
-        match &self.live {
-            Live::Fixed { namespaces: live, .. } => {
-                Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
-            }
-            Live::ApiServer(_) => self.find_live("", name).await,
+        #[cfg(test)]
+        if let Some(fixed) = &self.fixed {
+            return Ok(fixed.namespace(name));
         }
+        self.find_live("", name).await
     }
 
     /// Creates a namespace through admission. An existing namespace is not an error.
@@ -116,19 +111,15 @@ impl Cluster {
     /// # Errors
     /// If the API server is unreachable or refuses the request.
     pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
-        match &self.live {
-            Live::Fixed { namespaces: live, .. } => {
-                let namespace = || Arc::new(Namespace { name: name.to_owned(), ..Namespace::default() });
-                live.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert_with(namespace);
-                Ok(())
-            }
-            Live::ApiServer(_) => {
-                let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-                match self.loopback()?.create("/api/v1/namespaces", &namespace).await {
-                    Err(why) if why.reason != "AlreadyExists" => Err(why),
-                    _ => Ok(()),
-                }
-            }
+        #[cfg(test)]
+        if let Some(fixed) = &self.fixed {
+            fixed.create_namespace(name);
+            return Ok(());
+        }
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        match self.loopback()?.create("/api/v1/namespaces", &namespace).await {
+            Err(why) if why.reason != "AlreadyExists" => Err(why),
+            _ => Ok(()),
         }
     }
 
@@ -139,6 +130,14 @@ impl Cluster {
     pub fn loopback(&self) -> Result<Arc<dyn Loopback>, Status> {
         let loopback = self.loopback.get().and_then(Weak::upgrade);
         loopback.ok_or_else(|| Status::plain("not yet ready to write".to_owned()))
+    }
+
+    /// The client of the API server.
+    ///
+    /// # Errors
+    /// If there is no API server.
+    pub(super) fn client(&self) -> Result<&kube::Client, Status> {
+        self.client.as_ref().ok_or_else(|| Status::service_unavailable("there is no API server"))
     }
 
     pub(super) async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
@@ -205,7 +204,7 @@ fn status_of(error: kube::Error) -> Status {
         error => {
             // The client gets neither the API server's address nor the reason of the failure.
             tracing::warn!(error = chain(&error), "no answer from the API server");
-            Status::service_unavailable("the API server behind the proxy could not be asked")
+            Status::service_unavailable("the upstream API server does not answer")
         }
     }
 }

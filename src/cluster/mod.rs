@@ -9,6 +9,7 @@ mod cache;
 mod decode;
 mod follow;
 mod live;
+#[cfg(test)]
 mod fixed;
 mod pods;
 mod projections;
@@ -30,7 +31,7 @@ pub use metrics::Metrics;
 pub use parameters::{Parameter, Parameters, Scope, Unusable};
 pub use pods::PodPage;
 
-use crate::object::Object;
+use crate::config::Limits;
 use crate::removed::Api;
 use crate::status::Status;
 use cache::Cache;
@@ -38,8 +39,10 @@ pub(crate) use cache::Projection;
 pub(crate) use custom_resources::Definition;
 use custom_resources::Definitions;
 pub use custom_resources::{Conversion, ConversionWebhook, CustomResource};
-pub use fixed::FixedState;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+#[cfg(test)]
+use fixed::FixedServer;
+#[cfg(test)]
+pub(crate) use fixed::FixedState;
 use k8s_openapi::api::core::v1::Service;
 use labelled::Labelled;
 pub use labelled::Only;
@@ -52,10 +55,10 @@ pub(crate) use quotas::{OwnedClaim, WholePod};
 pub(crate) use removed_kinds::RemovedKind;
 pub(crate) use service_accounts::ServiceAccount;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 pub use texts::Texts;
 use tokio::sync::watch;
@@ -115,7 +118,7 @@ pub struct Namespace {
 
 /// The bounds of the cluster's calls and caches.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct ClusterBounds {
     /// The time limit of a single call to the API server.
     pub call_timeout: Duration,
     /// The time limit of a page of a list. A list with a slower page starts again.
@@ -134,31 +137,41 @@ pub struct Limits {
     pub parameter_bytes: usize,
 }
 
-impl Limits {
+impl ClusterBounds {
     fn follow(self) -> follow::Bounds {
         follow::Bounds { list_timeout: self.list_timeout, object_bytes: self.object_bytes }
     }
 }
 
-impl Default for Limits {
-    fn default() -> Self {
+impl From<&Limits> for ClusterBounds {
+    fn from(limits: &Limits) -> Self {
         Self {
-            call_timeout: Duration::from_secs(10),
-            list_timeout: Duration::from_secs(90),
-            object_bytes: 32 << 20,
-            broken_watch_timeout: Duration::from_secs(300),
-            ready_timeout: Duration::from_secs(10),
-            definition_ttl: Duration::from_secs(5),
-            parameter_kinds: 256,
-            parameter_bytes: 64 << 20,
+            call_timeout: limits.call_timeout,
+            list_timeout: limits.list_timeout,
+            object_bytes: limits.object_bytes,
+            broken_watch_timeout: limits.broken_watch_timeout,
+            ready_timeout: limits.cache_sync_timeout,
+            definition_ttl: limits.definition_ttl,
+            parameter_kinds: limits.policy_parameter_kinds,
+            parameter_bytes: limits.policy_parameter_bytes,
         }
+    }
+}
+
+impl Default for ClusterBounds {
+    fn default() -> Self {
+        Self::from(&Limits::default())
     }
 }
 
 /// The cluster state that plugins read.
 pub struct Cluster {
-    live: Live,
-    limits: Limits,
+    /// The API server, for answers that the caches cannot give; `None` if there is none.
+    client: Option<kube::Client>,
+    /// The API server of a test, instead of `client`.
+    #[cfg(test)]
+    fixed: Option<FixedServer>,
+    limits: ClusterBounds,
     caches: Arc<HashMap<Need, Arc<dyn Kept>>>,
     /// The kinds of which the view has only the objects with some labels.
     labelled: Vec<(Need, Labelled)>,
@@ -167,8 +180,6 @@ pub struct Cluster {
     made: Arc<made::Made>,
     /// Whether every cache was once synced. A cache stays synced afterwards.
     seen_synced: AtomicBool,
-    /// [`FixedState::refused_updates`].
-    refused_updates: Mutex<VecDeque<Status>>,
     loopback: OnceLock<Weak<dyn Loopback>>,
     // Dropping the cluster and all its views aborts the watches.
     _watches: Arc<Vec<AbortOnDropHandle<()>>>,
@@ -188,20 +199,9 @@ impl Changes {
     }
 }
 
-/// The source of answers that the caches cannot give.
-enum Live {
-    ApiServer(kube::Client),
-    Fixed {
-        namespaces: Mutex<BTreeMap<String, Arc<Namespace>>>,
-        cached: HashMap<Need, Arc<dyn Kept>>,
-        pods: Option<Vec<Object>>,
-        parameters: Vec<serde_json::Value>,
-    },
-}
-
 impl Cluster {
     /// Starts the caches in `needs`, which end when the cluster is dropped. Must be called on a tokio runtime.
-    pub fn start(client: kube::Client, needs: &[Need], limits: Limits) -> Arc<Self> {
+    pub fn start(client: kube::Client, needs: &[Need], limits: ClusterBounds) -> Arc<Self> {
         Self::start_with_removed(client, needs, limits, &[])
     }
 
@@ -209,7 +209,7 @@ impl Cluster {
     pub(crate) fn start_with_removed(
         client: kube::Client,
         needs: &[Need],
-        limits: Limits,
+        limits: ClusterBounds,
         removed: &[&'static Api],
     ) -> Arc<Self> {
         let mut watches = Vec::new();
@@ -220,18 +220,35 @@ impl Cluster {
             }
         }
         Arc::new(Self {
-            live: Live::ApiServer(client),
+            client: Some(client),
             limits,
             caches: Arc::new(caches),
-            labelled: Vec::new(),
             definitions: Arc::new(Definitions::new(removed)),
+            _watches: Arc::new(watches),
+            ..Self::without_caches()
+        })
+    }
+
+    /// Creates a cluster without an API server and without objects, for checks of configurations.
+    pub fn unconnected() -> Arc<Self> {
+        Arc::new(Self::without_caches())
+    }
+
+    fn without_caches() -> Self {
+        Self {
+            client: None,
+            #[cfg(test)]
+            fixed: None,
+            limits: ClusterBounds::default(),
+            caches: Arc::default(),
+            labelled: Vec::new(),
+            definitions: Arc::new(Definitions::new(&[])),
             parameters: Default::default(),
             made: Arc::default(),
             seen_synced: AtomicBool::new(false),
-            refused_updates: Mutex::default(),
             loopback: OnceLock::new(),
-            _watches: Arc::new(watches),
-        })
+            _watches: Arc::default(),
+        }
     }
 
     /// Returns a view of the same caches with a sender of its own for the proxy's own requests. The view has only some of the objects of the
@@ -239,12 +256,6 @@ impl Cluster {
     #[must_use]
     pub fn view(&self, only: &[(Need, Only)]) -> Arc<Self> {
         let is_without = |need: &Need| only.iter().any(|(of, only)| of == need && *only == Only::None);
-        let live = match &self.live {
-            Live::ApiServer(client) => Live::ApiServer(client.clone()),
-            Live::Fixed { .. } => {
-                Live::Fixed { namespaces: Mutex::default(), cached: HashMap::new(), pods: None, parameters: Vec::new() }
-            }
-        };
         let replaced = || {
             self.caches.iter().map(|(need, cache)| match is_without(need) {
                 true => (*need, need.empty().unwrap_or_else(|| cache.clone())),
@@ -260,7 +271,9 @@ impl Cluster {
             Only::Labelled(labels) => Some((*need, Labelled::new(labels.clone()))),
         });
         Arc::new(Self {
-            live,
+            client: self.client.clone(),
+            #[cfg(test)]
+            fixed: self.fixed.as_ref().map(|_| FixedServer::default()),
             limits: self.limits,
             caches,
             labelled: labelled.collect(),
@@ -268,7 +281,6 @@ impl Cluster {
             parameters: self.parameters.clone(),
             made: self.made.clone(),
             seen_synced: AtomicBool::new(false),
-            refused_updates: Mutex::default(),
             loopback: OnceLock::new(),
             _watches: self._watches.clone(),
         })
@@ -313,16 +325,6 @@ impl Cluster {
         self.find("", name)
     }
 
-    /// All MutatingWebhookConfigurations, sorted by name. The `Arc` stays the same until an object changes.
-    pub fn mutating_webhooks(&self) -> Arc<Vec<Arc<MutatingWebhookConfiguration>>> {
-        self.all()
-    }
-
-    /// All ValidatingWebhookConfigurations, sorted by name. The `Arc` stays the same until an object changes.
-    pub fn validating_webhooks(&self) -> Arc<Vec<Arc<ValidatingWebhookConfiguration>>> {
-        self.all()
-    }
-
     /// The Service in the cache.
     pub fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>> {
         self.find(namespace, name)
@@ -341,7 +343,7 @@ impl Cluster {
         self.caches.iter().filter_map(|(need, cache)| Some((*need, cache.problem()?))).collect()
     }
 
-    /// The caches whose watch has failed for longer than [`Limits::broken_watch_timeout`], each with the reason. Plugins still
+    /// The caches whose watch has failed for longer than [`ClusterBounds::broken_watch_timeout`], each with the reason. Plugins still
     /// read the objects in such a cache.
     pub fn stale(&self) -> Vec<(Need, String)> {
         let stale = self.caches.iter().filter_map(|(need, cache)| {

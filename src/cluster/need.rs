@@ -5,7 +5,7 @@ use super::custom_resources::Definition;
 use super::follow::Source;
 use super::quotas::OwnedClaim;
 use super::removed_kinds::{self, RemovedKind};
-use super::{Endpoints, Kept, Limits, Namespace, ServiceAccount};
+use super::{ClusterBounds, Endpoints, Kept, Namespace, ServiceAccount};
 use crate::removed::Api;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
@@ -43,7 +43,7 @@ pub struct Need {
 /// An API group and the plural name of a resource.
 pub(crate) type GroupResource = (Cow<'static, str>, Cow<'static, str>);
 
-type Start = fn(&kube::Client, Limits, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn Kept>;
+type Start = fn(&kube::Client, ClusterBounds, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn Kept>;
 
 impl Need {
     /// Namespaces: labels, annotations, phase.
@@ -128,7 +128,7 @@ impl Need {
     pub(super) fn start(
         self,
         client: &kube::Client,
-        limits: Limits,
+        limits: ClusterBounds,
         watches: &mut Vec<AbortOnDropHandle<()>>,
     ) -> Option<Arc<dyn Kept>> {
         self.start.map(|start| start(client, limits, watches))
@@ -173,7 +173,7 @@ where
 
 fn spawn<P: Projection>(
     client: &kube::Client,
-    limits: Limits,
+    limits: ClusterBounds,
     watches: &mut Vec<AbortOnDropHandle<()>>,
 ) -> Arc<dyn Kept>
 where

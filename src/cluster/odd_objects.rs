@@ -9,8 +9,8 @@ use super::tests::client;
 use super::*;
 use crate::policies::{Binding, MUTATING_BINDINGS, VALIDATING_BINDINGS};
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::{LimitRange, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota};
 use k8s_openapi::api::networking::v1::IngressClass;
@@ -21,6 +21,7 @@ use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::sync::Mutex;
 
 const LATE: &str = "9999-12-31T23:59:59Z";
 
@@ -235,7 +236,7 @@ async fn no_content_of_an_object_is_logged_at_any_level() {
             let list = json!({"metadata": {"resourceVersion": "1"}, "items": [odd]});
             Some((200, if url.contains('?') { list } else { odd }))
         });
-        let cluster = Cluster::start(client, &needs, Limits::default());
+        let cluster = Cluster::start(client, &needs, ClusterBounds::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         assert!(cluster.find_live::<Pod>("n", "odd").await.is_err());
         assert!(cluster.list_live::<LimitRange>("n").await.is_err());

@@ -4,7 +4,7 @@
 use super::cache::{Cache, Projection, key, namespaced_key};
 use super::discovery::Discovery;
 use super::follow::Source;
-use super::{Cluster, Health, Live, Need};
+use super::{Cluster, Health, Need};
 use crate::kind::GroupVersionKind;
 use crate::object::schema;
 use kube::api::ApiResource;
@@ -166,7 +166,7 @@ pub struct Parameters {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// The API server has more objects of the kind than the proxy may cache.
-    #[error("the objects of the kind are more than the proxy keeps")]
+    #[error("the kind has more objects than the bound of its cache")]
     TooLarge,
     /// The object exists, but could never be decoded.
     #[error("the proxy cannot decode {0:?}")]
@@ -275,7 +275,7 @@ impl Cluster {
         held.retain(|_, watched| watched.strong_count() > 0);
         let kinds: BTreeSet<_> = held.keys().map(|(kind, _)| kind).collect();
         if kinds.len() >= self.limits.parameter_kinds && !kinds.contains(kind) {
-            tracing::error!(?kind, "policies take parameters from more kinds than are followed");
+            tracing::error!(?kind, "policies take parameters from more kinds than the bound of watched kinds");
             return None;
         }
         let watched = scope.namespaces().into_iter().map(|namespace| {
@@ -295,14 +295,13 @@ impl Cluster {
         namespace: Option<Box<str>>,
         discovery: &Arc<Discovery>,
     ) -> Watched {
+        #[cfg(test)]
+        if let Some(fixed) = &self.fixed {
+            return Watched::fixed(kind, fixed.parameters(kind), discovery);
+        }
         let lookup = Arc::new(watch::Sender::new(Lookup::Pending));
-        let client = match &self.live {
-            Live::ApiServer(client) => client.clone(),
-            Live::Fixed { parameters, .. } => {
-                return Watched::fixed(kind, parameters.iter().filter(|object| of_kind(object, kind)), discovery);
-            }
-        };
         let cache = Arc::new(Cache::bounded(self.limits.parameter_bytes));
+        let Some(client) = self.client.clone() else { return Watched { lookup, cache, _watch: None } };
         let (kind, bounds) = (kind.clone(), self.limits.follow());
         let task = {
             let (lookup, cache, discovery) = (lookup.clone(), cache.clone(), discovery.clone());
@@ -328,12 +327,7 @@ impl Cluster {
     }
 }
 
-/// Whether the object's apiVersion and kind are those of `kind`.
-fn of_kind(object: &Value, kind: &GroupVersionKind) -> bool {
-    let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    kind.is_said(text("apiVersion"), text("kind"))
-}
-
+#[cfg(test)]
 impl Watched {
     /// A cache with the given objects that does not watch.
     fn fixed<'a>(kind: &GroupVersionKind, objects: impl Iterator<Item = &'a Value>, discovery: &Discovery) -> Self {
@@ -354,7 +348,7 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Limits;
+    use crate::cluster::ClusterBounds;
     use crate::cluster::discovery::Resource;
     use crate::cluster::tests::client;
     use crate::kind::GroupVersionResource;
@@ -376,7 +370,7 @@ mod tests {
             let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
             (!url.contains("watch=true")).then_some((200, list))
         });
-        Cluster::start(client, &[], Limits { parameter_bytes, ..Limits::default() })
+        Cluster::start(client, &[], ClusterBounds { parameter_bytes, ..ClusterBounds::default() })
     }
 
     fn map(namespace: &str, name: &str, data: Value) -> Value {

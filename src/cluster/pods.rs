@@ -1,14 +1,14 @@
 //! Lists pods at the API server page by page. The reads are too rare to justify a watch of all pods.
 
 use super::live::segment;
-use super::{CallError, Cluster, Live};
+use super::{CallError, Cluster};
 use crate::object::Object;
 use crate::status::Status;
 use serde::Deserialize;
 use serde_json::Value;
 
 /// The number of pods on a page.
-const PAGE: usize = 500;
+pub(super) const PAGE: usize = 500;
 
 /// A page of a namespace's pods.
 #[derive(Debug, Default)]
@@ -43,18 +43,14 @@ impl Cluster {
     /// # Errors
     /// If the API server is unreachable or refuses the request.
     pub async fn live_pods(&self, namespace: &str, next: Option<&str>) -> Result<PodPage, Status> {
-        match &self.live {
-            Live::Fixed { pods, .. } => {
-                let pods = pods.as_ref().ok_or_else(|| Status::service_unavailable("there is no API server"))?;
-                Ok(page_of(pods, namespace, next))
-            }
-            Live::ApiServer(client) => {
-                let request = http::Request::get(page_path(namespace, next)).body(Vec::new());
-                let request = request.map_err(|_| Status::bad_request("no list of this namespace can be asked for"))?;
-                let text = self.call(client.request_text(request)).await.map_err(CallError::into_status)?;
-                read(&text).ok_or_else(|| Status::internal_error("the API server's list of pods cannot be read"))
-            }
+        #[cfg(test)]
+        if let Some(fixed) = &self.fixed {
+            return fixed.pods(namespace, next);
         }
+        let request = http::Request::get(page_path(namespace, next)).body(Vec::new());
+        let request = request.map_err(|_| Status::bad_request("no list of this namespace can be asked for"))?;
+        let text = self.call(self.client()?.request_text(request)).await.map_err(CallError::into_status)?;
+        read(&text).ok_or_else(|| Status::internal_error("the API server's list of pods cannot be read"))
     }
 }
 
@@ -73,15 +69,6 @@ fn read(text: &str) -> Option<PodPage> {
     // The API server may omit the number of remaining pods.
     let remaining = list.metadata.remaining_item_count.unwrap_or(0).max(usize::from(next.is_some()));
     Some(PodPage { pods: list.items.into_iter().map(Object::from_value).collect::<Option<_>>()?, next, remaining })
-}
-
-/// A page of the pods of a fixed cluster. The continue token is the position in the list.
-fn page_of(pods: &[Object], namespace: &str, next: Option<&str>) -> PodPage {
-    let start = next.and_then(|next| next.parse().ok()).unwrap_or(0);
-    let mut following = pods.iter().filter(|pod| pod.namespace() == namespace).skip(start);
-    let pods: Vec<Object> = following.by_ref().take(PAGE).cloned().collect();
-    let remaining = following.count();
-    PodPage { next: (remaining > 0).then(|| (start + pods.len()).to_string()), pods, remaining }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Cluster state that only the plugin ResourceQuota reads and writes: the status of quotas, device classes, and the owners of
 //! resource claims.
 
-use super::cache::{Cache, Projection, key};
+use super::cache::{Projection, key};
 use super::decode::decode;
-use super::{CallError, Cluster, Live, Need, of_kind, path};
+use super::{CallError, Cluster, Need, path};
 use crate::object::Object;
 use crate::status::Status;
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{PostParams, Request};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 impl Projection for DeviceClass {
     const NEED: Need = Need::DEVICE_CLASSES;
@@ -102,10 +102,10 @@ impl Cluster {
     /// # Errors
     /// If the API server is unreachable or refuses the request: with a conflict if the quota changed.
     pub(crate) async fn update_quota_status(&self, quota: &ResourceQuota) -> Result<Arc<ResourceQuota>, Status> {
-        let client = match &self.live {
-            Live::Fixed { cached: live, .. } => return self.update_fixed(of_kind(live), quota),
-            Live::ApiServer(client) => client,
-        };
+        #[cfg(test)]
+        if let Some(fixed) = &self.fixed {
+            return fixed.update_quota_status(quota);
+        }
         let body = serde_json::to_vec(quota).map_err(Status::internal_error)?;
         let (namespace, name) = names(quota);
         let name = utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
@@ -113,46 +113,15 @@ impl Cluster {
         let request =
             Request::new(path::<ResourceQuota>(namespace)).replace_subresource("status", &name, &parameters, body);
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
-        let updated = self.call(client.request_text(request)).await.map_err(CallError::into_status)?;
+        let updated = self.call(self.client()?.request_text(request)).await.map_err(CallError::into_status)?;
         let updated =
             decode::<ResourceQuota>(&updated).map_err(|_| super::undecodable("ResourceQuota", names(quota).1))?;
         Ok(Arc::new(updated.1))
     }
-
-    /// Updates the status in a fixed cluster, whose resourceVersions are counted up.
-    fn update_fixed(
-        &self,
-        stored: Option<&Cache<ResourceQuota>>,
-        quota: &ResourceQuota,
-    ) -> Result<Arc<ResourceQuota>, Status> {
-        let refused = self.refused_updates.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        if let Some(status) = refused {
-            return Err(status);
-        }
-        let (namespace, name) = names(quota);
-        let mut result = Err(Status::not_found("", "resourcequotas", name));
-        let Some(stored) = stored else { return result };
-        stored.change(|quotas| {
-            let key = key(namespace, name);
-            let Some(current) = quotas.find(&key) else { return false };
-            if current.metadata.resource_version != quota.metadata.resource_version {
-                let why = "the object has been modified; please apply your changes to the latest version and try again";
-                result = Err(Status::conflict("", "resourcequotas", name, why));
-                return false;
-            }
-            let mut updated = quota.clone();
-            let version = quota.metadata.resource_version.as_ref().and_then(|version| version.parse().ok());
-            updated.metadata.resource_version = Some((version.unwrap_or(0_u64) + 1).to_string());
-            let updated = Arc::new(updated);
-            result = Ok(updated.clone());
-            quotas.insert(key.into(), updated)
-        });
-        result
-    }
 }
 
 /// The namespace and the name.
-fn names(quota: &ResourceQuota) -> (&str, &str) {
+pub(super) fn names(quota: &ResourceQuota) -> (&str, &str) {
     let metadata = &quota.metadata;
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
@@ -161,7 +130,7 @@ fn names(quota: &ResourceQuota) -> (&str, &str) {
 mod tests {
     use super::*;
     use crate::cluster::tests::client;
-    use crate::cluster::{FixedState, Limits};
+    use crate::cluster::{ClusterBounds, FixedState};
     use serde_json::json;
 
     fn quota(version: &str) -> ResourceQuota {
@@ -177,7 +146,7 @@ mod tests {
             assert_eq!(on, ("PUT", "/api/v1/namespaces/n/resourcequotas/q/status"));
             Some((200, serde_json::to_value(quota("8")).unwrap()))
         });
-        let cluster = Cluster::start(client, &[], Limits::default());
+        let cluster = Cluster::start(client, &[], ClusterBounds::default());
         let (_, read) = ResourceQuota::project(quota("7"));
         assert!(read.metadata.managed_fields.is_none() && read.metadata.finalizers.is_some());
         let updated = cluster.update_quota_status(&read).await.unwrap();

@@ -2,7 +2,7 @@
 
 use super::cache::{Cache, Projection};
 use super::follow::{Failure, Follower, Source, follow};
-use super::{Kept, Limits};
+use super::{ClusterBounds, Kept};
 use crate::removed::Api;
 use kube::api::ApiResource;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) trait RemovedKind: Projection {
 /// Starts the cache of a removed kind. An API server without the kind does not count as one without objects: the cache is not synced then.
 pub(super) fn spawn<P: RemovedKind>(
     client: &kube::Client,
-    limits: Limits,
+    limits: ClusterBounds,
     watches: &mut Vec<AbortOnDropHandle<()>>,
 ) -> Arc<dyn Kept> {
     let cache = Arc::new(Cache::<P>::new());

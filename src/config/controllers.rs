@@ -21,6 +21,11 @@ const NAMES: [[&str; 2]; 4] = [
     ["root-ca-certificate-publisher-controller", "root-ca-cert-publisher"],
 ];
 
+/// A value of `--controllers` names no controller, with the text of kube-controller-manager.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnknownController(String);
+
 impl Controllers {
     /// Every controller.
     pub const ALL: Self = Self { garbage_collector: true, namespace: true, service_account: true, root_ca: true };
@@ -31,12 +36,15 @@ impl Controllers {
     /// they are. A name counts more than `*`.
     ///
     /// # Errors
-    /// If a controller is unknown; with the text of kube-controller-manager.
-    pub fn parse(values: &[String]) -> Result<Self, String> {
+    /// If a controller is unknown.
+    pub fn parse(values: &[String]) -> Result<Self, UnknownController> {
         for value in values.iter().filter(|value| *value != "*") {
             let name = value.strip_prefix('-').unwrap_or(value);
             if !NAMES.as_flattened().contains(&name) {
-                return Err(format!("{name:?} is not in the list of known controllers: {}", Self::aliases()));
+                return Err(UnknownController(format!(
+                    "{name:?} is not in the list of known controllers: {}",
+                    Self::aliases()
+                )));
             }
         }
         let [garbage_collector, namespace, service_account, root_ca] = NAMES.map(|names| {
@@ -65,7 +73,8 @@ mod tests {
     use super::*;
 
     fn parse(values: &[&str]) -> Result<Controllers, String> {
-        Controllers::parse(&values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
+        let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+        Controllers::parse(&values).map_err(|why| why.to_string())
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Controllers;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 /// The API server in this process.
@@ -14,6 +14,8 @@ pub struct Embedded {
     pub controllers: Controllers,
     /// The addresses of Services.
     pub addresses: Addresses,
+    /// The address of the Service `default/kubernetes`' endpoint; by default the one that is bound, or the host's.
+    pub advertise_address: Option<IpAddr>,
     /// The keys and issuers of service account tokens.
     pub tokens: TokenFiles,
     /// The APIs that are not served.
@@ -35,6 +37,8 @@ pub struct TokenFiles {
     pub signing_key: Option<PathBuf>,
     /// Files with public keys, private keys or certificates that verify.
     pub keys: Vec<PathBuf>,
+    /// The URL of the keys in the document of the issuer; `None` for that of the server.
+    pub jwks_uri: Option<String>,
     /// The longest lifetime of a token, in seconds; `None` for no bound of its own.
     pub max_seconds: Option<i64>,
 }
@@ -48,19 +52,30 @@ pub struct Addresses {
     pub count: u32,
 }
 
+/// The reason why a text is no range of Services' addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRange {
+    /// The text has no IPv4 range.
+    #[error("must be an IPv4 CIDR such as 10.96.0.0/16")]
+    NoCidr,
+    /// The range is too small.
+    #[error("must contain at least 8 IP addresses")]
+    TooSmall,
+}
+
 impl Addresses {
     /// Parses `--service-cluster-ip-range`. Of two ranges, the IPv4 range counts.
     ///
     /// # Errors
     /// If the range is no IPv4 CIDR with at least 8 addresses.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || "must be an IPv4 CIDR such as 10.96.0.0/16".to_owned();
+    pub fn parse(text: &str) -> Result<Self, InvalidRange> {
+        let wrong = || InvalidRange::NoCidr;
         let range = text.split(',').map(str::trim).find(|range| !range.contains(':')).ok_or_else(wrong)?;
         let (address, bits) = range.split_once('/').ok_or_else(wrong)?;
         let address: Ipv4Addr = address.parse().map_err(|_| wrong())?;
         let bits: u32 = bits.parse().ok().filter(|bits| *bits <= 32).ok_or_else(wrong)?;
         if bits > 29 {
-            return Err("must contain at least 8 IP addresses".to_owned());
+            return Err(InvalidRange::TooSmall);
         }
         // `--service-cluster-ip-range` has at most 20 bits in kube-apiserver; more addresses would never be used.
         let size = 1_u32 << (32 - bits).min(20);
@@ -82,18 +97,23 @@ pub struct Apis {
     switches: BTreeMap<String, bool>,
 }
 
+/// A value of `--runtime-config` is no boolean.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid value {0}")]
+pub struct InvalidSwitch(String);
+
 impl Apis {
     /// Parses `name=bool,…`; a name without a value is switched on.
     ///
     /// # Errors
     /// If a value is no boolean.
-    pub fn parse(values: &[String]) -> Result<Self, String> {
+    pub fn parse(values: &[String]) -> Result<Self, InvalidSwitch> {
         let mut switches = BTreeMap::new();
         for value in values {
             let (name, is_on) = value.split_once('=').unwrap_or((value, ""));
             let is_on = match is_on {
                 "" => true,
-                text => super::feature_gates::parse_bool(text).ok_or_else(|| format!("invalid value {value}"))?,
+                text => super::feature_gates::parse_bool(text).ok_or_else(|| InvalidSwitch(value.clone()))?,
             };
             switches.insert(name.to_owned(), is_on);
         }

@@ -28,19 +28,27 @@ fn gates() -> impl Iterator<Item = Gate> {
     })
 }
 
+/// The reason why feature gates cannot be set, with kube-apiserver's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidFeatureGates(String);
+
 impl FeatureGates {
     /// Parses `name=bool,…`, which overrides the defaults (`featureGate.Set`). The prefix `kube:` of a name is the component's
     /// name. `AllAlpha` and `AllBeta` set the gates that are not named.
     ///
     /// # Errors
-    /// If a gate is unknown or locked, or a value is not a boolean; with kube-apiserver's text.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// If a gate is unknown or locked, or a value is not a boolean.
+    pub fn parse(text: &str) -> Result<Self, InvalidFeatureGates> {
         let mut wanted = BTreeMap::new();
         for setting in text.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
-            let (name, value) = setting.split_once('=').ok_or_else(|| format!("missing bool value for {setting}"))?;
+            let (name, value) = setting
+                .split_once('=')
+                .ok_or_else(|| InvalidFeatureGates(format!("missing bool value for {setting}")))?;
             let (name, value) = (name.trim(), value.trim());
             let value = parse_bool(value).ok_or_else(|| {
-                format!("invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")
+                let why = format!("strconv.ParseBool: parsing {value:?}: invalid syntax");
+                InvalidFeatureGates(format!("invalid value of {name}={value}, err: {why}"))
             })?;
             wanted.insert(name.strip_prefix("kube:").unwrap_or(name), value);
         }
@@ -51,7 +59,10 @@ impl FeatureGates {
             let by_name = wanted.remove(gate.name);
             if by_name.is_some_and(|value| gate.locked && value != gate.default) {
                 let (name, default) = (gate.name, gate.default);
-                return Err(format!("cannot set feature gate {name} to {}, feature is locked to {default}", !default));
+                return Err(InvalidFeatureGates(format!(
+                    "cannot set feature gate {name} to {}, feature is locked to {default}",
+                    !default
+                )));
             }
             let value = by_name.or(by_stage.filter(|_| !gate.locked)).unwrap_or(gate.default);
             if value != gate.default {
@@ -59,7 +70,7 @@ impl FeatureGates {
             }
         }
         match wanted.keys().next() {
-            Some(unknown) => Err(format!("unrecognized feature gate: {unknown}")),
+            Some(unknown) => Err(InvalidFeatureGates(format!("unrecognized feature gate: {unknown}"))),
             None => Ok(Self { changed }),
         }
     }
@@ -117,7 +128,7 @@ mod tests {
             ),
             ("JobManagedBy", "missing bool value for JobManagedBy"),
         ] {
-            assert_eq!(FeatureGates::parse(text).unwrap_err(), message);
+            assert_eq!(FeatureGates::parse(text).unwrap_err().to_string(), message);
         }
         assert_eq!(FeatureGates::parse("APIServerTracing=true"), Ok(FeatureGates::default()));
     }

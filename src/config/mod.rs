@@ -7,15 +7,17 @@ pub mod admission_file;
 mod controllers;
 mod embedded;
 mod feature_gates;
-pub mod kubeconfig;
+pub mod written_kubeconfig;
 mod limits;
 mod plugin;
+mod tls;
 
-pub use controllers::Controllers;
-pub use embedded::{Addresses, Apis, Embedded, TokenFiles};
-pub use feature_gates::FeatureGates;
+pub use controllers::{Controllers, UnknownController};
+pub use embedded::{Addresses, Apis, Embedded, InvalidRange, InvalidSwitch, TokenFiles};
+pub use feature_gates::{FeatureGates, InvalidFeatureGates};
 pub use limits::Limits;
 pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
+pub use tls::{NamedCertificate, TlsFlagError, TlsProtocol};
 
 use crate::user::UserInfo;
 use std::net::SocketAddr;
@@ -38,6 +40,10 @@ pub struct Serving {
     pub addresses: Vec<SocketAddr>,
     /// The certificate; generated at start if there is none.
     pub certificate: Option<CertificateFiles>,
+    /// The certificates of single TLS server names. The first of two with the same name counts.
+    pub named_certificates: Vec<NamedCertificate>,
+    /// The TLS versions and cipher suites.
+    pub protocol: TlsProtocol,
     /// The Secret with the certificate, which the process makes and renews.
     pub secret: Option<CertificateSecret>,
     /// Whether the files of the certificate are made if they are missing.

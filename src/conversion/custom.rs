@@ -2,6 +2,7 @@
 
 use super::metrics::{Failure, Metrics};
 use super::review::{self, Metadata};
+use super::{ConversionError, Kinds};
 use crate::backend::{Client, Clients, Endpoint};
 use crate::cluster::{Cluster, ConversionWebhook};
 use crate::kind::GroupVersionKind;
@@ -35,12 +36,18 @@ impl<'a> Webhook<'a> {
     ///
     /// # Errors
     /// If the webhook has no address, or its certificates are unusable.
-    pub(super) fn new(definition: &str, webhook: &'a ConversionWebhook, clients: &Clients) -> Result<Self, String> {
+    pub(super) fn new(
+        definition: &str,
+        webhook: &'a ConversionWebhook,
+        clients: &Clients,
+    ) -> Result<Self, ConversionError> {
         let config = &webhook.client_config;
         let ByteString(ca) = config.ca_bundle.clone().unwrap_or_default();
         // A CA bundle of white space counts as missing.
         let ca = if ca.trim_ascii().is_empty() { Vec::new() } else { ca };
-        let failed = |why: String| format!("failed calling webhook \"conversion_webhook_for_{definition}\": {why}");
+        let failed = |why: String| {
+            ConversionError(format!("failed calling webhook \"conversion_webhook_for_{definition}\": {why}"))
+        };
         let endpoint = match (&config.service, config.url.as_deref()) {
             (Some(service), _) => {
                 let port = service.port.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT);
@@ -52,7 +59,10 @@ impl<'a> Webhook<'a> {
             }
             (None, Some(url)) => Endpoint::url(url, ca).map_err(|error| failed(format!("Unparsable URL: {error}")))?,
         };
-        Ok(Self { client: clients.client(endpoint)?, review_versions: &webhook.review_versions })
+        Ok(Self {
+            client: clients.client(endpoint).map_err(|why| ConversionError(why.to_string()))?,
+            review_versions: &webhook.review_versions,
+        })
     }
 
     /// Calls the webhook to convert the object.
@@ -63,13 +73,13 @@ impl<'a> Webhook<'a> {
         &self,
         cluster: &Cluster,
         object: &Object,
-        (from, to): (&GroupVersionKind, &GroupVersionKind),
+        Kinds { from, to }: Kinds<'_>,
         deadline: Instant,
         metrics: &Metrics,
-    ) -> Result<Object, String> {
+    ) -> Result<Object, ConversionError> {
         let started = Instant::now();
         let Some(request) = review::request(self.review_versions, object, to) else {
-            return Err("no supported conversion review versions".into());
+            return Err(ConversionError("no supported conversion review versions".into()));
         };
         let deadline = deadline.min(started + TIMEOUT);
         let answer = self.client.post(cluster, request.body.clone(), Some(TIMEOUT.as_secs()), deadline).await;
@@ -88,7 +98,7 @@ impl<'a> Webhook<'a> {
         let converted = objects.map_err(|(failure, why)| (failure, format!("{webhook} failed: {why}")));
         let converted = converted.and_then(|objects| converted_object(&webhook, objects, object, from, to));
         metrics.observe_call(started.elapsed(), converted.as_ref().err().map(|(failure, _)| *failure));
-        converted.map_err(|(_, why)| why)
+        converted.map_err(|(_, why)| ConversionError(why))
     }
 }
 
@@ -105,7 +115,7 @@ fn converted_object(
         return Err((Failure::PartialResponse, why));
     }
     let invalid = |why: String| (Failure::InvalidConvertedObject, why);
-    let converted = review::object(objects.remove(0)).map_err(invalid)?;
+    let converted = review::object(objects.remove(0)).map_err(|ConversionError(why)| invalid(why))?;
     let wanted = to.api_version();
     if converted.api_version() != wanted {
         let got = converted.api_version();

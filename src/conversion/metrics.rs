@@ -1,6 +1,6 @@
 //! kube-apiserver's metrics of conversion webhooks for custom resources (`conversion.ConversionWebhookMetrics`, `converterMetric`).
 
-use crate::kind::GroupVersionKind;
+use super::Kinds;
 use crate::metrics::Registry;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl Metrics {
     pub(super) fn observe_conversion(
         &self,
         definition: &str,
-        (from, to): (&GroupVersionKind, &GroupVersionKind),
+        Kinds { from, to }: Kinds<'_>,
         elapsed: Duration,
         succeeded: bool,
     ) {

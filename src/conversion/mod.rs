@@ -20,11 +20,30 @@ use crate::cluster::{Cluster, Conversion, ConversionWebhook};
 use crate::config::Limits;
 use crate::embedded;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::round_trip::RoundTripError;
 use crate::object::{Object, convert};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::time::Instant;
+
+/// The reason why an object cannot be converted, with kube-apiserver's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConversionError(String);
+
+impl From<RoundTripError> for ConversionError {
+    fn from(why: RoundTripError) -> Self {
+        Self(why.to_string())
+    }
+}
+
+/// The kinds of an object before and after its conversion.
+#[derive(Clone, Copy)]
+struct Kinds<'a> {
+    from: &'a GroupVersionKind,
+    to: &'a GroupVersionKind,
+}
 
 /// Finds equivalent resources, and converts objects between their kinds.
 pub struct Converter {
@@ -46,7 +65,7 @@ impl Converter {
     /// Converts an object of the resource from the kind `from` to the kind `to` (`admission.ConvertToGVK`).
     ///
     /// # Errors
-    /// If the conversion fails or takes longer than the deadline, with kube-apiserver's text.
+    /// If the conversion fails or takes longer than the deadline.
     pub async fn convert(
         &self,
         object: &Object,
@@ -54,20 +73,21 @@ impl Converter {
         from: &GroupVersionKind,
         to: &GroupVersionKind,
         deadline: Instant,
-    ) -> Result<Object, String> {
+    ) -> Result<Object, ConversionError> {
         if from == to {
             return Ok(object.clone());
         }
         if let Some(converted) = convert::built_in(object, from, to) {
             return Ok(converted);
         }
-        let definition = self.cluster.find_definition(resource).await.map_err(|status| status.message)?;
+        let definition =
+            self.cluster.find_definition(resource).await.map_err(|status| ConversionError(status.message))?;
         let Some(definition) = definition.filter(|definition| definition.version(&to.version).is_some()) else {
             let (from_version, to_version) = (&from.version, &to.version);
-            return Err(format!(
+            return Err(ConversionError(format!(
                 "converting ({from_version}.{}) to ({to_version}.{}): unknown conversion",
                 from.kind, to.kind
-            ));
+            )));
         };
         match &definition.conversion {
             Conversion::None => Ok(custom::as_version(object, to)),
@@ -75,8 +95,9 @@ impl Converter {
                 let name = format!("{}.{}", resource.resource, resource.group);
                 let webhook = custom::Webhook::new(&name, webhook, &self.clients)?;
                 let started = Instant::now();
-                let converted = webhook.convert(&self.cluster, object, (from, to), deadline, &self.metrics).await;
-                self.metrics.observe_conversion(&name, (from, to), started.elapsed(), converted.is_ok());
+                let converted =
+                    webhook.convert(&self.cluster, object, Kinds { from, to }, deadline, &self.metrics).await;
+                self.metrics.observe_conversion(&name, Kinds { from, to }, started.elapsed(), converted.is_ok());
                 converted
             }
         }
@@ -103,12 +124,13 @@ impl embedded::Webhooks for Converter {
             },
             review_versions: serde_json::from_value(part("conversionReviewVersions")).map_err(unreadable)?,
         };
-        let webhook = custom::Webhook::new(definition.name(), &webhook, &self.clients)?;
+        let webhook =
+            custom::Webhook::new(definition.name(), &webhook, &self.clients).map_err(|why| why.to_string())?;
         let started = Instant::now();
         let deadline = started + custom::TIMEOUT;
-        let converted = webhook.convert(&self.cluster, object, (from, to), deadline, &self.metrics).await;
-        self.metrics.observe_conversion(definition.name(), (from, to), started.elapsed(), converted.is_ok());
-        converted
+        let converted = webhook.convert(&self.cluster, object, Kinds { from, to }, deadline, &self.metrics).await;
+        self.metrics.observe_conversion(definition.name(), Kinds { from, to }, started.elapsed(), converted.is_ok());
+        converted.map_err(|why| why.to_string())
     }
 }
 

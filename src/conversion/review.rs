@@ -1,5 +1,6 @@
 //! The ConversionReview request to a webhook, and the check of its answer (`getConvertedObjectsFromResponse`).
 
+use super::ConversionError;
 use super::metrics::Failure;
 use crate::backend::{Answer, response};
 use crate::go_text::{go_dynamic_type, go_quote, go_type};
@@ -86,15 +87,17 @@ impl Request {
 ///
 /// # Errors
 /// If the value has no kind, or is not a JSON object.
-pub(super) fn object(mut value: Value) -> Result<Object, String> {
+pub(super) fn object(mut value: Value) -> Result<Object, ConversionError> {
     let found = go_type(&value);
     if value.is_object() && value.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
-        return Err(format!("Object 'Kind' is missing in '{value}'"));
+        return Err(ConversionError(format!("Object 'Kind' is missing in '{value}'")));
     }
     numbers::read(&mut value);
     Object::from_value(value).ok_or_else(|| match found {
-        "null" => "unexpected end of JSON input".to_owned(),
-        _ => format!("json: cannot unmarshal {found} into Go value of type struct {{ Items gojson.RawMessage }}"),
+        "null" => ConversionError("unexpected end of JSON input".to_owned()),
+        _ => ConversionError(format!(
+            "json: cannot unmarshal {found} into Go value of type struct {{ Items gojson.RawMessage }}"
+        )),
     })
 }
 
@@ -105,7 +108,7 @@ pub(super) struct Metadata<'a> {
 
 impl Metadata<'_> {
     /// `validateConvertedObject`
-    pub(super) fn check(&self, converted: &Object) -> Result<(), String> {
+    pub(super) fn check(&self, converted: &Object) -> Result<(), ConversionError> {
         let original = self.original;
         for (what, before, after) in [
             ("name", original.name(), converted.name()),
@@ -113,19 +116,22 @@ impl Metadata<'_> {
             ("UID", original.uid(), converted.uid()),
         ] {
             if before != after {
-                return Err(format!("must have the same {what}: {before} != {after}"));
+                return Err(ConversionError(format!("must have the same {what}: {before} != {after}")));
             }
         }
         Ok(())
     }
 
     /// Returns the converted object with the original's metadata, but with the converted labels and annotations (`restoreObjectMeta`).
-    pub(super) fn restore(&self, mut converted: Object) -> Result<Object, String> {
+    pub(super) fn restore(&self, mut converted: Object) -> Result<Object, ConversionError> {
         let answered = match converted.fields_mut().remove("metadata") {
-            None => return Err("missing metadata in converted object".into()),
+            None => return Err(ConversionError("missing metadata in converted object".into())),
             Some(Value::Object(answered)) => answered,
             Some(other) => {
-                return Err(format!("invalid metadata of type {} in converted object", go_dynamic_type(&other)));
+                return Err(ConversionError(format!(
+                    "invalid metadata of type {} in converted object",
+                    go_dynamic_type(&other)
+                )));
             }
         };
         let original = self.original.get(&["metadata"]);
@@ -137,13 +143,17 @@ impl Metadata<'_> {
                 Some(Value::Object(after)) => after,
                 Some(other) => {
                     let found = go_dynamic_type(other);
-                    return Err(format!("invalid metadata.{name} of type {found} in converted object"));
+                    return Err(ConversionError(format!(
+                        "invalid metadata.{name} of type {found} in converted object"
+                    )));
                 }
             };
             for (key, value) in after {
                 if !value.is_string() {
                     let found = go_dynamic_type(value);
-                    return Err(format!("metadata.{name}[{key}] must be a string, but is {found} in converted object"));
+                    return Err(ConversionError(format!(
+                        "metadata.{name}[{key}] must be a string, but is {found} in converted object"
+                    )));
                 }
             }
             let empty = Map::new();
@@ -158,7 +168,7 @@ impl Metadata<'_> {
 }
 
 /// `ValidateLabels` and `ValidateAnnotations`. The latter names its field `metadata.annotation`, as kube-apiserver does.
-fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), String> {
+fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), ConversionError> {
     let mut errors = Vec::new();
     let mut invalid = |path: &str, value: &str, why: Vec<String>| {
         errors.extend(why.iter().map(|why| format!("{path}: Invalid value: {}: {why}", go_quote(value))));
@@ -177,5 +187,5 @@ fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), String> {
             errors.push(format!("metadata.annotation: Too long: may not be more than {MAX_ANNOTATION_BYTES} bytes"));
         }
     }
-    aggregate(errors).map_or(Ok(()), Err)
+    aggregate(errors).map_or(Ok(()), |why| Err(ConversionError(why)))
 }

@@ -48,7 +48,7 @@ async fn convert(converter: &Converter) -> Result<Value, String> {
     let resource = GroupVersionResource::new("lab.dev", "v1", "gadgets");
     let deadline = Instant::now() + Duration::from_secs(20);
     let converted = converter.convert(&object, &resource, &kind("v1"), &kind("v2"), deadline).await;
-    converted.map(Object::into_value)
+    converted.map(Object::into_value).map_err(|why| why.to_string())
 }
 
 /// The answer to a review, with the given fields in its response.

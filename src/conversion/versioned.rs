@@ -1,6 +1,6 @@
 //! The objects of a request in the version that a webhook or a policy requires.
 
-use super::Converter;
+use super::{ConversionError, Converter};
 use crate::admission::Attributes;
 use crate::kind::GroupVersionKind;
 use crate::object::round_trip::Kept;
@@ -22,7 +22,11 @@ impl Converter {
     ///
     /// # Errors
     /// If an object cannot be converted.
-    pub async fn objects(&self, attributes: &Attributes, kind: &GroupVersionKind) -> Result<Option<Objects>, String> {
+    pub async fn objects(
+        &self,
+        attributes: &Attributes,
+        kind: &GroupVersionKind,
+    ) -> Result<Option<Objects>, ConversionError> {
         if *kind == attributes.kind {
             return Ok(None);
         }
@@ -36,7 +40,7 @@ impl Converter {
         object: Option<&Object>,
         attributes: &Attributes,
         kind: &GroupVersionKind,
-    ) -> Result<Option<Object>, String> {
+    ) -> Result<Option<Object>, ConversionError> {
         let Some(object) = object else { return Ok(None) };
         let Attributes { resource, kind: from, deadline, .. } = attributes;
         self.convert(object, resource, from, kind, *deadline).await.map(Some)
@@ -115,7 +119,11 @@ impl<'a> Versioned<'a> {
     ///
     /// # Errors
     /// If an object cannot be converted.
-    pub async fn convert(&mut self, attributes: &mut Attributes, kind: &GroupVersionKind) -> Result<(), String> {
+    pub async fn convert(
+        &mut self,
+        attributes: &mut Attributes,
+        kind: &GroupVersionKind,
+    ) -> Result<(), ConversionError> {
         if self.kind(attributes) == kind {
             return Ok(());
         }
@@ -130,7 +138,7 @@ impl<'a> Versioned<'a> {
     ///
     /// # Errors
     /// If the object cannot be converted.
-    pub async fn finish(&mut self, attributes: &mut Attributes) -> Result<(), String> {
+    pub async fn finish(&mut self, attributes: &mut Attributes) -> Result<(), ConversionError> {
         let (current, changed) = (self.current.take(), self.changed.take());
         let Some(kept) = changed else { return Ok(()) };
         match current {

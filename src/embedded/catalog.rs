@@ -135,7 +135,7 @@ fn converted(mut object: Object, from: &GroupVersionKind, to: &GroupVersionKind)
         return Ok(object);
     }
     let normal = match normal::built_in(from, object.into_value()) {
-        Some(normal) => normal?.object,
+        Some(normal) => normal.map_err(|why| why.to_string())?.object,
         None => return Err(format!("{} is not known", from.kind)),
     };
     convert::built_in(&normal, from, to).ok_or_else(|| format!("{} is not known in {}", from.kind, to.api_version()))

@@ -1,6 +1,6 @@
 //! The folder of `--data-dir`: the file of the objects, and the keys that a restart must not change. One process has it at a time.
 
-use super::store::{File, FileError};
+use super::store::{File, FileError, Lock};
 use crate::server::certificates::Authority;
 use rcgen::KeyPair;
 use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
@@ -23,7 +23,7 @@ const AUTHORITY_DAYS: i32 = 3650;
 /// A data folder that this process has locked. The server's file holds the lock too.
 pub(crate) struct DataDir {
     path: PathBuf,
-    lock: Arc<fs::File>,
+    lock: Arc<Lock>,
 }
 
 impl DataDir {
@@ -34,10 +34,11 @@ impl DataDir {
     pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
         let failed = |error| FileError::Access(path.to_owned(), error);
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path.join(LOCK));
+        let lock =
+            OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path.join(LOCK));
         let lock = lock.map_err(failed)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), lock: Arc::new(lock) }),
+            Ok(()) => Ok(Self { path: path.to_owned(), lock: Arc::new(Lock(lock)) }),
             Err(TryLockError::WouldBlock) => Err(FileError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
@@ -50,6 +51,7 @@ impl DataDir {
     pub(super) fn objects(&self, cache_bytes: usize) -> Result<File, FileError> {
         let path = self.path.join(OBJECTS);
         if !path.exists() {
+            self.lock.reached(0);
             // A crash while a database is made leaves a file that is none.
             let unfinished = self.path.join(format!("{OBJECTS}.new"));
             let _ = fs::remove_file(&unfinished);

@@ -121,7 +121,12 @@ pub(super) fn is_over(object: &Object) -> bool {
 pub(super) fn finish(state: &mut State, collection: &Collection, key: &str, last: Object) -> Arc<Object> {
     let namespace = last.namespace().to_owned();
     let removed = state.remove(collection, key, last.clone());
-    if collection == custom::DEFINITIONS {
+    if collection == initial::SERVICES {
+        // `REST.afterDelete`
+        if let Some(endpoints) = state.object(initial::ENDPOINTS, key) {
+            as_controller(state, initial::ENDPOINTS, key, &endpoints, &Options::default());
+        }
+    } else if collection == custom::DEFINITIONS {
         custom::removed(state, removed.as_deref().unwrap_or(&last));
     } else if !kinds::is_built_in_group(&collection.group) {
         custom::finish(state, collection);

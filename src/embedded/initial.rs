@@ -2,9 +2,8 @@
 
 use super::body::strings;
 use super::catalog::Resource;
-use super::metadata;
-use super::removed;
 use super::store::{Collection, State, key};
+use super::{kubernetes_service, metadata, removed};
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, validation};
 use crate::status::{Status, invalid};
@@ -20,6 +19,8 @@ use std::sync::Arc;
 pub(super) const NAMESPACES: &Collection = &Collection::built_in("", "namespaces");
 /// The collection of Services.
 pub(super) const SERVICES: &Collection = &Collection::built_in("", "services");
+/// The collection of Endpoints.
+pub(super) const ENDPOINTS: &Collection = &Collection::built_in("", "endpoints");
 /// The collection of Pods.
 pub(super) const PODS: &Collection = &Collection::built_in("", "pods");
 /// The collection of ServiceAccounts.
@@ -66,8 +67,9 @@ pub(super) fn contents(state: &mut State, namespace: &str) {
     }
 }
 
-/// Creates again what a client deletes or changes of the [`contents`] of a namespace.
+/// Creates again what a client deletes or changes of the [`contents`] of a namespace, and of the Service `default/kubernetes`.
 pub(super) fn restore(state: &mut State, collection: &Collection, namespace: &str, name: &str) {
+    kubernetes_service::restore(state, collection, namespace, name);
     let is_account = name == "default" && collection == SERVICE_ACCOUNTS;
     let is_root_ca = name == ROOT_CA && collection == CONFIG_MAPS;
     if !is_account && !is_root_ca {

@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod document;
 mod discovery;
 mod openapi;
+mod open_id;
 pub mod table;
 
 mod route;
@@ -30,7 +31,9 @@ mod validation;
 mod owners;
 mod initial;
 mod initializers;
+mod kubernetes_service;
 mod pods;
+mod policy_status;
 mod privileged;
 mod scale;
 mod review;
@@ -55,7 +58,7 @@ pub use serve::serve;
 pub(crate) use tokens::Tokens;
 
 use crate::body::Body;
-use crate::config::{Addresses, Apis, Controllers};
+use crate::config::{self, Addresses, Apis, Controllers};
 use crate::metrics::Registry;
 use crate::removed::Api;
 use crate::server::health::Checks;
@@ -63,8 +66,10 @@ use crate::upstream::{Transport, UpstreamError};
 use async_trait::async_trait;
 use http::{Request, Response};
 use initializers::Waiting;
+use open_id::OpenId;
 use settings::Settings;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -95,20 +100,26 @@ pub struct Limits {
     pub file_cache_bytes: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
+impl From<&config::Limits> for Limits {
+    fn from(limits: &config::Limits) -> Self {
         Self {
             history: 4096,
             watcher_queue: 1024,
-            body_bytes: 3 << 20,
+            body_bytes: limits.body_bytes,
             page_objects: 10_000,
             watch_seconds: 1800,
             bookmark_interval: Duration::from_secs(60),
-            user_waiting_creates: 64,
-            definitions: 4096,
-            unwritten_changes: 4096,
-            file_cache_bytes: 16 << 20,
+            user_waiting_creates: limits.user_waiting_creates,
+            definitions: limits.definitions,
+            unwritten_changes: limits.unwritten_changes,
+            file_cache_bytes: limits.file_cache_bytes,
         }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::from(&config::Limits::default())
     }
 }
 
@@ -127,6 +138,9 @@ pub(crate) struct Features {
     pub(crate) controllers: Controllers,
     /// The addresses of Services.
     pub(crate) addresses: Addresses,
+    /// The address and the port at which clients reach the server, for the Service `default/kubernetes`; without them there is no such
+    /// Service.
+    pub(crate) advertised: Option<SocketAddr>,
     /// The APIs that are not served.
     pub(crate) apis: Apis,
     /// Whether containers may be privileged.
@@ -156,6 +170,7 @@ impl Features {
         Settings {
             controllers: self.controllers,
             addresses: self.addresses,
+            advertised: self.advertised,
             allow_privileged: self.allow_privileged,
             root_ca: self.root_ca.clone(),
             registration: self.registration,
@@ -165,13 +180,15 @@ impl Features {
 
 impl Default for Features {
     fn default() -> Self {
-        let Settings { controllers, addresses, allow_privileged, root_ca, registration } = Settings::default();
+        let Settings { controllers, addresses, advertised, allow_privileged, root_ca, registration } =
+            Settings::default();
         Self {
             removed: Vec::new(),
             rbac: false,
             initializers: false,
             controllers,
             addresses,
+            advertised,
             apis: Apis::default(),
             allow_privileged,
             tokens: Tokens::default(),
@@ -197,6 +214,8 @@ pub struct Server {
     apis: Apis,
     /// The keys of service account tokens.
     tokens: Arc<Tokens>,
+    /// The documents about the issuer of tokens, if the server has an address.
+    open_id: Option<OpenId>,
     /// The health and metrics of the process.
     health: Option<Weak<Vitals>>,
     /// The served custom resources, discovery and OpenAPI.
@@ -244,10 +263,24 @@ impl Server {
         let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
         let index = custom::Kept::new(&removed, apis.clone());
         let tokens = Arc::new(features.tokens);
+        let open_id = features.advertised.and_then(|advertised| OpenId::new(&tokens, advertised));
         let webhooks = OnceLock::new();
-        let server =
-            Self { store, waiting, limits, removed, rbac, initializers, apis, tokens, health, index, webhooks };
+        let server = Self {
+            store,
+            waiting,
+            limits,
+            removed,
+            rbac,
+            initializers,
+            apis,
+            tokens,
+            open_id,
+            health,
+            index,
+            webhooks,
+        };
         server.store.with(initial::namespaces);
+        server.store.with(kubernetes_service::start);
         if rbac {
             server.store.with(rbac::bootstrap);
         }

@@ -12,6 +12,7 @@ use crate::object::typed::Rest;
 use crate::object::{Object, convert, normal, typed};
 use crate::status::Status;
 use serde_json::{Value, json};
+use std::fmt::Display;
 use std::sync::Arc;
 
 pub(super) const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
@@ -110,17 +111,17 @@ impl<'a> Subject<'a> {
         }
         let change = self.change().ok_or_else(|| Status::plain("no corresponding type for the kind"))?;
         let mut applied = change.apply(live.as_ref(), configuration, force, &*self.versions)?;
-        let unfit = |why: String| Status::plain(format!("failed to convert new object to proper version: {why}"));
+        let unfit = |why: &dyn Display| Status::plain(format!("failed to convert new object to proper version: {why}"));
         let custom = self.call.resource.custom.as_ref().filter(|_| self.kind.group == *self.call.resource.group);
         if let Some(schema) = removed::schema(&self.call.resource).or_else(|| custom?.structural()) {
-            let mut object = schema.normalize(applied).map_err(unfit)?.object;
+            let mut object = schema.normalize(applied).map_err(|why| unfit(&why))?.object;
             current.into_iter().for_each(|current| keep_times(&mut object, current));
             return Ok(object);
         }
         let rest = applied.as_object_mut().and_then(|fields| Rest::take(&self.kind, fields));
-        typed::from_unstructured(&self.kind, &mut applied).map_err(unfit)?;
-        let normal = normal::built_in(&self.kind, applied).unwrap_or_else(|| Err("the kind has no type".into()));
-        let mut object = normal.map_err(unfit)?.object;
+        typed::from_unstructured(&self.kind, &mut applied).map_err(|why| unfit(&why))?;
+        let normal = normal::built_in(&self.kind, applied).ok_or_else(|| unfit(&"the kind has no type"))?;
+        let mut object = normal.map_err(|why| unfit(&why))?.object;
         if let Some(rest) = rest {
             let before = object.fields().clone();
             // Unknown fields of the current object stay.

@@ -5,7 +5,7 @@ mod escalation;
 
 use super::metadata;
 use super::store::{Collection, State, key, prefix};
-use crate::authz::Attributes;
+use crate::authz::AccessAttributes;
 use crate::go_text::go_quote;
 use crate::object::Object;
 use crate::object::selector::LabelSelector;
@@ -81,7 +81,7 @@ fn recorded() -> Vec<Value> {
 ///
 /// # Errors
 /// If the user may not; the reason names roles that do not exist, and is mostly empty.
-pub(super) fn authorize(state: &State, user: &UserInfo, attributes: &Attributes) -> Result<String, String> {
+pub(super) fn authorize(state: &State, user: &UserInfo, attributes: &AccessAttributes) -> Result<String, String> {
     // `authorizerfactory.NewPrivilegedGroups`
     if user.groups.iter().any(|group| group == "system:masters") {
         return Ok(String::new());
@@ -230,7 +230,7 @@ fn aggregated(state: &State, role: &Arc<Object>) -> Vec<Value> {
 }
 
 /// Whether a rule allows a request (`RuleAllows`).
-fn allows(rule: &Value, attributes: &Attributes) -> bool {
+fn allows(rule: &Value, attributes: &AccessAttributes) -> bool {
     let has = |field: &str, wanted: &str| list(rule, field).any(|each| each == "*" || each == wanted);
     if !has("verbs", &attributes.verb) {
         return false;

@@ -4,7 +4,7 @@ use super::call::Call;
 use super::custom;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
-use super::store::{self, Expired, Slot, State};
+use super::store::{self, Expired, Page, State};
 use crate::body::Body;
 use crate::status::{Cause, Details, Status, invalid};
 use base64::Engine;
@@ -44,23 +44,52 @@ pub(super) async fn list(call: &Call) -> Result<Response<Body>, Status> {
     let selection = Selection::new(call)?;
     let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
     let limit = limit.map(|limit| limit.min(call.limits.page_objects.max(1)));
-    let Snapshot { objects, revision, start } = snapshot(call)?;
+    let Beginning { revision, mut start, mut left } = beginning(call)?;
+    let (collection, prefix) = (call.collection(), store::prefix(call.namespace()));
     let mut selected = Vec::new();
+    let (mut passed, mut next) = (0, None);
+    // A selector may select few objects of a part, so that parts become larger.
+    let mut size = limit.unwrap_or(usize::MAX);
+    'parts: loop {
+        // One object more says whether there are more.
+        let count = size.saturating_add(1);
+        let part = call.store.with(|state| state.page(collection, &prefix, &start, revision, count));
+        let Page { objects, total } = match part {
+            Ok(part) => part,
+            // The history has moved on since the last part: the request for the rest gets the 410.
+            Err(Expired { .. }) if passed > 0 => {
+                next = Some(start);
+                break;
+            }
+            Err(Expired { .. }) if start.is_empty() => return Err(Status::failure(410, "Expired", EXPIRED)),
+            Err(Expired { .. }) => return Err(expired_continue(&start)),
+        };
+        left.get_or_insert(total as u64);
+        let (in_part, mut last) = (objects.len(), None);
+        for (at, (key, object)) in objects.into_iter().take(size).enumerate() {
+            passed += 1;
+            let object = custom::shown_to(call, object.object()).await?;
+            if selection.matches(&object) {
+                selected.push(object);
+                if limit == Some(selected.len()) {
+                    next = (at + 1 < in_part).then(|| after(&key));
+                    break 'parts;
+                }
+            }
+            last = Some(key);
+        }
+        match last {
+            Some(key) if in_part > size => start = after(&key),
+            _ => break,
+        }
+        size = size.saturating_mul(2);
+    }
     let mut metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
-    let first = start.as_deref().map_or(0, |start| objects.partition_point(|(key, _)| key.as_str() < start));
-    for (at, (key, object)) in objects.iter().enumerate().skip(first) {
-        let object = custom::shown_to(call, object.object()).await?;
-        if !selection.matches(&object) {
-            continue;
-        }
-        selected.push(object);
-        let left = objects.len() - at - 1;
-        if limit == Some(selected.len()) && left > 0 {
-            metadata.continue_token = token(revision as i64, key);
-            // With selectors the number of remaining matches is unknown (`storage.PrepareContinueToken`).
-            metadata.remaining_item_count = selection.is_empty().then_some(left as u64);
-            break;
-        }
+    if let Some(start) = next {
+        let left = left.map(|left| left.saturating_sub(passed));
+        metadata.continue_token = Token { v: TOKEN_VERSION.into(), rv: revision as i64, start, left }.encoded();
+        // With selectors the number of remaining matches is unknown (`storage.PrepareContinueToken`).
+        metadata.remaining_item_count = left.filter(|_| selection.is_empty());
     }
     Ok(respond::list(call, &metadata, &selected))
 }
@@ -80,52 +109,41 @@ pub(super) fn revision(call: &Call) -> Result<Option<u64>, Status> {
     Ok(Some(revision).filter(|revision| *revision > 0))
 }
 
-struct Snapshot {
-    objects: Vec<(String, Slot)>,
+/// The beginning of a page.
+struct Beginning {
     revision: u64,
-    /// The first key of the list.
-    start: Option<String>,
+    /// The first key; empty for the first one of the list.
+    start: String,
+    /// The number of objects from there on; `None` for all.
+    left: Option<u64>,
 }
 
-fn snapshot(call: &Call) -> Result<Snapshot, Status> {
+fn beginning(call: &Call) -> Result<Beginning, Status> {
     let prefix = store::prefix(call.namespace());
     let wanted = revision(call)?;
-    let collection = call.collection();
-    if let Some(token) = call.text("continue") {
-        let Token { rv, start, .. } = decode_token(&token)?;
-        if !start.starts_with(&prefix) {
-            return Err(Status::bad_request(format!("continue key is not valid: {start}")));
-        }
-        if call.text("resourceVersion").is_some_and(|version| version != "0") {
-            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
-        }
-        return call.store.with(|state| match u64::try_from(rv) {
-            Ok(revision) => {
-                not_in_the_future(Some(revision), state)?;
-                let objects = state.objects_at(collection, &prefix, revision);
-                let objects = objects.map_err(|Expired { .. }| expired_continue(&start))?;
-                Ok(Snapshot { objects, revision, start: Some(start) })
-            }
-            // The token says that the list is no longer consistent.
-            Err(_) => Ok(now(state, call, &prefix, Some(start))),
+    let Some(token) = call.text("continue") else {
+        let exact = call.text("resourceVersionMatch").as_deref() == Some("Exact");
+        return call.store.with(|state| {
+            not_in_the_future(wanted, state)?;
+            let revision = wanted.filter(|_| exact).unwrap_or(state.revision());
+            Ok(Beginning { revision, start: String::new(), left: None })
         });
+    };
+    let Token { rv, start, left, .. } = Token::decoded(&token)?;
+    if !start.starts_with(&prefix) {
+        return Err(Status::bad_request(format!("continue key is not valid: {start}")));
     }
-    let exact = call.text("resourceVersionMatch").as_deref() == Some("Exact");
+    if call.text("resourceVersion").is_some_and(|version| version != "0") {
+        return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+    }
     call.store.with(|state| {
-        not_in_the_future(wanted, state)?;
-        match wanted {
-            Some(revision) if exact => {
-                let objects = state.objects_at(collection, &prefix, revision);
-                let objects = objects.map_err(|Expired { .. }| Status::failure(410, "Expired", EXPIRED))?;
-                Ok(Snapshot { objects, revision, start: None })
-            }
-            _ => Ok(now(state, call, &prefix, None)),
-        }
+        let revision = u64::try_from(rv).ok();
+        not_in_the_future(revision, state)?;
+        let counted = || state.count_from(call.collection(), &prefix, &start) as u64;
+        let left = Some(left.unwrap_or_else(counted));
+        // A negative version says that the list is no longer consistent.
+        Ok(Beginning { revision: revision.unwrap_or(state.revision()), start, left })
     })
-}
-
-fn now(state: &State, call: &Call, prefix: &str, start: Option<String>) -> Snapshot {
-    Snapshot { objects: state.slots(call.collection(), prefix), revision: state.revision(), start }
 }
 
 /// `storage.NewTooLargeResourceVersionError`, without waiting for the version, since there is no other replica.
@@ -173,49 +191,54 @@ fn check_options(call: &Call) -> Result<(), Status> {
     invalid::options("ListOptions", causes).map_or(Ok(()), Err)
 }
 
-/// `storage.continueToken`.
+/// `storage.continueToken`, with one more field.
 #[derive(Serialize, Deserialize)]
 struct Token {
     v: String,
     /// Negative if the list is not consistent.
     rv: i64,
     start: String,
+    /// The number of objects from `start` on, so that a page need not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<u64>,
 }
 
-/// The token for a list that continues after a key.
-fn token(rv: i64, after: &str) -> String {
-    encode_token(rv, format!("{after}\0"))
+impl Token {
+    fn encoded(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// `storage.DecodeContinue`.
+    fn decoded(text: &str) -> Result<Self, Status> {
+        let invalid = |why: &str| Status::bad_request(why.to_owned());
+        let bytes =
+            URL_SAFE_NO_PAD.decode(text).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
+        let token: Self =
+            serde_json::from_slice(&bytes).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
+        if token.v != TOKEN_VERSION {
+            let why = format!("continue key is not valid: server does not recognize this encoded version {}", token.v);
+            return Err(invalid(&why));
+        }
+        if token.rv == 0 {
+            let why = "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)";
+            return Err(invalid(why));
+        }
+        if token.start.is_empty() {
+            return Err(invalid("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        Ok(token)
+    }
 }
 
-fn encode_token(rv: i64, start: String) -> String {
-    let token = Token { v: TOKEN_VERSION.into(), rv, start };
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
-}
-
-/// `storage.DecodeContinue`.
-fn decode_token(text: &str) -> Result<Token, Status> {
-    let invalid = |why: &str| Status::bad_request(why.to_owned());
-    let bytes =
-        URL_SAFE_NO_PAD.decode(text).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
-    let token: Token =
-        serde_json::from_slice(&bytes).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
-    if token.v != TOKEN_VERSION {
-        let why = format!("continue key is not valid: server does not recognize this encoded version {}", token.v);
-        return Err(invalid(&why));
-    }
-    if token.rv == 0 {
-        let why = "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)";
-        return Err(invalid(why));
-    }
-    if token.start.is_empty() {
-        return Err(invalid("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"));
-    }
-    Ok(token)
+/// The first key after another.
+fn after(key: &str) -> String {
+    format!("{key}\0")
 }
 
 /// `etcd3.handleCompactedErrorForPaging`: the Status contains a token without a resourceVersion.
 fn expired_continue(start: &str) -> Status {
     let mut status = Status::failure(410, "Expired", EXPIRED_CONTINUE);
-    status.metadata.insert("continue".into(), encode_token(-1, start.to_owned()).into());
+    let token = Token { v: TOKEN_VERSION.into(), rv: -1, start: start.to_owned(), left: None };
+    status.metadata.insert("continue".into(), token.encoded().into());
     status
 }

@@ -8,7 +8,8 @@ use super::table::{self, IncludeObject};
 use crate::body::{Body, full};
 use crate::object::Object;
 use crate::status::Status;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
 use serde::Serialize;
 use serde::ser::SerializeMap;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A JSON response.
-pub(super) fn json(code: StatusCode, bytes: impl Into<bytes::Bytes>) -> Response<Body> {
+pub(super) fn json(code: StatusCode, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -37,7 +38,7 @@ pub(super) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -
 }
 
 /// A text response.
-pub(super) fn text(text: &'static str) -> Response<Body> {
+pub(super) fn text(text: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(full(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
@@ -46,6 +47,14 @@ pub(super) fn text(text: &'static str) -> Response<Body> {
 /// The response of a failed request.
 pub(super) fn failure(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if status.is_text {
+        // `http.Error`
+        let mut response = text(format!("{}\n", status.message));
+        *response.status_mut() = code;
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        return response;
+    }
     let mut response = json(code, bytes(status));
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if seconds > 0 {

@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::token_request::{self, Authenticated};
 use super::{body, rbac, respond};
-use crate::authz::Attributes;
+use crate::authz::AccessAttributes;
 use crate::body::Body;
 use crate::object::Object;
 use crate::status::Status;
@@ -60,7 +60,7 @@ fn access_status(call: &Call, user: &UserInfo, review: &Object) -> Result<Value,
     let (resource, path) = (of("resourceAttributes"), of("nonResourceAttributes"));
     let attributes = match (review.get(&["spec", "resourceAttributes"]), review.get(&["spec", "nonResourceAttributes"]))
     {
-        (Some(_), None) => Attributes {
+        (Some(_), None) => AccessAttributes {
             is_resource_request: true,
             verb: resource("verb"),
             namespace: resource("namespace"),
@@ -69,9 +69,9 @@ fn access_status(call: &Call, user: &UserInfo, review: &Object) -> Result<Value,
             resource: resource("resource"),
             subresource: resource("subresource"),
             name: resource("name"),
-            ..Attributes::default()
+            ..AccessAttributes::default()
         },
-        (None, Some(_)) => Attributes { verb: path("verb"), path: path("path"), ..Attributes::default() },
+        (None, Some(_)) => AccessAttributes { verb: path("verb"), path: path("path"), ..AccessAttributes::default() },
         (given, _) => {
             let why = if given.is_some() { "cannot be specified in combination with" } else { "exactly one of" };
             let why = format!("spec: {why} resourceAttributes and nonResourceAttributes");

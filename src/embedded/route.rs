@@ -8,7 +8,7 @@ use super::{
     review, scale, token_request,
 };
 use super::{watch, write};
-use crate::authz::Attributes;
+use crate::authz::AccessAttributes;
 use crate::body::Body;
 use crate::request::{RequestInfo, request_info};
 use crate::server::health;
@@ -64,6 +64,12 @@ async fn answer_from_store(
 ) -> Result<Response<Body>, Status> {
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     authorize(server, &caller, &info)?;
+    if let Some(open_id) = server.open_id.as_ref().filter(|_| !info.is_resource_request) {
+        let accept = header(&parts.headers, ACCEPT).unwrap_or_default();
+        if let Some(answered) = open_id.respond(&parts.method, parts.uri.path(), accept) {
+            return answered;
+        }
+    }
     if is_read
         && !info.is_resource_request
         && let Some(response) = document(server, &parts.uri, &parts.headers)
@@ -71,7 +77,8 @@ async fn answer_from_store(
         return Ok(response);
     }
     if !info.is_resource_request {
-        return Err(Status::no_such_path());
+        let is_below_apis = ["/api", "/apis"].iter().any(|root| is_below(parts.uri.path(), root));
+        return Err(if is_below_apis { Status::no_such_path() } else { Status::page_not_found() });
     }
     let resource = resource(server, &info)?;
     let form = negotiate::form(header(&parts.headers, ACCEPT))?;
@@ -113,7 +120,7 @@ fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(
     if !server.rbac {
         return Ok(());
     }
-    let attributes = Attributes::from(info);
+    let attributes = AccessAttributes::from(info);
     let decided = server.store.with(|state| rbac::authorize(state, caller, &attributes));
     decided.map(drop).map_err(|reason| attributes.forbidden(caller, &reason))
 }

@@ -3,6 +3,7 @@
 use crate::config::{Addresses, Controllers};
 use crate::object::Object;
 use crate::status::Cause;
+use std::net::SocketAddr;
 
 /// Validates an object of one of some kinds: the errors.
 pub(crate) type Validate = fn(&Object) -> Vec<Cause>;
@@ -14,6 +15,8 @@ pub(super) struct Settings {
     pub controllers: Controllers,
     /// The addresses of Services.
     pub addresses: Addresses,
+    /// The address and the port of the Service `default/kubernetes`.
+    pub advertised: Option<SocketAddr>,
     /// Whether containers may be privileged.
     pub allow_privileged: bool,
     /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM; without them no namespace has the ConfigMap.
@@ -27,6 +30,7 @@ impl Default for Settings {
         Self {
             controllers: Controllers::ALL,
             addresses: Addresses::default(),
+            advertised: None,
             allow_privileged: true,
             root_ca: None,
             registration: |_| Vec::new(),

@@ -17,6 +17,7 @@
 
 mod file;
 mod keeper;
+mod objects;
 mod slot;
 
 use super::garbage::Garbage;
@@ -25,8 +26,9 @@ use super::settings::Settings;
 use crate::object::Object;
 use crate::object::kinds;
 use file::{Content, Entry, Loaded};
-pub(crate) use file::{File, FileError};
+pub(crate) use file::{File, FileError, Lock};
 use keeper::{Keeper, Progress};
+use objects::Objects;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 pub(super) use slot::Slot;
@@ -112,6 +114,15 @@ pub(super) struct Subscription {
     pub id: u64,
 }
 
+/// Objects of a list.
+#[derive(Default)]
+pub(super) struct Page {
+    /// The objects, in the keys' order.
+    pub objects: Vec<(String, Slot)>,
+    /// The number of objects below the prefix, those before the page included.
+    pub total: usize,
+}
+
 /// The error of a resourceVersion that is older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expired {
@@ -130,7 +141,7 @@ struct Watcher {
 
 #[derive(Default)]
 struct Table {
-    objects: BTreeMap<String, Slot>,
+    objects: Objects,
     /// The packed objects that were read last, so that what is read often stays parsed.
     warm: RefCell<VecDeque<Arc<Object>>>,
     history: VecDeque<Arc<Change>>,
@@ -351,7 +362,7 @@ impl State {
                 if !is_history {
                     slot.pack();
                 }
-                table.objects.insert(key.clone(), slot)
+                table.objects.insert(&key, slot)
             }
         };
         let before = before.map(|slot| slot.object());
@@ -396,7 +407,7 @@ impl State {
 
     /// The number of objects in a collection.
     pub(super) fn count(&self, collection: &Collection) -> usize {
-        self.tables.get(collection).map_or(0, |table| table.objects.len())
+        self.tables.get(collection).map_or(0, |table| table.objects.count(""))
     }
 
     /// Ends the watches of a collection.
@@ -419,57 +430,71 @@ impl State {
     /// The objects whose keys begin with `prefix`, in the keys' order.
     pub(super) fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
         let Some(table) = self.tables.get(collection) else { return Vec::new() };
-        beginning_with(&table.objects, prefix).map(|(key, slot)| (key.clone(), table.read(slot))).collect()
+        table.objects.below(prefix, "").map(|(key, slot)| (key.clone(), table.read(slot))).collect()
     }
 
-    /// As [`Self::objects`], without parsing any: for lists, of which a client reads a page.
-    pub(super) fn slots(&self, collection: &Collection, prefix: &str) -> Vec<(String, Slot)> {
-        self.tables.get(collection).map_or_else(Vec::new, |table| slots(&table.objects, prefix))
-    }
-
-    /// The objects whose keys begin with `prefix`, as of an earlier resourceVersion.
+    /// Some objects below a prefix, from a key on, as of this resourceVersion or an earlier one. The cost grows with the number of the objects
+    /// and of the changes since, not with that of the store's objects.
     ///
     /// # Errors
     /// If the history does not reach back that far.
-    pub(super) fn objects_at(
+    pub(super) fn page(
         &self,
         collection: &Collection,
         prefix: &str,
+        start: &str,
         revision: u64,
-    ) -> Result<Vec<(String, Slot)>, Expired> {
-        let Some(table) = self.tables.get(collection) else { return Ok(Vec::new()) };
+        at_most: usize,
+    ) -> Result<Page, Expired> {
+        let Some(table) = self.tables.get(collection) else { return Ok(Page::default()) };
+        let mut total = table.objects.count(prefix);
         if revision < table.forgotten {
             return Err(Expired { oldest: table.forgotten });
         }
+        if revision >= table.changed {
+            let objects = table.objects.below(prefix, start).take(at_most).map(owned).collect();
+            return Ok(Page { objects, total });
+        }
         let newer = table.history.iter().rev().take_while(|change| change.revision > revision);
-        let mut newer = newer.filter(|change| change.key.starts_with(prefix)).peekable();
-        if newer.peek().is_none() {
-            return Ok(slots(&table.objects, prefix));
+        let mut then = BTreeMap::new();
+        for change in newer.filter(|change| change.key.starts_with(prefix)) {
+            then.insert(change.key.as_str(), change.before.as_ref());
         }
-        let mut objects: BTreeMap<_, _> = slots(&table.objects, prefix).into_iter().collect();
-        for change in newer {
-            match &change.before {
-                Some(before) => objects.insert(change.key.clone(), Slot::Parsed(before.clone())),
-                None => objects.remove(&change.key),
-            };
+        for (key, before) in &then {
+            total += usize::from(before.is_some());
+            total -= usize::from(table.objects.get(key).is_some());
         }
-        Ok(objects.into_iter().collect())
+        let unchanged = table.objects.below(prefix, start).filter(|(key, _)| !then.contains_key(key.as_str()));
+        let mut objects: BTreeMap<_, _> = unchanged.take(at_most).map(owned).collect();
+        let changed = then
+            .range::<str, _>((Bound::Included(start), Bound::Unbounded))
+            .filter_map(|(key, before)| Some((*key, (*before)?)));
+        objects.extend(changed.map(|(key, before)| (key.to_owned(), Slot::Parsed(before.clone()))));
+        Ok(Page { objects: objects.into_iter().take(at_most).collect(), total })
+    }
+
+    /// The number of current objects below a prefix, from a key on; counts each of them.
+    pub(super) fn count_from(&self, collection: &Collection, prefix: &str, start: &str) -> usize {
+        self.tables.get(collection).map_or(0, |table| table.objects.below(prefix, start).count())
+    }
+
+    /// The objects that reads of a collection have passed.
+    #[cfg(test)]
+    pub(super) fn visited(&self, collection: &Collection) -> usize {
+        self.tables.get(collection).map_or(0, |table| table.objects.visited())
     }
 
     /// The collections that have objects in a namespace.
     pub(super) fn collections_in(&self, namespace: &str) -> Vec<Collection> {
         let prefix = prefix(namespace);
-        let inhabited = self.tables.iter().filter(|(_, table)| {
-            let from = table.objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded)).next();
-            from.is_some_and(|(key, _)| key.starts_with(&prefix))
-        });
+        let inhabited = self.tables.iter().filter(|(_, table)| table.objects.count(&prefix) > 0);
         inhabited.map(|(collection, _)| collection.clone()).collect()
     }
 
     /// Stores a new or changed object with the next resourceVersion. Returns the stored object.
     pub(super) fn put(&mut self, collection: &Collection, key: &str, object: Object) -> Arc<Object> {
         let (revision, object) = self.stamp(object);
-        let before = self.table(collection).objects.insert(key.to_owned(), Slot::Parsed(object.clone()));
+        let before = self.table(collection).objects.insert(key, Slot::Parsed(object.clone()));
         let before = before.map(|slot| slot.object());
         let action = if before.is_some() { Action::Modified } else { Action::Added };
         self.publish(collection, Change { revision, key: key.to_owned(), action, object: object.clone(), before });
@@ -509,7 +534,7 @@ impl State {
         let mut backlog = VecDeque::new();
         match start {
             Start::State => {
-                state = beginning_with(&table.objects, prefix).map(|(_, slot)| slot.clone()).collect();
+                state = table.objects.below(prefix, "").map(|(_, slot)| slot.clone()).collect();
             }
             Start::Now => {}
             Start::After(after) if after < table.forgotten => return Err(Expired { oldest: table.forgotten }),
@@ -582,16 +607,8 @@ fn revision_of(object: &Object) -> u64 {
     object.resource_version().parse().unwrap_or_default()
 }
 
-fn beginning_with<'t>(
-    objects: &'t BTreeMap<String, Slot>,
-    prefix: &str,
-) -> impl Iterator<Item = (&'t String, &'t Slot)> {
-    let from = objects.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
-    from.take_while(move |(key, _)| key.starts_with(prefix))
-}
-
-fn slots(objects: &BTreeMap<String, Slot>, prefix: &str) -> Vec<(String, Slot)> {
-    beginning_with(objects, prefix).map(|(key, slot)| (key.clone(), slot.clone())).collect()
+fn owned((key, slot): (&String, &Slot)) -> (String, Slot) {
+    (key.clone(), slot.clone())
 }
 
 #[cfg(test)]
@@ -622,9 +639,15 @@ mod tests {
             state.put(PODS, "a/1", named("1", 2));
             state.remove(PODS, "a/2", named("2", 1));
             state.put(PODS, "a/3", named("3", 1));
-            let old = state.objects_at(PODS, "a/", then).unwrap();
-            let old = old.into_iter().map(|(key, slot)| (key, slot.object())).collect();
-            assert_eq!(seen(old), [("a/1".to_owned(), json!(1)), ("a/2".to_owned(), json!(1))]);
+            let old = |start: &str, at_most| {
+                let page = state.page(PODS, "a/", start, then, at_most).unwrap();
+                assert_eq!(page.total, 2);
+                seen(page.objects.into_iter().map(|(key, slot)| (key, slot.object())).collect())
+            };
+            let (first, second) = (("a/1".to_owned(), json!(1)), ("a/2".to_owned(), json!(1)));
+            assert_eq!(old("", 9), [first.clone(), second.clone()]);
+            assert_eq!(old("", 1), [first]);
+            assert_eq!(old("a/1\0", 9), [second]);
             assert_eq!(seen(state.objects(PODS, "a/")), [("a/1".to_owned(), json!(2)), ("a/3".to_owned(), json!(1))]);
         });
     }
@@ -637,7 +660,7 @@ mod tests {
                 state.put(PODS, "a", named("a", n));
             }
             let oldest = start + 1;
-            assert_eq!(state.objects_at(PODS, "", start).err(), Some(Expired { oldest }));
+            assert_eq!(state.page(PODS, "", "", start, 1).err(), Some(Expired { oldest }));
             assert_eq!(state.subscribe(PODS, "", Start::After(start)).err(), Some(Expired { oldest }));
             assert_eq!(state.subscribe(PODS, "", Start::After(oldest)).unwrap().backlog.len(), 2);
         });

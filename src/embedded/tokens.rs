@@ -14,6 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::public_key::RSAPublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 /// The issuer if the configuration names none.
@@ -97,6 +98,29 @@ enum Signer {
     Ecdsa(&'static str, EcdsaKeyPair),
 }
 
+/// A public key as a JSON Web Key, with the fields in go-jose's order.
+#[derive(Debug, Serialize)]
+pub(super) struct PublicKey {
+    #[serde(rename = "use")]
+    purpose: &'static str,
+    kty: &'static str,
+    kid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crv: Option<&'static str>,
+    /// The algorithm of signatures.
+    pub(super) alg: &'static str,
+    #[serde(flatten)]
+    numbers: Numbers,
+}
+
+/// The numbers of a public key, in base64.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Numbers {
+    Ecdsa { x: String, y: String },
+    Rsa { n: String, e: String },
+}
+
 /// A key that verifies.
 struct Verifier {
     id: String,
@@ -108,6 +132,7 @@ struct Verifier {
 /// The keys, issuers and audiences of tokens.
 pub(crate) struct Tokens {
     issuers: Vec<String>,
+    jwks_uri: Option<String>,
     audiences: Vec<String>,
     max_seconds: Option<i64>,
     /// The key that signs, and its id; `None` if no key could be made.
@@ -121,6 +146,7 @@ impl Default for Tokens {
         let without_keys = |issuers: Vec<String>| Self {
             audiences: issuers.clone(),
             issuers,
+            jwks_uri: None,
             max_seconds: None,
             signer: None,
             verifiers: Vec::new(),
@@ -161,7 +187,23 @@ impl Tokens {
         };
         let issuers = default(&files.issuers, &[ISSUER.to_owned()]);
         let audiences = default(&files.audiences, &issuers);
-        Ok(Self { issuers, audiences, max_seconds: files.max_seconds, signer: Some((signer, id)), verifiers })
+        let jwks_uri = files.jwks_uri.clone();
+        Ok(Self { issuers, jwks_uri, audiences, max_seconds: files.max_seconds, signer: Some((signer, id)), verifiers })
+    }
+
+    /// The issuer of new tokens.
+    pub(super) fn issuer(&self) -> Option<&str> {
+        self.issuers.first().map(String::as_str)
+    }
+
+    /// The URL of the keys, if the configuration names one.
+    pub(super) fn jwks_uri(&self) -> Option<&str> {
+        self.jwks_uri.as_deref()
+    }
+
+    /// The keys that verify.
+    pub(super) fn public_keys(&self) -> Vec<PublicKey> {
+        self.verifiers.iter().filter_map(Verifier::public).collect()
     }
 
     /// The audiences of the API server.
@@ -284,6 +326,31 @@ impl Verifier {
             };
         // `keyIDFromPublicKey`
         Some(Self { id: URL_SAFE_NO_PAD.encode(Sha256::digest(der)), algorithm, check, key })
+    }
+
+    /// The key for others (`jwkFromPublicKey`).
+    fn public(&self) -> Option<PublicKey> {
+        let number = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        // The bytes of a DER integer begin with a zero if the number's first bit is one.
+        let positive = |bytes: &[u8]| number(bytes.strip_prefix(&[0]).unwrap_or(bytes));
+        let (crv, numbers) = match self.algorithm {
+            "RS256" => {
+                let (_, key) = RSAPublicKey::from_der(&self.key).ok()?;
+                (None, Numbers::Rsa { n: positive(key.modulus), e: positive(key.exponent) })
+            }
+            algorithm => {
+                let curve = match algorithm {
+                    "ES256" => "P-256",
+                    "ES384" => "P-384",
+                    _ => "P-521",
+                };
+                let coordinates = self.key.get(1..)?;
+                let (x, y) = coordinates.split_at_checked(coordinates.len() / 2)?;
+                (Some(curve), Numbers::Ecdsa { x: number(x), y: number(y) })
+            }
+        };
+        let kty = if crv.is_some() { "EC" } else { "RSA" };
+        Some(PublicKey { purpose: "sig", kty, kid: self.id.clone(), crv, alg: self.algorithm, numbers })
     }
 }
 

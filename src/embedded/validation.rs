@@ -1,8 +1,8 @@
 //! Validation of built-in objects before they are stored ([`crate::object::validation`]).
 
 use super::catalog::Resource;
-use super::privileged;
 use super::settings::Settings;
+use super::{policy_status, privileged};
 use crate::initializers;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::kinds;
@@ -55,6 +55,9 @@ pub(super) fn update(
     let mut causes = object_meta::validate_any_update(metadata(&shown), metadata(&current), resource.namespaced);
     causes.extend(validation::validate_update(&kind_of(&shown), &shown, &current, subresource));
     causes.extend(privileged(settings, resource, &shown));
+    if subresource == "status" && resource.kind == *"ValidatingAdmissionPolicy" {
+        causes.extend(policy_status::causes(&shown));
+    }
     if subresource.is_empty() {
         // The stored object is valid, so that no rule is weaker for what an update does not change.
         causes.extend(registration(settings, resource, &shown));

@@ -1,7 +1,9 @@
 //! `matchConditions` of policies and webhooks (`matchconditions.matcher`).
 
-use super::expression::{CONDITIONS_COST, Compiler, Declarations, Expression, OUT_OF_BUDGET, Series, Stop};
-use super::request::{Looks, Shared, Shown};
+use super::expression::{
+    CONDITIONS_COST, Compiler, Declarations, EvaluationError, Expression, OUT_OF_BUDGET, Series, Stop,
+};
+use super::request::{Reads, Shared, Shown};
 use super::reviews::{Pause, evaluated};
 use super::variables::{Variable, Variables};
 use crate::admission::Attributes;
@@ -19,7 +21,7 @@ pub struct Conditions {
     all: Box<[Expression]>,
     /// Whether failurePolicy is `Ignore`: an error then excludes the request.
     ignores_failure: bool,
-    looks: Looks,
+    reads: Reads,
 }
 
 /// The result of matchConditions for a request.
@@ -35,13 +37,13 @@ pub enum Verdict {
 
 /// The inputs of an evaluation other than the request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beside<'a> {
+pub struct Inputs<'a> {
     /// The policy's variables.
     pub variables: &'a [Variable],
     /// The policy's parameters.
     pub parameters: Option<&'a Json>,
     /// The values that the policy's expressions may read.
-    pub looks: Looks,
+    pub reads: Reads,
 }
 
 impl Conditions {
@@ -54,8 +56,8 @@ impl Conditions {
     ) -> Self {
         let compile = |condition: &MatchCondition| compiler.compile(&condition.expression, declarations, &[Type::Bool]);
         let all: Box<[_]> = conditions.iter().map(compile).collect();
-        let looks = Looks { at_namespace: false, ..Looks::of(all.iter()) };
-        Self { all, ignores_failure, looks }
+        let reads = Reads { namespace: false, ..Reads::of(all.iter()) };
+        Self { all, ignores_failure, reads }
     }
 
     /// Compiles the conditions of a webhook.
@@ -82,8 +84,8 @@ impl Conditions {
         loop {
             let verdict = {
                 let shown = Shown::new(attributes, view, None, &shared);
-                let beside = Beside { looks: self.looks, ..Beside::default() };
-                evaluated(|| self.evaluate(&shown, beside, labels, metrics))
+                let inputs = Inputs { reads: self.reads, ..Inputs::default() };
+                evaluated(|| self.evaluate(&shown, inputs, labels, metrics))
             };
             match verdict {
                 Ok(verdict) => return verdict,
@@ -109,7 +111,7 @@ impl Conditions {
     pub fn evaluate(
         &self,
         shown: &Shown<'_>,
-        beside: Beside<'_>,
+        inputs: Inputs<'_>,
         labels: &Labels<'_>,
         metrics: &Metrics,
     ) -> Result<Verdict, Pause> {
@@ -119,9 +121,9 @@ impl Conditions {
         let started = Instant::now();
         // Conditions see the requested resource, whatever resource the policy matched.
         let shown = &shown.on_its_own_resource();
-        let slots = shown.slots(Looks { at_namespace: false, ..beside.looks }, beside.parameters);
+        let slots = shown.slots(Reads { namespace: false, ..inputs.reads }, inputs.parameters);
         let slots = super::expression::Slots { namespace: Value::Null, ..slots };
-        let variables = Variables::new(beside.variables, slots, shown.limits());
+        let variables = Variables::new(inputs.variables, slots, shown.limits());
         let results = self.run(&variables, shown);
         if work::is_over() {
             // The metrics count only the evaluation that completes.
@@ -140,8 +142,8 @@ impl Conditions {
                             excluded = true;
                             break;
                         }
-                        Err(why) => {
-                            metrics.observe_match_condition_error(labels);
+                        Err(EvaluationError(why)) => {
+                            metrics.conditions().observe_error(labels);
                             errors.push(why);
                         }
                     }
@@ -154,13 +156,17 @@ impl Conditions {
             }
         };
         if verdict != Verdict::Matches {
-            metrics.observe_match_conditions(labels, started.elapsed());
+            metrics.conditions().observe(labels, started.elapsed());
         }
         Ok(verdict)
     }
 
     /// Evaluates all conditions, also after a false one: they share one budget.
-    fn run<'a>(&'a self, variables: &'a Variables<'a>, shown: &Shown<'_>) -> Result<Vec<Result<bool, String>>, Stop> {
+    fn run<'a>(
+        &'a self,
+        variables: &'a Variables<'a>,
+        shown: &Shown<'_>,
+    ) -> Result<Vec<Result<bool, EvaluationError>>, Stop> {
         let mut series = Series::new(variables, shown.limits(), CONDITIONS_COST);
         let evaluate = |expression| {
             let evaluated = series.evaluate(expression)?;

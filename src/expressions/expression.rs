@@ -2,6 +2,7 @@
 //! (`cel.compiler`, `cel.evaluationActivation`).
 
 use super::variables::{Variable, Variables};
+use crate::cel::environment::CompileError;
 use crate::cel::estimate::Range;
 use crate::cel::library::jsonpatch;
 use crate::cel::messages::{Admission, VARIABLES};
@@ -43,7 +44,7 @@ pub struct Declarations {
 pub struct Expression {
     source: Box<str>,
     declarations: Declarations,
-    program: Result<Program, String>,
+    program: Result<Program, CompileError>,
 }
 
 impl Declarations {
@@ -59,7 +60,7 @@ impl Expression {
 
     /// Returns the compile error, if the expression has one.
     pub fn compile_error(&self) -> Option<&str> {
-        self.program.as_ref().err().map(String::as_str)
+        self.program.as_ref().err().map(|CompileError(why)| why.as_str())
     }
 
     /// Returns the type of the value; `Dyn` if the expression does not compile.
@@ -75,7 +76,7 @@ impl Expression {
     /// Evaluates the expression and returns its cost, which the caller takes from a budget.
     pub(super) fn run<'a>(&'a self, slots: &Slots<'a>, limits: &Limits) -> (Result<Value<'a>, Failure>, u64) {
         match &self.program {
-            Err(why) => (Err(Failure::Compilation(why.clone())), 0),
+            Err(CompileError(why)) => (Err(Failure::Compilation(why.clone())), 0),
             Ok(program) => {
                 let outcome = program.evaluate(&slots.of(self.declarations), limits);
                 (outcome.value.map_err(Failure::Evaluation), outcome.cost)
@@ -115,7 +116,8 @@ impl Compiler {
             let below = words.filter_map(|word| nesting.get(word)).max().copied().unwrap_or(0);
             let own = expression.program.as_ref().map_or(0, Program::depth);
             if below + own > MAX_NESTING {
-                expression.program = Err("compilation failed: the variables that it is made of nest too deeply".into());
+                let why = "compilation failed: the variables that it is made of nest too deeply";
+                expression.program = Err(CompileError(why.to_owned()));
             }
             nesting.insert(name, below + own);
             self.messages.add_variable(name, &expression.output());
@@ -126,7 +128,7 @@ impl Compiler {
 
     /// Compiles an expression whose value must have one of these types; any type if the list is empty.
     pub fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
-        let program = self.environment(declarations).compile_to(source, types).map_err(|error| error.to_string());
+        let program = self.environment(declarations).compile_to(source, types);
         let declarations = Declarations { parameters: self.has_parameters, ..declarations };
         Expression { source: source.into(), declarations, program }
     }
@@ -215,11 +217,16 @@ pub enum Stop {
     Review(Box<Review>),
 }
 
+/// The reason why an expression has no value, as kube-apiserver shows it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EvaluationError(pub String);
+
 /// The result of one expression.
 #[derive(Debug)]
 pub struct Evaluated<'a> {
     /// The value, or the error (`EvaluationResult.Error`).
-    pub value: Result<Value<'a>, String>,
+    pub value: Result<Value<'a>, EvaluationError>,
     /// The time that the evaluation took.
     pub elapsed: Duration,
 }
@@ -249,7 +256,8 @@ impl<'a> Series<'a> {
     /// If the budget is spent, or an access review has to be asked for first.
     pub fn evaluate(&mut self, expression: &'a Expression) -> Result<Evaluated<'a>, Stop> {
         if let Some(why) = expression.compile_error() {
-            return Ok(Evaluated { value: Err(format!("compilation error: {why}")), elapsed: Duration::ZERO });
+            let why = EvaluationError(format!("compilation error: {why}"));
+            return Ok(Evaluated { value: Err(why), elapsed: Duration::ZERO });
         }
         let started = Instant::now();
         let (value, cost) = expression.run(self.variables.slots(), &self.limits);
@@ -257,7 +265,10 @@ impl<'a> Series<'a> {
         let value = match value {
             Ok(value) => Ok(value),
             Err(Failure::Evaluation(Error::Review(review))) => return Err(Stop::Review(review)),
-            Err(failure) => Err(format!("expression '{}' resulted in error: {}", expression.source, text(&failure))),
+            Err(failure) => {
+                let (source, why) = (&expression.source, text(&failure));
+                Err(EvaluationError(format!("expression '{source}' resulted in error: {why}")))
+            }
         };
         for cost in [self.variables.take_cost(), cost] {
             self.budget = self.budget.checked_sub(cost).ok_or(Stop::OutOfBudget)?;

@@ -6,5 +6,5 @@ pub mod request;
 pub mod reviews;
 mod conditions;
 
-pub use conditions::{Beside, Conditions, Verdict};
+pub use conditions::{Conditions, Inputs, Verdict};
 pub use expression::{Compiler, Declarations};

@@ -72,25 +72,25 @@ pub struct Shown<'a> {
 
 /// The values that the expressions of a policy may read; the others are not made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Looks {
+pub struct Reads {
     /// `request`
-    pub at_request: bool,
+    pub request: bool,
     /// `namespaceObject`
-    pub at_namespace: bool,
+    pub namespace: bool,
     /// `authorizer`
-    pub at_authorizer: bool,
+    pub authorizer: bool,
 }
 
-impl Looks {
+impl Reads {
     /// Returns the values that these expressions may read.
     pub fn of<'a>(expressions: impl Iterator<Item = &'a Expression>) -> Self {
-        let mut looks = Self::default();
+        let mut reads = Self::default();
         for expression in expressions {
-            looks.at_request |= expression.mentions("request");
-            looks.at_namespace |= expression.mentions("namespaceObject");
-            looks.at_authorizer |= expression.mentions("authorizer");
+            reads.request |= expression.mentions("request");
+            reads.namespace |= expression.mentions("namespaceObject");
+            reads.authorizer |= expression.mentions("authorizer");
         }
-        looks
+        reads
     }
 }
 
@@ -116,10 +116,10 @@ impl<'a> Shown<'a> {
     }
 
     /// Returns the values of the variables, with these parameters.
-    pub fn slots<'s>(&'s self, looks: Looks, parameters: Option<&'s Json>) -> Slots<'s> {
+    pub fn slots<'s>(&'s self, reads: Reads, parameters: Option<&'s Json>) -> Slots<'s> {
         let map =
             |fields: Option<&'s JsonMap<String, Json>>| fields.map_or(Value::Null, |all| Value::Map(Map::Json(all)));
-        let request = looks.at_request.then(|| self.request());
+        let request = reads.request.then(|| self.request());
         let [object, old_object] = &self.with_doubles;
         let typed = |object: Option<&'s Object>, with_doubles: &'s OnceCell<Option<Object>>| {
             let object = object?;
@@ -132,7 +132,7 @@ impl<'a> Shown<'a> {
             namespace: map(self.namespace),
             request: map(request.and_then(Json::as_object)),
             parameters: map(parameters.and_then(Json::as_object)),
-            authorizer: looks.at_authorizer.then(|| self.shared.authorizer(self.attributes).clone()),
+            authorizer: reads.authorizer.then(|| self.shared.authorizer(self.attributes).clone()),
             variables: None,
         }
     }

@@ -2,8 +2,8 @@
 //! for a thread that long work may block.
 
 use crate::admission::CallerAuthorizer;
-use crate::authz::Attributes;
-use crate::cel::library::authz;
+use crate::authz::AccessAttributes;
+use crate::cel::library::authz::{self, ReviewError};
 use crate::cel::value::{Access, Decision, Review};
 use crate::cel::work;
 use crate::processor;
@@ -38,10 +38,10 @@ pub struct Reviews {
 
 /// The answers of access reviews, as expressions read them.
 #[derive(Debug, Default)]
-pub struct Answers(Mutex<Vec<(Review, Result<Decision, String>)>>);
+pub struct Answers(Mutex<Vec<(Review, Result<Decision, ReviewError>)>>);
 
 impl authz::Answers for Answers {
-    fn answer(&self, review: &Review) -> Option<Result<Decision, String>> {
+    fn answer(&self, review: &Review) -> Option<Result<Decision, ReviewError>> {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         answers.iter().find(|(asked, _)| asked == review).map(|(_, answer)| answer.clone())
     }
@@ -70,14 +70,14 @@ impl Reviews {
             Some((namespace, name)) => self.authorizer.check_service_account(namespace, name, &attributes).await,
         };
         let answer = answer.map(|decision| Decision { allowed: decision.allowed, reason: decision.reason });
-        let answer = answer.map_err(|error| error.to_string());
+        let answer = answer.map_err(|error| ReviewError(error.to_string()));
         self.answers.0.lock().unwrap_or_else(PoisonError::into_inner).push((review, answer));
     }
 }
 
 /// The access of an expression, as the authorizer checks it.
-fn attributes(access: &Access) -> Attributes {
-    let attributes = Attributes {
+fn attributes(access: &Access) -> AccessAttributes {
+    let attributes = AccessAttributes {
         is_resource_request: access.is_resource_request,
         verb: access.verb.clone(),
         namespace: access.namespace.clone(),
@@ -87,7 +87,7 @@ fn attributes(access: &Access) -> Attributes {
         subresource: access.subresource.clone(),
         name: access.name.clone(),
         path: access.path.clone(),
-        ..Attributes::default()
+        ..AccessAttributes::default()
     };
     attributes.selecting(&access.field_selector, &access.label_selector)
 }

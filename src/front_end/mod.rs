@@ -137,7 +137,7 @@ impl FrontEnd {
             let body = body::read(request.into_body(), self.limits.review_bytes).await?;
             let decoding = async {
                 processor::expect(body.len()).await;
-                Review::decode(&body).map_err(|why| Status::text(400, &why))
+                Review::decode(&body).map_err(|why| Status::text(400, &why.to_string()))
             };
             let review = self.processor.run(&caller, decoding).await?;
             // The values of the review do not borrow from the body.

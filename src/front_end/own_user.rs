@@ -1,5 +1,6 @@
 //! The user of the proxy's own requests at the upstream API server.
 
+use crate::server::health::Unhealthy;
 use crate::upstream::review;
 use crate::upstream::review::ReviewError;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -22,9 +23,9 @@ impl OwnUser {
     ///
     /// # Errors
     /// If the name is not known yet.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Unhealthy> {
         let unknown = "the upstream API server did not tell the proxy's own user: its own requests are reviewed too";
-        self.0.get().map(|_| ()).ok_or_else(|| unknown.into())
+        self.0.get().map(|_| ()).ok_or_else(|| Unhealthy::of(unknown))
     }
 
     /// Asks the upstream API server.

@@ -70,23 +70,28 @@ struct Fields {
     dry_run: Option<bool>,
 }
 
+/// The reason why bytes are no review that can be answered, for the operator of the API server.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct InvalidReview(String);
+
 impl Review {
     /// Decodes a review.
     ///
     /// # Errors
-    /// If the bytes are no review, or no review that can be answered. The text is for the operator of the API server.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let review = decode::json(bytes).map_err(|why| format!("the body is no JSON: {why}"))?.value;
-        let Value::Object(mut review) = review else { return Err("the body is no JSON object".into()) };
+    /// If the bytes are no review, or no review that can be answered.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, InvalidReview> {
+        let review = decode::json(bytes).map_err(|why| InvalidReview(format!("the body is no JSON: {why}")))?.value;
+        let Value::Object(mut review) = review else { return Err(InvalidReview("the body is no JSON object".into())) };
         let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         let version =
             VERSIONS.into_iter().find(|version| *version == api_version && kind == KIND).ok_or_else(|| {
                 let known = VERSIONS.join(" or ");
-                format!("the body is {kind:?} of {api_version:?}: it must be {KIND:?} of {known}")
+                InvalidReview(format!("the body is {kind:?} of {api_version:?}: it must be {KIND:?} of {known}"))
             })?;
         let Some(Value::Object(mut request)) = review.remove("request") else {
-            return Err("the review has no request".into());
+            return Err(InvalidReview("the review has no request".into()));
         };
         let object = taken(&mut request, "object")?;
         let old_object = taken(&mut request, "oldObject")?;
@@ -94,12 +99,13 @@ impl Review {
         // A null is an absent value, as for Go.
         request.retain(|_, value| !value.is_null());
         let fields: Fields = typed(Value::Object(request))?;
-        let missing = |field: &str| format!("the review has no request.{field}");
+        let missing = |field: &str| InvalidReview(format!("the review has no request.{field}"));
         if fields.uid.is_empty() {
             return Err(missing("uid"));
         }
         let operation = Operation::of(&fields.operation).ok_or_else(|| {
-            format!("request.operation {:?} must be CREATE, UPDATE, DELETE or CONNECT", fields.operation)
+            let found = &fields.operation;
+            InvalidReview(format!("request.operation {found:?} must be CREATE, UPDATE, DELETE or CONNECT"))
         })?;
         let needs_object = operation != Operation::Delete;
         if needs_object && object.is_none() {
@@ -139,15 +145,17 @@ pub(super) struct Id {
 }
 
 /// Takes an object out of the request; `None` if the field is absent or null.
-fn taken(request: &mut Map<String, Value>, field: &str) -> Result<Option<Object>, String> {
+fn taken(request: &mut Map<String, Value>, field: &str) -> Result<Option<Object>, InvalidReview> {
     match request.remove(field) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => Object::from_value(value).map(Some).ok_or_else(|| format!("request.{field} is no JSON object")),
+        Some(value) => Object::from_value(value)
+            .map(Some)
+            .ok_or_else(|| InvalidReview(format!("request.{field} is no JSON object"))),
     }
 }
 
-fn typed<T: DeserializeOwned>(value: Value) -> Result<T, String> {
-    serde_json::from_value(value).map_err(|why| format!("request: {why}"))
+fn typed<T: DeserializeOwned>(value: Value) -> Result<T, InvalidReview> {
+    serde_json::from_value(value).map_err(|why| InvalidReview(format!("request: {why}")))
 }
 
 #[derive(Serialize)]
@@ -233,7 +241,7 @@ mod tests {
     }
 
     fn decoded(review: &Value) -> Result<Review, String> {
-        Review::decode(review.to_string().as_bytes())
+        Review::decode(review.to_string().as_bytes()).map_err(|why| why.to_string())
     }
 
     #[test]
@@ -295,7 +303,7 @@ mod tests {
             let error = decoded(&review).unwrap_err();
             assert!(error.starts_with(why), "{error} is not {why}");
         }
-        assert!(Review::decode(b"{").unwrap_err().starts_with("the body is no JSON: "));
+        assert!(Review::decode(b"{").unwrap_err().0.starts_with("the body is no JSON: "));
         assert!(Review::decode(b"").is_err());
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::admission::metrics::Metrics as AdmissionMetrics;
 use crate::admission::{
-    Denial, Environment, FrontEnd as Facts, Operations, Phases, Plugin, PolicyOptions, Resources, Spec,
+    Denial, FrontEnd as Facts, Operations, Phases, Plugin, PluginEnvironment, PolicyOptions, Resources, Spec,
 };
 use crate::authn::{self, StaticTokens, fake::Upstream};
 use crate::authz;
@@ -36,7 +36,7 @@ fn side(specs: &[&'static Spec]) -> Side {
     let (gates, shadows, policies) = (FeatureGates::default(), Default::default(), PolicyOptions::default());
     let metrics = Arc::new(AdmissionMetrics::new(&registry).unwrap());
     let cluster = Cluster::fixed(FixedState::default());
-    let chain = Chain::build(specs, metrics.clone(), |_| Environment {
+    let chain = Chain::build(specs, metrics.clone(), |_| PluginEnvironment {
         cluster: cluster.clone(),
         configuration: None,
         limits: &limits,

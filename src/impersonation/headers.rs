@@ -1,6 +1,6 @@
 //! The user that the `Impersonate-*` headers name (`impersonation.processImpersonationHeaders`).
 
-use crate::authn::{text, unescape_extra_key};
+use crate::authn::{NotUtf8, text, unescape_extra_key};
 use crate::go_text::go_quote;
 use crate::user::UserInfo;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -31,8 +31,17 @@ pub(super) fn meaningful(taken: Vec<(HeaderName, HeaderValue)>) -> Vec<(HeaderNa
     taken.into_iter().filter(|(name, _)| known(name.as_str())).collect()
 }
 
+/// The reason why impersonation headers name no user, with kube-apiserver's text.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidHeaders {
+    #[error(transparent)]
+    NotUtf8(#[from] NotUtf8),
+    #[error("requested {0} without impersonating a user name")]
+    NoName(String),
+}
+
 /// Returns the user that the headers name, if any; or the error of inconsistent headers.
-pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<UserInfo>, String> {
+pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<UserInfo>, InvalidHeaders> {
     let mut wanted = UserInfo::default();
     let (mut seen_user, mut seen_uid) = (false, false);
     for (name, value) in taken {
@@ -55,7 +64,7 @@ pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<
     if wanted == UserInfo::default() {
         return Ok(None);
     }
-    Err(format!("requested {} without impersonating a user name", in_go_syntax(&wanted)))
+    Err(InvalidHeaders::NoName(in_go_syntax(&wanted)))
 }
 
 /// Formats a user like `%#v` of a `*user.DefaultInfo`.

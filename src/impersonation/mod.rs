@@ -6,7 +6,8 @@ mod modes;
 mod names;
 
 use crate::answers::{Key, Secret};
-use crate::authz::{Attributes, Authorizer};
+use crate::authz::{AccessAttributes, Authorizer};
+use crate::config::Limits;
 use crate::request::RequestInfo;
 use crate::status::Status;
 use crate::upstream::ClientCredentials;
@@ -17,8 +18,6 @@ use modes::{Checks, MODES, Mode};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The default bound of checks for one request.
-pub const DEFAULT_MAX_CHECKS: usize = 256;
 /// The number of requestors whose last mode is cached (`newModeIndexCache`).
 const REMEMBERED_REQUESTORS: u64 = 10_000;
 
@@ -46,7 +45,7 @@ pub struct Impersonated {
 
 impl Default for Impersonation {
     fn default() -> Self {
-        Self::new(DEFAULT_MAX_CHECKS)
+        Self::new(Limits::default().impersonation_checks)
     }
 }
 
@@ -91,7 +90,7 @@ impl Impersonation {
             );
             return Err(Status::forbidden("authentication.k8s.io", "userextras", "", &why));
         }
-        let attributes = Attributes::from(info);
+        let attributes = AccessAttributes::from(info);
         let mut checks = Checks::new(authorizer, requestor, credentials, self.max_checks, self.metrics.as_ref());
         let started = Instant::now();
         let found = Box::pin(self.first_that_allows(&mut checks, &wanted, &attributes)).await;
@@ -112,7 +111,7 @@ impl Impersonation {
         &self,
         checks: &mut Checks<'_>,
         wanted: &UserInfo,
-        attributes: &Attributes,
+        attributes: &AccessAttributes,
     ) -> Result<(UserInfo, Mode), Status> {
         let key = self.secret.hash(&[checks.requestor().username.as_bytes()]);
         let last = self.last_modes.get(&key);

@@ -3,7 +3,7 @@
 //! The modes cache nothing: each relies on access reviews, which are cached.
 
 use super::{Metrics, names};
-use crate::authz::{Attributes, Authorizer};
+use crate::authz::{AccessAttributes, Authorizer};
 use crate::go_text::go_quote;
 use crate::names::domain_prefixed_path_errors;
 use crate::status::Status;
@@ -65,7 +65,7 @@ impl<'a> Checks<'a> {
     }
 
     /// Requires an approval (`impersonation.checkAuthorization`); a missing answer is a rejection too.
-    async fn require(&mut self, mode: Mode, user: &UserInfo, attributes: &Attributes) -> Result<(), Status> {
+    async fn require(&mut self, mode: Mode, user: &UserInfo, attributes: &AccessAttributes) -> Result<(), Status> {
         let Some(left) = self.left.checked_sub(1) else {
             return Err(attributes.forbidden(user, "too many users, groups and extras to impersonate in one request"));
         };
@@ -128,7 +128,7 @@ impl Mode {
         self,
         checks: &mut Checks<'_>,
         wanted: &UserInfo,
-        attributes: &Attributes,
+        attributes: &AccessAttributes,
     ) -> Result<Option<UserInfo>, Status> {
         if !self.is_about(wanted, checks.requestor) {
             return Ok(None);
@@ -136,7 +136,7 @@ impl Mode {
         let requestor = self.requestor_as_asked(checks.requestor);
         if self != Self::Legacy {
             let verb = format!("impersonate-on:{}:{}", self.name(), attributes.verb);
-            checks.require(self, &requestor, &Attributes { verb, ..attributes.clone() }).await?;
+            checks.require(self, &requestor, &AccessAttributes { verb, ..attributes.clone() }).await?;
         }
         let mut user = wanted.clone();
         self.check_name(checks, &requestor, wanted, &mut user).await?;
@@ -160,15 +160,15 @@ impl Mode {
         requestor
     }
 
-    fn attributes(self, group: &str, resource: &str, name: &str) -> Attributes {
-        Attributes {
+    fn attributes(self, group: &str, resource: &str, name: &str) -> AccessAttributes {
+        AccessAttributes {
             is_resource_request: true,
             verb: self.verb(),
             api_group: group.to_owned(),
             api_version: "v1".into(),
             resource: resource.to_owned(),
             name: if self == Self::AssociatedNode { "*".into() } else { name.to_owned() },
-            ..Attributes::default()
+            ..AccessAttributes::default()
         }
     }
 
@@ -235,12 +235,12 @@ impl Mode {
         requestor: &UserInfo,
         extra: &BTreeMap<String, Vec<String>>,
     ) -> Result<(), Status> {
-        let of = |key: &str, value: &str| Attributes {
+        let of = |key: &str, value: &str| AccessAttributes {
             subresource: key.to_owned(),
             ..self.attributes(AUTHENTICATION_GROUP, "userextras", value)
         };
         if self != Self::Legacy {
-            extra_is_valid(extra).map_err(|why| of("", "").forbidden(requestor, &why))?;
+            extra_is_valid(extra).map_err(|why| of("", "").forbidden(requestor, &why.to_string()))?;
             let many = extra.len() >= MANY || extra.values().map(Vec::len).sum::<usize>() >= MANY;
             if many && checks.require(self, requestor, &of("*", "*")).await.is_ok() {
                 return Ok(());
@@ -274,22 +274,30 @@ fn add_implied_group(user: &mut UserInfo) {
     }
 }
 
+/// The reason why extra fields cannot be impersonated, with kube-apiserver's text.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct InvalidExtra(String);
+
 /// Checks the extra fields (`impersonation.validateExtra`, with the texts of `validation.IsDomainPrefixedPath`).
-fn extra_is_valid(extra: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
+fn extra_is_valid(extra: &BTreeMap<String, Vec<String>>) -> Result<(), InvalidExtra> {
     for (key, values) in extra {
         if key.is_empty() {
-            return Err("impersonating the empty string key in extra is not allowed".into());
+            return Err(InvalidExtra("impersonating the empty string key in extra is not allowed".into()));
         }
         let invalid = domain_prefixed_path_errors(key).into_iter();
         let invalid = invalid.map(|(part, why)| format!("extra.key: Invalid value: {}: {why}", go_quote(part)));
         if let Some(why) = aggregate(invalid) {
-            return Err(format!("impersonating an invalid key in extra is not allowed: {why}"));
+            return Err(InvalidExtra(format!("impersonating an invalid key in extra is not allowed: {why}")));
         }
         if key.to_lowercase() != *key {
-            return Err(format!("impersonating a non-lowercase key in extra is not allowed: {}", go_quote(key)));
+            return Err(InvalidExtra(format!(
+                "impersonating a non-lowercase key in extra is not allowed: {}",
+                go_quote(key)
+            )));
         }
         if values.iter().any(String::is_empty) {
-            return Err("impersonating the empty string value in extra is not allowed".into());
+            return Err(InvalidExtra("impersonating the empty string value in extra is not allowed".into()));
         }
     }
     Ok(())

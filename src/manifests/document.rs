@@ -1,5 +1,6 @@
 //! Decodes one document like kube-apiserver's strict decoder (`serializer.EnableStrict`).
 
+use super::LoadError;
 use crate::go_text::{go_quote, go_type};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::decode::{self, Decoded};
@@ -33,10 +34,11 @@ struct Parsed {
 ///
 /// # Errors
 /// If the document is not an object, or has fields that its kind lacks; in kube-apiserver's words.
-pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, String> {
+pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, LoadError> {
     let parsed = parse(text)?;
     let (api_version, kind) = type_of(&parsed.decoded.value)?;
-    let missing = |field: &str| Err(format!("Object '{field}' is missing in '{}'", String::from_utf8_lossy(text)));
+    let missing =
+        |field: &str| Err(LoadError(format!("Object '{field}' is missing in '{}'", String::from_utf8_lossy(text))));
     match (api_version, kind) {
         (_, "") => return missing("Kind"),
         ("", _) => return missing("apiVersion"),
@@ -49,9 +51,9 @@ pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, String> {
     let value = Value::Object(Map::new());
     if group != GROUP || typed::decode(&kind, value).is_none() {
         let (kind, version) = (go_quote(&kind.kind), go_quote(api_version));
-        return Err(format!(
+        return Err(LoadError(format!(
             "no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\""
-        ));
+        )));
     }
     let (item, is_list) = match kind.kind.strip_suffix("List") {
         Some(item) => (GroupVersionKind { kind: item.to_owned(), ..kind.clone() }, true),
@@ -67,30 +69,31 @@ pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, String> {
 ///
 /// # Errors
 /// If the document is neither YAML nor JSON, or has a field twice.
-pub(super) fn value(text: &[u8]) -> Result<Value, String> {
+pub(super) fn value(text: &[u8]) -> Result<Value, LoadError> {
     let decoded = parse(text)?.decoded;
     match decoded.duplicates.first() {
-        Some(duplicate) => Err(duplicate.to_string()),
+        Some(duplicate) => Err(LoadError(duplicate.to_string())),
         None => Ok(decoded.value),
     }
 }
 
 /// Parses a document that begins with a brace as JSON, and others as YAML (`utilyaml.IsJSONBuffer`).
-fn parse(text: &[u8]) -> Result<Parsed, String> {
+fn parse(text: &[u8]) -> Result<Parsed, LoadError> {
     let is_json = text.trim_ascii_start().starts_with(b"{");
     let decoded = if is_json {
-        decode::json(text).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?
+        decode::json(text).map_err(|why| LoadError(format!("couldn't get version/kind; json parse error: {why}")))?
     } else {
-        decode::yaml(text)?
+        decode::yaml(text).map_err(LoadError::of)?
     };
     Ok(Parsed { decoded, is_json })
 }
 
 /// `json.SimpleMetaFactory.Interpret`.
-fn type_of(value: &Value) -> Result<(&str, &str), String> {
+fn type_of(value: &Value) -> Result<(&str, &str), LoadError> {
     let wrong = |found: &Value, wanted: &str| {
         let found = go_type(found);
-        format!("couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {wanted}")
+        let why = format!("json: cannot unmarshal {found} into Go {wanted}");
+        LoadError(format!("couldn't get version/kind; json parse error: {why}"))
     };
     let fields = match value {
         Value::Object(fields) => fields,
@@ -115,16 +118,16 @@ fn objects(
     text: &[u8],
     kind: &GroupVersionKind,
     item: Option<&GroupVersionKind>,
-) -> Result<Vec<Object>, String> {
+) -> Result<Vec<Object>, LoadError> {
     let Parsed { mut decoded, is_json } = parsed;
     let duplicates = if is_json { Vec::new() } else { std::mem::take(&mut decoded.duplicates) };
-    let unregistered = || format!("no kind {:?} is registered", kind.kind);
+    let unregistered = || LoadError(format!("no kind {:?} is registered", kind.kind));
     let Some(item) = item else {
         let normal = match is_json {
             true => normal::built_in_json(kind, decoded, text),
             false => normal::built_in(kind, decoded.value),
         };
-        let Normal { object, unknown } = normal.ok_or_else(unregistered)??;
+        let Normal { object, unknown } = normal.ok_or_else(unregistered)?.map_err(LoadError::of)?;
         be_strict(&duplicates, &unknown)?;
         return Ok(vec![object]);
     };
@@ -132,25 +135,26 @@ fn objects(
         true => typed::decode_json(kind, decoded, text),
         false => typed::decode(kind, decoded.value),
     };
-    let mut typed = typed.ok_or_else(unregistered)??;
+    let mut typed = typed.ok_or_else(unregistered)?.map_err(LoadError::of)?;
     be_strict(&duplicates, &typed.unknown)?;
     let items = match typed.value.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     };
-    let object = |value: Value| Ok(normal::built_in(item, value).ok_or_else(unregistered)??.object);
+    let object =
+        |value: Value| Ok(normal::built_in(item, value).ok_or_else(unregistered)?.map_err(LoadError::of)?.object);
     items.into_iter().map(object).collect()
 }
 
 /// `runtime.NewStrictDecodingError`, if there are strict errors.
-fn be_strict(yaml: &[String], unknown: &[String]) -> Result<(), String> {
+fn be_strict(yaml: &[String], unknown: &[String]) -> Result<(), LoadError> {
     let yaml = (!yaml.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", yaml.join("\n  ")));
     let all: Vec<&str> = yaml.iter().chain(unknown).map(String::as_str).collect();
-    if all.is_empty() { Ok(()) } else { Err(format!("strict decoding error: {}", all.join(", "))) }
+    if all.is_empty() { Ok(()) } else { Err(LoadError(format!("strict decoding error: {}", all.join(", ")))) }
 }
 
 /// Splits a `v1` List into its items.
-fn list(parsed: &Parsed, text: &[u8]) -> Result<Read, String> {
+fn list(parsed: &Parsed, text: &[u8]) -> Result<Read, LoadError> {
     #[derive(Deserialize)]
     struct Raw<'a> {
         #[serde(borrow, default)]
@@ -173,7 +177,7 @@ fn list(parsed: &Parsed, text: &[u8]) -> Result<Read, String> {
         Some(other) => {
             let found = go_type(other);
             let wanted = "Go struct field List.items of type []runtime.RawExtension";
-            return Err(format!("json: cannot unmarshal {found} into {wanted}"));
+            return Err(LoadError(format!("json: cannot unmarshal {found} into {wanted}")));
         }
     };
     let as_written = is_json.then(|| serde_json::from_slice::<Raw<'_>>(text).ok()).flatten();

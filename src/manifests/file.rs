@@ -1,8 +1,9 @@
 //! A plugin's value from one file in YAML or JSON, made again when the file changes.
 
-use super::go_error;
+use super::{LoadError, go_error};
 use crate::server::reload::{self, Reloading};
 use serde::de::DeserializeOwned;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -21,14 +22,14 @@ impl<T: Send + Sync + 'static> FollowedFile<T> {
     ///
     /// # Errors
     /// If the first read fails; the error names the file.
-    pub fn follow<W: DeserializeOwned>(
+    pub fn follow<W: DeserializeOwned, E: Display>(
         path: PathBuf,
-        make: impl Fn(W) -> Result<T, String> + Send + Sync + 'static,
-    ) -> Result<Self, String> {
+        make: impl Fn(W) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<Self, LoadError> {
         let file = path.clone();
         let load = move || {
-            let made = read(&file).and_then(|text| make(decode(&text)?));
-            made.map(Arc::new).map_err(|why| format!("{}: {why}", file.display()))
+            let made = read(&file).and_then(|text| make(decode(&text)?).map_err(LoadError::of));
+            made.map(Arc::new).map_err(|why| LoadError(format!("{}: {why}", file.display())))
         };
         reload::watch(vec![path], load).map(Self)
     }
@@ -39,20 +40,20 @@ impl<T: Send + Sync + 'static> FollowedFile<T> {
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    let (mut text, failed) = (String::new(), |error: std::io::Error| go_error(&error));
+fn read(path: &Path) -> Result<String, LoadError> {
+    let (mut text, failed) = (String::new(), |error: std::io::Error| LoadError(go_error(&error)));
     File::open(path).map_err(failed)?.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(format!("longer than {MAX_BYTES} bytes"));
+        return Err(LoadError(format!("longer than {MAX_BYTES} bytes")));
     }
     Ok(text)
 }
 
-fn decode<W: DeserializeOwned>(text: &str) -> Result<W, String> {
+fn decode<W: DeserializeOwned>(text: &str) -> Result<W, LoadError> {
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(text).map_err(|error| error.to_string());
+        return serde_json::from_str(text).map_err(LoadError::of);
     }
-    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    serde_saphyr::from_str(text).map_err(LoadError::of)
 }
 
 #[cfg(test)]
@@ -62,10 +63,11 @@ mod tests {
     use std::fs;
 
     fn follow(path: &Path) -> Result<FollowedFile<usize>, String> {
-        FollowedFile::follow(path.to_owned(), |map: BTreeMap<String, u8>| match map.len() {
-            0 => Err("nothing in it".to_owned()),
+        let followed = FollowedFile::follow(path.to_owned(), |map: BTreeMap<String, u8>| match map.len() {
+            0 => Err("nothing in it"),
             count => Ok(count),
-        })
+        });
+        followed.map_err(|why| why.to_string())
     }
 
     #[tokio::test]

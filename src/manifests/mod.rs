@@ -37,15 +37,15 @@ const GATE: &str = "ManifestBasedAdmissionControlConfig";
 ///
 /// # Errors
 /// If the feature gate is off, the path is not absolute, or the folder does not exist, in kube-apiserver's words.
-pub fn folder(given: &str, gates: &FeatureGates) -> Result<Option<PathBuf>, String> {
+pub fn folder(given: &str, gates: &FeatureGates) -> Result<Option<PathBuf>, LoadError> {
     if given.is_empty() {
         return Ok(None);
     }
     if !gates.is_on(GATE) {
         let why = format!("staticManifestsDir requires the {GATE} feature gate to be enabled");
-        return Err(format!("staticManifestsDir: Forbidden: {why}"));
+        return Err(LoadError(format!("staticManifestsDir: Forbidden: {why}")));
     }
-    let invalid = |why: &str| Err(format!("staticManifestsDir: Invalid value: {given:?}: {why}"));
+    let invalid = |why: &str| Err(LoadError(format!("staticManifestsDir: Invalid value: {given:?}: {why}")));
     let path = Path::new(given);
     if !path.is_absolute() {
         return invalid("must be an absolute file path");
@@ -88,7 +88,7 @@ mod tests {
             ),
             ("/etc/passwd", &gates, "Invalid value: \"/etc/passwd\": must be a directory"),
         ] {
-            assert_eq!(folder(given, gates), Err(format!("staticManifestsDir: {fault}")));
+            assert_eq!(folder(given, gates), Err(LoadError(format!("staticManifestsDir: {fault}"))));
         }
     }
 }

@@ -69,25 +69,28 @@ pub fn load<P: Policy>(folder: &Path, parameters: PolicyParameters) -> Result<Lo
 }
 
 /// `validatePolicyManifestConstraints`
-fn constrain(kind: &str, object: &Object, is_policy: bool, parameters: PolicyParameters) -> Result<(), String> {
+fn constrain(kind: &str, object: &Object, is_policy: bool, parameters: PolicyParameters) -> Result<(), LoadError> {
     let name = go_quote(object.name());
     let has = |field: &str| object.get(&["spec", field]).is_some_and(|value| !value.is_null());
     let forbidden = parameters == PolicyParameters::Forbidden;
     if is_policy {
         return match forbidden && has("paramKind") {
-            true => Err(format!("{kind} {name}: spec.paramKind is not supported for static manifests")),
+            true => Err(LoadError(format!("{kind} {name}: spec.paramKind is not supported for static manifests"))),
             false => Ok(()),
         };
     }
     let policy = object.str(&["spec", "policyName"]);
     if policy.is_empty() {
-        return Err(format!("binding {name} must reference a policy (spec.policyName)"));
+        return Err(LoadError(format!("binding {name} must reference a policy (spec.policyName)")));
     }
     if !policy.ends_with(SUFFIX) {
-        return Err(format!("binding {name}: spec.policyName {} must end with {SUFFIX:?}", go_quote(policy)));
+        return Err(LoadError(format!(
+            "binding {name}: spec.policyName {} must end with {SUFFIX:?}",
+            go_quote(policy)
+        )));
     }
     if forbidden && has("paramRef") {
-        return Err(format!("binding {name}: spec.paramRef is not supported for static manifests"));
+        return Err(LoadError(format!("binding {name}: spec.paramRef is not supported for static manifests")));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Objects of removed kinds, from the API server or from the folder that the plugin's configuration names.
 
 use super::{LoadError, Loaded, Source, document, folder};
-use crate::admission::{BuildError, Environment};
+use crate::admission::{BuildError, PluginEnvironment};
 use crate::cluster::{Cluster, RemovedKind};
 use crate::config::OWN_API_VERSION;
 use crate::go_text::go_quote;
@@ -10,6 +10,7 @@ use crate::object::structural::Structural;
 use crate::removed::{self, Api};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ impl<P: RemovedKind> RemovedObjects<P> {
     ///
     /// # Errors
     /// If the folder, or an object in it, cannot be used.
-    pub(crate) fn new(environment: &Environment<'_>, plugin: &'static str) -> Result<Self, BuildError> {
+    pub(crate) fn new(environment: &PluginEnvironment<'_>, plugin: &'static str) -> Result<Self, BuildError> {
         let Some(folder) = environment.configuration.and_then(|given| given.static_manifests_dir()) else {
             return Ok(Self::ApiServer(environment.cluster.clone()));
         };
@@ -40,7 +41,11 @@ impl<P: RemovedKind> RemovedObjects<P> {
     ///
     /// # Errors
     /// As [`Self::new`]; also if the configuration is of another kind, or has another field.
-    pub(crate) fn only(environment: &Environment<'_>, plugin: &'static str, kind: &str) -> Result<Self, BuildError> {
+    pub(crate) fn only(
+        environment: &PluginEnvironment<'_>,
+        plugin: &'static str,
+        kind: &str,
+    ) -> Result<Self, BuildError> {
         if let Some(given) = environment.configuration {
             given.expect_kind(OWN_API_VERSION, kind)?;
             let mut fields = given.value.as_object().into_iter().flat_map(|fields| fields.keys());
@@ -89,17 +94,17 @@ impl<P: RemovedKind> Files<P> {
     /// # Errors
     /// If a file cannot be read, or an object is of another kind, invalid, or not the only one of its name.
     fn load(folder: &Path) -> Result<Loaded<Self>, LoadError> {
-        let contents = folder::read(folder).map_err(LoadError)?;
-        let schema = Structural::compile(P::API.schema()).map_err(LoadError)?;
+        let contents = folder::read(folder)?;
+        let schema = Structural::compile(P::API.schema()).map_err(LoadError::of)?;
         let mut by_key = BTreeMap::new();
         for each in &contents.documents {
-            let failed = |why: String| LoadError(format!("{}: {why}", each.file.display()));
-            for object in objects(&each.text).map_err(failed)? {
-                let object = checked(P::API, &schema, object).map_err(failed)?;
+            let failed = |why: &dyn Display| LoadError(format!("{}: {why}", each.file.display()));
+            for object in objects(&each.text).map_err(|why| failed(&why))? {
+                let object = checked(P::API, &schema, object).map_err(|why| failed(&why))?;
                 let key = (object.namespace().to_owned(), object.name().to_owned());
-                let kept = serde_json::from_value(object.into_value()).map_err(|why| failed(why.to_string()))?;
+                let kept = serde_json::from_value(object.into_value()).map_err(|why| failed(&why))?;
                 if by_key.insert(key.clone(), Arc::new(P::project(kept).1)).is_some() {
-                    return Err(failed(format!("a second {} {:?}", P::API.kind, key.1)));
+                    return Err(failed(&format_args!("a second {} {:?}", P::API.kind, key.1)));
                 }
             }
         }
@@ -116,7 +121,7 @@ impl<P: RemovedKind> Files<P> {
 }
 
 /// The objects of a document: one, or the items of a list.
-fn objects(text: &[u8]) -> Result<Vec<Value>, String> {
+fn objects(text: &[u8]) -> Result<Vec<Value>, LoadError> {
     let value = document::value(text)?;
     match value {
         Value::Object(mut fields) if fields.get("items").is_some_and(Value::is_array) => {
@@ -128,28 +133,28 @@ fn objects(text: &[u8]) -> Result<Vec<Value>, String> {
 }
 
 /// The object with its defaults, if it is a valid object of the API.
-fn checked(api: &Api, schema: &Structural, value: Value) -> Result<Object, String> {
+fn checked(api: &Api, schema: &Structural, value: Value) -> Result<Object, LoadError> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let groups = api.original_groups().chain(api.groups());
     let mut versions = groups.map(|group| crate::kind::api_version(group, api.version));
     if text("kind") != api.kind || !versions.any(|version| version == text("apiVersion")) {
         let (version, kind) = (text("apiVersion"), text("kind"));
         let wanted = crate::kind::api_version(api.group, api.version);
-        return Err(format!("must be {wanted} {}, not {version:?} {kind:?}", api.kind));
+        return Err(LoadError(format!("must be {wanted} {}, not {version:?} {kind:?}", api.kind)));
     }
-    let normal = schema.normalize(value)?;
+    let normal = schema.normalize(value).map_err(LoadError::of)?;
     let mut object = normal.object;
     let name = go_quote(object.name());
     if let Some(unknown) = normal.unknown.first() {
-        return Err(format!("{} {name}: {unknown}", api.kind));
+        return Err(LoadError(format!("{} {name}: {unknown}", api.kind)));
     }
     if api.is_namespaced() == object.namespace().is_empty() {
         let needed = if api.is_namespaced() { "needs a namespace" } else { "must not have a namespace" };
-        return Err(format!("{} {name}: metadata.namespace: {needed}", api.kind));
+        return Err(LoadError(format!("{} {name}: metadata.namespace: {needed}", api.kind)));
     }
     removed::set_defaults(api, &mut object);
     match removed::validate(api, &object).first() {
-        Some(cause) => Err(format!("{} {name}: {}: {}", api.kind, cause.field, cause.message)),
+        Some(cause) => Err(LoadError(format!("{} {name}: {}: {}", api.kind, cause.field, cause.message))),
         None => Ok(object),
     }
 }

@@ -15,6 +15,13 @@ use std::sync::Arc;
 #[error("{0}")]
 pub struct LoadError(pub String);
 
+impl LoadError {
+    /// The error with the text of another error.
+    pub(super) fn of(why: impl std::fmt::Display) -> Self {
+        Self(why.to_string())
+    }
+}
+
 /// The objects of a folder.
 #[derive(Debug, Default)]
 pub struct Set {
@@ -30,7 +37,7 @@ pub struct Rules<'a> {
     /// Returns the validation errors of an object, as `field: text` in the API's words.
     pub validate: &'a dyn Fn(&str, &Object) -> Vec<String>,
     /// Returns the error of an object that is valid in the API, but not allowed in a file.
-    pub constrain: &'a dyn Fn(&str, &Object, &Path) -> Result<(), String>,
+    pub constrain: &'a dyn Fn(&str, &Object, &Path) -> Result<(), LoadError>,
 }
 
 impl Set {
@@ -39,7 +46,7 @@ impl Set {
     /// # Errors
     /// If the folder or an object is invalid. Reading stops at the first error.
     pub fn load(folder: &Path, rules: &Rules<'_>) -> Result<Self, LoadError> {
-        let contents = folder::read(folder).map_err(LoadError)?;
+        let contents = folder::read(folder)?;
         let mut set = Self { hash: contents.hash, ..Self::default() };
         let mut files = BTreeMap::new();
         for document in &contents.documents {
@@ -56,14 +63,15 @@ impl Set {
         file: &'a Path,
         rules: &Rules<'_>,
         files: &mut BTreeMap<(&'static str, String), &'a Path>,
-    ) -> Result<(), String> {
+    ) -> Result<(), LoadError> {
         let (kind, objects) = match document::read(text, rules.kinds)? {
             Read::Objects(kind, objects) => (kind.kind, objects),
-            Read::Other(found) => return Err(format!("unsupported resource type {found}")),
+            Read::Other(found) => return Err(LoadError(format!("unsupported resource type {found}"))),
             Read::List(items) => {
                 return items.iter().try_for_each(|item| {
                     // `accept` decodes the item again. This call only adds the prefix to errors of the decoder.
-                    document::read(item, rules.kinds).map_err(|why| format!("failed to decode list item: {why}"))?;
+                    document::read(item, rules.kinds)
+                        .map_err(|why| LoadError(format!("failed to decode list item: {why}")))?;
                     self.accept(item, file, rules, files)
                 });
             }
@@ -71,14 +79,16 @@ impl Set {
         let Some(kind) = rules.kinds.iter().copied().find(|known| **known == *kind) else { return Ok(()) };
         for object in &objects {
             if let Some(faults) = aggregate((rules.validate)(kind, object)) {
-                return Err(format!("{kind} {}: {faults}", go_quote(object.name())));
+                return Err(LoadError(format!("{kind} {}: {faults}", go_quote(object.name()))));
             }
         }
         for object in objects {
             let name = object.name().to_owned();
             check_name(&name, file)?;
             if let Some(before) = files.insert((kind, name.clone()), file) {
-                return Err(format!("duplicate name {name:?} found in file {file:?} (previously seen in {before:?})"));
+                return Err(LoadError(format!(
+                    "duplicate name {name:?} found in file {file:?} (previously seen in {before:?})"
+                )));
             }
             (rules.constrain)(kind, &object, file)?;
             self.objects.entry(kind).or_default().insert(name, object);
@@ -110,12 +120,12 @@ impl Set {
 }
 
 /// `ValidateManifestName`, without the check for duplicates.
-fn check_name(name: &str, file: &Path) -> Result<(), String> {
+fn check_name(name: &str, file: &Path) -> Result<(), LoadError> {
     if name.is_empty() {
-        return Err(format!("resource in file {file:?} must have a name"));
+        return Err(LoadError(format!("resource in file {file:?} must have a name")));
     }
     if !name.ends_with(SUFFIX) {
-        return Err(format!("{name:?} in file {file:?} must have a name ending with {SUFFIX:?}"));
+        return Err(LoadError(format!("{name:?} in file {file:?} must have a name ending with {SUFFIX:?}")));
     }
     Ok(())
 }

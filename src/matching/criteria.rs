@@ -3,7 +3,7 @@
 use super::rules::Rule;
 use crate::admission::Attributes;
 use crate::kind::GroupVersionResource;
-use crate::object::selector::LabelSelector;
+use crate::object::selector::{InvalidSelector, LabelSelector};
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations, RuleWithOperations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector;
 
@@ -30,9 +30,9 @@ pub struct Criteria {
     /// Whether a rule also matches the equivalents of the resources that it names.
     equivalent: bool,
     /// The namespace selector; or the error in it.
-    pub namespaces: Result<LabelSelector, String>,
+    pub namespaces: Result<LabelSelector, InvalidSelector>,
     /// The object selector; or the error in it.
-    pub objects: Result<LabelSelector, String>,
+    pub objects: Result<LabelSelector, InvalidSelector>,
 }
 
 /// A policy's `matchConstraints`, a binding's `matchResources`.
@@ -64,7 +64,7 @@ fn named(rule: NamedRuleWithOperations) -> Rule {
 }
 
 /// Compiles a selector; a missing one is the API's default, which selects everything.
-fn selector(selector: Option<&ApiSelector>) -> Result<LabelSelector, String> {
+fn selector(selector: Option<&ApiSelector>) -> Result<LabelSelector, InvalidSelector> {
     selector.map_or_else(|| Ok(LabelSelector::everything()), |selector| LabelSelector::from_api(Some(selector)))
 }
 

@@ -5,7 +5,7 @@ use super::criteria::{Criteria, Meant};
 use crate::admission::{Attributes, Operation};
 use crate::cluster::Cluster;
 use crate::object::Object;
-use crate::object::selector::{LabelSelector, Matching, SelectorSet};
+use crate::object::selector::{InvalidSelector, LabelSelector, Matching, SelectorSet};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -96,7 +96,7 @@ impl Index {
     /// Creates an index of these criteria, in this order; `None` matches every request.
     pub fn new<'a>(all: impl Iterator<Item = Option<&'a Criteria>> + Clone) -> Self {
         let everything = LabelSelector::everything();
-        let selectors = |of: fn(&Criteria) -> &Result<LabelSelector, String>| {
+        let selectors = |of: fn(&Criteria) -> &Result<LabelSelector, InvalidSelector>| {
             // A broken selector selects everything here, so that the matcher finds the error.
             let selectors = all.clone().map(|criteria| criteria.and_then(|criteria| of(criteria).as_ref().ok()));
             SelectorSet::new(selectors.map(|selector| selector.unwrap_or(&everything)))

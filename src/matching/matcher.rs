@@ -6,7 +6,7 @@ use crate::cluster::{Cluster, Namespace};
 use crate::conversion::{Converter, Equivalent};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
-use crate::object::selector::LabelSelector;
+use crate::object::selector::{InvalidSelector, LabelSelector};
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -50,6 +50,15 @@ impl Wanted {
             Self::As(equivalent) => &equivalent.kind,
         }
     }
+}
+
+/// The content of a request's object that the answer to "may this match?" assumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The present content.
+    Present,
+    /// Any content, because plugins may still change the object.
+    Any,
 }
 
 /// A matcher of one request with hooks or policies. Reads the namespace and the equivalents of the resource at most once each.
@@ -120,13 +129,15 @@ impl<'a> Matcher<'a> {
     }
 
     /// Whether a request may match, as far as is known without a call to the API server.
-    pub fn may_want(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
-        self.rules_may_match(criteria, attributes)
-            && object_matches(&criteria.objects, attributes, attributes.object.as_ref()) != Ok(false)
+    pub fn may_match(&self, criteria: &Criteria, attributes: &Attributes, content: Content) -> bool {
+        let object_may_match = || match content {
+            Content::Any => true,
+            Content::Present => object_matches(&criteria.objects, attributes, attributes.object.as_ref()) != Ok(false),
+        };
+        self.rules_may_match(criteria, attributes) && object_may_match()
     }
 
-    /// Whether the rules may match, whatever the object contains.
-    pub fn rules_may_match(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
+    fn rules_may_match(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
         if criteria.excludes(attributes, &attributes.resource) {
             return false;
         }
@@ -141,7 +152,7 @@ impl<'a> Matcher<'a> {
     /// Whether the namespace's labels match (`namespace.Matcher.MatchNamespaceSelector`).
     async fn namespace_matches(
         &mut self,
-        selector: &Result<LabelSelector, String>,
+        selector: &Result<LabelSelector, InvalidSelector>,
         attributes: &Attributes,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
@@ -185,10 +196,10 @@ impl<'a> Matcher<'a> {
 
 /// Whether the new or the old object matches (`object.Matcher.MatchObjectSelector`). The options of a connect have no metadata.
 fn object_matches(
-    selector: &Result<LabelSelector, String>,
+    selector: &Result<LabelSelector, InvalidSelector>,
     attributes: &Attributes,
     object: Option<&Object>,
-) -> Result<bool, String> {
+) -> Result<bool, InvalidSelector> {
     let selector = selector.as_ref().map_err(Clone::clone)?;
     if selector.is_empty() {
         return Ok(true);

@@ -2,7 +2,7 @@
 //! (`versionedAttributeAccessor`).
 
 use crate::admission::Attributes;
-use crate::conversion::{Converter, Objects};
+use crate::conversion::{ConversionError, Converter, Objects};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::matching::Wanted;
 use crate::object::Object;
@@ -46,7 +46,7 @@ impl Versions {
         converter: &Converter,
         attributes: &Attributes,
         wanted: &Wanted,
-    ) -> Result<(), String> {
+    ) -> Result<(), ConversionError> {
         let kind = wanted.kind(attributes);
         if !self.0.iter().any(|objects| objects.kind == *kind) {
             self.0.extend(converter.objects(attributes, kind).await?);

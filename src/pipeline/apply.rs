@@ -11,13 +11,11 @@ mod last_applied;
 use super::gateway::Answer;
 use super::outgoing::{Outgoing, with_parameter};
 use super::owners::Owners;
-use super::rest::Rest;
-use super::update::is_about_version;
+use super::resource_version::{MODIFIED, is_about_version, names_no_version, readable_version};
+use super::rest::{self, Rest};
 use super::view::{Trial, shown, take_metadata};
-use super::write::{
-    Attempts, MODIFIED, Strictness, Write, is_already_exists, is_conflict, names_no_version, readable_version,
-};
-use super::{Exchange, storage};
+use super::write::{Attempts, Strictness, Write, is_already_exists, is_conflict};
+use super::{Exchange, before_storage, managed_fields};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::go_text::go_type;
@@ -33,7 +31,7 @@ use bytes::Bytes;
 use deviation::deviation;
 use extend::extend;
 use http::header::CONTENT_TYPE;
-use http::{Method, Response, Uri};
+use http::{Method, Response};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,20 +42,21 @@ const NO_VERSION: &str = "1";
 
 const UNREADABLE_VERSION: &str = "metadata or metadata.resourceVersion of the apply configuration is none";
 
-impl Write<'_> {
+/// An apply in progress.
+pub(super) struct Apply<'a> {
+    pub(super) write: &'a Write<'a>,
+}
+
+impl Apply<'_> {
     /// Admits the outcome of the apply configuration, and applies it.
-    pub(super) async fn apply(
-        &self,
-        options: &WriteOptions,
-        exchange: &mut Exchange,
-    ) -> Result<Response<Body>, Status> {
-        if !self.knows_dry_runs {
+    pub(super) async fn run(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        if !self.write.knows_dry_runs {
             // Admission needs the outcome, and only a dry run shows it.
             return Err(Status::not_implemented(
-                "what an apply comes to at an aggregated API that knows no dry runs cannot be admitted; apply on the client's side instead",
+                "the result of an apply to an aggregated API without support for dry run is unknown, so that it cannot be admitted; use client-side apply",
             ));
         }
-        let decoded = patch::decode_configuration(self.header(CONTENT_TYPE), &self.body)?;
+        let decoded = patch::decode_configuration(self.write.header(CONTENT_TYPE), &self.write.body)?;
         if let Some(event) = &mut exchange.event {
             event.set_request_patch(&decoded.value);
         }
@@ -76,7 +75,7 @@ impl Write<'_> {
         let oddity = oddity(&configuration);
         if oddity.is_some() || !decoded.duplicates.is_empty() {
             // A dry run gets the API server's error; the resourceVersion that the proxy sets later would hide the error.
-            let answer = self.rehearse(self.apply_patch(&configuration)?).await?;
+            let answer = self.write.rehearse(self.apply_patch(&configuration)?).await?;
             let is_refused = match answer.status.as_u16() {
                 200..=299 => false,
                 // The API server reports other invalid fields after the mutating phase.
@@ -85,25 +84,25 @@ impl Write<'_> {
                 _ => true,
             };
             match oddity {
-                _ if is_refused => return self.respond(answer).await,
+                _ if is_refused => return self.write.respond(answer).await,
                 Some(Oddity::Undecidable) => return Err(Status::bad_request(UNREADABLE_VERSION)),
                 Some(Oddity::NoVersion) | None => {}
             }
         }
-        if self.say_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
+        if self.write.say_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
             return Err(Status::bad_request(format!(
                 "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
                 decoded.duplicates.join("\n  ")
             )));
         }
-        let mut attempts = Attempts::new(&self.pipeline.limits);
+        let mut attempts = Attempts::new(&self.write.pipeline.limits);
         loop {
-            let old = self.old_object().await?;
+            let old = self.write.old_object().await?;
             let version = old.as_ref().map_or(NO_VERSION, Object::resource_version).to_owned();
             // Without the resourceVersion, the apply could replace a version that admission has not seen.
             let mut pinned = configuration.clone();
             if !pinned.set(&["metadata", "resourceVersion"], Value::from(version.as_str())) {
-                return Err(Status::bad_request("error decoding YAML: metadata is no object"));
+                return Err(Status::bad_request("error decoding YAML: metadata is not an object"));
             }
             if old.is_none() && options.is_dry_run() {
                 // The dry run of a create replaces nothing, and its answer would show the proxy's resourceVersion.
@@ -113,7 +112,7 @@ impl Write<'_> {
             let asked_for_version = !names_no_version(configuration.resource_version());
             let is_late = is_version_conflict(&answer) || is_already_exists(&answer);
             if asked_for_version || !is_late || !attempts.may_go_on(&version) {
-                return self.respond(answer).await;
+                return self.write.respond(answer).await;
             }
         }
     }
@@ -126,7 +125,7 @@ impl Write<'_> {
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<Answer, Status> {
-        let rehearsed = self.rehearse(self.apply_patch(&pinned)?).await?;
+        let rehearsed = self.write.rehearse(self.apply_patch(&pinned)?).await?;
         let first = match rehearsed.status.as_u16() {
             200..=299 => Some(rehearsed.object()?),
             // An invalid outcome is refused after the mutating phase, unless admission corrects it.
@@ -138,33 +137,33 @@ impl Write<'_> {
         let computed = match (&old, &first) {
             (Some(old), Some(first)) => self.defaulted(first).filter(|_| is_stale || first.fields() != old.fields()),
             // The kind has no schema.
-            _ if matches!(self.node(), Node::Resource) => None,
+            _ if matches!(self.write.node(), Node::Resource) => None,
             (old, first) => self.applied(configuration, old.as_ref(), first.is_some(), options)?,
         };
         let Some(mut before) = unprepared(configuration, computed, first.as_ref(), old.as_ref()) else {
             // The version is compared before the object is validated (`Store.Update`).
-            return if is_stale { Err(self.conflict(MODIFIED)) } else { Ok(rehearsed) };
+            return if is_stale { Err(self.write.conflict(MODIFIED)) } else { Ok(rehearsed) };
         };
         let is_corrected = self.correct_annotation(&mut before, first.as_ref(), &pinned, configuration);
-        let whole_before = typed::has_rest(self.target.kind(), before.fields()).then(|| before.clone());
-        let rest = Rest::take(self.target.kind(), &mut before);
+        let whole_before = typed::has_rest(self.write.target.kind(), before.fields()).then(|| before.clone());
+        let rest = Rest::take(self.write.target.kind(), &mut before);
         before.settle();
         let (operation, kind) = match &old {
             Some(_) => (Operation::Update, OptionsKind::Update),
             None => (Operation::Create, OptionsKind::Create),
         };
         if operation == Operation::Create {
-            self.authorize_create().await?;
+            self.write.authorize_create().await?;
         }
         let (old, options) = (old.map(Arc::new), options.as_options_object(kind));
-        let seen = old.as_ref().map(|old| self.seen(old));
-        let mut attributes = self.attributes(operation, Some(before.clone()), seen, options);
-        self.admit(&mut attributes, exchange).await?;
+        let seen = old.as_ref().map(|old| rest::seen(self.write, old));
+        let mut attributes = self.write.attributes(operation, Some(before.clone()), seen, options);
+        self.write.admit(&mut attributes, exchange).await?;
         let Some(admitted) = &mut attributes.object else { return Ok(rehearsed) };
         let version = old.as_deref().unwrap_or(&before).resource_version();
         let admitted_version = admitted.resource_version();
         if admitted_version != version && !names_no_version(admitted_version) {
-            return Err(self.conflict(MODIFIED));
+            return Err(self.write.conflict(MODIFIED));
         }
         let is_changed = admitted.is_changed() || is_corrected;
         let (last, tried) = match &first {
@@ -172,7 +171,7 @@ impl Write<'_> {
             None if !is_changed => return Ok(rehearsed),
             first => {
                 if !version.is_empty() && !admitted.set(&["metadata", "resourceVersion"], version.into()) {
-                    return Err(Status::bad_request("metadata is no object after admission"));
+                    return Err(Status::bad_request("metadata is not an object after admission"));
                 }
                 let written = numbers::as_written(admitted);
                 let written = if rest.is_empty() { written } else { Cow::Owned(rest.put_back(&written)?.into_owned()) };
@@ -194,18 +193,19 @@ impl Write<'_> {
             // The resourceVersion in the answer is the one that the proxy set.
             take_version(&mut stored, configuration);
         }
-        let whole = self.asks_for_no_more(&attributes, &tried).then(|| tried.with_object(&stored)).transpose()?;
-        let trial = match self.can_be_tried(&attributes) {
+        let whole =
+            self.write.view().asks_for_no_more(&attributes, &tried).then(|| tried.with_object(&stored)).transpose()?;
+        let trial = match self.write.view().can_be_tried(&attributes) {
             true => shown(operation, stored, tried.headers),
             false => Trial::Unknown,
         };
         let owners = Owners::of_applied(&before).filter(|_| is_changed && !attributes.dry_run);
-        match self.validate_tried(&mut attributes, trial, &last, exchange).await? {
+        match self.write.view().validate_tried(&mut attributes, trial, &last, exchange).await? {
             Some(refusal) => Ok(refusal),
             None => match (whole, owners) {
                 (Some(whole), _) => Ok(whole),
-                (None, Some(owners)) => self.write_and_disown(last, &owners).await,
-                (None, None) => self.forward(last).await,
+                (None, Some(owners)) => self.write.field_owners().write_and_disown(last, &owners).await,
+                (None, None) => self.write.forward(last).await,
             },
         }
     }
@@ -219,7 +219,7 @@ impl Write<'_> {
         pinned: &Object,
         configuration: &Object,
     ) -> bool {
-        let query = self.parts.uri.query().unwrap_or_default();
+        let query = self.write.parts.uri.query().unwrap_or_default();
         let is_kubectl = query_value(query, "fieldManager").is_some_and(|manager| manager == last_applied::KUBECTL);
         let reported = reported.filter(|_| is_kubectl);
         let corrected = reported.and_then(|reported| last_applied::corrected(reported, pinned, configuration));
@@ -229,8 +229,9 @@ impl Write<'_> {
     /// Returns the outcome with the defaults of a version that is not the storage version: no answer shows these defaults,
     /// because storing the object has dropped them. The caller skips an apply without changes, which adds no defaults.
     fn defaulted(&self, outcome: &Object) -> Option<Object> {
-        self.storage_version.as_ref().filter(|stored| **stored != self.target.resource.version)?;
-        let decoded = decode_patched(outcome.clone().into_value(), self.target.kind(), self.schema.as_deref());
+        self.write.storage_version.as_ref().filter(|stored| **stored != self.write.target.resource.version)?;
+        let decoded =
+            decode_patched(outcome.clone().into_value(), self.write.target.kind(), self.write.schema.as_deref());
         decoded.ok().map(|normal| normal.object)
     }
 
@@ -245,7 +246,7 @@ impl Write<'_> {
     ) -> Result<Option<Object>, Status> {
         let (live, configuration) = (old.map(|old| old.clone().into_value()), configuration.clone().into_value());
         // The field managers of a scale are those of its parent.
-        let is_of_parent = old.is_some() && self.target.subresource == "scale";
+        let is_of_parent = old.is_some() && self.write.target.subresource == "scale";
         let is_untold = is_of_parent || is_too_large(&configuration) || live.as_ref().is_some_and(is_too_large);
         let mut applied = match (old, is_owner_known || is_untold) {
             (None, true) => configuration,
@@ -253,15 +254,15 @@ impl Write<'_> {
             (_, false) => {
                 let options = options.as_options_object(OptionsKind::Update);
                 let manager = manager_name(options.str(&["fieldManager"]), "");
-                match self.change(&manager).applied(live.as_ref(), &configuration) {
+                match managed_fields::change(self.write, &manager).applied(live.as_ref(), &configuration) {
                     Some(applied) => applied,
                     None => return Ok(None),
                 }
             }
         };
-        let kind = self.target.kind();
+        let kind = self.write.target.kind();
         let rest = applied.as_object_mut().and_then(|fields| typed::Rest::take(kind, fields));
-        let decoded = decode_patched(applied, kind, self.schema.as_deref());
+        let decoded = decode_patched(applied, kind, self.write.schema.as_deref());
         let Ok(mut object) = decoded.map(|normal| normal.object) else { return Ok(None) };
         if let Some(rest) = rest {
             let before = object.fields().clone();
@@ -270,7 +271,7 @@ impl Write<'_> {
                 return Ok(None);
             }
         }
-        ensure_namespace(&mut object, self.target.expected_namespace())?;
+        ensure_namespace(&mut object, self.write.target.expected_namespace())?;
         Ok(Some(object))
     }
 
@@ -285,17 +286,20 @@ impl Write<'_> {
         if let Some(first) = forms.first
             && let Some(last) = self.apply_more(pinned, &forms)?
         {
-            let tried = self.rehearse(last.clone()).await?;
+            let tried = self.write.rehearse(last.clone()).await?;
             if tried.status.is_success() {
                 let (before, admitted) = (forms.before.fields(), forms.admitted.fields());
                 match deviation(first.fields(), before, admitted, tried.object()?.fields()) {
                     None => return Ok((last, tried)),
-                    Some(field) => tracing::debug!(field, "what was admitted cannot be applied, and is written"),
+                    Some(field) => tracing::debug!(
+                        field,
+                        "no apply configuration yields the admitted object; sending another write instead"
+                    ),
                 }
             }
         }
         let last = self.written_instead(old, forms.admitted)?;
-        let tried = self.rehearse(last.clone()).await?;
+        let tried = self.write.rehearse(last.clone()).await?;
         Ok((last, tried))
     }
 
@@ -305,7 +309,7 @@ impl Write<'_> {
     fn apply_more(&self, pinned: &Object, forms: &Forms<'_>) -> Result<Option<Outgoing>, Status> {
         let mut configuration = pinned.clone();
         let (before, admitted) = (forms.before.fields(), forms.admitted.fields());
-        if extend(configuration.fields_mut(), before, admitted, self.node()).is_none() {
+        if extend(configuration.fields_mut(), before, admitted, self.write.node()).is_none() {
             return Ok(None);
         }
         let mut outgoing = self.apply_patch(&configuration)?;
@@ -317,35 +321,27 @@ impl Write<'_> {
     /// second write of the owners.
     fn written_instead(&self, old: Option<&Object>, admitted: &Object) -> Result<Outgoing, Status> {
         let mut outgoing = match old {
-            Some(old) => self.difference(old, admitted.whole())?,
+            Some(old) => self.write.difference(old, admitted.whole())?,
             None => {
                 let mut object = admitted.whole().into_owned();
                 for field in ["resourceVersion", "managedFields"] {
                     object.remove(&["metadata", field]);
                 }
                 let body = serde_json::to_vec(&object).map_err(Status::internal_error)?;
-                Outgoing { method: Method::POST, ..self.outgoing(body.into()) }
+                Outgoing { method: Method::POST, ..self.write.outgoing(body.into()) }
             }
         };
-        let path = if old.is_some() { self.parts.uri.path() } else { self.collection_path() };
-        outgoing.uri = self.uri_with(path, &["fieldManager", "dryRun", "pretty"])?;
-        if self.schema.is_some() {
+        let path = if old.is_some() { self.write.parts.uri.path() } else { self.write.collection_path() };
+        outgoing.uri = self.write.uri_with(path, &["fieldManager", "dryRun", "pretty"])?;
+        if self.write.schema.is_some() {
             outgoing.uri = with_parameter(&outgoing.uri, "fieldValidation=Ignore")?;
         }
         Ok(outgoing)
     }
 
-    /// Returns a URL with those of the client's parameters that have these names.
-    pub(super) fn uri_with(&self, path: &str, names: &[&str]) -> Result<Uri, Status> {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        let given = self.parts.uri.query().unwrap_or_default();
-        query.extend_pairs(names.iter().filter_map(|name| Some((name, query_value(given, name)?))));
-        format!("{path}?{}", query.finish()).parse().map_err(Status::internal_error)
-    }
-
     fn apply_patch(&self, configuration: &Object) -> Result<Outgoing, Status> {
         let mut outgoing =
-            self.outgoing(Bytes::from(serde_json::to_vec(configuration).map_err(Status::internal_error)?));
+            self.write.outgoing(Bytes::from(serde_json::to_vec(configuration).map_err(Status::internal_error)?));
         outgoing.content_type = PatchType::Apply.content_type();
         Ok(outgoing)
     }
@@ -423,7 +419,7 @@ fn unprepared(
             take_version(&mut object, configuration);
         }
     }
-    storage::restore_empty(configuration, &mut object);
+    before_storage::restore_empty(configuration, &mut object);
     object.settle();
     Some(object)
 }

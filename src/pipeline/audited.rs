@@ -113,12 +113,12 @@ async fn answered(bytes: &Bytes, encoding: Option<&HeaderValue>) -> Result<Value
 
 fn protobuf_object(envelope: &Envelope<'_>) -> Result<Value, String> {
     if envelope.kind == "Status" {
-        let status = protobuf::status(envelope)?;
+        let status = protobuf::status(envelope).map_err(|why| why.to_string())?;
         return serde_json::to_value(status).map_err(|error| error.to_string());
     }
     let version = &envelope.api_version;
     let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let message = envelope.object(group, version, &envelope.kind)?;
+    let message = envelope.object(group, version, &envelope.kind).map_err(|why| why.to_string())?;
     let mut object = Map::new();
     object.insert("kind".to_owned(), envelope.kind.as_str().into());
     object.insert("apiVersion".to_owned(), envelope.api_version.as_str().into());

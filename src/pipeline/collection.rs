@@ -4,13 +4,15 @@
 //! is the list before the deletion (`Store.DeleteCollection`); the API server writes that list in the form that the client
 //! accepts.
 
-use super::delete::{Deletion, Pinned, completed, delete_body, lost_the_version, names_a_version};
+use super::delete::{
+    Deletion, Pinned, check_preconditions, completed, delete_body, delete_options, lost_the_version, names_a_version,
+};
 use super::deletion::admitted_states;
 use super::gateway::Answer;
 use super::outgoing::only_gzip;
 use super::write::{Attempts, Write, is_conflict};
-use super::{Exchange, negotiate};
-use crate::admission::{Collection, Operation};
+use super::{Exchange, negotiate, rest};
+use crate::admission::Operation;
 use crate::body::Body;
 use crate::object::Object;
 use crate::object::selector::escape_field_value;
@@ -55,16 +57,22 @@ struct ListMetadata {
 impl<'a> List<'a> {
     fn read(page: &'a Answer) -> Result<Self, Status> {
         serde_json::from_slice(&page.body)
-            .map_err(|error| Status::internal_error(format!("the API server answered with what is no list: {error}")))
+            .map_err(|error| Status::internal_error(format!("the answer of the API server is not a list: {error}")))
     }
 }
 
-impl Write<'_> {
+/// The deletion of a collection in progress.
+pub(super) struct DeleteCollection<'a> {
+    pub(super) write: &'a Write<'a>,
+}
+
+impl DeleteCollection<'_> {
     /// Admits and deletes the objects of the collection; the first refusal ends the request.
-    pub(super) async fn delete_collection(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let options = self.delete_options(exchange)?;
+    pub(super) async fn run(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        let options = delete_options(self.write, exchange)?;
         let mut size = PAGE;
         let mut page = self.page("", &mut size).await?;
+        self.admit_whole(&options, exchange).await?;
         // The resourceVersion of all pages.
         let ListMetadata { resource_version: version, mut token } = List::read(&page)?.metadata;
         let is_whole = token.is_empty() || self.limit().is_some();
@@ -80,16 +88,16 @@ impl Write<'_> {
             shown => shown,
         };
         let mut spared = Vec::new();
-        let collection = Arc::default();
         loop {
             for item in List::read(&page)?.items.into_iter().flatten() {
-                let item: Object = serde_json::from_str(item.get())
-                    .map_err(|error| Status::internal_error(format!("a list's item is no object: {error}")))?;
+                let item: Object = serde_json::from_str(item.get()).map_err(|error| {
+                    Status::internal_error(format!("an item of the list is not an object: {error}"))
+                })?;
                 let name = item.name().to_owned();
-                match self.delete_item((&options, &collection), item, exchange).await? {
+                match self.delete_item(&options, item, exchange).await? {
                     Item::Deleted => {}
                     Item::Gone => spared.push(name),
-                    Item::Refused(refusal) => return self.respond(refusal).await,
+                    Item::Refused(refusal) => return self.write.respond(refusal).await,
                 }
             }
             if token.is_empty() || self.limit().is_some() {
@@ -108,26 +116,26 @@ impl Write<'_> {
 
     /// Returns the client's `limit`: only that many objects are deleted.
     fn limit(&self) -> Option<usize> {
-        let limit = query_value(self.parts.uri.query().unwrap_or_default(), "limit")?;
+        let limit = query_value(self.write.parts.uri.query().unwrap_or_default(), "limit")?;
         limit.parse().ok().filter(|limit| *limit > 0)
     }
 
     /// Reads a page of the selected objects, of `size` items. A page that is too large is read again with fewer items, unless the
     /// client has set a limit.
     async fn page(&self, token: &str, size: &mut usize) -> Result<Answer, Status> {
-        let gateway = &self.pipeline.gateway;
+        let gateway = &self.write.pipeline.gateway;
         loop {
             let can_be_fewer = *size > 1 && self.limit().is_none();
             let bytes = if can_be_fewer { gateway.room.page_bytes() } else { gateway.response_bytes };
-            let path = format!("{}?{}", self.parts.uri.path(), self.page_query(token, *size));
-            let page = gateway.read_list(&path, bytes, self.caller).await?;
+            let path = format!("{}?{}", self.write.parts.uri.path(), self.page_query(token, *size));
+            let page = gateway.read_list(&path, bytes, self.write.caller).await?;
             match page {
                 Some(page) => {
-                    self.warnings.add_stored(&page.headers);
+                    self.write.warnings.add_stored(&page.headers);
                     return Ok(page);
                 }
                 None if can_be_fewer => *size = (*size / FEWER).max(1),
-                None => return Err(Status::internal_error("what is to be deleted is too large to be read")),
+                None => return Err(Status::internal_error("the list of the objects to delete is too large")),
             }
         }
     }
@@ -149,17 +157,22 @@ impl Write<'_> {
 
     /// Returns a parameter of the request; empty if the request has no such parameter.
     fn own(&self, key: &str) -> String {
-        query_value(self.parts.uri.query().unwrap_or_default(), key).unwrap_or_default()
+        query_value(self.write.parts.uri.query().unwrap_or_default(), key).unwrap_or_default()
     }
 
     fn agreed(&self) -> Option<Agreed> {
-        negotiate::agree(&self.parts.headers, &self.parts.uri, &self.target, self.pipeline.media_types)
+        negotiate::agree(
+            &self.write.parts.headers,
+            &self.write.parts.uri,
+            &self.write.target,
+            self.write.pipeline.media_types,
+        )
     }
 
     /// Whether the page as the proxy reads it has the form that the client accepts.
     fn takes_it_as_it_is(&self, page: &Answer) -> bool {
         let plain = Agreed { media_type: MediaType::Json, is_pretty: false, is_converted: false };
-        self.agreed() == Some(plain) && self.comes_plain(page.body.len())
+        self.agreed() == Some(plain) && self.write.comes_plain(page.body.len())
     }
 
     /// Opens the list of this version without the `spared` objects, in the form that the client accepts. The body is not read
@@ -167,12 +180,12 @@ impl Write<'_> {
     async fn shown(&self, version: &str, spared: &[String]) -> Result<Response<Body>, Status> {
         let mut accepted = HeaderMap::new();
         for name in [ACCEPT, ACCEPT_ENCODING] {
-            accepted.extend(self.parts.headers.get(&name).cloned().map(|value| (name, value)));
+            accepted.extend(self.write.parts.headers.get(&name).cloned().map(|value| (name, value)));
         }
         only_gzip(&mut accepted);
         let limit = self.limit().map(|limit| limit.saturating_sub(spared.len()));
-        let path = format!("{}?{}", self.parts.uri.path(), self.shown_query(version, spared, limit));
-        self.pipeline.gateway.open_list(&path, accepted, self.caller).await
+        let path = format!("{}?{}", self.write.parts.uri.path(), self.shown_query(version, spared, limit));
+        self.write.pipeline.gateway.open_list(&path, accepted, self.write.caller).await
     }
 
     fn shown_query(&self, version: &str, spared: &[String], limit: Option<usize>) -> String {
@@ -207,13 +220,13 @@ impl Write<'_> {
         {
             return shown;
         }
-        self.warnings.add("some of these objects were gone, or no longer selected, before they could be deleted");
+        self.write.warnings.add("some of these objects were gone, or no longer selected, before they could be deleted");
         shown
     }
 
     /// Builds a query from the request's selectors and these parameters; empty parameters are left out.
     fn selectors(&self, more: &[(&str, &str)]) -> String {
-        let own = query_pairs(self.parts.uri.query().unwrap_or_default());
+        let own = query_pairs(self.write.parts.uri.query().unwrap_or_default());
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (key, value) in own {
             let is_replaced = more.iter().any(|(name, _)| *name == key);
@@ -224,7 +237,7 @@ impl Write<'_> {
         for (key, value) in more.iter().filter(|(_, value)| !value.is_empty()) {
             query.append_pair(key, value);
         }
-        if self.pipeline.keeps_initializers {
+        if self.write.pipeline.keeps_initializers {
             query.append_pair("includeUninitialized", "true");
         }
         query.finish()
@@ -232,33 +245,28 @@ impl Write<'_> {
 
     /// Admits and deletes one item. After a conflict with the proxy's own resourceVersion, retries with the fresh item if the
     /// request still selects it.
-    async fn delete_item(
-        &self,
-        (options, collection): (&Object, &Arc<Collection>),
-        mut item: Object,
-        exchange: &mut Exchange,
-    ) -> Result<Item, Status> {
-        let mut attempts = Attempts::new(&self.pipeline.limits);
+    async fn delete_item(&self, options: &Object, mut item: Object, exchange: &mut Exchange) -> Result<Item, Status> {
+        let mut attempts = Attempts::new(&self.write.pipeline.limits);
         loop {
-            self.check_preconditions(options, &item, Deletion::OfCollection)?;
+            check_preconditions(self.write, options, &item, Deletion::OfCollection)?;
             let body = delete_body(options, &item, Pinned::Version)?;
             let name = item.name().to_owned();
             let old = Arc::new(self.with_kind(item));
-            let shown = completed(self.target.kind(), options, &old, Deletion::OfCollection);
-            match self.admit_item((&shown, collection), &old, exchange).await {
+            let shown = completed(self.write.target.kind(), options, &old, Deletion::OfCollection);
+            match self.admit_item(&shown, &old, exchange).await {
                 Ok(()) => {}
                 // `Store.DeleteCollection` goes on after every NotFound.
-                Err(status) if status.reason == "NotFound" && !collection.is_refused() => return Ok(Item::Deleted),
+                Err(status) if status.reason == "NotFound" => return Ok(Item::Deleted),
                 Err(status) => return Err(status),
             }
-            let mut outgoing = self.outgoing(body);
+            let mut outgoing = self.write.outgoing(body);
             outgoing.uri = self.one_item_uri(&name)?;
-            let mut answer = self.forward_for_json(outgoing.clone()).await?;
+            let mut answer = self.write.forward_for_json(outgoing.clone()).await?;
             if lost_the_version(&answer, options, &old) {
                 outgoing.body = delete_body(options, &old, Pinned::Uid)?;
-                answer = self.forward_for_json(outgoing).await?;
+                answer = self.write.forward_for_json(outgoing).await?;
             }
-            self.warnings.add_stored(&answer.headers);
+            self.write.warnings.add_stored(&answer.headers);
             if answer.status.is_success() {
                 let found_none = answer.object().is_ok_and(|list| list.get(&["items"]).is_some_and(is_empty));
                 return Ok(if found_none { Item::Gone } else { Item::Deleted });
@@ -277,45 +285,50 @@ impl Write<'_> {
         }
     }
 
-    async fn admit_item(
-        &self,
-        (options, collection): (&Object, &Arc<Collection>),
-        item: &Arc<Object>,
-        exchange: &mut Exchange,
-    ) -> Result<(), Status> {
-        for state in admitted_states(self.target.kind(), options, item, Deletion::OfCollection) {
-            let mut attributes = self.attributes(Operation::Delete, None, Some(state), options.clone());
-            attributes.collection = Some(collection.clone());
-            self.admit(&mut attributes, exchange).await?;
-            self.validate(&mut attributes, exchange).await?;
+    /// Admits the deletion as a whole, as Kubernetes did before it admitted each item.
+    async fn admit_whole(&self, options: &Object, exchange: &mut Exchange) -> Result<(), Status> {
+        let mut attributes = self.write.attributes(Operation::Delete, None, None, options.clone());
+        attributes.annotations = exchange.annotations();
+        let result = self.write.pipeline.chain.admit_collection(&mut attributes).await;
+        exchange.publish(attributes.annotations.take());
+        exchange.took_webhooks(&attributes);
+        result
+    }
+
+    async fn admit_item(&self, options: &Object, item: &Arc<Object>, exchange: &mut Exchange) -> Result<(), Status> {
+        for state in admitted_states(self.write.target.kind(), options, item, Deletion::OfCollection) {
+            let mut attributes = self.write.attributes(Operation::Delete, None, Some(state), options.clone());
+            attributes.of_collection = true;
+            self.write.admit(&mut attributes, exchange).await?;
+            self.write.validate(&mut attributes, exchange).await?;
         }
         Ok(())
     }
 
     /// Reads the object with this name; `None` if the request does not select it.
     async fn fresh(&self, name: &str) -> Result<Option<Object>, Status> {
-        let list = self.pipeline.gateway.read(&self.one_item_uri(name)?.to_string(), self.caller).await?;
+        let list = self.write.pipeline.gateway.read(&self.one_item_uri(name)?.to_string(), self.write.caller).await?;
         Ok(list.and_then(|list| Object::from_value(list.items(&["items"]).first()?.clone())))
     }
 
     /// Adds the kind and the apiVersion, which an item of a list lacks, and removes the unknown fields.
     fn with_kind(&self, mut item: Object) -> Object {
-        let kind = self.target.kind();
+        let kind = self.write.target.kind();
         for (field, value) in [("kind", kind.kind.clone()), ("apiVersion", kind.api_version())] {
             item.fields_mut().entry(field).or_insert_with(|| value.into());
         }
-        self.hide_rest(&mut item);
+        rest::hide(self.write, &mut item);
         item
     }
 
     /// Returns the collection's URL with a selector for this name; the write options are in the body.
     fn one_item_uri(&self, name: &str) -> Result<Uri, Status> {
         // The client's selector stays, so that an item that has changed is deleted only if the request still selects it.
-        let own = query_value(self.parts.uri.query().unwrap_or_default(), "fieldSelector").unwrap_or_default();
+        let own = query_value(self.write.parts.uri.query().unwrap_or_default(), "fieldSelector").unwrap_or_default();
         let separator = if own.is_empty() { "" } else { "," };
         let selector = format!("{own}{separator}metadata.name={}", escape_field_value(name));
         let query = self.selectors(&[("fieldSelector", &selector)]);
-        format!("{}?{query}", self.parts.uri.path()).parse().map_err(Status::internal_error)
+        format!("{}?{query}", self.write.parts.uri.path()).parse().map_err(Status::internal_error)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Exchange;
 use super::outgoing::Outgoing;
-use super::owner_references::Seen;
+use super::owner_references::{Seen, remove_duplicates};
 use super::write::{Sent, Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
 use crate::body::Body;
@@ -15,26 +15,34 @@ use serde_json::Value;
 /// The attempts to create an object with a generated name (`maxNameGenerationCreateAttempts`).
 const NAME_ATTEMPTS: usize = 8;
 
-impl Write<'_> {
+/// A create in progress.
+pub(super) struct Create<'a> {
+    pub(super) write: &'a Write<'a>,
+}
+
+impl Create<'_> {
     /// Admits and creates the object.
-    pub(super) async fn create(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let options = self.options(OptionsKind::Create)?;
-        let decoded = self.decode(&options, exchange)?;
+    pub(super) async fn run(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        let options = self.write.options(OptionsKind::Create)?;
+        let decoded = self.write.decode(&options, exchange)?;
         let mut sent = decoded.sent;
         let mut object = self.prepared(decoded.object)?;
-        if self.say_duplicate_owners(&mut object, Seen::AsSent) {
+        if remove_duplicates(&mut object, Seen::AsSent, &self.write.warnings) {
             sent.verbatim = None;
         }
         object.settle();
         let options = options.as_options_object(OptionsKind::Create);
-        let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
-        self.admit(&mut attributes, exchange).await?;
-        let owners = self.owners(&attributes, || self.decoded_again().filter(|_| sent.rest.is_empty()));
+        let mut attributes = self.write.attributes(Operation::Create, Some(object), None, options);
+        self.write.admit(&mut attributes, exchange).await?;
+        let owners = self
+            .write
+            .field_owners()
+            .of_admitted(&attributes, || self.decoded_again().filter(|_| sent.rest.is_empty()));
         if let Some(object) = &attributes.object
-            && self.target.subresource.is_empty()
-            && self.target.must_be_named()
+            && self.write.target.subresource.is_empty()
+            && self.write.target.must_be_named()
             && !self.is_named_later(object)
-            && let Err(nameless) = check_new_name(object, self.target.kind())
+            && let Err(nameless) = check_new_name(object, self.write.target.kind())
         {
             return self.refuse_nameless(&attributes, &sent, nameless).await;
         }
@@ -44,13 +52,13 @@ impl Write<'_> {
             if let Some(base) = &base {
                 draw_name(&mut attributes, base);
             }
-            let outgoing = Outgoing { owners: owners.clone(), ..self.admitted(&attributes, &sent)? };
-            if let Some(refusal) = self.validate_write(&mut attributes, &outgoing, exchange).await? {
-                return self.respond(refusal).await;
+            let outgoing = Outgoing { owners: owners.clone(), ..self.write.admitted(&attributes, &sent)? };
+            if let Some(refusal) = self.write.view().validate_write(&mut attributes, &outgoing, exchange).await? {
+                return self.write.respond(refusal).await;
             }
-            let answer = self.send_admitted(Operation::Create, outgoing, exchange).await?;
+            let answer = self.write.view().send_admitted(Operation::Create, outgoing, exchange).await?;
             if base.is_none() || attempt == NAME_ATTEMPTS || !is_already_exists(&answer) {
-                return self.respond(answer).await;
+                return self.write.respond(answer).await;
             }
             attempt += 1;
         }
@@ -58,23 +66,24 @@ impl Write<'_> {
 
     /// Prepares the object in the body for the mutating phase.
     fn prepared(&self, mut object: Object) -> Result<Object, Status> {
-        if self.target.subresource.is_empty() {
+        if self.write.target.subresource.is_empty() {
             wipe_system_fields(&mut object);
         }
-        ensure_namespace(&mut object, self.target.expected_namespace())?;
+        ensure_namespace(&mut object, self.write.target.expected_namespace())?;
         Ok(object)
     }
 
     /// Decodes and prepares the object again. The object is rarely needed twice, so no copy is kept.
     fn decoded_again(&self) -> Option<Object> {
-        let form = Form::Normal(self.schema.as_deref());
-        let decoded = decode_object(&self.body, self.media_type().ok()?, self.target.kind(), form).ok()?;
+        let form = Form::Normal(self.write.schema.as_deref());
+        let decoded =
+            decode_object(&self.write.body, self.write.media_type().ok()?, self.write.target.kind(), form).ok()?;
         self.prepared(decoded.object).ok()
     }
 
     /// Whether the storage names the object: a limit range without a name (`limitrangeStrategy.PrepareForCreate`).
     fn is_named_later(&self, object: &Object) -> bool {
-        let kind = self.target.kind();
+        let kind = self.write.target.kind();
         (&*kind.group, &*kind.kind) == ("", "LimitRange") && object.name().is_empty()
     }
 
@@ -86,10 +95,10 @@ impl Write<'_> {
         sent: &Sent,
         nameless: Status,
     ) -> Result<Response<Body>, Status> {
-        if !self.knows_dry_runs {
+        if !self.write.knows_dry_runs {
             return Err(nameless);
         }
-        let answer = self.rehearse(self.admitted(attributes, sent)?).await?;
+        let answer = self.write.rehearse(self.write.admitted(attributes, sent)?).await?;
         if answer.status.is_success() { Err(nameless) } else { Ok(answer.into_response()) }
     }
 }

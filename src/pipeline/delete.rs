@@ -3,6 +3,7 @@
 use super::Exchange;
 use super::deletion::admitted_states;
 use super::gateway::Answer;
+use super::rest;
 use super::write::{Attempts, Write, is_conflict};
 use crate::admission::Operation;
 use crate::body::Body;
@@ -19,36 +20,25 @@ use std::sync::Arc;
 const KEPT_PODS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
                          remove them or set propagationPolicy=Orphan to suppress this warning";
 
-impl Write<'_> {
+/// The deletion of one object in progress.
+pub(super) struct Delete<'a> {
+    pub(super) write: &'a Write<'a>,
+}
+
+impl Delete<'_> {
     /// Admits and deletes the object. After a conflict with the proxy's own resourceVersion, retries with the fresh object.
-    pub(super) async fn delete(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let options = self.delete_options(exchange)?;
-        let mut attempts = Attempts::new(&self.pipeline.limits);
+    pub(super) async fn run(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        let options = delete_options(self.write, exchange)?;
+        let mut attempts = Attempts::new(&self.write.pipeline.limits);
         loop {
-            let old = self.old_object().await?.ok_or_else(|| self.not_found())?;
+            let old = self.write.old_object().await?.ok_or_else(|| self.write.not_found())?;
             let version = old.resource_version().to_owned();
-            self.check_preconditions(&options, &old, Deletion::OfOne)?;
+            check_preconditions(self.write, &options, &old, Deletion::OfOne)?;
             let (answer, retry) = self.delete_existing(&options, old, exchange).await?;
             if !retry || !attempts.may_go_on(&version) {
                 return Ok(answer.into_response());
             }
         }
-    }
-
-    /// Reads the DeleteOptions from the body, or from the query if there is no body.
-    pub(super) fn delete_options(&self, exchange: &mut Exchange) -> Result<Object, Status> {
-        let media_type = if self.body.is_empty() { MediaType::Json } else { self.media_type()? };
-        let query = self.parts.uri.query().unwrap_or_default();
-        let options = WriteOptions::for_delete(&self.body, media_type, query)?.as_options_object(OptionsKind::Delete);
-        if let (Some(event), false) = (&mut exchange.event, self.body.is_empty()) {
-            event.set_request_object(&options);
-        }
-        let (group, kind) = (&*self.target.kind().group, &*self.target.kind().kind);
-        let says = |field: &str| options.get(&[field]).is_some_and(|value| !value.is_null());
-        if (group, kind) == ("batch", "Job") && !says("propagationPolicy") && !says("orphanDependents") {
-            self.warnings.add(KEPT_PODS);
-        }
-        Ok(options)
     }
 
     async fn delete_existing(
@@ -57,45 +47,66 @@ impl Write<'_> {
         mut old: Object,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
-        self.hide_rest(&mut old);
+        rest::hide(self.write, &mut old);
         let old = Arc::new(old);
-        let outgoing = self.outgoing(delete_body(options, &old, Pinned::Version)?);
-        let shown = completed(self.target.kind(), options, &old, Deletion::OfOne);
-        for state in admitted_states(self.target.kind(), &shown, &old, Deletion::OfOne) {
-            let mut attributes = self.attributes(Operation::Delete, None, Some(state), shown.clone());
-            self.admit(&mut attributes, exchange).await?;
-            self.validate(&mut attributes, exchange).await?;
+        let outgoing = self.write.outgoing(delete_body(options, &old, Pinned::Version)?);
+        let shown = completed(self.write.target.kind(), options, &old, Deletion::OfOne);
+        for state in admitted_states(self.write.target.kind(), &shown, &old, Deletion::OfOne) {
+            let mut attributes = self.write.attributes(Operation::Delete, None, Some(state), shown.clone());
+            self.write.admit(&mut attributes, exchange).await?;
+            self.write.validate(&mut attributes, exchange).await?;
         }
-        let mut answer = self.forward(outgoing).await?;
+        let mut answer = self.write.forward(outgoing).await?;
         if lost_the_version(&answer, options, &old) {
-            answer = self.forward(self.outgoing(delete_body(options, &old, Pinned::Uid)?)).await?;
+            answer = self.write.forward(self.write.outgoing(delete_body(options, &old, Pinned::Uid)?)).await?;
         }
         let retry = is_conflict(&answer) && !names_a_version(options);
         Ok((answer, retry))
     }
+}
 
-    /// Checks the preconditions: a mismatch is a 409 before any plugin runs (`rest.BeforeDelete`).
-    pub(super) fn check_preconditions(&self, options: &Object, old: &Object, deletion: Deletion) -> Result<(), Status> {
-        let said = |field: &str| options.get(&["preconditions", field]).and_then(Value::as_str);
-        let kind = self.target.kind();
-        for (field, name, stored, fate) in [
-            ("uid", "UID", old.uid(), "deleted and then recreated"),
-            ("resourceVersion", "ResourceVersion", old.resource_version(), "modified"),
-        ] {
-            let Some(wanted) = said(field).filter(|wanted| *wanted != stored) else { continue };
-            if deletion == Deletion::OfOne && is_deleted_in_its_own_way(kind) {
-                return Err(self.conflict(&format!(
-                    "Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {stored}"
-                )));
-            }
-            let why = format!(
-                "the {name} in the precondition ({wanted}) does not match the {name} in record ({stored}). The object might have been {fate}"
-            );
-            // The API server names the kind here, not the resource.
-            return Err(Status::conflict(&kind.group, &kind.kind, old.name(), &why));
-        }
-        Ok(())
+/// Reads the DeleteOptions from the body, or from the query if there is no body.
+pub(super) fn delete_options(write: &Write<'_>, exchange: &mut Exchange) -> Result<Object, Status> {
+    let media_type = if write.body.is_empty() { MediaType::Json } else { write.media_type()? };
+    let query = write.parts.uri.query().unwrap_or_default();
+    let options = WriteOptions::for_delete(&write.body, media_type, query)?.as_options_object(OptionsKind::Delete);
+    if let (Some(event), false) = (&mut exchange.event, write.body.is_empty()) {
+        event.set_request_object(&options);
     }
+    let (group, kind) = (&*write.target.kind().group, &*write.target.kind().kind);
+    let says = |field: &str| options.get(&[field]).is_some_and(|value| !value.is_null());
+    if (group, kind) == ("batch", "Job") && !says("propagationPolicy") && !says("orphanDependents") {
+        write.warnings.add(KEPT_PODS);
+    }
+    Ok(options)
+}
+
+/// Checks the preconditions: a mismatch is a 409 before any plugin runs (`rest.BeforeDelete`).
+pub(super) fn check_preconditions(
+    write: &Write<'_>,
+    options: &Object,
+    old: &Object,
+    deletion: Deletion,
+) -> Result<(), Status> {
+    let said = |field: &str| options.get(&["preconditions", field]).and_then(Value::as_str);
+    let kind = write.target.kind();
+    for (field, name, stored, fate) in [
+        ("uid", "UID", old.uid(), "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", old.resource_version(), "modified"),
+    ] {
+        let Some(wanted) = said(field).filter(|wanted| *wanted != stored) else { continue };
+        if deletion == Deletion::OfOne && is_deleted_in_its_own_way(kind) {
+            return Err(write.conflict(&format!(
+                "Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {stored}"
+            )));
+        }
+        let why = format!(
+            "the {name} in the precondition ({wanted}) does not match the {name} in record ({stored}). The object might have been {fate}"
+        );
+        // The API server names the kind here, not the resource.
+        return Err(Status::conflict(&kind.group, &kind.kind, old.name(), &why));
+    }
+    Ok(())
 }
 
 /// The precondition on the admitted object that a delete carries.
@@ -116,7 +127,7 @@ pub(super) fn delete_body(options: &Object, old: &Object, what: Pinned) -> Resul
         && options.set(&["kind"], Value::from("DeleteOptions"))
         && options.set(&["apiVersion"], Value::from("v1"));
     if !pinned {
-        return Err(Status::bad_request("preconditions is no object"));
+        return Err(Status::bad_request("preconditions is not an object"));
     }
     serde_json::to_vec(&options).map(Bytes::from).map_err(Status::internal_error)
 }

@@ -7,7 +7,7 @@ use super::gateway::with_body;
 use super::write::out_of_time;
 use super::{Caller, Pipeline, connect};
 use crate::admission::Operations;
-use crate::authz::{Attributes, Decision, own_question};
+use crate::authz::{AccessAttributes, Decision, own_question};
 use crate::request::RequestInfo;
 use crate::status::Status;
 use http::header::ACCEPT;
@@ -56,7 +56,7 @@ impl Pipeline {
     }
 
     async fn ask_as_caller(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
-        let attributes = Attributes::from(info);
+        let attributes = AccessAttributes::from(info);
         let question = serde_json::to_vec(&own_question(&attributes)).map_err(Status::internal_error)?;
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
         let request = with_body(&Method::POST, &Uri::from_static(PATH), &headers, "application/json", question.into());

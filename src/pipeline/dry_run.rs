@@ -39,7 +39,7 @@ impl DryRuns {
         match self.0.answer(key, |_| LIFETIME, look_up).await {
             Ok(known) => known.contains(&operation(method.as_str(), &path(target, method))),
             Err(error) => {
-                tracing::debug!(group, version, %error, "no OpenAPI document says whether an aggregated API knows dry runs");
+                tracing::debug!(group, version, %error, "no OpenAPI document tells whether an aggregated API supports dry run");
                 false
             }
         }

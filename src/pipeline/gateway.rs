@@ -104,8 +104,11 @@ impl Room {
                     let sharer = self.tenant.as_deref().unwrap_or(&user.username);
                     let taking = self.shares.take(sharer, more / KIBIBYTE + 1);
                     let share = tokio::time::timeout(self.wait, taking).await;
-                    shares
-                        .push(share.map_err(|_| Status::too_many_requests("there is no room to read what is stored"))?);
+                    shares.push(
+                        share.map_err(|_| {
+                            Status::too_many_requests("there is no room in memory for the stored object")
+                        })?,
+                    );
                 }
                 room += more;
             }
@@ -153,7 +156,7 @@ impl Answer {
     /// Returns the object in the answer.
     pub(super) fn object(&self) -> Result<Object, Status> {
         serde_json::from_slice(&self.body)
-            .map_err(|error| Status::internal_error(format!("the API server answered with what is no object: {error}")))
+            .map_err(|error| Status::internal_error(format!("the answer of the API server is not an object: {error}")))
     }
 
     /// Returns the answer with another object, in JSON with the same layout.

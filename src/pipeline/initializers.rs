@@ -2,7 +2,7 @@
 
 use super::outgoing::with_parameter;
 use super::write::{Write, schema};
-use crate::initializers::{self, Decoded};
+use crate::initializers::{self, Decoded, InvalidInitializers};
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, typed};
 use crate::status::Status;
@@ -15,54 +15,52 @@ const GRACE: Duration = Duration::from_secs(2);
 
 const FIELD: &str = "initializers";
 
-impl Write<'_> {
-    /// Takes the field out of a patched object, so that the object can be decoded.
-    ///
-    /// # Errors
-    /// If the field has values of wrong types, with the text of Go's decoder.
-    pub(super) fn take_initializers(&self, patched: &mut Value) -> Result<Decoded, String> {
-        if !self.pipeline.keeps_initializers {
-            return Ok(Decoded::default());
-        }
-        let metadata = patched.get_mut("metadata").and_then(Value::as_object_mut);
-        let field = metadata.and_then(|metadata| metadata.remove(FIELD));
-        field.map_or_else(|| Ok(Decoded::default()), |field| initializers::decode(&field))
+/// Takes the field out of a patched object, so that the object can be decoded.
+///
+/// # Errors
+/// If the field has values of wrong types, with the text of Go's decoder.
+pub(super) fn take(write: &Write<'_>, patched: &mut Value) -> Result<Decoded, InvalidInitializers> {
+    if !write.pipeline.keeps_initializers {
+        return Ok(Decoded::default());
     }
+    let metadata = patched.get_mut("metadata").and_then(Value::as_object_mut);
+    let field = metadata.and_then(|metadata| metadata.remove(FIELD));
+    field.map_or_else(|| Ok(Decoded::default()), |field| initializers::decode(&field))
+}
 
-    /// Applies a strategic merge patch to an object. The field has no schema, so it is merged by itself.
-    pub(super) fn merged_strategically(&self, mut stored: Value, patch: &Value) -> Result<Value, Status> {
-        let schema = schema(self.target.kind());
-        let part = patch.get("metadata").and_then(|metadata| metadata.get(FIELD));
-        let Some(part) = part.filter(|_| self.pipeline.keeps_initializers) else {
-            return patch::apply(PatchType::Strategic, stored, patch, schema);
-        };
-        let take = |value: &mut Value| value.get_mut("metadata")?.as_object_mut()?.remove(FIELD);
-        let mut rest = patch.clone();
-        take(&mut rest);
-        let field = initializers::merge(take(&mut stored), part)?;
-        let mut merged = patch::apply(PatchType::Strategic, stored, &rest, schema)?;
-        let metadata = merged.get_mut("metadata").and_then(Value::as_object_mut);
-        if let (Some(metadata), Some(field)) = (metadata, field) {
-            metadata.insert(FIELD.to_owned(), field);
-        }
-        Ok(merged)
+/// Applies a strategic merge patch to an object. The field has no schema, so it is merged by itself.
+pub(super) fn merged_strategically(write: &Write<'_>, mut stored: Value, patch: &Value) -> Result<Value, Status> {
+    let schema = schema(write.target.kind());
+    let part = patch.get("metadata").and_then(|metadata| metadata.get(FIELD));
+    let Some(part) = part.filter(|_| write.pipeline.keeps_initializers) else {
+        return patch::apply(PatchType::Strategic, stored, patch, schema);
+    };
+    let take = |value: &mut Value| value.get_mut("metadata")?.as_object_mut()?.remove(FIELD);
+    let mut rest = patch.clone();
+    take(&mut rest);
+    let field = initializers::merge(take(&mut stored), part)?;
+    let mut merged = patch::apply(PatchType::Strategic, stored, &rest, schema)?;
+    let metadata = merged.get_mut("metadata").and_then(Value::as_object_mut);
+    if let (Some(metadata), Some(field)) = (metadata, field) {
+        metadata.insert(FIELD.to_owned(), field);
     }
+    Ok(merged)
+}
 
-    /// Whether an object of the target's kind has fields that are not in the tables, apart from this one.
-    pub(super) fn has_unknown_fields(&self, object: &Object) -> bool {
-        let kind = self.target.kind();
-        if !self.pipeline.keeps_initializers || !initializers::is_uninitialized(object) {
-            return typed::has_rest(kind, object.fields());
-        }
-        let mut object = object.clone();
-        initializers::take(&mut object);
-        typed::has_rest(kind, object.fields())
+/// Whether an object of the target's kind has fields that are not in the tables, apart from this one.
+pub(super) fn has_unknown_fields(write: &Write<'_>, object: &Object) -> bool {
+    let kind = write.target.kind();
+    if !write.pipeline.keeps_initializers || !initializers::is_uninitialized(object) {
+        return typed::has_rest(kind, object.fields());
     }
+    let mut object = object.clone();
+    initializers::take(&mut object);
+    typed::has_rest(kind, object.fields())
+}
 
-    /// Returns a URL with which a write does not wait for initializers.
-    pub(super) fn without_wait(&self, uri: Uri) -> Result<Uri, Status> {
-        if self.pipeline.keeps_initializers { with_parameter(&uri, "includeUninitialized=true") } else { Ok(uri) }
-    }
+/// Returns a URL with which a write does not wait for initializers.
+pub(super) fn without_wait(write: &Write<'_>, uri: Uri) -> Result<Uri, Status> {
+    if write.pipeline.keeps_initializers { with_parameter(&uri, "includeUninitialized=true") } else { Ok(uri) }
 }
 
 impl super::Pipeline {

@@ -28,98 +28,99 @@ pub(super) struct Shown {
     was_changed: bool,
 }
 
-impl Write<'_> {
-    /// Sets the managedFields, if a plugin reads them. The object of an apply has them already, from the dry run.
-    pub(super) fn show_managed_fields(&self, attributes: &mut Attributes) -> Option<Shown> {
-        attributes.object.as_ref()?;
-        let is_apply = self.parts.method == Method::PATCH && self.patch_type().ok() == Some(PatchType::Apply);
-        if !self.pipeline.chain.looks_at_managed_fields(attributes) {
-            return None;
-        }
-        if is_apply {
-            // An apply that changes nothing leaves managedFields unchanged.
-            attributes.reinvocation.has_fine_times = attributes.object.as_ref() != attributes.old_object.as_deref();
-            return None;
-        }
-        let object = attributes.object.as_ref()?;
-        // An object that is too large keeps the client's managedFields.
-        let (shown, is_renewed) =
-            self.owners_after(attributes, &self.before_write(attributes)?, &object.clone().into_value())?;
-        attributes.reinvocation.has_fine_times = is_renewed;
-        let sent = object.get(&FIELD).cloned();
-        let was_changed = object.is_changed();
-        let object = attributes.object.as_mut()?;
-        set(object, shown.clone());
-        if !was_changed {
-            object.settle();
-        }
-        Some(Shown { sent, shown, was_changed })
+/// Sets the managedFields, if a plugin reads them. The object of an apply has them already, from the dry run.
+pub(super) fn show(write: &Write<'_>, attributes: &mut Attributes) -> Option<Shown> {
+    attributes.object.as_ref()?;
+    let is_apply = write.parts.method == Method::PATCH && write.patch_type().ok() == Some(PatchType::Apply);
+    if !write.pipeline.chain.reads_managed_fields(attributes) {
+        return None;
     }
-
-    /// Returns the managedFields before the mutating phase, if a plugin reads them.
-    pub(super) fn managed_fields_before(&self, attributes: &Attributes) -> Option<Option<Value>> {
-        let object = attributes.object.as_ref()?;
-        self.pipeline.chain.looks_at_managed_fields(attributes).then(|| object.get(&FIELD).cloned())
+    if is_apply {
+        // An apply that changes nothing leaves managedFields unchanged.
+        attributes.reinvocation.has_fine_times = attributes.object.as_ref() != attributes.old_object.as_deref();
+        return None;
     }
+    let object = attributes.object.as_ref()?;
+    // An object that is too large keeps the client's managedFields.
+    let (shown, is_renewed) = write.field_owners().after(
+        attributes,
+        &write.field_owners().before_write(attributes)?,
+        &object.clone().into_value(),
+    )?;
+    attributes.reinvocation.has_fine_times = is_renewed;
+    let sent = object.get(&FIELD).cloned();
+    let was_changed = object.is_changed();
+    let object = attributes.object.as_mut()?;
+    set(object, shown.clone());
+    if !was_changed {
+        object.settle();
+    }
+    Some(Shown { sent, shown, was_changed })
+}
 
-    /// Restores managedFields that plugins have made invalid, and warns (`managedFieldsValidatingAdmissionController`).
-    pub(super) fn mend_managed_fields(&self, attributes: &mut Attributes, before: Option<Value>) {
-        let Some(object) = attributes.object.as_mut().filter(|object| object.get(&FIELD) != before.as_ref()) else {
-            return;
-        };
-        if let Some(why) = object.get(&FIELD).and_then(|after| managed_fields::check(after).err()) {
-            set(object, before);
-            self.warnings.add(format!("{INVALID}{why}"));
+/// Returns the managedFields before the mutating phase, if a plugin reads them.
+pub(super) fn shown_before(write: &Write<'_>, attributes: &Attributes) -> Option<Option<Value>> {
+    let object = attributes.object.as_ref()?;
+    write.pipeline.chain.reads_managed_fields(attributes).then(|| object.get(&FIELD).cloned())
+}
+
+/// Restores managedFields that plugins have made invalid, and warns (`managedFieldsValidatingAdmissionController`).
+pub(super) fn mend(write: &Write<'_>, attributes: &mut Attributes, before: Option<Value>) {
+    let Some(object) = attributes.object.as_mut().filter(|object| object.get(&FIELD) != before.as_ref()) else {
+        return;
+    };
+    if let Some(why) = object.get(&FIELD).and_then(|after| managed_fields::check(after).err()) {
+        set(object, before);
+        write.warnings.add(format!("{INVALID}{why}"));
+    }
+}
+
+/// Sets the previous owners of a scale in the old object, if a plugin reads them: the owners of the replicas in its parent.
+/// Returns the unchanged old object.
+pub(super) async fn show_owners_of_scale(
+    write: &Write<'_>,
+    attributes: &mut Attributes,
+) -> Result<Option<Arc<Object>>, Status> {
+    let is_scale = write.target.subresource == "scale" && attributes.operation == Operation::Update;
+    if !is_scale || !write.pipeline.chain.reads_managed_fields(attributes) {
+        return Ok(None);
+    }
+    let (pipeline, target) = (write.pipeline, &write.target);
+    let Some(parent) = pipeline.gateway.read(write.collection_path(), write.caller).await? else { return Ok(None) };
+    let definition = match target.is_built_in() {
+        true => None,
+        false => pipeline.cluster.find_definition(&target.resource).await?,
+    };
+    let replicas = |api_version: &str| {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        match &definition {
+            _ if group != target.resource.group => None,
+            None => Some(".spec.replicas"),
+            Some(definition) => definition.version(version)?.scale.as_ref().map(|scale| &*scale.spec_replicas_path),
         }
-    }
+    };
+    let owners = parent.get(&FIELD).and_then(|owners| managed_fields::of_scale(owners, replicas));
+    let Some(old) = &mut attributes.old_object else { return Ok(None) };
+    let mut shown = (**old).clone();
+    set(&mut shown, owners);
+    Ok(Some(std::mem::replace(old, Arc::new(shown))))
+}
 
-    /// Sets the previous owners of a scale in the old object, if a plugin reads them: the owners of the replicas in its parent.
-    /// Returns the unchanged old object.
-    pub(super) async fn show_owners_of_scale(
-        &self,
-        attributes: &mut Attributes,
-    ) -> Result<Option<Arc<Object>>, Status> {
-        let is_scale = self.target.subresource == "scale" && attributes.operation == Operation::Update;
-        if !is_scale || !self.pipeline.chain.looks_at_managed_fields(attributes) {
-            return Ok(None);
-        }
-        let (pipeline, target) = (self.pipeline, &self.target);
-        let Some(parent) = pipeline.gateway.read(self.collection_path(), self.caller).await? else { return Ok(None) };
-        let definition = match target.is_built_in() {
-            true => None,
-            false => pipeline.cluster.find_definition(&target.resource).await?,
-        };
-        let replicas = |api_version: &str| {
-            let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-            match &definition {
-                _ if group != target.resource.group => None,
-                None => Some(".spec.replicas"),
-                Some(definition) => definition.version(version)?.scale.as_ref().map(|scale| &*scale.spec_replicas_path),
-            }
-        };
-        let owners = parent.get(&FIELD).and_then(|owners| managed_fields::of_scale(owners, replicas));
-        let Some(old) = &mut attributes.old_object else { return Ok(None) };
-        let mut shown = (**old).clone();
-        set(&mut shown, owners);
-        Ok(Some(std::mem::replace(old, Arc::new(shown))))
-    }
+/// Returns the field manager of the write.
+pub(super) fn manager(write: &Write<'_>, attributes: &Attributes) -> String {
+    let manager = attributes.options.as_ref().map_or("", |options| options.str(&["fieldManager"]));
+    manager_name(manager, write.header(USER_AGENT).unwrap_or_default())
+}
 
-    /// Returns the field manager of the write.
-    pub(super) fn manager(&self, attributes: &Attributes) -> String {
-        let manager = attributes.options.as_ref().map_or("", |options| options.str(&["fieldManager"]));
-        manager_name(manager, self.header(USER_AGENT).unwrap_or_default())
-    }
-
-    /// Describes the write for the computation of managedFields.
-    pub(super) fn change<'w>(&'w self, manager: &'w str) -> Change<'w> {
-        Change {
-            kind: self.target.kind(),
-            schema: self.node(),
-            has_status: self.target.has_status(),
-            subresource: &self.target.subresource,
-            manager,
-            now: Timestamp::now(),
-        }
+/// Describes the write for the computation of managedFields.
+pub(super) fn change<'w>(write: &'w Write<'_>, manager: &'w str) -> Change<'w> {
+    Change {
+        kind: write.target.kind(),
+        schema: write.node(),
+        has_status: write.target.has_status(),
+        subresource: &write.target.subresource,
+        manager,
+        now: Timestamp::now(),
     }
 }
 

@@ -1,17 +1,26 @@
-//! The requests in which writes reach the API server: their bodies, and how they are sent.
+//! The requests in which writes reach the API server: their bodies, how they are sent, and the form of their answers.
 
 use super::gateway::{Answer, with_body};
+use super::initializers::without_wait;
 use super::owners::Owners;
 use super::write::{Sent, Write, schema};
 use crate::admission::Attributes;
+use crate::body::Body;
 use crate::kind::GroupVersionKind;
+use crate::object::patch::{PatchType, merge_diff};
 use crate::object::{Object, protobuf};
 use crate::request::body::{self, Form, MediaType};
-use crate::request::query::query_values;
+use crate::request::query::{query_value, query_values};
+use crate::response;
 use crate::status::Status;
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method, Response, StatusCode, Uri};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+/// The size in bytes from which kube-apiserver compresses an answer (`defaultGzipThresholdBytes`).
+const GZIP_BYTES: usize = 128 * 1024;
 
 /// The bytes that admission typically adds to an object: a token's volume, tolerations, defaults.
 const ADMITTED_BYTES: usize = 2048;
@@ -128,6 +137,92 @@ impl Write<'_> {
         let GroupVersionKind { group, version, kind } = self.target.kind();
         if is_taken { protobuf::encode(object, group, version, kind) } else { None }
     }
+
+    /// Builds the patch that turns the stored object into the admitted one, if the stored object still has its version: a merge
+    /// patch, or a JSON patch if the admitted object has null fields, which a merge patch cannot express.
+    pub(super) fn difference(&self, stored: &Object, admitted: Cow<'_, Object>) -> Result<Outgoing, Status> {
+        self.difference_at(stored.resource_version(), stored, admitted)
+    }
+
+    /// Builds the same patch for the stored object at this resourceVersion.
+    pub(super) fn difference_at(
+        &self,
+        version: &str,
+        stored: &Object,
+        admitted: Cow<'_, Object>,
+    ) -> Result<Outgoing, Status> {
+        let (patch_type, patch) = match merge_diff(stored.fields(), admitted.fields()) {
+            Some(mut merge) => {
+                if let Some(metadata) = merge.entry("metadata").or_insert_with(|| json!({})).as_object_mut() {
+                    metadata.insert("resourceVersion".into(), version.into());
+                }
+                (PatchType::Merge, Value::Object(merge))
+            }
+            None => {
+                // Replacing the metadata as a whole carries the version along.
+                let mut admitted = admitted.into_owned();
+                if !admitted.set(&["metadata", "resourceVersion"], version.into()) {
+                    return Err(Status::bad_request("metadata is not an object after the patch"));
+                }
+                (PatchType::Json, replace_fields(stored.fields(), admitted.fields()))
+            }
+        };
+        let mut outgoing = self.written(Bytes::from(serde_json::to_vec(&patch).map_err(Status::internal_error)?))?;
+        outgoing.content_type = patch_type.content_type();
+        Ok(outgoing)
+    }
+
+    /// Returns a URL with those of the client's parameters that have these names.
+    pub(super) fn uri_with(&self, path: &str, names: &[&str]) -> Result<Uri, Status> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let given = self.parts.uri.query().unwrap_or_default();
+        query.extend_pairs(names.iter().filter_map(|name| Some((name, query_value(given, name)?))));
+        format!("{path}?{}", query.finish()).parse().map_err(Status::internal_error)
+    }
+
+    /// Sends a request as a dry run, and reads the answer.
+    pub(super) async fn rehearse(&self, mut outgoing: Outgoing) -> Result<Answer, Status> {
+        outgoing.uri = without_wait(self, with_dry_run(&outgoing.uri)?)?;
+        self.forward_for_json(outgoing).await
+    }
+
+    /// Turns an answer into a response. The proxy asks for dry runs in JSON: their refusals are converted to the form that the
+    /// client accepts.
+    pub(super) async fn respond(&self, answer: Answer) -> Result<Response<Body>, Status> {
+        let is_json = answer.headers.get(CONTENT_TYPE).is_some_and(|form| form == "application/json");
+        let form = response::Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
+        if !is_json || answer.status.is_success() || form.is_json() {
+            return Ok(answer.into_response());
+        }
+        // Only a Status repeats the code.
+        let is_status = answer.status().is_some_and(|status| status.code == answer.status.as_u16());
+        let answer = if is_status { self.refusal_in_accepted_form(answer).await? } else { answer };
+        Ok(answer.into_response())
+    }
+
+    /// Converts a refusal in JSON to the form that the client accepts.
+    pub(super) async fn refusal_in_accepted_form(&self, refusal: Answer) -> Result<Answer, Status> {
+        let Some(status) = refusal.status().filter(|_| !self.accepts_plain_json()) else { return Ok(refusal) };
+        let form = response::Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
+        let (written, body) = response::status(&status, form).into_parts();
+        let body = body::read(body, self.pipeline.limits.response_bytes).await?;
+        let mut headers = refusal.headers;
+        headers.remove(CONTENT_LENGTH);
+        if let Some(content_type) = written.headers.get(CONTENT_TYPE) {
+            headers.insert(CONTENT_TYPE, content_type.clone());
+        }
+        Ok(Answer { status: refusal.status, headers, body })
+    }
+
+    /// Whether JSON is the form that the client prefers.
+    pub(super) fn accepts_plain_json(&self) -> bool {
+        self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"))
+    }
+
+    /// Whether an answer of so many bytes is not compressed.
+    pub(super) fn comes_plain(&self, bytes: usize) -> bool {
+        self.header(ACCEPT_ENCODING).is_none() || bytes < GZIP_BYTES
+    }
 }
 
 /// Whether the URL asks for a dry run.
@@ -155,9 +250,29 @@ pub(super) fn only_gzip(headers: &mut HeaderMap) {
     }
 }
 
+/// Builds a JSON patch that replaces every top-level field, and removes the missing fields.
+fn replace_fields(stored: &Map<String, Value>, admitted: &Map<String, Value>) -> Value {
+    let pointer = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+    let gone = stored.keys().filter(|key| !admitted.contains_key(*key));
+    let gone = gone.map(|key| json!({"op": "remove", "path": pointer(key)}));
+    let there = admitted.iter().map(|(key, value)| json!({"op": "add", "path": pointer(key), "value": value}));
+    Value::Array(gone.chain(there).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::patch;
+
+    #[test]
+    fn a_json_patch_says_what_a_merge_patch_cannot() {
+        let stored = json!({"metadata": {"name": "a"}, "spec": {"x": 1}, "gone/with~it": 1});
+        let admitted = json!({"metadata": {"name": "a"}, "spec": {"x": null}});
+        let (old, new) = (stored.as_object().unwrap(), admitted.as_object().unwrap());
+        assert_eq!(merge_diff(old, new), None);
+        let patch = replace_fields(old, new);
+        assert_eq!(patch::apply(PatchType::Json, stored, &patch, None).unwrap(), admitted);
+    }
 
     #[test]
     fn asks_for_a_dry_run_once() {

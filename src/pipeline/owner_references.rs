@@ -1,6 +1,6 @@
 //! Duplicate owner references: removed, with a warning to the client (`dedupOwnerReferencesAndAddWarning`).
 
-use super::write::Write;
+use crate::admission::Warnings;
 use crate::object::Object;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -28,16 +28,13 @@ impl Seen {
     }
 }
 
-impl Write<'_> {
-    /// Removes duplicates, and warns the client about them. Returns whether there were any: the API server behind must not find
-    /// them again.
-    pub(super) fn say_duplicate_owners(&self, object: &mut Object, seen: Seen) -> bool {
-        let duplicates = take_duplicates(object);
-        if !duplicates.is_empty() {
-            self.warnings.add(seen.warning(&duplicates));
-        }
-        !duplicates.is_empty()
+/// Removes duplicates, and warns the client about them. Returns whether there were any: the API server behind must not find them again.
+pub(super) fn remove_duplicates(object: &mut Object, seen: Seen, warnings: &Warnings) -> bool {
+    let duplicates = take_duplicates(object);
+    if !duplicates.is_empty() {
+        warnings.add(seen.warning(&duplicates));
     }
+    !duplicates.is_empty()
 }
 
 /// Removes duplicate owner references. Returns the uids of the removed ones.

@@ -3,22 +3,20 @@
 //! of nothing but `metadata.managedFields`, gives those fields back.
 
 use super::gateway::Answer;
+use super::managed_fields;
 use super::outgoing::Outgoing;
 use super::write::{Write, is_conflict, schema};
 use crate::admission::{Attributes, Operation};
-use crate::body::Body;
 use crate::cluster::segment;
 use crate::config::FieldOwnership;
 use crate::object::managed_fields::{give_back, is_too_large, owned_as};
 use crate::object::patch::PatchType;
 use crate::object::{Object, typed};
-use crate::request::body;
 use crate::request::query::query_value;
-use crate::response::{self, Form};
 use crate::status::Status;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, WARNING};
-use http::{Method, Response, StatusCode};
+use http::header::WARNING;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
@@ -69,44 +67,54 @@ impl Owners {
     }
 }
 
-impl Write<'_> {
+/// The correction of the owners that a write gives to fields.
+#[derive(Clone, Copy)]
+pub(super) struct FieldOwners<'a> {
+    pub(super) write: &'a Write<'a>,
+}
+
+impl FieldOwners<'_> {
     /// Returns the owners of an admitted object's fields, if they differ from those that the API server behind will record.
     /// `before` is the object at the start of the mutating phase.
-    pub(super) fn owners(&self, attributes: &Attributes, before: impl FnOnce() -> Option<Object>) -> Option<Owners> {
+    pub(super) fn of_admitted(
+        &self,
+        attributes: &Attributes,
+        before: impl FnOnce() -> Option<Object>,
+    ) -> Option<Owners> {
         let admitted = attributes.object.as_ref().filter(|object| object.is_changed())?;
         if !self.are_owners_exact(attributes.operation) || is_removed_by(attributes, admitted) {
             return None;
         }
         let (old, before) = (self.before_write(attributes)?, before()?.into_value());
-        let (own, _) = self.owners_after(attributes, &old, &before)?;
-        let (recorded, _) = self.owners_after(attributes, &old, &admitted.clone().into_value())?;
-        let (own, version) = (own.unwrap_or_else(|| json!([])), self.target.kind().api_version());
+        let (own, _) = self.after(attributes, &old, &before)?;
+        let (recorded, _) = self.after(attributes, &old, &admitted.clone().into_value())?;
+        let (own, version) = (own.unwrap_or_else(|| json!([])), self.write.target.kind().api_version());
         owned_as(&recorded?, &own, &version)?;
         Some(Owners { entries: own, version: Some(version) })
     }
 
     fn are_owners_exact(&self, operation: Operation) -> bool {
-        let is_frequent = matches!(&*self.target.resource.resource, "pods" | "events");
-        let is_wanted = match self.pipeline.field_ownership {
+        let is_frequent = matches!(&*self.write.target.resource.resource, "pods" | "events");
+        let is_wanted = match self.write.pipeline.field_ownership {
             FieldOwnership::Writer => false,
             FieldOwnership::Exact => !is_frequent,
             FieldOwnership::ExactAll => true,
         };
         let is_object = match operation {
-            Operation::Create => self.target.subresource.is_empty() && self.target.must_be_named(),
+            Operation::Create => self.write.target.subresource.is_empty() && self.write.target.must_be_named(),
             // The owners of a scale are those of its parent.
-            Operation::Update => self.target.subresource != "scale",
+            Operation::Update => self.write.target.subresource != "scale",
             Operation::Delete | Operation::Connect => false,
         };
         // Initializers may change the object between the two writes.
-        let is_final = !self.pipeline.keeps_initializers;
-        let is_known = self.schema.is_some() || schema(self.target.kind()).is_some();
+        let is_final = !self.write.pipeline.keeps_initializers;
+        let is_known = self.write.schema.is_some() || schema(self.write.target.kind()).is_some();
         is_wanted && is_final && is_object && is_known
     }
 
     /// Returns the object that a write replaces; on a create, Go's empty object.
     pub(super) fn before_write(&self, attributes: &Attributes) -> Option<Value> {
-        let kind = self.target.kind();
+        let kind = self.write.target.kind();
         match (attributes.operation, &attributes.old_object) {
             (Operation::Update, Some(old)) => Some((**old).clone().into_value()),
             (Operation::Create, _) => {
@@ -120,24 +128,22 @@ impl Write<'_> {
 
     /// Computes `metadata.managedFields` for the replacement of `old` by `new`, and whether the time of the write is in them;
     /// `None` for objects that are too large.
-    pub(super) fn owners_after(
-        &self,
-        attributes: &Attributes,
-        old: &Value,
-        new: &Value,
-    ) -> Option<(Option<Value>, bool)> {
+    pub(super) fn after(&self, attributes: &Attributes, old: &Value, new: &Value) -> Option<(Option<Value>, bool)> {
         if is_too_large(old) || is_too_large(new) {
             return None;
         }
-        Some(self.change(&self.manager(attributes)).managed_fields(old, new))
+        Some(
+            managed_fields::change(self.write, &managed_fields::manager(self.write, attributes))
+                .managed_fields(old, new),
+        )
     }
 
     /// Writes the admitted object, and then its owners. A failure of the second write is not an error: the object is stored, and its
     /// writer owns all fields.
     pub(super) async fn write_and_disown(&self, outgoing: Outgoing, owners: &Owners) -> Result<Answer, Status> {
-        let written = self.forward_for_json(outgoing).await?;
+        let written = self.write.forward_for_json(outgoing).await?;
         if !written.status.is_success() {
-            return self.refusal_in_accepted_form(written).await;
+            return self.write.refusal_in_accepted_form(written).await;
         }
         let Ok(first) = written.object() else { return Ok(written) };
         let path = self.object_path(&first);
@@ -152,9 +158,9 @@ impl Write<'_> {
             Err(why) => Some(why.message),
         };
         if let Some(why) = failure {
-            tracing::warn!(why, "the owners of an object that was written are not corrected");
+            tracing::warn!(why, "the field managers of a written object are not corrected");
         }
-        if self.accepts_plain_json() {
+        if self.write.accepts_plain_json() {
             return Ok(written);
         }
         match self.read_again(&path).await {
@@ -166,9 +172,9 @@ impl Write<'_> {
     /// Writes the owners of the object that was just written. Returns the object in the client's form; `None` if another writer
     /// has corrected or replaced the object since.
     async fn disown(&self, first: &Object, own: Value, asked_for: &str) -> Result<Option<Answer>, Status> {
-        let query = self.parts.uri.query().unwrap_or_default();
+        let query = self.write.parts.uri.query().unwrap_or_default();
         let manager = query_value(query, "fieldManager").unwrap_or_default();
-        let is_writer = |name: &str, subresource: &str| name == manager && subresource == self.target.subresource;
+        let is_writer = |name: &str, subresource: &str| name == manager && subresource == self.write.target.subresource;
         let of = |object: &Object| object.get(&MANAGED_FIELDS).cloned().unwrap_or_default();
         let path = self.stored_path(asked_for);
         let (mut object, mut entries) = (Cow::Borrowed(first), own.clone());
@@ -176,7 +182,7 @@ impl Write<'_> {
         loop {
             let answer = self.write_owners(&path, &object, entries).await?;
             attempt += 1;
-            if !is_conflict(&answer) || attempt >= self.pipeline.limits.conflict_retries {
+            if !is_conflict(&answer) || attempt >= self.write.pipeline.limits.conflict_retries {
                 let is_asked_for = path == asked_for || !answer.status.is_success();
                 return if is_asked_for { Ok(Some(answer)) } else { self.read_again(asked_for).await.map(Some) };
             }
@@ -195,40 +201,41 @@ impl Write<'_> {
         let is_nobody = entries.as_array().is_some_and(Vec::is_empty);
         let entries = if is_nobody { json!([{}]) } else { entries };
         let patch = self.owners_patch(path, object, &entries)?;
-        let answer = self.forward(patch.clone()).await?;
-        if answer.status != StatusCode::FORBIDDEN || self.parts.method == Method::PATCH {
+        let answer = self.write.forward(patch.clone()).await?;
+        if answer.status != StatusCode::FORBIDDEN || self.write.parts.method == Method::PATCH {
             return Ok(answer);
         }
-        if self.parts.method == Method::PUT && *path == *self.parts.uri.path() {
+        if self.write.parts.method == Method::PUT && *path == *self.write.parts.uri.path() {
             let mut whole = object.clone();
             let _metadata_is_an_object = whole.set(&MANAGED_FIELDS, entries);
             let body = serde_json::to_vec(&whole).map_err(Status::internal_error)?;
             return self
+                .write
                 .forward(Outgoing { body: body.into(), content_type: "application/json", method: Method::PUT, ..patch })
                 .await;
         }
-        match self.caller.credentials {
+        match self.write.caller.credentials {
             Some(_) => Ok(answer),
-            None => self.forward_as_proxy(patch).await,
+            None => self.write.forward_as_proxy(patch).await,
         }
     }
 
     /// Returns the path of the written object.
     fn object_path(&self, object: &Object) -> Cow<'_, str> {
-        match self.parts.method {
+        match self.write.parts.method {
             // A name may contain `?` and `#`.
             Method::POST => {
-                format!("{}/{}", self.parts.uri.path().trim_end_matches('/'), segment(object.name())).into()
+                format!("{}/{}", self.write.parts.uri.path().trim_end_matches('/'), segment(object.name())).into()
             }
-            _ => self.parts.uri.path().into(),
+            _ => self.write.parts.uri.path().into(),
         }
     }
 
     /// Returns the path with the storage version: a write in another version would also change fields with defaults in that
     /// version.
     fn stored_path<'p>(&self, path: &'p str) -> Cow<'p, str> {
-        let (group, version) = (&self.target.resource.group, &self.target.resource.version);
-        match (&self.storage_version, path.strip_prefix(&format!("/apis/{group}/{version}/"))) {
+        let (group, version) = (&self.write.target.resource.group, &self.write.target.resource.version);
+        match (&self.write.storage_version, path.strip_prefix(&format!("/apis/{group}/{version}/"))) {
             (Some(stored), Some(rest)) if stored != version => format!("/apis/{group}/{stored}/{rest}").into(),
             _ => path.into(),
         }
@@ -236,58 +243,25 @@ impl Write<'_> {
 
     /// Reads the object that is stored at this path now.
     async fn stored_now(&self, path: &str) -> Result<Option<Object>, Status> {
-        match self.parts.method {
-            Method::POST => self.pipeline.gateway.read(path, self.caller).await,
-            _ => self.old_object().await,
+        match self.write.parts.method {
+            Method::POST => self.write.pipeline.gateway.read(path, self.write.caller).await,
+            _ => self.write.old_object().await,
         }
-    }
-
-    /// Turns an answer into a response. The proxy asks for dry runs in JSON: their refusals are converted to the form that the
-    /// client accepts.
-    pub(super) async fn respond(&self, answer: Answer) -> Result<Response<Body>, Status> {
-        let is_json = answer.headers.get(CONTENT_TYPE).is_some_and(|form| form == "application/json");
-        let form = Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
-        if !is_json || answer.status.is_success() || form.is_json() {
-            return Ok(answer.into_response());
-        }
-        // Only a Status repeats the code.
-        let is_status = answer.status().is_some_and(|status| status.code == answer.status.as_u16());
-        let answer = if is_status { self.refusal_in_accepted_form(answer).await? } else { answer };
-        Ok(answer.into_response())
-    }
-
-    /// Converts a refusal in JSON to the form that the client accepts.
-    async fn refusal_in_accepted_form(&self, refusal: Answer) -> Result<Answer, Status> {
-        let Some(status) = refusal.status().filter(|_| !self.accepts_plain_json()) else { return Ok(refusal) };
-        let form = Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
-        let (written, body) = response::status(&status, form).into_parts();
-        let body = body::read(body, self.pipeline.limits.response_bytes).await?;
-        let mut headers = refusal.headers;
-        headers.remove(CONTENT_LENGTH);
-        if let Some(content_type) = written.headers.get(CONTENT_TYPE) {
-            headers.insert(CONTENT_TYPE, content_type.clone());
-        }
-        Ok(Answer { status: refusal.status, headers, body })
-    }
-
-    /// Whether JSON is the form that the client prefers.
-    pub(super) fn accepts_plain_json(&self) -> bool {
-        self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"))
     }
 
     /// Reads the object in the form that the client asked for.
     async fn read_again(&self, path: &str) -> Result<Answer, Status> {
-        let uri = self.uri_with(path, &["includeObject", "pretty"])?;
-        self.forward(Outgoing { method: Method::GET, uri, ..self.outgoing(Bytes::new()) }).await
+        let uri = self.write.uri_with(path, &["includeObject", "pretty"])?;
+        self.write.forward(Outgoing { method: Method::GET, uri, ..self.write.outgoing(Bytes::new()) }).await
     }
 
     /// Builds the patch that gives the object at this path these owners, if the object still has its version.
     fn owners_patch(&self, path: &str, object: &Object, entries: &Value) -> Result<Outgoing, Status> {
         let metadata = json!({"managedFields": entries, "resourceVersion": object.resource_version()});
         let body = serde_json::to_vec(&json!({ "metadata": metadata })).map_err(Status::internal_error)?;
-        let mut outgoing = self.outgoing(Bytes::from(body));
+        let mut outgoing = self.write.outgoing(Bytes::from(body));
         outgoing.method = Method::PATCH;
-        outgoing.uri = self.uri_with(path, &["fieldManager", "includeObject", "pretty"])?;
+        outgoing.uri = self.write.uri_with(path, &["fieldManager", "includeObject", "pretty"])?;
         outgoing.content_type = PatchType::Merge.content_type();
         Ok(outgoing)
     }

@@ -5,29 +5,28 @@
 //! object even if two implementations of a patch disagree.
 
 use super::Exchange;
+use super::apply::Apply;
 use super::gateway::Answer;
+use super::initializers::{merged_strategically, take as take_initializers};
 use super::outgoing::Outgoing;
-use super::rest::Rest;
-use super::update::is_about_version;
+use super::resource_version::{self, MODIFIED, is_about_version};
+use super::rest::{self, Rest};
 use super::view::{as_answer, take_metadata};
-use super::write::{Attempts, MODIFIED, Strictness, Write, is_conflict, schema};
+use super::write::{Attempts, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::go_text::{go_print, go_quote};
 use crate::initializers;
 use crate::object::decode::{self, Decoded};
-use crate::object::patch::{self, NO_FIELD, PatchType, merge_diff};
+use crate::object::patch::{self, NO_FIELD, PatchType};
 use crate::object::{Object, typed};
 use crate::processor;
 use crate::request::body::{
     OptionsKind, Unfit, Unseen, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
 };
 use crate::status::Status;
-use bytes::Bytes;
 use http::Response;
-use http::header::CONTENT_TYPE;
-use serde_json::{Map, Value, json};
-use std::borrow::Cow;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The fields of the metadata that the API server changes with every write.
@@ -36,19 +35,24 @@ const KEPT_BY_SERVER: [&str; 2] = ["generation", "managedFields"];
 /// The highest number of operations of a JSON patch that are applied on a worker.
 const SHORT_OPERATIONS: usize = 100;
 
-impl Write<'_> {
+/// A patch in progress, other than an apply.
+pub(super) struct Patch<'a> {
+    pub(super) write: &'a Write<'a>,
+}
+
+impl Patch<'_> {
     /// Admits and patches the object. After a conflict with the proxy's own resourceVersion, retries with the fresh object.
-    pub(super) async fn patch(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let patch_type = self.patch_type()?;
-        let options = self.options(OptionsKind::Patch(patch_type))?;
+    pub(super) async fn run(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        let patch_type = self.write.patch_type()?;
+        let options = self.write.options(OptionsKind::Patch(patch_type))?;
         if patch_type == PatchType::Apply {
-            return self.apply(&options, exchange).await;
+            return Apply { write: self.write }.run(&options, exchange).await;
         }
-        let decoded = match patch::decode(patch_type, &self.body) {
+        let decoded = match patch::decode(patch_type, &self.write.body) {
             Ok(decoded) => decoded,
             // The API server looks for the object first.
             Err(refusal) => {
-                self.old_object().await?.ok_or_else(|| self.not_found())?;
+                self.write.old_object().await?.ok_or_else(|| self.write.not_found())?;
                 return Err(refusal);
             }
         };
@@ -59,20 +63,15 @@ impl Write<'_> {
         if decoded.value.as_array().is_some_and(|operations| operations.len() > SHORT_OPERATIONS) {
             processor::expect_long().await;
         }
-        let mut attempts = Attempts::new(&self.pipeline.limits);
+        let mut attempts = Attempts::new(&self.write.pipeline.limits);
         loop {
-            let old = self.old_object().await?.ok_or_else(|| self.not_found())?;
+            let old = self.write.old_object().await?.ok_or_else(|| self.write.not_found())?;
             let version = old.resource_version().to_owned();
             let (answer, retry) = self.patch_existing(patch_type, &decoded, old, &options, exchange).await?;
             if !retry || !attempts.may_go_on(&version) {
-                return self.respond(answer).await;
+                return self.write.respond(answer).await;
             }
         }
-    }
-
-    /// Returns the type of the patch in `Content-Type`.
-    pub(super) fn patch_type(&self) -> Result<PatchType, Status> {
-        PatchType::from_content_type(self.header(CONTENT_TYPE), self.pipeline.media_types.has_cbor)
     }
 
     /// Makes one attempt. Returns the answer, and whether the object changed during admission.
@@ -85,14 +84,16 @@ impl Write<'_> {
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
         let merged = match self.merged(patch_type, patch, &old) {
-            Err(why) if why.message.starts_with(NO_FIELD) && (self.may_have_rest || self.has_rest(&old)) => {
-                let answer = self.rehearse(self.own_patch(patch_type)).await?;
+            Err(why)
+                if why.message.starts_with(NO_FIELD) && (self.write.may_have_rest || rest::is_in(self.write, &old)) =>
+            {
+                let answer = self.write.rehearse(self.own_patch(patch_type)).await?;
                 if !answer.status.is_success() {
                     return Ok((answer, false));
                 }
                 let mut outcome = answer.object()?;
                 if outcome.resource_version() != old.resource_version() {
-                    return Ok((as_answer(&self.conflict(MODIFIED)), true));
+                    return Ok((as_answer(&self.write.conflict(MODIFIED)), true));
                 }
                 for field in KEPT_BY_SERVER {
                     take_metadata(&mut outcome, &old, field);
@@ -101,33 +102,35 @@ impl Write<'_> {
             }
             merged => merged?,
         };
-        let say = |errors: &[String]| self.say_strict_errors(options, errors.iter());
+        let say = |errors: &[String]| self.write.say_strict_errors(options, errors.iter());
         let (mut object, rest) = self.patched(patch_type, patch, merged, &old, say)?;
-        ensure_namespace(&mut object, self.target.expected_namespace())?;
-        check_name(&object, &self.target.name)?;
+        ensure_namespace(&mut object, self.write.target.expected_namespace())?;
+        check_name(&object, &self.write.target.name)?;
         let old = Arc::new(old);
         let options = options.as_options_object(OptionsKind::Update);
-        let mut attributes = self.attributes(Operation::Update, Some(object), Some(self.seen(&old)), options);
-        self.admit(&mut attributes, exchange).await?;
-        let owners = self.owners(&attributes, || {
+        let mut attributes =
+            self.write.attributes(Operation::Update, Some(object), Some(rest::seen(self.write, &old)), options);
+        self.write.admit(&mut attributes, exchange).await?;
+        let owners = self.write.field_owners().of_admitted(&attributes, || {
             let merged = self.merged(patch_type, patch, &old).ok().filter(|_| rest.is_empty())?;
             let (object, _) = self.patched(patch_type, patch, merged, &old, |_| Strictness::Passed).ok()?;
             Some(object)
         });
         if let Some(object) = &mut attributes.object {
-            if self.may_mind_the_version(object) {
-                let without_version = self.rehearse(self.difference_at("", &old, rest.put_back(object)?)?).await?;
+            if resource_version::may_be_required(self.write, object) {
+                let without_version =
+                    self.write.rehearse(self.write.difference_at("", &old, rest.put_back(object)?)?).await?;
                 if is_about_version(&without_version) {
                     return Ok((without_version, false));
                 }
             }
-            self.pin_version(object, &old)?;
+            resource_version::pin(self.write, object, &old)?;
         }
         let admitted = attributes.object.get_or_insert_default();
-        let outgoing = Outgoing { owners, ..self.difference(&old, rest.put_back(admitted)?)? };
-        let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
+        let outgoing = Outgoing { owners, ..self.write.difference(&old, rest.put_back(admitted)?)? };
+        let answer = match self.write.view().validate_write(&mut attributes, &outgoing, exchange).await? {
             Some(refusal) => refusal,
-            None => self.send_admitted(Operation::Update, outgoing, exchange).await?,
+            None => self.write.view().send_admitted(Operation::Update, outgoing, exchange).await?,
         };
         let changed = is_conflict(&answer);
         Ok((answer, changed))
@@ -137,15 +140,15 @@ impl Write<'_> {
     fn merged(&self, patch_type: PatchType, patch: &Decoded, stored: &Object) -> Result<Value, Status> {
         let stored = Value::Object(stored.fields().clone());
         match patch_type {
-            PatchType::Strategic => self.merged_strategically(stored, &patch.value),
-            _ => patch::apply(patch_type, stored, &patch.value, schema(self.target.kind())),
+            PatchType::Strategic => merged_strategically(self.write, stored, &patch.value),
+            _ => patch::apply(patch_type, stored, &patch.value, schema(self.write.target.kind())),
         }
     }
 
     /// Returns the client's own patch. Only the API server can apply a strategic patch to a list whose merge key is not known
     /// here.
     fn own_patch(&self, patch_type: PatchType) -> Outgoing {
-        Outgoing { content_type: patch_type.content_type(), ..self.outgoing(self.body.clone()) }
+        Outgoing { content_type: patch_type.content_type(), ..self.write.outgoing(self.write.body.clone()) }
     }
 
     /// Decodes the patched object, and separates the fields that plugins do not see. An API server that stores unknown fields
@@ -164,23 +167,24 @@ impl Write<'_> {
             (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
             (_, Err(status)) => status,
         };
-        let has_rest = self.may_have_rest || self.has_rest(stored);
+        let has_rest = self.write.may_have_rest || rest::is_in(self.write, stored);
         if patch_type == PatchType::Strategic {
-            typed::from_unstructured(self.target.kind(), &mut patched).map_err(|why| invalid(&why))?;
+            typed::from_unstructured(self.write.target.kind(), &mut patched)
+                .map_err(|why| invalid(&why.to_string()))?;
             // Go decodes the outcome into an object that has its apiVersion and kind already.
             let said = stored.fields().iter().filter(|(field, _)| matches!(field.as_str(), "apiVersion" | "kind"));
             patched.as_object_mut().into_iter().for_each(|fields| {
                 fields.extend(said.clone().map(|(field, said)| (field.clone(), said.clone())));
             });
         }
-        let mut errors = strict_errors(patch_type, patch, &self.body);
-        if typed::is_known(self.target.kind()) && says_no_version(&patched) {
+        let mut errors = strict_errors(patch_type, patch, &self.write.body);
+        if typed::is_known(self.write.target.kind()) && says_no_version(&patched) {
             errors.extend(take_versioned(&mut patched));
         }
-        let field = self.take_initializers(&mut patched).map_err(|why| invalid(&why))?;
+        let field = take_initializers(self.write, &mut patched).map_err(|why| invalid(&why.to_string()))?;
         let rest = patched.as_object_mut().filter(|_| has_rest);
-        let rest = rest.and_then(|fields| typed::Rest::take(self.target.kind(), fields));
-        let decoded = decode_patched(patched, self.target.kind(), self.schema.as_deref());
+        let rest = rest.and_then(|fields| typed::Rest::take(self.write.target.kind(), fields));
+        let decoded = decode_patched(patched, self.write.target.kind(), self.write.schema.as_deref());
         let mut normal = decoded.map_err(|unfit| match unfit {
             Unfit::Invalid(why) => invalid(&why),
             Unfit::Refused(status) => status,
@@ -196,34 +200,6 @@ impl Write<'_> {
             }
             Strictness::Refused => Err(invalid(&format!("strict decoding error: {}", errors.join(", ")))),
         }
-    }
-
-    /// Builds the patch that turns the stored object into the admitted one, if the stored object still has its version: a merge
-    /// patch, or a JSON patch if the admitted object has null fields, which a merge patch cannot express.
-    pub(super) fn difference(&self, stored: &Object, admitted: Cow<'_, Object>) -> Result<Outgoing, Status> {
-        self.difference_at(stored.resource_version(), stored, admitted)
-    }
-
-    fn difference_at(&self, version: &str, stored: &Object, admitted: Cow<'_, Object>) -> Result<Outgoing, Status> {
-        let (patch_type, patch) = match merge_diff(stored.fields(), admitted.fields()) {
-            Some(mut merge) => {
-                if let Some(metadata) = merge.entry("metadata").or_insert_with(|| json!({})).as_object_mut() {
-                    metadata.insert("resourceVersion".into(), version.into());
-                }
-                (PatchType::Merge, Value::Object(merge))
-            }
-            None => {
-                // Replacing the metadata as a whole carries the version along.
-                let mut admitted = admitted.into_owned();
-                if !admitted.set(&["metadata", "resourceVersion"], version.into()) {
-                    return Err(Status::bad_request("metadata is no object after the patch"));
-                }
-                (PatchType::Json, replace_fields(stored.fields(), admitted.fields()))
-            }
-        };
-        let mut outgoing = self.written(Bytes::from(serde_json::to_vec(&patch).map_err(Status::internal_error)?))?;
-        outgoing.content_type = patch_type.content_type();
-        Ok(outgoing)
     }
 }
 
@@ -263,18 +239,10 @@ fn strict_errors(patch_type: PatchType, patch: &Decoded, text: &[u8]) -> Vec<Str
     errors.into_iter().map(|error| format!("json patch {error}")).collect()
 }
 
-/// Builds a JSON patch that replaces every top-level field, and removes the missing fields.
-fn replace_fields(stored: &Map<String, Value>, admitted: &Map<String, Value>) -> Value {
-    let pointer = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-    let gone = stored.keys().filter(|key| !admitted.contains_key(*key));
-    let gone = gone.map(|key| json!({"op": "remove", "path": pointer(key)}));
-    let there = admitted.iter().map(|(key, value)| json!({"op": "add", "path": pointer(key), "value": value}));
-    Value::Array(gone.chain(there).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn fields_that_no_operation_has_are_unknown() {
@@ -310,15 +278,5 @@ mod tests {
         unknown.sort();
         assert_eq!(unknown, [r#"unknown field "data""#, r#"unknown field "metadata""#]);
         assert_eq!(patched, json!({"kind": "ConfigMap"}));
-    }
-
-    #[test]
-    fn a_json_patch_says_what_a_merge_patch_cannot() {
-        let stored = json!({"metadata": {"name": "a"}, "spec": {"x": 1}, "gone/with~it": 1});
-        let admitted = json!({"metadata": {"name": "a"}, "spec": {"x": null}});
-        let (old, new) = (stored.as_object().unwrap(), admitted.as_object().unwrap());
-        assert_eq!(merge_diff(old, new), None);
-        let patch = replace_fields(old, new);
-        assert_eq!(patch::apply(PatchType::Json, stored, &patch, None).unwrap(), admitted);
     }
 }

@@ -3,7 +3,7 @@
 use super::{Pipeline, connect, is_read};
 use crate::admission::{self, Chain};
 use crate::authn::{Authenticated, Unauthorized, Voucher};
-use crate::authz::Attributes;
+use crate::authz::AccessAttributes;
 use crate::body::Body;
 use crate::impersonation::Impersonated;
 use crate::request::RequestInfo;
@@ -11,7 +11,7 @@ use crate::request::info::{is_canonical, request_info};
 use crate::server::{Budget, Connection, Drain};
 use crate::status::Status;
 use crate::tenants::{
-    Addressed, Addresses, Caller, DEFAULT, LABEL, Members, Metrics, Misaddressed, Need, OPERATORS, Origin, Owner,
+    Addressed, Addresses, DEFAULT, LABEL, Members, Membership, Metrics, Misaddressed, Need, OPERATORS, Origin, Owner,
     Owners, Rate, need, split_path,
 };
 use crate::user::UserInfo;
@@ -249,7 +249,7 @@ impl Tenants {
             Voucher::Tenant => Origin::Tenant(entry),
         };
         let user = acting.unwrap_or(&authenticated.user);
-        let forbidden = |why: &str| Err(Attributes::from(info).forbidden(user, why));
+        let forbidden = |why: &str| Err(AccessAttributes::from(info).forbidden(user, why));
         let prefix = self.parts.get(entry).map_or("", |part| &part.tenant.group_prefix);
         let tenants_of = |user: &UserInfo| match prefix {
             "" => self.members.of(user, origin),
@@ -279,7 +279,7 @@ impl Tenants {
         Ok(index)
     }
 
-    async fn unaddressed(&self, caller: &Caller, info: &RequestInfo) -> Result<usize, Status> {
+    async fn unaddressed(&self, caller: &Membership, info: &RequestInfo) -> Result<usize, Status> {
         match (caller.tenants.as_slice(), self.operators) {
             (_, Some(operators)) if caller.is_operator => Ok(operators),
             ([], _) => Ok(self.default),
@@ -351,7 +351,7 @@ impl Pipeline {
             return Ok(());
         }
         let why = format!("it is not in a namespace of the tenant \"{}\"", tenant.name);
-        Err(Attributes::from(info).forbidden(user, &why))
+        Err(AccessAttributes::from(info).forbidden(user, &why))
     }
 
     /// Counts a write against the tenant's rate.

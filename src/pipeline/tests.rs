@@ -3,6 +3,7 @@
 mod apply;
 mod attacks;
 mod collections;
+mod differences;
 mod owners;
 mod initializers;
 mod later;
@@ -12,7 +13,7 @@ mod wire;
 
 use super::*;
 use crate::admission::metrics::Metrics;
-use crate::admission::{Attributes, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec};
 use crate::authz::{self, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
@@ -42,15 +43,6 @@ impl Plugin for Witness {
         if let Some(object) = &attributes.object {
             MUTATED.lock().unwrap().push(object.str(&["metadata", "labels", "id"]).to_owned());
         }
-        if let (Some(collection), Some(item)) = (&attributes.collection, &attributes.old_object)
-            && collection.begins("Witness")
-        {
-            MUTATED.lock().unwrap().push(format!("first {}", item.str(&["metadata", "labels", "id"])));
-            if item.str(&["metadata", "labels", "refuse"]) == "collection" {
-                collection.refuse();
-                return Err(Status::not_found("", "things", "t").into());
-            }
-        }
         let succeeds = |object: &crate::object::Object| object.str(&["metadata", "labels", "succeed"]) == "me";
         if attributes.object.as_ref().is_some_and(succeeds) {
             let success = Status { status: "Success".into(), ..Status::failure(200, "", "") };
@@ -77,6 +69,16 @@ impl Plugin for Witness {
         Ok(())
     }
 
+    async fn admit_collection(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        let Attributes { resource, namespace, object, old_object, .. } = &*attributes;
+        assert!(object.is_none() && old_object.is_none() && !attributes.of_collection);
+        MUTATED.lock().unwrap().push(format!("{} of {namespace}", resource.resource));
+        match &*resource.resource {
+            "limitranges" => Err(Status::not_found("", "things", "t").into()),
+            _ => Ok(()),
+        }
+    }
+
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let subject = attributes.object.as_ref().or(attributes.old_object.as_deref()).cloned().unwrap_or_default();
         if subject.str(&["metadata", "labels", "refuse"]) == "me" {
@@ -95,7 +97,7 @@ impl Plugin for Witness {
         Ok(())
     }
 
-    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+    fn reads_stored_object(&self, attributes: &Attributes) -> bool {
         attributes.object.as_ref().is_some_and(|object| object.str(&["metadata", "labels", "look"]) == "stored")
     }
 }
@@ -111,6 +113,17 @@ fn play(object: &mut crate::object::Object) {
         "rename" => ("name", "renamed"),
         "move" => ("namespace", "elsewhere"),
         "version" => ("resourceVersion", "1"),
+        "expire" => ("deletionTimestamp", "2026-01-01T00:00:00Z"),
+        "retype" => {
+            assert!(object.set(&["apiVersion"], json!("v2")));
+            return;
+        }
+        "differ" => {
+            let mut versions = object.items(&["spec", "versions"]).to_vec();
+            versions[1]["schema"]["openAPIV3Schema"]["description"] = json!("of the second version");
+            assert!(object.set(&["spec", "versions"], json!(versions)));
+            return;
+        }
         "tell-version" => {
             let version = if object.resource_version().is_empty() { "none" } else { "some" };
             assert!(object.set(&["metadata", "labels", "version"], json!(version)));
@@ -168,14 +181,15 @@ impl Path {
         state: FixedState,
     ) -> Self {
         let client = kube_client(Arc::new(server.clone()));
-        let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), discovery::Limits::default());
+        let discovery =
+            Discovery::start(Arc::new(server.clone()), client.clone(), discovery::DiscoveryBounds::default());
         discovery.wait_synced().await;
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
         let cluster = Cluster::fixed(state);
         // The seats suffice for a test's requests, and the room for a page of 1 MiB.
         let limits = Limits { page_bytes: 1 << 20, ..Limits::default() };
         let (gates, shadows, policies) = Default::default();
-        let chain = Chain::build(plugins, metrics.clone(), |_| Environment {
+        let chain = Chain::build(plugins, metrics.clone(), |_| PluginEnvironment {
             cluster: cluster.clone(),
             configuration: None,
             limits: &limits,

@@ -4,21 +4,17 @@
 //! proxy gets that view from a dry run of the write (`dryRun=All`). Plugins see the outcome; the proxy never sends it.
 
 use super::gateway::Answer;
-use super::outgoing::{Outgoing, is_dry_run, with_dry_run};
+use super::outgoing::{Outgoing, is_dry_run};
 use super::write::{Write, is_already_exists};
-use super::{Exchange, storage};
+use super::{Exchange, before_storage, managed_fields, rest};
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;
 use crate::object::{Object, generate_name};
 use crate::request::body::decode_patched;
 use crate::status::Status;
 use bytes::Bytes;
-use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
-
-/// The size in bytes from which kube-apiserver compresses an answer (`defaultGzipThresholdBytes`).
-const GZIP_BYTES: usize = 128 * 1024;
 
 /// The result of the dry run of a write.
 pub(super) enum Trial {
@@ -33,7 +29,13 @@ pub(super) enum Trial {
     Refused(Answer),
 }
 
-impl Write<'_> {
+/// The validating phase of a write.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) write: &'a Write<'a>,
+}
+
+impl View<'_> {
     /// Runs the validating phase of a write that is then sent as `outgoing`. Returns the API server's refusal if kube-apiserver
     /// would return it first, and the API server's answer if the write needs no further request: the client's own dry run is sent
     /// only once.
@@ -43,8 +45,8 @@ impl Write<'_> {
         outgoing: &Outgoing,
         exchange: &mut Exchange,
     ) -> Result<Option<Answer>, Status> {
-        if self.target.subresource == "eviction"
-            && attributes.object.as_ref().is_some_and(|eviction| eviction.name() != self.target.name)
+        if self.write.target.subresource == "eviction"
+            && attributes.object.as_ref().is_some_and(|eviction| eviction.name() != self.write.target.name)
         {
             // `EvictionREST.Create`
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
@@ -53,15 +55,15 @@ impl Write<'_> {
             let trial = self.untried(attributes);
             return self.validate_tried(attributes, trial, outgoing, exchange).await;
         }
-        if self.target.is_review() {
+        if self.write.target.is_review() {
             // A review changes nothing: its answer is kept until the phase has ended. A refusal is returned before the phase.
-            let answer = self.forward(outgoing.clone()).await?;
+            let answer = self.write.forward(outgoing.clone()).await?;
             if answer.status.is_success() {
                 self.validate_tried(attributes, Trial::Unknown, outgoing, exchange).await?;
             }
             return Ok(Some(answer));
         }
-        let answer = self.rehearse(outgoing.clone()).await?;
+        let answer = self.write.rehearse(outgoing.clone()).await?;
         let is_whole = answer.status.is_success() && self.asks_for_no_more(attributes, &answer);
         let whole = is_whole.then(|| match &outgoing.owners {
             None => answer.clone(),
@@ -77,59 +79,48 @@ impl Write<'_> {
         // The client's own dry run waits for initializers.
         attributes.dry_run
             && answer.status != StatusCode::ACCEPTED
-            && self.accepts_plain_json()
-            && self.comes_plain(answer.body.len())
-    }
-
-    /// Whether an answer of so many bytes is not compressed.
-    pub(super) fn comes_plain(&self, bytes: usize) -> bool {
-        self.header(ACCEPT_ENCODING).is_none() || bytes < GZIP_BYTES
+            && self.write.accepts_plain_json()
+            && self.write.comes_plain(answer.body.len())
     }
 
     /// The result for a write without a dry run.
     pub(super) fn untried(&self, attributes: &Attributes) -> Trial {
-        if self.pipeline.chain.looks_at_stored(attributes) { Trial::Unknown } else { Trial::Untried }
+        if self.write.pipeline.chain.reads_stored_object(attributes) { Trial::Unknown } else { Trial::Untried }
     }
 
     /// Whether a plugin reads the stored form, which only a dry run shows.
     pub(super) fn is_to_be_tried(&self, attributes: &Attributes) -> bool {
-        self.can_be_tried(attributes) && self.pipeline.chain.looks_at_stored(attributes)
+        self.can_be_tried(attributes) && self.write.pipeline.chain.reads_stored_object(attributes)
     }
 
     /// Whether a dry run shows more than the submitted object. Evictions are validated as submitted; so are objects that are
     /// never stored, except reviews, and objects of an aggregated API without support for dry run.
     pub(super) fn can_be_tried(&self, attributes: &Attributes) -> bool {
         let tells_more = match attributes.operation {
-            Operation::Create if self.target.subresource.is_empty() => {
-                self.target.must_be_named() || self.target.is_review()
+            Operation::Create if self.write.target.subresource.is_empty() => {
+                self.write.target.must_be_named() || self.write.target.is_review()
             }
-            Operation::Create => matches!(&*self.target.subresource, "binding" | "token"),
+            Operation::Create => matches!(&*self.write.target.subresource, "binding" | "token"),
             Operation::Update => true,
             Operation::Delete | Operation::Connect => false,
         };
-        tells_more && self.knows_dry_runs && self.pipeline.validation_view == ValidationView::Stored
+        tells_more && self.write.knows_dry_runs && self.write.pipeline.validation_view == ValidationView::Stored
     }
 
     /// Sends the write as a dry run.
     pub(super) async fn try_out(&self, attributes: &Attributes, outgoing: &Outgoing) -> Result<Trial, Status> {
-        let answer = self.rehearse(outgoing.clone()).await?;
+        let answer = self.write.rehearse(outgoing.clone()).await?;
         self.judge_of(attributes, answer, outgoing).await
     }
 
     async fn judge_of(&self, attributes: &Attributes, answer: Answer, outgoing: &Outgoing) -> Result<Trial, Status> {
         match &attributes.object {
             Some(object) if is_already_exists(&answer) => self.try_elsewhere(object, outgoing).await,
-            Some(request) if self.target.subresource == "token" => Ok(self.judge_token(request, answer)),
+            Some(request) if self.write.target.subresource == "token" => Ok(self.judge_token(request, answer)),
             // Plugins see a review as submitted, without its answer, but an invalid review is refused first.
-            Some(_) if self.target.is_review() && answer.status.is_success() => Ok(Trial::Unknown),
+            Some(_) if self.write.target.is_review() && answer.status.is_success() => Ok(Trial::Unknown),
             _ => Ok(self.judge(attributes.operation, answer)),
         }
-    }
-
-    /// Sends a request as a dry run, and reads the answer.
-    pub(super) async fn rehearse(&self, mut outgoing: Outgoing) -> Result<Answer, Status> {
-        outgoing.uri = self.without_wait(with_dry_run(&outgoing.uri)?)?;
-        self.forward_for_json(outgoing).await
     }
 
     /// Sends the dry run of a create under another name if the name is taken: kube-apiserver finds that conflict only after the
@@ -147,6 +138,7 @@ impl Write<'_> {
         }
         let body = Bytes::from(serde_json::to_vec(&*other.whole()).map_err(Status::internal_error)?);
         let answer = self
+            .write
             .rehearse(Outgoing { body, content_type: "application/json", is_encoded: false, ..outgoing.clone() })
             .await?;
         let Trial::Stored(mut stored, headers) = self.judge(Operation::Create, answer) else {
@@ -181,7 +173,7 @@ impl Write<'_> {
         {
             let _spec_is_an_object = shown.set(&["spec", "audiences"], audiences.clone());
         }
-        match decode_patched(shown.into_value(), self.target.kind(), None) {
+        match decode_patched(shown.into_value(), self.write.target.kind(), None) {
             Ok(normal) => Trial::Stored(Box::new(normal.object), HeaderMap::new()),
             Err(_) => Trial::Unknown,
         }
@@ -193,7 +185,7 @@ impl Write<'_> {
             return Trial::Refused(answer);
         }
         match answer.object() {
-            Ok(object) if answer.status.is_success() && object.kind() == self.target.kind().kind => {
+            Ok(object) if answer.status.is_success() && object.kind() == self.write.target.kind().kind => {
                 shown(operation, object, answer.headers)
             }
             _ => Trial::Unknown,
@@ -208,7 +200,7 @@ impl Write<'_> {
             // A webhook or aggregated API behind has side effects: only the write itself can call it.
             400 => !answer.status().is_some_and(|status| status.message.contains("does not support dry run")),
             409 => !is_create,
-            404 => !is_create || self.target.subresource.is_empty(),
+            404 => !is_create || self.write.target.subresource.is_empty(),
             _ => true,
         }
     }
@@ -222,9 +214,9 @@ impl Write<'_> {
         exchange: &mut Exchange,
     ) -> Result<Answer, Status> {
         let answer = match outgoing.owners.clone() {
-            None => self.forward(outgoing).await?,
-            Some(owners) if is_dry_run(&outgoing.uri) => owners.shown_in(self.forward(outgoing).await?),
-            Some(owners) => self.write_and_disown(outgoing, &owners).await?,
+            None => self.write.forward(outgoing).await?,
+            Some(owners) if is_dry_run(&outgoing.uri) => owners.shown_in(self.write.forward(outgoing).await?),
+            Some(owners) => self.write.field_owners().write_and_disown(outgoing, &owners).await?,
         };
         if self.is_refused_first(operation, &answer) {
             exchange.forget_validation();
@@ -243,14 +235,14 @@ impl Write<'_> {
         let (stored, headers) = match trial {
             Trial::Stored(stored, headers) => (stored, headers),
             Trial::Untried => {
-                return match self.validate(attributes, exchange).await {
+                return match self.validate_submitted(attributes, exchange).await {
                     Ok(()) => Ok(None),
                     Err(refusal) => self.refuse(attributes, outgoing, refusal, exchange).await,
                 };
             }
             Trial::Unknown => {
-                let shown = self.show_managed_fields(attributes);
-                let result = self.validate(attributes, exchange).await;
+                let shown = managed_fields::show(self.write, attributes);
+                let result = self.validate_submitted(attributes, exchange).await;
                 if let Some(shown) = shown {
                     shown.take_back(attributes);
                 }
@@ -264,15 +256,15 @@ impl Write<'_> {
         }
         let admitted = attributes.object.replace(*stored);
         if let (Some(admitted), Some(stored)) = (&admitted, &mut attributes.object) {
-            self.hide_rest(stored);
-            storage::undo(self.target.kind(), attributes.operation, admitted, stored);
+            rest::hide(self.write, stored);
+            before_storage::undo(self.write.target.kind(), attributes.operation, admitted, stored);
             if attributes.operation == Operation::Create {
                 // The version that a PUT names stays until the object is stored.
                 take_metadata(stored, admitted, "resourceVersion");
             }
-            if self.schema.is_some() {
-                let of_status = (self.target.has_status(), self.target.subresource == "status");
-                storage::restore_read(admitted, stored, |field| match (field, of_status) {
+            if self.write.schema.is_some() {
+                let of_status = (self.write.target.has_status(), self.write.target.subresource == "status");
+                before_storage::restore_read(admitted, stored, |field| match (field, of_status) {
                     ("apiVersion" | "kind" | "metadata", _) => false,
                     // An update keeps the stored fields that it does not write.
                     (field, (true, is_status)) => is_status == (field == "status"),
@@ -280,17 +272,32 @@ impl Write<'_> {
                 });
             }
         }
-        if self.target.subresource == "token" {
+        if self.write.target.subresource == "token" {
             // A TokenRequest is not stored, so the API server's answer has no managedFields.
-            let _goes_with_the_object = self.show_managed_fields(attributes);
+            let _goes_with_the_object = managed_fields::show(self.write, attributes);
         }
-        let result = self.validate(attributes, exchange).await;
+        let result = self.write.validate(attributes, exchange).await;
         attributes.object = admitted;
         if result.is_err() {
             // The write is not sent after a refusal, so its warnings come from the dry run.
-            self.warnings.add_stored(&headers);
+            self.write.warnings.add_stored(&headers);
         }
         result.map(|()| None)
+    }
+
+    /// Runs the validating phase on the submitted object; of a part of a pod, on the whole pod.
+    async fn validate_submitted(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+        let is_pod = attributes.resource.group.is_empty() && attributes.resource.resource == "pods";
+        let whole = match (&attributes.object, &attributes.old_object) {
+            (Some(part), Some(old)) if is_pod => before_storage::whole_pod(&attributes.subresource, old, part),
+            _ => None,
+        };
+        let part = whole.and_then(|whole| attributes.object.replace(whole));
+        let result = self.write.validate(attributes, exchange).await;
+        if part.is_some() {
+            attributes.object = part;
+        }
+        result
     }
 
     /// Returns a plugin's refusal, or the API server's if kube-apiserver would return that first; adds the dry run's warnings.
@@ -309,7 +316,7 @@ impl Write<'_> {
                 exchange.forget_validation();
                 return Ok(Some(answer));
             }
-            Ok(Trial::Stored(_, headers)) => self.warnings.add_stored(&headers),
+            Ok(Trial::Stored(_, headers)) => self.write.warnings.add_stored(&headers),
             Ok(Trial::Unknown | Trial::Untried) | Err(_) => {}
         }
         Err(refusal)

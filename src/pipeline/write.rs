@@ -2,9 +2,13 @@
 
 use super::gateway::{Answer, without_cbor};
 use super::initializers::with_grace;
-use super::owner_references::Seen;
+use super::managed_fields;
+use super::owner_references::{Seen, remove_duplicates};
+use super::owners::FieldOwners;
+use super::resource_version;
 use super::rest::Rest;
 use super::target::Target;
+use super::view::View;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Attributes, Operation, Warnings};
 use crate::body::Body;
@@ -13,6 +17,7 @@ use crate::config::Limits;
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::merge::Node;
+use crate::object::patch::PatchType;
 use crate::object::structural::Structural;
 use crate::object::{Object, typed};
 use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
@@ -175,6 +180,16 @@ impl<'a> Write<'a> {
         })
     }
 
+    /// Returns the validating phase of the write.
+    pub(super) fn view(&self) -> View<'_> {
+        View { write: self }
+    }
+
+    /// Returns the correction of the owners that the write gives to fields.
+    pub(super) fn field_owners(&self) -> FieldOwners<'_> {
+        FieldOwners { write: self }
+    }
+
     /// Returns the merge schema of the written object.
     pub(super) fn node(&self) -> Node<'_> {
         let custom = || self.schema.as_deref().and_then(Structural::root).map_or(Node::Resource, Node::Whole);
@@ -268,15 +283,15 @@ impl<'a> Write<'a> {
     /// Runs the mutating phase. Then checks that the object still has the name, namespace and kind of the URL: a plugin may
     /// change the stored content, not its place.
     pub(super) async fn admit(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
-        let old = self.show_owners_of_scale(attributes).await?;
-        let shown = self.show_managed_fields(attributes);
-        let before = self.managed_fields_before(attributes);
+        let old = managed_fields::show_owners_of_scale(self, attributes).await?;
+        let shown = managed_fields::show(self, attributes);
+        let before = managed_fields::shown_before(self, attributes);
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.admit(attributes).await;
         exchange.publish(attributes.annotations.take());
         exchange.took_webhooks(attributes);
         if let (Ok(()), Some(before)) = (&result, before) {
-            self.mend_managed_fields(attributes, before);
+            managed_fields::mend(self, attributes, before);
         }
         if old.is_some() {
             attributes.old_object = old;
@@ -298,10 +313,10 @@ impl<'a> Write<'a> {
             && attributes.operation == Operation::Update
             && let Some(object) = &attributes.object
         {
-            self.check_version(object)?;
+            resource_version::check(self, object)?;
         }
         if let Some(object) = attributes.object.as_mut().filter(|object| object.is_changed()) {
-            self.say_duplicate_owners(object, Seen::AfterMutation);
+            remove_duplicates(object, Seen::AfterMutation, &self.warnings);
             self.check_identity(object, attributes.operation)?;
         }
         self.warnings.end_of_mutation();
@@ -331,24 +346,6 @@ impl<'a> Write<'a> {
             causes = schema.invalid(object, self.target.subresource == "status");
         }
         invalid::status(kind, object.name(), causes).map_or(Ok(()), Err)
-    }
-
-    /// Sets the stored resourceVersion in the object, so that the write replaces exactly the admitted object (`Store.Update`). A
-    /// resourceVersion that a plugin or the client has set must equal the stored one. Returns whether the object already had the
-    /// stored one.
-    pub(super) fn pin_version(&self, object: &mut Object, old: &Object) -> Result<bool, Status> {
-        let (asked_for, stored) = (object.resource_version(), old.resource_version());
-        if asked_for == stored {
-            return Ok(true);
-        }
-        if !names_no_version(asked_for) {
-            readable_version(asked_for)?;
-            return Err(self.conflict(MODIFIED));
-        }
-        match object.set(&["metadata", "resourceVersion"], stored.into()) {
-            true => Ok(false),
-            false => Err(Status::bad_request("metadata is no object after admission")),
-        }
     }
 
     /// Runs the validating phase.
@@ -404,6 +401,24 @@ impl<'a> Write<'a> {
             "spec": {"replicas": i32::MIN}, "status": status})))
     }
 
+    /// Checks that the caller of a PUT or apply that creates an object may create it (`handlers.withAuthorization`).
+    pub(super) async fn authorize_create(&self) -> Result<(), Status> {
+        let mut info = crate::request::info::request_info(&self.parts.method, &self.parts.uri);
+        info.verb = "create".into();
+        self.pipeline.authorizer.authorize(&self.caller.user, &info, self.caller.credentials.as_ref()).await.map(|_| ())
+    }
+
+    /// Returns the path of the object's collection.
+    pub(super) fn collection_path(&self) -> &str {
+        let path = self.parts.uri.path().trim_end_matches('/');
+        path.rsplit_once('/').map_or("", |(collection, _)| collection)
+    }
+
+    /// Returns the type of the patch in `Content-Type`.
+    pub(super) fn patch_type(&self) -> Result<PatchType, Status> {
+        PatchType::from_content_type(self.header(CONTENT_TYPE), self.pipeline.media_types.has_cbor)
+    }
+
     /// Returns the 404 that the API server would answer.
     pub(super) fn not_found(&self) -> Status {
         Status::not_found(&self.target.resource.group, &self.target.resource.resource, &self.target.name)
@@ -413,24 +428,6 @@ impl<'a> Write<'a> {
     pub(super) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.target.resource.group, &self.target.resource.resource, &self.target.name, why)
     }
-}
-
-/// Parses the resourceVersion of an object, which is a number.
-///
-/// # Errors
-/// If the text is not a number; with kube-apiserver's message.
-pub(super) fn readable_version(text: &str) -> Result<u64, Status> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = text.parse().ok().filter(|_| is_number);
-    number.ok_or_else(|| {
-        let why = if is_number { "value out of range" } else { "invalid syntax" };
-        Status::plain(format!("strconv.ParseUint: parsing {}: {why}", go_quote(text)))
-    })
-}
-
-/// Whether the resourceVersion is empty or zero, so that the object may replace any version (`Store.Update`).
-pub(super) fn names_no_version(text: &str) -> bool {
-    text.is_empty() || matches!(readable_version(text), Ok(0))
 }
 
 /// Finds the custom resource with whose schema the API server decodes the body; `None` for other kinds and for deletes.
@@ -444,10 +441,6 @@ async fn custom_resource(
     }
     pipeline.cluster.find_custom_resource(&target.resource, target.resource_kind()).await
 }
-
-/// The reason of a conflict with an old resourceVersion (`registry.OptimisticLockErrorMsg`).
-pub(super) const MODIFIED: &str =
-    "the object has been modified; please apply your changes to the latest version and try again";
 
 /// The answer to a write that took too long.
 pub(super) fn out_of_time() -> Status {

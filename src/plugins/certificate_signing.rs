@@ -25,7 +25,7 @@ struct CertificateSigning;
 #[async_trait]
 impl Plugin for CertificateSigning {
     /// The strategy keeps stored approvals and denials, and sets times of conditions.
-    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+    fn reads_stored_object(&self, attributes: &Attributes) -> bool {
         attributes.object.as_ref().zip(attributes.old_object.as_deref()).is_some_and(|(new, old)| is_signed(new, old))
     }
 

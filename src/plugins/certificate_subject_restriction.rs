@@ -40,6 +40,11 @@ impl Plugin for CertificateSubjectRestriction {
     }
 }
 
+/// The reason why a certificate request cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct UnreadableRequest(String);
+
 /// The subject in a PKCS#10 request.
 pub(super) struct Subject {
     pub(super) common_name: String,
@@ -48,17 +53,22 @@ pub(super) struct Subject {
 
 impl Subject {
     /// Reads the request in an object's form: base64 of PEM (`certificates.ParseCSR`).
-    pub(super) fn read(base64: &str) -> Result<Self, String> {
-        let pem = STANDARD.decode(base64).map_err(|error| error.to_string())?;
-        let der = der(&String::from_utf8_lossy(&pem)).ok_or("PEM block type must be CERTIFICATE REQUEST")?;
-        let (rest, request) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
+    pub(super) fn read(base64: &str) -> Result<Self, UnreadableRequest> {
+        let pem = STANDARD.decode(base64).map_err(|error| UnreadableRequest(error.to_string()))?;
+        let der = der(&String::from_utf8_lossy(&pem))
+            .ok_or_else(|| UnreadableRequest("PEM block type must be CERTIFICATE REQUEST".to_owned()))?;
+        let (rest, request) =
+            X509CertificationRequest::from_der(&der).map_err(|error| UnreadableRequest(error.to_string()))?;
         if !rest.is_empty() {
-            return Err("asn1: syntax error: trailing data".to_owned());
+            return Err(UnreadableRequest("asn1: syntax error: trailing data".to_owned()));
         }
         let subject = &request.certification_request_info.subject;
         // An attribute that is not text makes the request unreadable, because the plugin cannot compare the attribute.
         let text = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| {
-            attribute.as_str().map(str::to_owned).map_err(|error| format!("unreadable subject: {error}"))
+            attribute
+                .as_str()
+                .map(str::to_owned)
+                .map_err(|error| UnreadableRequest(format!("unreadable subject: {error}")))
         };
         Ok(Self {
             common_name: subject.iter_common_name().last().map(text).transpose()?.unwrap_or_default(),

@@ -58,7 +58,7 @@ pub(crate) struct Checked {
 
 impl Check<'_> {
     /// Sets the caller's permissions to those that `rule` allows.
-    pub(crate) fn caller(self, rule: fn(&authz::Attributes) -> Decision) -> Self {
+    pub(crate) fn caller(self, rule: fn(&authz::AccessAttributes) -> Decision) -> Self {
         self.authorizer(CallerAuthorizer::fixed(rule))
     }
 

@@ -1,6 +1,6 @@
 //! DefaultIngressClass: sets the default class of an ingress without a class.
 
-use super::default_storage_class::default_class;
+use super::rules::classes::default_class;
 use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::status::Status;

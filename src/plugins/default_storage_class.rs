@@ -1,11 +1,10 @@
 //! DefaultStorageClass: sets the default class of a persistent volume claim without a class.
 
+use super::rules::classes::{STORAGE_CLASS, default_class};
 use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use async_trait::async_trait;
 use k8s_openapi::api::storage::v1::StorageClass;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// The plugin's facts.
@@ -23,8 +22,6 @@ pub static SPEC: Spec = Spec {
     build: |environment| Ok(Box::new(DefaultStorageClass(environment.cluster.clone()))),
 };
 
-/// The annotation with a claim's class, older than the field.
-pub(super) const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const IS_DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
@@ -35,7 +32,7 @@ impl Plugin for DefaultStorageClass {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         let Some(claim) = &mut attributes.object else { return Ok(()) };
         // Both the annotation and the field count even if they are empty.
-        let by_annotation = claim.annotations().is_some_and(|annotations| annotations.contains_key(CLASS));
+        let by_annotation = claim.annotations().is_some_and(|annotations| annotations.contains_key(STORAGE_CLASS));
         let by_field = claim.get(&["spec", "storageClassName"]).is_some_and(|class| !class.is_null());
         if by_annotation || by_field {
             return Ok(());
@@ -50,20 +47,6 @@ impl Plugin for DefaultStorageClass {
             false => Err(Denial::forbidden("spec: not an object")),
         }
     }
-}
-
-/// The name of the default class: the newest class that an annotation marks as default; among equally new classes, the first by name.
-pub(super) fn default_class<'a>(
-    classes: impl Iterator<Item = &'a ObjectMeta>,
-    annotations: &[&str],
-) -> Option<&'a str> {
-    let is_default = |class: &&ObjectMeta| {
-        let given = class.annotations.as_ref();
-        annotations.iter().any(|key| given.and_then(|given| given.get(*key)).is_some_and(|value| value == "true"))
-    };
-    let defaults = classes.filter(is_default);
-    let newest = defaults.max_by_key(|class| (class.creation_timestamp.clone(), Reverse(class.name.clone())))?;
-    newest.name.as_deref()
 }
 
 #[cfg(test)]
@@ -98,7 +81,7 @@ mod tests {
     async fn a_class_that_is_given_stays_even_if_empty() {
         let classes = || vec![class("a", "2026-01-01T00:00:00Z", IS_DEFAULT[0])];
         assert_eq!(class_of(classes(), json!({"spec": {"storageClassName": ""}})).await, "");
-        let annotated = json!({"metadata": {"annotations": {CLASS: ""}}, "spec": {}});
+        let annotated = json!({"metadata": {"annotations": {STORAGE_CLASS: ""}}, "spec": {}});
         assert_eq!(class_of(classes(), annotated).await, Value::Null);
     }
 }

@@ -1,7 +1,7 @@
 //! EventRateLimit: limits the rate of events of the server, a namespace, a user, or a source.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::status::Status;
 use crate::status::invalid::aggregate;
@@ -78,7 +78,7 @@ struct Bucket {
     at: Instant,
 }
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let empty = "limits: Invalid value: null: must not be empty";
     let configuration = environment.configuration.ok_or_else(|| BuildError(empty.to_owned()))?;
     configuration.expect_kind("eventratelimit.admission.k8s.io/v1alpha1", "Configuration")?;
@@ -88,9 +88,14 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     Ok(Box::new(plugin))
 }
 
+/// All faults of the configured limits.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct InvalidLimits(String);
+
 impl EventRateLimit {
     /// Builds the limits, or returns all validation errors (`ValidateConfiguration`).
-    fn new(configuration: &Configuration) -> Result<Self, String> {
+    fn new(configuration: &Configuration) -> Result<Self, InvalidLimits> {
         let mut faults = Vec::new();
         if configuration.limits.is_empty() {
             faults.push("limits: Invalid value: null: must not be empty".to_owned());
@@ -113,7 +118,7 @@ impl EventRateLimit {
             }
             enforcers.extend(known.map(|(name, limit_type)| Enforcer::new(name, *limit_type, limit)));
         }
-        aggregate(faults).map_or(Ok(Self(enforcers)), Err)
+        aggregate(faults).map_or(Ok(Self(enforcers)), |why| Err(InvalidLimits(why)))
     }
 }
 
@@ -285,7 +290,7 @@ mod tests {
         let limits = json!({"limits": [{"type": "X", "qps": 1, "burst": 0}, {"type": "User", "qps": -1, "burst": 1, "cacheSize": -1}]});
         let wrong = EventRateLimit::new(&serde_json::from_value(limits).unwrap()).err().unwrap();
         assert_eq!(
-            wrong,
+            wrong.to_string(),
             "[limits[0].type: Unsupported value: \"X\": supported values: \"Namespace\", \"Server\", \"SourceAndObject\", \"User\", \
              limits[0].burst: Invalid value: 0: must be positive, limits[1].qps: Invalid value: -1: must be positive, \
              limits[1].cacheSize: Invalid value: -1: must not be negative]"

@@ -9,7 +9,7 @@ mod configuration;
 mod review;
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::backend::{CallFailure, GenericWebhook, is_forbidden};
 use crate::status::Status;
@@ -48,11 +48,11 @@ struct ImagePolicyWebhook {
     default_allow: bool,
 }
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let given = environment.configuration.ok_or_else(|| BuildError("no config specified".to_owned()))?;
     let error = |why: String| BuildError(format!("{}: {why}", given.origin));
     let configuration = Configuration::read(&given.value).map_err(error)?;
-    let Environment { cluster, limits, .. } = environment;
+    let PluginEnvironment { cluster, limits, .. } = environment;
     let backend =
         GenericWebhook::new(&configuration.kubeconfig_file, configuration.retry_backoff, cluster.clone(), limits);
     Ok(Box::new(ImagePolicyWebhook {
@@ -68,7 +68,7 @@ impl Plugin for ImagePolicyWebhook {
         true
     }
 
-    fn looks_at_stored(&self, _: &Attributes) -> bool {
+    fn reads_stored_object(&self, _: &Attributes) -> bool {
         // In kube-apiserver, the backend does not receive objects that are refused as invalid.
         true
     }

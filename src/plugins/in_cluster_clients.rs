@@ -1,7 +1,7 @@
 //! InClusterClients: points the in-cluster clients of pods at the proxy, in namespaces that ask for it. Kubernetes has no such plugin.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::{AUTHORITY_CONFIG_MAP, Cluster, INJECT_LABEL, Need};
 use crate::config::{OWN_API_VERSION, PluginConfiguration};
@@ -87,7 +87,7 @@ struct InClusterClients {
     configuration: Configuration,
 }
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let configuration = Configuration::read(environment.configuration)?;
     Ok(Box::new(InClusterClients { cluster: environment.cluster.clone(), configuration }))
 }

@@ -189,7 +189,7 @@ async fn may_initialize(attributes: &Attributes, name: &str, message: &str) -> R
     let GroupVersionResource { group, version, resource } = &attributes.resource;
     // A namespace is not in a namespace.
     let namespace = if attributes.writes_namespace() { String::new() } else { attributes.namespace.clone() };
-    let question = authz::Attributes {
+    let question = authz::AccessAttributes {
         is_resource_request: true,
         verb: "initialize".to_owned(),
         namespace,
@@ -197,7 +197,7 @@ async fn may_initialize(attributes: &Attributes, name: &str, message: &str) -> R
         api_version: version.clone(),
         resource: resource.clone(),
         name: name.to_owned(),
-        ..authz::Attributes::default()
+        ..authz::AccessAttributes::default()
     };
     match attributes.authorizer.check(&question).await {
         Ok(decision) if decision.allowed => Ok(()),

@@ -113,8 +113,13 @@ impl LimitRanger {
     }
 }
 
+/// A field of the pod has the wrong type.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Misshapen(String);
+
 /// Sets the default resources of containers, and records them in the annotation (`PodMutateLimitFunc`).
-fn set_defaults(pod: &mut Object, items: &[LimitRangeItem]) -> Result<(), String> {
+fn set_defaults(pod: &mut Object, items: &[LimitRangeItem]) -> Result<(), Misshapen> {
     let mut defaults: [BTreeMap<&str, &str>; 2] = Default::default();
     for item in items.iter().filter(|item| item.type_ == "Container") {
         for (defaults, given) in defaults.iter_mut().zip([&item.default_request, &item.default]) {
@@ -131,7 +136,8 @@ fn set_defaults(pod: &mut Object, items: &[LimitRangeItem]) -> Result<(), String
         }
         let containers = pod.get_mut(&["spec", list]).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
-            let container = container.as_object_mut().ok_or_else(|| format!("spec.{list}: not containers"))?;
+            let container =
+                container.as_object_mut().ok_or_else(|| Misshapen(format!("spec.{list}: not containers")))?;
             let [requests, limits] = &defaults;
             for (field, defaults) in [("requests", requests), ("limits", limits)] {
                 let set = fill(container, field, defaults)?;
@@ -146,7 +152,7 @@ fn set_defaults(pod: &mut Object, items: &[LimitRangeItem]) -> Result<(), String
     if notes.is_empty() || pod.set(&["metadata", "annotations", ANNOTATION], note.into()) {
         return Ok(());
     }
-    Err("metadata.annotations: not an object".to_owned())
+    Err(Misshapen("metadata.annotations: not an object".to_owned()))
 }
 
 /// Adds missing values to a container's requests or limits. Returns the added names, sorted.
@@ -154,7 +160,7 @@ fn fill<'a>(
     container: &mut Map<String, Value>,
     field: &str,
     defaults: &BTreeMap<&'a str, &str>,
-) -> Result<Vec<&'a str>, String> {
+) -> Result<Vec<&'a str>, Misshapen> {
     let has = |name: &str| container.get("resources").and_then(|all| all.get(field)?.get(name)).is_some();
     let missing: Vec<_> = defaults.iter().filter(|(name, _)| !has(name)).collect();
     if missing.is_empty() {
@@ -166,7 +172,7 @@ fn fill<'a>(
         if child.is_null() {
             *child = Value::Object(Map::new());
         }
-        list = child.as_object_mut().ok_or_else(|| format!("{key}: not an object"))?;
+        list = child.as_object_mut().ok_or_else(|| Misshapen(format!("{key}: not an object")))?;
     }
     list.extend(missing.iter().map(|(name, quantity)| ((**name).to_owned(), Value::from(**quantity))));
     Ok(missing.into_iter().map(|(name, _)| *name).collect())

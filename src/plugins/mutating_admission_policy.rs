@@ -1,9 +1,10 @@
 //! MutatingAdmissionPolicy: applies the cluster's mutating policies to an object. The implementation is in `policies/`.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
-use crate::policies::{MUTATING_NEEDS, Mutating, config, mutating_files};
+use crate::matching::Content;
+use crate::policies::{MUTATING_NEEDS, Mutating, config};
 use async_trait::async_trait;
 
 /// MutatingAdmissionPolicy's facts.
@@ -23,10 +24,10 @@ pub static SPEC: Spec = Spec {
 
 struct MutatingAdmissionPolicy(Mutating);
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let gates = environment.feature_gates;
     let folder = config::read(environment.configuration, "MutatingAdmissionPolicyConfiguration", gates)?;
-    let files = mutating_files(folder, environment)?;
+    let files = Mutating::files(folder, environment)?;
     let policies = Mutating::new(environment, files);
     Ok(Box::new(MutatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
 }
@@ -37,8 +38,8 @@ impl Plugin for MutatingAdmissionPolicy {
         self.0.admit(attributes).await
     }
 
-    fn looks_at_managed_fields(&self, attributes: &Attributes) -> bool {
-        self.0.may_want(attributes)
+    fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
+        self.0.may_match(attributes, Content::Any)
     }
 
     fn problems(&self) -> Vec<String> {

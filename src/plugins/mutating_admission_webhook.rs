@@ -1,9 +1,10 @@
 //! MutatingAdmissionWebhook: calls the webhooks of MutatingWebhookConfigurations. The implementation is in `webhooks/`.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::Need;
+use crate::matching::Content;
 use crate::webhooks::{Mutating, config, manifests};
 use async_trait::async_trait;
 
@@ -24,10 +25,10 @@ pub static SPEC: Spec = Spec {
 
 struct MutatingAdmissionWebhook(Mutating);
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let config = config::read(environment.configuration, environment.feature_gates)?;
     let manifests = manifests(config.manifests, SPEC.name, environment)?;
-    let Environment { cluster, discovery, metrics, limits, .. } = environment;
+    let PluginEnvironment { cluster, discovery, metrics, limits, .. } = environment;
     let hooks = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
     Ok(Box::new(MutatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
 }
@@ -38,7 +39,7 @@ impl Plugin for MutatingAdmissionWebhook {
         self.0.admit(attributes).await
     }
 
-    fn looks_at_managed_fields(&self, attributes: &Attributes) -> bool {
-        self.0.may_want(attributes)
+    fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
+        self.0.may_match(attributes, Content::Any)
     }
 }

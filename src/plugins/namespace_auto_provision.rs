@@ -1,6 +1,6 @@
 //! NamespaceAutoProvision: creates the missing namespace of a new object.
 
-use super::namespace_lifecycle::is_in_a_namespace;
+use super::rules::namespaces::is_in_a_namespace;
 use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use async_trait::async_trait;

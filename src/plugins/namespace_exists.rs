@@ -1,6 +1,6 @@
 //! NamespaceExists: refuses requests in a namespace that does not exist.
 
-use super::namespace_lifecycle::{internal_unless_not_found, is_in_a_namespace};
+use super::rules::namespaces::{internal_unless_not_found, is_in_a_namespace};
 use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::status::Status;

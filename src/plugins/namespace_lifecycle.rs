@@ -1,5 +1,6 @@
 //! NamespaceLifecycle: refuses new objects in a missing or terminating namespace, and the deletion of the system namespaces.
 
+use super::rules::namespaces::{internal_unless_not_found, is_namespace};
 use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::derived::Lazy;
@@ -35,20 +36,6 @@ const FORCE_LIVE_LOOKUP_ENTRIES: u64 = 100;
 struct NamespaceLifecycle {
     cluster: Arc<Cluster>,
     force_live_lookup: Lazy<moka::sync::Cache<String, ()>>,
-}
-
-/// Whether the request's object is in a namespace, and is not itself a Namespace.
-pub(super) fn is_in_a_namespace(attributes: &Attributes) -> bool {
-    !attributes.namespace.is_empty() && !is_namespace(attributes)
-}
-
-/// The error of a failed live lookup: NotFound unchanged, any other error as an internal error.
-pub(super) fn internal_unless_not_found(status: Status) -> Denial {
-    if status.reason == "NotFound" { status.into() } else { Status::internal_error(status.message).into() }
-}
-
-fn is_namespace(attributes: &Attributes) -> bool {
-    attributes.kind.group.is_empty() && attributes.kind.kind == "Namespace"
 }
 
 impl NamespaceLifecycle {

@@ -32,14 +32,14 @@ struct OwnerReferencesPermissionEnforcement(Arc<Discovery>);
 #[async_trait]
 impl Plugin for OwnerReferencesPermissionEnforcement {
     /// The strategies of many subresources keep the stored owner references.
-    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+    fn reads_stored_object(&self, attributes: &Attributes) -> bool {
         !attributes.subresource.is_empty() && change(attributes).is_some()
     }
 
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let Some((new, old)) = change(attributes) else { return Ok(()) };
         if attributes.operation != Operation::Create {
-            let deletion = authz::Attributes { verb: "delete".into(), ..about_the_request(attributes) };
+            let deletion = authz::AccessAttributes { verb: "delete".into(), ..about_the_request(attributes) };
             allowed(attributes, &deletion).await.map_err(|why| {
                 Denial::forbidden(format!("cannot set an ownerRef on a resource you can't delete: {why}"))
             })?;
@@ -72,7 +72,7 @@ impl OwnerReferencesPermissionEnforcement {
         }
         for (resource, namespaced) in resources {
             let namespace = if namespaced { attributes.namespace.clone() } else { String::new() };
-            let question = authz::Attributes { namespace, ..finalizing(group, version, &resource, text("name")) };
+            let question = authz::AccessAttributes { namespace, ..finalizing(group, version, &resource, text("name")) };
             allowed(attributes, &question).await.map_err(|why| {
                 Denial::forbidden(format!(
                     "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: {why}"
@@ -105,8 +105,8 @@ fn newly_blocking<'a>(new: &'a [Value], old: &[Value]) -> Vec<&'a Value> {
     new.iter().filter(|reference| blocks(reference) && !blocked.contains(&reference.get("uid"))).collect()
 }
 
-fn about_the_request(attributes: &Attributes) -> authz::Attributes {
-    authz::Attributes {
+fn about_the_request(attributes: &Attributes) -> authz::AccessAttributes {
+    authz::AccessAttributes {
         is_resource_request: true,
         namespace: attributes.namespace.clone(),
         api_group: attributes.resource.group.clone(),
@@ -114,12 +114,12 @@ fn about_the_request(attributes: &Attributes) -> authz::Attributes {
         resource: attributes.resource.resource.clone(),
         subresource: attributes.subresource.clone(),
         name: attributes.name.clone(),
-        ..authz::Attributes::default()
+        ..authz::AccessAttributes::default()
     }
 }
 
-fn finalizing(group: &str, version: &str, resource: &str, name: &str) -> authz::Attributes {
-    authz::Attributes {
+fn finalizing(group: &str, version: &str, resource: &str, name: &str) -> authz::AccessAttributes {
+    authz::AccessAttributes {
         is_resource_request: true,
         verb: "update".to_owned(),
         api_group: group.to_owned(),
@@ -127,12 +127,12 @@ fn finalizing(group: &str, version: &str, resource: &str, name: &str) -> authz::
         resource: resource.to_owned(),
         subresource: "finalizers".to_owned(),
         name: name.to_owned(),
-        ..authz::Attributes::default()
+        ..authz::AccessAttributes::default()
     }
 }
 
 /// Checks a permission of the caller. The error contains the reason and the error in Go's form; either may be empty.
-async fn allowed(attributes: &Attributes, question: &authz::Attributes) -> Result<(), String> {
+async fn allowed(attributes: &Attributes, question: &authz::AccessAttributes) -> Result<(), String> {
     match attributes.authorizer.check(question).await {
         Ok(decision) if decision.allowed => Ok(()),
         Ok(decision) => Err(format!("{}, <nil>", decision.reason)),
@@ -189,8 +189,9 @@ mod tests {
         let text = "pods \"o\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>";
         for changed in [object(&[b.clone(), a.clone()]), object(std::slice::from_ref(&a)), object(&[])] {
             validating(&plugin).update("", "pods", old.clone(), changed.clone()).await.was_refused(403, text);
-            let deletes =
-                |asked: &authz::Attributes| yes(asked.verb == "delete" && asked.name == "o" && asked.namespace == "n");
+            let deletes = |asked: &authz::AccessAttributes| {
+                yes(asked.verb == "delete" && asked.name == "o" && asked.namespace == "n")
+            };
             validating(&plugin).caller(deletes).update("", "pods", old.clone(), changed).await.stays_unchanged();
         }
         validating(&plugin).update("", "pods", old.clone(), old.clone()).await.stays_unchanged();
@@ -205,7 +206,7 @@ mod tests {
         let text = "pods \"o\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set \
                     finalizers on: , <nil>";
         validating(&plugin).create("", "pods", node()).await.was_refused(403, text);
-        let on_nodes = |asked: &authz::Attributes| {
+        let on_nodes = |asked: &authz::AccessAttributes| {
             yes(asked.resource == "nodes"
                 && asked.subresource == "finalizers"
                 && asked.namespace.is_empty()
@@ -213,7 +214,7 @@ mod tests {
         };
         validating(&plugin).caller(on_nodes).create("", "pods", node()).await.stays_unchanged();
         let set = object(&[owner("apps/v1", "ReplicaSet", "1", true)]);
-        let on_sets = |asked: &authz::Attributes| yes(asked.resource == "replicasets" && asked.namespace == "n");
+        let on_sets = |asked: &authz::AccessAttributes| yes(asked.resource == "replicasets" && asked.namespace == "n");
         validating(&plugin).caller(on_sets).create("", "pods", set).await.stays_unchanged();
         let unknown = || object(&[owner("a.io/v1", "X", "1", true)]);
         validating(&plugin).create("", "pods", unknown()).await.was_refused(
@@ -221,14 +222,14 @@ mod tests {
             "pods \"o\" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion \
              a.io/v1 Kind X: no matches for kind \"X\" in version \"a.io/v1\"",
         );
-        let everything = |asked: &authz::Attributes| yes(asked.resource == "*");
+        let everything = |asked: &authz::AccessAttributes| yes(asked.resource == "*");
         validating(&plugin).caller(everything).create("", "pods", unknown()).await.stays_unchanged();
     }
 
     #[tokio::test]
     async fn only_what_blocks_anew_is_asked_about() {
         let plugin = plugin();
-        let deletes = |asked: &authz::Attributes| yes(asked.verb == "delete");
+        let deletes = |asked: &authz::AccessAttributes| yes(asked.verb == "delete");
         let (blocking, free) = (owner("v1", "Node", "1", true), owner("v1", "Node", "1", false));
         let code = |old: Value, new: Value| {
             let plugin = &plugin;

@@ -1,6 +1,6 @@
 //! PersistentVolumeClaimResize: a claim may grow only if its storage class allows expansion.
 
-use super::default_storage_class::CLASS;
+use super::rules::classes::STORAGE_CLASS;
 use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
@@ -60,7 +60,7 @@ fn size(claim: &Object) -> Quantity {
 
 /// The claim's class, from the annotation or the field (`GetPersistentVolumeClaimClass`).
 fn class(claim: &Object) -> &str {
-    let by_annotation = claim.annotations().and_then(|annotations| annotations.get(CLASS)?.as_str());
+    let by_annotation = claim.annotations().and_then(|annotations| annotations.get(STORAGE_CLASS)?.as_str());
     by_annotation.unwrap_or_else(|| claim.str(&["spec", "storageClassName"]))
 }
 
@@ -114,7 +114,7 @@ mod tests {
     async fn an_annotation_names_the_class_before_the_field_does() {
         let annotated = |size: &str| {
             let mut claim = claim(size, "silver", "Bound");
-            claim["metadata"]["annotations"] = json!({CLASS: "gold"});
+            claim["metadata"]["annotations"] = json!({STORAGE_CLASS: "gold"});
             claim
         };
         assert_eq!(refusal(annotated("1Gi"), annotated("2Gi")).await, None);

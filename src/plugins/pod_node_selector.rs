@@ -1,7 +1,7 @@
 //! PodNodeSelector: a namespace's node selector applies to all pods in the namespace.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::{Cluster, Need};
 use crate::names::{label_value_errors, qualified_name_errors};
@@ -17,7 +17,7 @@ pub static SPEC: Spec = Spec {
     name: "PodNodeSelector",
     default_on: false,
     phases: Phases::Both,
-    operations: Operations::CREATE,
+    operations: Operations::CREATE.or(Operations::INITIALIZATION),
     resources: Resources::Only(&[("", "pods", "")]),
     needs: &[Need::NAMESPACES],
     configuration: Some("podNodeSelectorPluginConfig"),
@@ -37,7 +37,7 @@ struct PodNodeSelector {
     selectors: BTreeMap<String, String>,
 }
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let mut selectors = BTreeMap::new();
     if let Some(configuration) = environment.configuration {
         let given = configuration.value.get("podNodeSelectorPluginConfig").filter(|given| !given.is_null());
@@ -153,8 +153,9 @@ fn parse(selector: &str) -> Result<BTreeMap<String, String>, Denial> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::Operation;
     use crate::cluster::{FixedState, Namespace};
-    use crate::plugins::checker::{Checked, check};
+    use crate::plugins::checker::{Checked, attributes, check};
     use serde_json::json;
 
     fn plugin(annotation: Option<&str>, selectors: &[(&str, &str)]) -> PodNodeSelector {
@@ -195,6 +196,29 @@ mod tests {
         created(None, &[("n", "a=b"), (CLUSTER_DEFAULT, "c=d")], json!({})).await.was_refused(403, listed);
         let validated = check(&plugin(Some("a=b"), &[])).validating().create("", "pods", pod(json!({"a": "c"}))).await;
         validated.was_refused(403, conflict);
+    }
+
+    #[tokio::test]
+    async fn a_pod_gets_the_selector_until_it_is_initialized() {
+        let waiting = |initializers: Value| {
+            let mut pod = pod(json!({}));
+            pod["metadata"]["initializers"] = initializers;
+            pod
+        };
+        let given = json!({"x": "y"});
+        for (initializers, handled) in [
+            (Value::Null, false),
+            (json!({"pending": []}), false),
+            (json!({"pending": [{"name": "a.b.c"}]}), true),
+            (json!({"result": {"status": "Failure"}}), true),
+        ] {
+            let (old, new) = (waiting(initializers), pod(given.clone()));
+            let update = attributes(Operation::Update, "", "pods", Some(new), Some(old.clone()));
+            assert_eq!(SPEC.handles(&update), handled, "{old}");
+        }
+        let old = waiting(json!({"pending": [{"name": "a.b.c"}]}));
+        let updated = check(&plugin(Some("a=b"), &[])).update("", "pods", old, pod(given)).await;
+        updated.becomes(pod(json!({"x": "y", "a": "b"})));
     }
 
     #[tokio::test]

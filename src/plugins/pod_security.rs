@@ -13,7 +13,7 @@ mod policy;
 mod tests;
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operation, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::{Cluster, Namespace, Need};
 use crate::object::Object;
@@ -74,7 +74,7 @@ struct PodSecurity {
 /// The checks of all releases, which every tenant's plugin has in common.
 static EVALUATOR: LazyLock<Evaluator> = LazyLock::new(Evaluator::new);
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let metrics = environment
         .metrics
         .registry()

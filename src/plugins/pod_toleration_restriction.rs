@@ -1,7 +1,7 @@
 //! PodTolerationRestriction: adds a namespace's default tolerations to pods, and checks the whitelist of tolerations.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operation, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::{Cluster, Need};
 use crate::go_text;
@@ -39,7 +39,7 @@ struct PodTolerationRestriction {
     whitelist: Vec<Value>,
 }
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let (mut defaults, mut whitelist) = (Vec::new(), Vec::new());
     if let Some(configuration) = environment.configuration {
         let of = |field: &str| match configuration.value.get(field) {
@@ -108,7 +108,7 @@ impl Plugin for PodTolerationRestriction {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         self.wait().await?;
         let mut extra = Vec::new();
-        if attributes.operation == Operation::Create {
+        if attributes.operation == Operation::Create || attributes.updates_uninitialized() {
             let given = self.annotated(&attributes.namespace, DEFAULTS).await?;
             extra = given.unwrap_or_else(|| self.defaults.clone());
         }
@@ -188,7 +188,7 @@ const FIELDS: [(&str, &str); 5] = [
 
 /// Parses a list of tolerations like Go's `encoding/json`: keys in any letter case, unknown keys ignored, errors in Go's words.
 fn tolerations(text: &str) -> Result<Vec<Value>, String> {
-    match json(text.as_bytes())?.value {
+    match json(text.as_bytes()).map_err(|why| why.to_string())?.value {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => items.iter().map(toleration).collect(),
         other => {
@@ -264,6 +264,14 @@ mod tests {
         create(&plugin(&[(DEFAULTS, "")], &["cluster"], &[]), pod(&["own"])).await.stays_unchanged();
         let updated = check(&plugin(&[], &["cluster"], &[])).update("", "pods", pod(&[]), pod(&["own"])).await;
         updated.stays_unchanged();
+    }
+
+    #[tokio::test]
+    async fn a_pod_gets_the_defaults_until_it_is_initialized() {
+        let mut waiting = pod(&[]);
+        waiting["metadata"]["initializers"] = json!({"pending": [{"name": "a.b.c"}]});
+        let updated = check(&plugin(&[], &["cluster"], &[])).update("", "pods", waiting, pod(&["own"])).await;
+        updated.becomes(pod(&["own", "cluster"]));
     }
 
     #[tokio::test]

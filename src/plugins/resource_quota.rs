@@ -15,7 +15,7 @@ mod services;
 mod volume_claims;
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operation, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
@@ -52,7 +52,7 @@ struct ResourceQuota {
     rounds: Arc<Rounds>,
 }
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let configuration = Configuration::read(environment.configuration)?;
     let gates = Gates::new(environment.feature_gates);
     let queue =
@@ -76,7 +76,7 @@ impl Plugin for ResourceQuota {
     }
 
     /// Usage must not be charged for an object that the API server then does not store. A dry-run create charges nothing.
-    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+    fn reads_stored_object(&self, attributes: &Attributes) -> bool {
         if attributes.dry_run && attributes.operation == Operation::Create {
             return false;
         }

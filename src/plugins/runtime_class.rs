@@ -74,7 +74,7 @@ impl RuntimeClass {
             return Ok(Some(class));
         }
         // client-go refuses such a name before it sends a request.
-        check_path_segment(name).map_err(Denial::Plain)?;
+        check_path_segment(name).map_err(|why| Denial::Plain(why.to_string()))?;
         match self.0.find_live::<Class>("", name).await? {
             Some(class) => Ok(Some(class)),
             None => Err(Denial::forbidden(format!("pod rejected: RuntimeClass {name:?} not found"))),

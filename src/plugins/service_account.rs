@@ -9,6 +9,7 @@ use crate::object::{Object, check_path_segment};
 use crate::plugins::rules::pod::references_secrets;
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ struct ServiceAccount(Arc<Cluster>);
 #[async_trait]
 impl Plugin for ServiceAccount {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
-        if attributes.operation != Operation::Create {
+        if !completes_pod(attributes) {
             return Ok(());
         }
         let Some(pod) = &mut attributes.object else { return Ok(()) };
@@ -68,7 +69,7 @@ impl Plugin for ServiceAccount {
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let Some(pod) = &attributes.object else { return Ok(()) };
         let is_debugging = attributes.operation == Operation::Update && attributes.subresource == "ephemeralcontainers";
-        if attributes.operation != Operation::Create && !is_debugging {
+        if !completes_pod(attributes) && !is_debugging {
             return Ok(());
         }
         if is_mirror(pod) && !is_debugging {
@@ -84,7 +85,7 @@ impl Plugin for ServiceAccount {
             false => check_secrets(pod, &account),
             // In kube-apiserver, this error is not a Status.
             true if enforces_mountable_secrets(&account) => {
-                secrets::of_debug_containers(pod, &account).map_err(Denial::Plain)
+                secrets::of_debug_containers(pod, &account).map_err(|why| Denial::Plain(why.to_string()))
             }
             true => Ok(()),
         }
@@ -97,10 +98,11 @@ impl ServiceAccount {
         if let Some(account) = self.0.find::<Account>(namespace, name) {
             return Ok(account);
         }
-        let looking_up =
-            |why: String| Denial::forbidden(format!("error looking up service account {namespace}/{name}: {why}"));
+        let looking_up = |why: &dyn Display| {
+            Denial::forbidden(format!("error looking up service account {namespace}/{name}: {why}"))
+        };
         // client-go refuses such a name before it sends a request.
-        check_path_segment(name).map_err(looking_up)?;
+        check_path_segment(name).map_err(|why| looking_up(&why))?;
         // Jitter, so that concurrent requests do not retry together.
         let interval = Duration::from_millis(rand::random_range(100..200));
         for attempt in 0..if name == DEFAULT { DEFAULT_ATTEMPTS } else { 1 } {
@@ -110,11 +112,16 @@ impl ServiceAccount {
             match self.0.find_live::<Account>(namespace, name).await {
                 Ok(Some(account)) => return Ok(account),
                 Ok(None) => {}
-                Err(status) => return Err(looking_up(status.message)),
+                Err(status) => return Err(looking_up(&status.message)),
             }
         }
-        Err(looking_up(format!("serviceaccount {name:?} not found")))
+        Err(looking_up(&format_args!("serviceaccount {name:?} not found")))
     }
+}
+
+/// Whether the request creates a pod, or updates a pod that has not been initialized, to which an initializer may add containers.
+fn completes_pod(attributes: &Attributes) -> bool {
+    attributes.operation == Operation::Create || attributes.subresource.is_empty() && attributes.updates_uninitialized()
 }
 
 /// Whether the pod is a mirror pod, which represents a static pod of a kubelet.

@@ -8,14 +8,14 @@ use crate::authz;
 pub(super) async fn may(attributes: &Attributes, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     for name in [signer.to_owned(), format!("{domain}/*")] {
-        let question = authz::Attributes {
+        let question = authz::AccessAttributes {
             is_resource_request: true,
             verb: verb.to_owned(),
             api_group: "certificates.k8s.io".to_owned(),
             api_version: "*".to_owned(),
             resource: "signers".to_owned(),
             name,
-            ..authz::Attributes::default()
+            ..authz::AccessAttributes::default()
         };
         if attributes.authorizer.check(&question).await.is_ok_and(|decision| decision.allowed) {
             return true;

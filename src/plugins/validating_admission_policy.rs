@@ -1,9 +1,10 @@
 //! ValidatingAdmissionPolicy: checks requests against the cluster's validating policies. The implementation is in `policies/`.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
-use crate::policies::{VALIDATING_NEEDS, Validating, config, validating_files};
+use crate::matching::Content;
+use crate::policies::{VALIDATING_NEEDS, Validating, config};
 use async_trait::async_trait;
 
 /// ValidatingAdmissionPolicy's facts.
@@ -23,10 +24,10 @@ pub static SPEC: Spec = Spec {
 
 struct ValidatingAdmissionPolicy(Validating);
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let gates = environment.feature_gates;
     let folder = config::read(environment.configuration, "ValidatingAdmissionPolicyConfiguration", gates)?;
-    let files = validating_files(folder, environment)?;
+    let files = Validating::files(folder, environment)?;
     let policies = Validating::new(environment, files);
     Ok(Box::new(ValidatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
 }
@@ -37,8 +38,8 @@ impl Plugin for ValidatingAdmissionPolicy {
         self.0.validate(attributes).await
     }
 
-    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
-        self.0.looks_at_stored(attributes)
+    fn reads_stored_object(&self, attributes: &Attributes) -> bool {
+        self.0.may_match(attributes, Content::Present)
     }
 
     fn problems(&self) -> Vec<String> {

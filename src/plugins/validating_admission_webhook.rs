@@ -1,9 +1,10 @@
 //! ValidatingAdmissionWebhook: calls the webhooks of ValidatingWebhookConfigurations. The implementation is in `webhooks/`.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, Environment, FrontEnd, Operations, Phases, Plugin, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::Need;
+use crate::matching::Content;
 use crate::webhooks::{Validating, config, manifests};
 use async_trait::async_trait;
 
@@ -24,10 +25,10 @@ pub static SPEC: Spec = Spec {
 
 struct ValidatingAdmissionWebhook(Validating);
 
-fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let config = config::read(environment.configuration, environment.feature_gates)?;
     let manifests = manifests(config.manifests, SPEC.name, environment)?;
-    let Environment { cluster, discovery, metrics, limits, .. } = environment;
+    let PluginEnvironment { cluster, discovery, metrics, limits, .. } = environment;
     let hooks = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
     Ok(Box::new(ValidatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
 }
@@ -38,7 +39,7 @@ impl Plugin for ValidatingAdmissionWebhook {
         self.0.validate(attributes).await
     }
 
-    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
-        self.0.looks_at_stored(attributes)
+    fn reads_stored_object(&self, attributes: &Attributes) -> bool {
+        self.0.may_match(attributes, Content::Present)
     }
 }

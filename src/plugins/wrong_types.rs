@@ -3,7 +3,7 @@
 use super::pod_security_policy::PodSecurityPolicy;
 use super::{ALL, checker};
 use crate::admission::metrics::Metrics;
-use crate::admission::{Environment, Operation, Resources, Spec};
+use crate::admission::{Operation, PluginEnvironment, Resources, Spec};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, FixedState, Namespace};
 use crate::config::{DefaultTolerations, Limits};
@@ -152,7 +152,7 @@ fn no_plugin_panics_for_values_of_wrong_types() {
     let cluster = cluster();
     let mut refused = BTreeSet::new();
     for spec in ALL {
-        let built = (spec.build)(&Environment {
+        let built = (spec.build)(&PluginEnvironment {
             cluster: cluster.clone(),
             configuration: None,
             limits: &limits,

@@ -3,7 +3,7 @@
 use crate::admission::shadow;
 use crate::cluster::{CONFIGURATION, Need, Projection};
 use crate::matching::Criteria;
-use crate::object::selector::LabelSelector;
+use crate::object::selector::{InvalidSelector, LabelSelector};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, MutatingAdmissionPolicyBinding, ParamRef, ValidatingAdmissionPolicyBinding,
 };
@@ -47,7 +47,7 @@ pub struct ParameterReference {
     /// The namespace of the parameters; `None` for the request's namespace.
     pub namespace: Option<Box<str>>,
     /// The labels of the objects, instead of a name.
-    pub selector: Option<Result<LabelSelector, String>>,
+    pub selector: Option<Result<LabelSelector, InvalidSelector>>,
     /// Whether parameterNotFoundAction is `Deny`.
     pub must_exist: bool,
 }

@@ -26,7 +26,9 @@ pub fn read(
     for (field, value) in configuration.value.as_object().into_iter().flatten() {
         match (&**field, value) {
             ("apiVersion" | "kind", _) | ("staticManifestsDir", Value::Null) => {}
-            ("staticManifestsDir", Value::String(path)) => folder = manifests::folder(path, gates).map_err(wrong)?,
+            ("staticManifestsDir", Value::String(path)) => {
+                folder = manifests::folder(path, gates).map_err(|why| wrong(why.to_string()))?
+            }
             ("staticManifestsDir", _) => return error(format!("{field}: must be a string")),
             (unknown, _) => return error(format!("unknown field \"{unknown}\"")),
         }

@@ -2,7 +2,7 @@
 
 use super::Binding;
 use super::policy::{Policy, Rules};
-use crate::admission::{BuildError, Environment};
+use crate::admission::{BuildError, PluginEnvironment};
 use crate::cel::work;
 use crate::cluster::Projection;
 use crate::config::PolicyParameters;
@@ -58,7 +58,7 @@ where
 pub(super) fn follow<R, A>(
     folder: Option<PathBuf>,
     plugin: &'static str,
-    environment: &Environment<'_>,
+    environment: &PluginEnvironment<'_>,
 ) -> Result<Source<Files<R, A>>, BuildError>
 where
     R: Rules<Source: policies::Policy<Binding = A>>,

@@ -43,7 +43,7 @@ impl ErrorType {
 
 /// The metrics of policy checks.
 #[derive(Clone, Debug)]
-pub(super) struct Checks {
+pub(crate) struct Checks {
     total: IntCounterVec,
     seconds: HistogramVec,
 }
@@ -92,7 +92,8 @@ impl Checks {
     /// Records a validation that failed, or an error that was ignored (`allow`).
     pub(super) fn observe_validation(
         &self,
-        (policy, binding): (&str, &str),
+        policy: &str,
+        binding: &str,
         error: ErrorType,
         action: &str,
         elapsed: Duration,
@@ -101,7 +102,7 @@ impl Checks {
     }
 
     /// Records a mutation, whatever its result.
-    pub(super) fn observe_mutation(&self, (policy, binding): (&str, &str), error: ErrorType, elapsed: Duration) {
+    pub(super) fn observe_mutation(&self, policy: &str, binding: &str, error: ErrorType, elapsed: Duration) {
         self.observe(&[policy, binding, error.as_str()], elapsed);
     }
 

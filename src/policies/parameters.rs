@@ -1,7 +1,7 @@
 //! The parameters with which a policy is evaluated for a binding (`generic.CollectParams`).
 
 use super::binding::ParameterReference;
-use super::policy::ParameterKind;
+use super::policy::{ParameterKind, UnusableKind};
 use super::source::unknown_kind;
 use crate::cluster::{Parameter, Parameters, Unusable};
 use crate::status::Status;
@@ -20,7 +20,7 @@ pub(super) enum Collected {
 ///
 /// # Errors
 /// If the API server does not serve the kind.
-pub(super) async fn check_kind(parameters: Option<&Result<Arc<Parameters>, String>>) -> Result<(), String> {
+pub(super) async fn check_kind(parameters: Option<&Result<Arc<Parameters>, UnusableKind>>) -> Result<(), UnusableKind> {
     match parameters {
         None => Ok(()),
         Some(Err(why)) => Err(why.clone()),
@@ -63,7 +63,7 @@ fn unusable(kind: &ParameterKind, why: &Unusable) -> Uncollected {
 /// If the parameters cannot be read, or are required and missing; with kube-apiserver's text.
 pub(super) async fn collect(
     kind: Option<&ParameterKind>,
-    parameters: Option<&Result<Arc<Parameters>, String>>,
+    parameters: Option<&Result<Arc<Parameters>, UnusableKind>>,
     reference: Option<&ParameterReference>,
     namespace: &str,
 ) -> Result<Collected, Uncollected> {
@@ -93,7 +93,7 @@ pub(super) async fn collect(
             parameters.find(namespace, name).map_err(|why| unusable(kind, &why))?.into_iter().collect()
         }
         (None, Some(selector)) => {
-            let selector = selector.as_ref().map_err(Clone::clone)?;
+            let selector = selector.as_ref().map_err(ToString::to_string)?;
             let all = parameters.list(namespace).map_err(|why| unusable(kind, &why))?;
             all.into_iter().filter(|parameter| selector.matches(parameter.labels())).collect()
         }

@@ -1,13 +1,15 @@
 //! A policy of either kind, compiled; the kinds differ in their [`Rules`].
 
+use super::metrics::Checks;
 use crate::admission::shadow;
 use crate::cluster::Projection;
 use crate::expressions::Conditions;
 use crate::expressions::expression::{Compiler, Declarations, Expression};
-use crate::expressions::request::Looks;
+use crate::expressions::request::Reads;
 use crate::expressions::variables::Variable;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::matching::Criteria;
+use crate::metrics::Registry;
 use k8s_openapi::api::admissionregistration::v1 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::fmt;
@@ -32,14 +34,23 @@ pub(crate) struct Policy<R> {
     /// The validations or mutations.
     pub rules: R,
     /// The values that the expressions may read.
-    pub looks: Looks,
+    pub reads: Reads,
 }
 
 /// The validations or mutations of one kind of policy.
 pub(crate) trait Rules: fmt::Debug + Send + Sync + Sized + 'static {
     /// The kind of policy.
     type Source: Projection;
+    /// The name of the kind, which is the plugin's name too.
+    const KIND: &'static str;
+    /// The plugin's type, as metrics label it.
+    const STEP: &'static str;
 
+    /// Registers the metrics of the plugin, or returns those that the registry has.
+    ///
+    /// # Errors
+    /// If another metric has the name of one of them.
+    fn checks(registry: &Registry) -> prometheus::Result<Checks>;
     /// Returns the fields that both kinds of policy have.
     fn fields(source: &Self::Source) -> Fields<'_>;
     /// Compiles the other fields. An expression that does not compile is kept as its error.
@@ -82,9 +93,9 @@ impl<R: Rules> Policy<R> {
             conditions: Conditions::compile(conditions, &compiler, Declarations::OF_POLICIES, ignores_failure),
             variables,
             rules: R::compile(source, &compiler),
-            looks: Looks::default(),
+            reads: Reads::default(),
         };
-        compiled.looks = Looks::of(compiled.expressions());
+        compiled.reads = Reads::of(compiled.expressions());
         compiled
     }
 
@@ -109,15 +120,20 @@ impl From<&api::ParamKind> for ParameterKind {
     }
 }
 
+/// The reason why the kind of a policy's parameters cannot be used, with kube-apiserver's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UnusableKind(pub(super) String);
+
 impl ParameterKind {
     /// Returns group, version and kind (`schema.ParseGroupVersion`).
     ///
     /// # Errors
     /// If the version has two slashes.
-    pub(crate) fn parsed(&self) -> Result<GroupVersionKind, String> {
+    pub(crate) fn parsed(&self) -> Result<GroupVersionKind, UnusableKind> {
         match split_api_version(&self.api_version) {
             (_, version) if version.contains('/') => {
-                Err(format!("unexpected GroupVersion string: {}", self.api_version))
+                Err(UnusableKind(format!("unexpected GroupVersion string: {}", self.api_version)))
             }
             (group, version) => Ok(GroupVersionKind::new(group, version, &*self.kind)),
         }

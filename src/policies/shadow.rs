@@ -11,7 +11,7 @@ use std::time::Duration;
 const MAX_TOLD: usize = 50;
 
 /// The policies in shadow mode of one phase of one request.
-pub(super) struct Shadows<'a> {
+pub(super) struct ShadowDecisions<'a> {
     step: &'static str,
     metrics: &'a Metrics,
     decisions: usize,
@@ -19,7 +19,7 @@ pub(super) struct Shadows<'a> {
 
 /// The decision that a policy in shadow mode would have made.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Would {
+pub(crate) struct ShadowDecision {
     /// The decision.
     pub decision: Decision,
     /// The code of the rejection; 0 without one.
@@ -30,7 +30,7 @@ pub(crate) struct Would {
     pub paths: Vec<String>,
 }
 
-impl Would {
+impl ShadowDecision {
     /// Creates a decision without further details.
     pub(crate) fn be(decision: Decision) -> Self {
         Self { decision, code: 0, message: String::new(), paths: Vec::new() }
@@ -54,18 +54,19 @@ impl Would {
     }
 }
 
-impl<'a> Shadows<'a> {
+impl<'a> ShadowDecisions<'a> {
     /// Creates the state of a phase: `admit` or `validating`.
     pub(super) fn new(step: &'static str, metrics: &'a Metrics) -> Self {
         Self { step, metrics, decisions: 0 }
     }
 
     /// Reports the decision of a policy for a binding; `None` if the policy failed before its bindings.
-    pub(super) fn tell(
+    pub(super) fn report(
         &mut self,
         attributes: &Attributes,
-        (policy, binding): (&str, Option<&str>),
-        would: &Would,
+        policy: &str,
+        binding: Option<&str>,
+        would: &ShadowDecision,
         elapsed: Duration,
     ) {
         let (configuration, name) = (binding.unwrap_or_default().to_owned(), policy.to_owned());

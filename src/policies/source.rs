@@ -4,9 +4,9 @@
 use super::Audience;
 use super::binding::{Binding, MUTATING_BINDINGS, VALIDATING_BINDINGS};
 use super::files::Files;
-use super::policy::{ParameterKind, Policy, Rules};
+use super::policy::{ParameterKind, Policy, Rules, UnusableKind};
 use crate::admission::Attributes;
-use crate::admission::shadow::{self, Shadows};
+use crate::admission::shadow::{self, ShadowNames};
 use crate::cel::work;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection, Scope};
@@ -25,9 +25,9 @@ use tokio_util::task::AbortOnDropHandle;
 /// The delay from a change to the compilation, since changes come in groups.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// A policy with its bindings.
+/// A policy with its bindings (`generic.PolicyHook`).
 #[derive(Debug)]
-pub(super) struct Hook<R, A> {
+pub(super) struct PolicyHook<R, A> {
     /// The policy.
     pub policy: Arc<Policy<R>>,
     /// The bindings, by name.
@@ -35,12 +35,12 @@ pub(super) struct Hook<R, A> {
     /// The bindings for which the policy is in shadow mode.
     shadows: Box<[Arc<Binding<A>>]>,
     /// The objects of the parameters' kind; an error if they cannot be followed.
-    pub parameters: Option<Result<Arc<Parameters>, String>>,
+    pub parameters: Option<Result<Arc<Parameters>, UnusableKind>>,
     /// Whether the policy or one of its bindings is in shadow mode.
     is_shadow: bool,
 }
 
-impl<R, A> Hook<R, A> {
+impl<R, A> PolicyHook<R, A> {
     /// Returns the bindings, each with whether it is in shadow mode; bindings in shadow mode come last.
     pub(super) fn bound(&self) -> impl Iterator<Item = (&Binding<A>, bool)> {
         let bindings = self.bindings.iter().map(|binding| (&**binding, false));
@@ -60,7 +60,7 @@ type Made<R> = (Arc<<R as Rules>::Source>, Arc<Policy<R>>);
 #[derive(Debug)]
 pub(super) struct Policies<R: Rules, A> {
     files: Arc<Files<R, A>>,
-    hooks: Vec<Hook<R, A>>,
+    hooks: Vec<PolicyHook<R, A>>,
     index: Index,
     /// Every compiled policy of the API with its source, so that only changed policies are compiled again.
     compiled: Vec<Made<R>>,
@@ -79,7 +79,7 @@ impl<R: Rules, A> Policies<R, A> {
         audience: Audience,
         of: &Attributes,
         cluster: &Cluster,
-    ) -> Candidates<'_, Hook<R, A>> {
+    ) -> Candidates<'_, PolicyHook<R, A>> {
         let candidates = self.index.candidates(&self.hooks, |hook| hook.policy.criteria.as_ref(), of, cluster);
         match audience {
             Audience::All => candidates,
@@ -92,8 +92,8 @@ impl<R: Rules, A> Policies<R, A> {
         self.hooks.iter().filter_map(|hook| {
             let compile = hook.policy.expressions().find_map(Expression::compile_error).map(str::to_owned);
             let unknown = || match hook.parameters.as_ref()? {
-                Err(why) => Some(why.clone()),
-                Ok(parameters) if parameters.is_unknown() => Some(unknown_kind(parameters.kind())),
+                Err(why) => Some(why.to_string()),
+                Ok(parameters) if parameters.is_unknown() => Some(unknown_kind(parameters.kind()).to_string()),
                 Ok(_) => None,
             };
             Some((&*hook.policy.name, compile.or_else(unknown)?))
@@ -102,10 +102,10 @@ impl<R: Rules, A> Policies<R, A> {
 }
 
 /// `failed to find resource referenced by paramKind` of `ensureParamsForPolicyLocked`.
-pub(super) fn unknown_kind(kind: &GroupVersionKind) -> String {
+pub(super) fn unknown_kind(kind: &GroupVersionKind) -> UnusableKind {
     let api_version = kind.api_version();
     let api_version = if kind.group.is_empty() { format!("/{api_version}") } else { api_version };
-    format!("failed to find resource referenced by paramKind: '{api_version}, Kind={}'", kind.kind)
+    UnusableKind(format!("failed to find resource referenced by paramKind: '{api_version}, Kind={}'", kind.kind))
 }
 
 /// The sources of the compiled value: policies from files, policies of the API, and bindings of the API.
@@ -121,7 +121,7 @@ pub(super) struct Source<R: Rules, A: 'static> {
 /// The policies in shadow mode, and the metrics that count them.
 pub(super) struct Shadowing {
     /// The policies that the command line names.
-    pub named: Shadows,
+    pub named: ShadowNames,
     /// The plugin's type, as metrics label it.
     pub step: &'static str,
     /// The metrics.
@@ -214,7 +214,7 @@ where
         }
         let before: HashMap<_, _> = before.compiled.iter().map(|(of, policy)| (Arc::as_ptr(of), policy)).collect();
         let bound = files.policies.iter().map(|(policy, bindings)| self.hook(policy.clone(), bindings.clone()));
-        let mut hooks: Vec<Hook<R, A>> = bound.collect();
+        let mut hooks: Vec<PolicyHook<R, A>> = bound.collect();
         let mut compiled = Vec::with_capacity(policies.len());
         for source in policies.iter() {
             let unchanged = before.get(&Arc::as_ptr(source)).map(|policy| Arc::clone(policy));
@@ -231,7 +231,7 @@ where
         Policies { files: files.clone(), hooks, index, compiled }
     }
 
-    fn hook(&self, policy: Arc<Policy<R>>, bindings: Vec<Arc<Binding<A>>>) -> Hook<R, A> {
+    fn hook(&self, policy: Arc<Policy<R>>, bindings: Vec<Arc<Binding<A>>>) -> PolicyHook<R, A> {
         let references = || bindings.iter().filter_map(|binding| binding.parameters.as_deref());
         let scope = Scope::of(references().map(|reference| reference.namespace.as_deref()));
         let parameters = policy.parameter_kind.as_ref().map(|kind| self.parameters(kind, &scope));
@@ -242,11 +242,11 @@ where
         };
         let (shadows, bindings): (Vec<_>, Vec<_>) = bindings.into_iter().partition(is_one);
         let is_shadow = is_whole || !shadows.is_empty();
-        Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters, is_shadow }
+        PolicyHook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters, is_shadow }
     }
 
     /// Counts the policies, and the bindings of other policies, that annotations put in shadow mode.
-    fn count_shadows(&self, hooks: &[Hook<R, A>]) {
+    fn count_shadows(&self, hooks: &[PolicyHook<R, A>]) {
         let Shadowing { named, step, metrics } = &self.shadows;
         let mut annotated = BTreeSet::new();
         for hook in hooks.iter().filter(|_| named.obey_annotations()) {
@@ -260,10 +260,10 @@ where
         metrics.annotated("policy", step, annotated);
     }
 
-    fn parameters(&self, kind: &ParameterKind, scope: &Scope) -> Result<Arc<Parameters>, String> {
+    fn parameters(&self, kind: &ParameterKind, scope: &Scope) -> Result<Arc<Parameters>, UnusableKind> {
         let parsed = kind.parsed()?;
         let followed = self.cluster.parameters(&parsed, scope, &self.discovery);
-        followed.ok_or_else(|| format!("too many kinds of parameters are in use to follow `{kind}`"))
+        followed.ok_or_else(|| UnusableKind(format!("too many kinds of parameters are in use to follow `{kind}`")))
     }
 }
 

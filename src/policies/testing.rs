@@ -1,8 +1,8 @@
 //! A cluster with policies in it that does not change.
 
 use crate::admission::metrics::Metrics;
-use crate::admission::shadow::Shadows;
-use crate::admission::{Attributes, CallerAuthorizer, Environment, Operation, PolicyOptions};
+use crate::admission::shadow::ShadowNames;
+use crate::admission::{Attributes, CallerAuthorizer, Operation, PluginEnvironment, PolicyOptions};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace, Texts};
 use crate::config::{DefaultTolerations, FeatureGates, Limits};
@@ -35,17 +35,17 @@ impl<P> World<P> {
 pub(super) fn world_of<P>(
     state: FixedState,
     policies: &PolicyOptions,
-    build: impl FnOnce(&Environment<'_>) -> prometheus::Result<P>,
+    build: impl FnOnce(&PluginEnvironment<'_>) -> prometheus::Result<P>,
 ) -> World<P> {
     let (registry, metrics) = metrics();
-    let environment = Environment {
+    let environment = PluginEnvironment {
         cluster: Cluster::fixed(state),
         configuration: None,
         limits: &Limits::default(),
         metrics,
         feature_gates: &FeatureGates::default(),
         default_tolerations: DefaultTolerations::default(),
-        shadow_webhooks: &Shadows::default(),
+        shadow_webhooks: &ShadowNames::default(),
         policies,
         discovery: discovery(),
     };

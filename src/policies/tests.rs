@@ -3,7 +3,7 @@
 use super::testing::*;
 use super::*;
 use crate::admission::PolicyOptions;
-use crate::admission::shadow::{POLICY, Shadows};
+use crate::admission::shadow::{POLICY, ShadowNames};
 use crate::config::PolicyParameters;
 use crate::manifests::policies::Policy as Manifest;
 use crate::manifests::{LoadError, Source};
@@ -21,7 +21,7 @@ fn marked<T: DeserializeOwned>(name: &str, annotation: &str, spec: &Value) -> T 
 
 fn options(shadows: &[&str]) -> PolicyOptions {
     PolicyOptions {
-        shadows: Shadows::new(shadows.iter().map(|&name| name.to_owned()).collect()),
+        shadows: ShadowNames::new(shadows.iter().map(|&name| name.to_owned()).collect()),
         ..PolicyOptions::default()
     }
 }

@@ -168,7 +168,9 @@ fn sorted(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<_> = accept.split(',').take(MAX_CLAUSES).filter_map(Clause::parse).collect();
     for last in 1..clauses.len() {
         let mut at = last;
-        while at > 0 && clauses[at].is_before(&clauses[at - 1]) {
+        while let Some([before, clause]) = at.checked_sub(1).and_then(|before| clauses.get(before..=at))
+            && clause.is_before(before)
+        {
             clauses.swap(at, at - 1);
             at -= 1;
         }

@@ -16,7 +16,7 @@ use crate::body::Body;
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::decode::{self, Decoded};
-use crate::object::normal::{self, Normal};
+use crate::object::normal::{self, Normal, NormalError};
 use crate::object::structural::{self, Structural};
 use crate::object::typed::Rest;
 use crate::object::{Object, cbor, protobuf, schema, typed};
@@ -27,6 +27,7 @@ use check::{Custom, Sent, check_built_in, check_custom, kind_in, sent_kind};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
+use std::fmt::Display;
 use std::time::Duration;
 
 /// The bytes past the limit that are read and discarded: a client that is still sending would not read the answer otherwise
@@ -161,13 +162,13 @@ pub fn decode_object(
     expected: &GroupVersionKind,
     form: Form<'_>,
 ) -> Result<DecodedObject, Status> {
-    let unrecognized = |why: &str| {
+    let unrecognized = |why: &dyn Display| {
         let (kind, summary) = (&expected.kind, summary(bytes));
         Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
     };
     let decoded = match media_type {
         MediaType::Json => decode_json(bytes),
-        MediaType::Yaml => decode::yaml(bytes),
+        MediaType::Yaml => decode::yaml(bytes).map_err(Malformed::of),
         MediaType::Protobuf => return decode_protobuf(bytes, expected, form, unrecognized),
         MediaType::Cbor => return decode_cbor(bytes, expected, form, unrecognized),
     };
@@ -189,7 +190,7 @@ pub fn decode_object(
             if let Form::Carrying(_) = form {
                 unseen = Rest::take(expected, &mut fields).map_or(Unseen::Nothing, Unseen::Fields);
             }
-            let handled = |why: String| cannot_be_handled(&expected.kind, &expected.version, expected, &why);
+            let handled = |why: &dyn Display| cannot_be_handled(&expected.kind, &expected.version, expected, why);
             match (form, media_type) {
                 (Form::AsSent, _) => as_sent(expected, fields),
                 (Form::Normal(_) | Form::Carrying(_), MediaType::Json) => {
@@ -198,15 +199,15 @@ pub fn decode_object(
                 }
                 (Form::Normal(_) | Form::Carrying(_), _) => known(normal::built_in(expected, Value::Object(fields))),
             }
-            .map_err(handled)?
+            .map_err(|why| handled(&why))?
         }
         false => {
             check_custom(bytes, &sent, expected, &fields).map_err(|problem| match problem {
                 Custom::Unrecognized(why) => unrecognized(&why),
                 Custom::Refused(status) => status,
             })?;
-            let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
-            by_schema(form, fields).map_err(handled)?
+            let handled = |why: &dyn Display| cannot_be_handled(&sent.kind, &sent.version, expected, why);
+            by_schema(form, fields).map_err(|why| handled(&why))?
         }
     };
     if unseen != Unseen::Nothing {
@@ -223,18 +224,31 @@ pub fn decode_object(
     Ok(DecodedObject { object, duplicates: texts, unknown, is_verbatim, unseen })
 }
 
+/// The reason why a body is no object of its kind, with kube-apiserver's text.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Malformed(String);
+
+impl Malformed {
+    fn of(why: impl Display) -> Self {
+        Self(why.to_string())
+    }
+}
+
 /// Returns a built-in object as it was sent, if its fields have the types of the kind.
-fn as_sent(kind: &GroupVersionKind, fields: Map<String, Value>) -> Result<Normal, String> {
+fn as_sent(kind: &GroupVersionKind, fields: Map<String, Value>) -> Result<Normal, Malformed> {
     match typed::decode(kind, Value::Object(fields.clone())) {
-        Some(Err(why)) => Err(why),
+        Some(Err(why)) => Err(Malformed::of(why)),
         _ => Ok(unchanged(fields)),
     }
 }
 
 /// Decodes a custom resource, with its schema if there is one.
-fn by_schema(form: Form<'_>, fields: Map<String, Value>) -> Result<Normal, String> {
+fn by_schema(form: Form<'_>, fields: Map<String, Value>) -> Result<Normal, Malformed> {
     match form {
-        Form::Normal(Some(schema)) | Form::Carrying(Some(schema)) => schema.normalize(Value::Object(fields)),
+        Form::Normal(Some(schema)) | Form::Carrying(Some(schema)) => {
+            schema.normalize(Value::Object(fields)).map_err(Malformed::of)
+        }
         _ => Ok(unchanged(fields)),
     }
 }
@@ -244,8 +258,8 @@ fn unchanged(fields: Map<String, Value>) -> Normal {
 }
 
 /// Every built-in kind has a decoder.
-fn known(normal: Option<Result<Normal, String>>) -> Result<Normal, String> {
-    normal.unwrap_or_else(|| Err("no decoder knows this kind".to_owned()))
+fn known(normal: Option<Result<Normal, NormalError>>) -> Result<Normal, Malformed> {
+    normal.ok_or_else(|| Malformed::of("no decoder knows this kind"))?.map_err(Malformed::of)
 }
 
 /// Sets apiVersion and kind to those of the URL's resource.
@@ -257,8 +271,8 @@ fn name_kind(object: &mut Object, kind: &GroupVersionKind) {
     }
 }
 
-fn decode_json(bytes: &[u8]) -> Result<Decoded, String> {
-    decode::json(bytes).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))
+fn decode_json(bytes: &[u8]) -> Result<Decoded, Malformed> {
+    decode::json(bytes).map_err(|why| Malformed(format!("couldn't get version/kind; json parse error: {why}")))
 }
 
 /// `protobuf.Serializer.Decode`: a missing apiVersion or kind is the expected one.
@@ -266,7 +280,7 @@ fn decode_protobuf(
     bytes: &[u8],
     expected: &GroupVersionKind,
     form: Form<'_>,
-    unrecognized: impl Fn(&str) -> Status,
+    unrecognized: impl Fn(&dyn Display) -> Status,
 ) -> Result<DecodedObject, Status> {
     if schema::of(expected).is_none() {
         return Err(Status::unsupported_media_type(&media_type::ACCEPTED_OF_CUSTOM));
@@ -275,12 +289,12 @@ fn decode_protobuf(
     let sent = Sent::of_protobuf(&envelope, expected);
     check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
     let message = envelope.object(&sent.group, &sent.version, &sent.kind);
-    let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
-    let protobuf::Message { fields, is_complete, has_unknown_fields } = message.map_err(handled)?;
+    let handled = |why: &dyn Display| cannot_be_handled(&sent.kind, &sent.version, expected, why);
+    let protobuf::Message { fields, is_complete, has_unknown_fields } = message.map_err(|why| handled(&why))?;
     let Normal { mut object, .. } = match form {
         Form::AsSent => unchanged(fields),
         Form::Normal(_) | Form::Carrying(_) => {
-            known(normal::built_in(expected, Value::Object(fields))).map_err(handled)?
+            known(normal::built_in(expected, Value::Object(fields))).map_err(|why| handled(&why))?
         }
     };
     name_kind(&mut object, expected);
@@ -296,7 +310,7 @@ fn decode_cbor(
     bytes: &[u8],
     expected: &GroupVersionKind,
     form: Form<'_>,
-    unrecognized: impl Fn(&str) -> Status,
+    unrecognized: impl Fn(&dyn Display) -> Status,
 ) -> Result<DecodedObject, Status> {
     let mut unseen = Unseen::Nothing;
     let Normal { mut object, unknown } = match typed::is_known(expected) {
@@ -305,22 +319,23 @@ fn decode_cbor(
             // Only the error about a missing version shows the body.
             let shown = if sent.version.is_empty() { cbor::diagnose(bytes) } else { String::new() };
             check_built_in(shown.as_bytes(), &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
-            let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
+            let handled = |why: &dyn Display| cannot_be_handled(&sent.kind, &sent.version, expected, why);
             match form {
                 // The unknown fields are read as in JSON.
                 Form::Carrying(_) => {
-                    let mut fields = cbor::decode(bytes).map_err(handled)?.unwrap_or_default();
+                    let mut fields = cbor::decode(bytes).map_err(|why| handled(&why))?.unwrap_or_default();
                     unseen = Rest::take(expected, &mut fields).map_or(Unseen::Nothing, Unseen::Fields);
-                    let normal = known(normal::built_in(expected, Value::Object(fields))).map_err(handled)?;
+                    let normal =
+                        known(normal::built_in(expected, Value::Object(fields))).map_err(|why| handled(&why))?;
                     match unseen {
                         Unseen::Nothing => normal,
                         _ => Normal { unknown: Vec::new(), ..normal },
                     }
                 }
-                Form::Normal(_) => known(normal::built_in_cbor(expected, bytes)).map_err(handled)?,
+                Form::Normal(_) => known(normal::built_in_cbor(expected, bytes)).map_err(|why| handled(&why))?,
                 Form::AsSent => {
-                    let fields = cbor::decode(bytes).map_err(handled)?.unwrap_or_default();
-                    as_sent(expected, fields).map_err(handled)?
+                    let fields = cbor::decode(bytes).map_err(|why| handled(&why))?.unwrap_or_default();
+                    as_sent(expected, fields).map_err(|why| handled(&why))?
                 }
             }
         }
@@ -346,7 +361,7 @@ fn custom_from_cbor(
     fields: Map<String, Value>,
     expected: &GroupVersionKind,
     form: Form<'_>,
-    unrecognized: impl Fn(&str) -> Status,
+    unrecognized: impl Fn(&dyn Display) -> Status,
 ) -> Result<Normal, Status> {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -362,11 +377,11 @@ fn custom_from_cbor(
         Custom::Unrecognized(why) => unrecognized(&why),
         Custom::Refused(status) => status,
     })?;
-    let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
-    Ok(Normal { unknown: Vec::new(), ..by_schema(form, fields).map_err(handled)? })
+    let handled = |why: &dyn Display| cannot_be_handled(&sent.kind, &sent.version, expected, why);
+    Ok(Normal { unknown: Vec::new(), ..by_schema(form, fields).map_err(|why| handled(&why))? })
 }
 
-fn cannot_be_handled(kind: &str, version: &str, expected: &GroupVersionKind, why: &str) -> Status {
+fn cannot_be_handled(kind: &str, version: &str, expected: &GroupVersionKind, why: &dyn Display) -> Status {
     let version = go_quote(version);
     Status::bad_request(format!("{kind} in version {version} cannot be handled as a {}: {why}", expected.kind))
 }
@@ -388,8 +403,10 @@ pub fn decode_patched(
     expected: &GroupVersionKind,
     schema: Option<&Structural>,
 ) -> Result<Normal, Unfit> {
-    let sent = sent_kind(&patched).map_err(Unfit::Invalid)?;
-    let Value::Object(fields) = patched else { return Err(Unfit::Invalid("the patched object is no object".into())) };
+    let sent = sent_kind(&patched).map_err(|Malformed(why)| Unfit::Invalid(why))?;
+    let Value::Object(fields) = patched else {
+        return Err(Unfit::Invalid("the result of the patch is not an object".into()));
+    };
     let decoded = match typed::is_known(expected) {
         true => {
             check_built_in(b"", &sent, expected).map_err(|misfit| Unfit::Invalid(misfit.into_text()))?;
@@ -406,7 +423,7 @@ pub fn decode_patched(
             by_schema(Form::Normal(schema), fields)
         }
     };
-    let mut normal = decoded.map_err(Unfit::Invalid)?;
+    let mut normal = decoded.map_err(|Malformed(why)| Unfit::Invalid(why))?;
     name_kind(&mut normal.object, expected);
     Ok(normal)
 }

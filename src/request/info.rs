@@ -188,8 +188,8 @@ pub fn is_canonical(uri: &Uri) -> bool {
         return raw == "/";
     }
     let own = segments.len().min(proxied_from(&segments));
-    segments[..own].iter().all(|segment| is_plain(segment))
-        && segments[own..].iter().all(|segment| stays_below(segment))
+    let (own, proxied) = segments.split_at(own);
+    own.iter().all(|segment| is_plain(segment)) && proxied.iter().all(|segment| stays_below(segment))
 }
 
 /// Whether each byte shows that the path is canonical, as in most paths: no character is escaped or unusual, and no segment is

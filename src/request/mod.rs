@@ -1,5 +1,7 @@
 //! The parts of a request: its info from method and URL, and its body.
 
+#![deny(clippy::indexing_slicing)]
+
 pub mod info;
 pub mod query;
 pub mod body;

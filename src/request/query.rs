@@ -40,7 +40,7 @@ pub(super) fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
         }
         let digits = rest.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
         decoded.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
-        rest = &rest[2..];
+        rest = rest.get(2..)?;
     }
     Some(Cow::Owned(decoded))
 }

@@ -1,11 +1,16 @@
 //! Certificates that the process issues itself.
 
+use crate::names::is_dns_1123_subdomain;
 use jiff::{Timestamp, ToSpan};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, Error, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
+use rustls_pki_types::CertificateDer;
+use std::net::IpAddr;
+use x509_parser::extensions::GeneralName;
 use x509_parser::pem::parse_x509_pem;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The lifetime of certificates that are never renewed, in days.
 const DAYS: i32 = 365;
@@ -130,6 +135,33 @@ fn parameters(common_name: &str, names: &[String], days: i32) -> Result<Certific
     parameters.not_before = day(today.yesterday().unwrap_or(today));
     parameters.not_after = day(today.saturating_add(days.days()));
     Ok(parameters)
+}
+
+/// Returns the DNS names and IP addresses among the alternative names of a certificate.
+pub(super) fn alternative_names(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let names = certificate.subject_alternative_name().ok().flatten();
+    names.map_or(&[][..], |names| &names.value.general_names).iter().filter_map(name).collect()
+}
+
+fn name(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => match <[u8; 4]>::try_from(*bytes) {
+            Ok(bytes) => Some(IpAddr::from(bytes).to_string()),
+            Err(_) => <[u8; 16]>::try_from(*bytes).ok().map(|bytes| IpAddr::from(bytes).to_string()),
+        },
+        _ => None,
+    }
+}
+
+/// Returns the server names of the first certificate of a chain (`getCertificateNames`): its common name if that is a domain, and its DNS names.
+pub(super) fn server_names(chain: &[CertificateDer<'_>]) -> Vec<String> {
+    let Some(Ok((_, certificate))) = chain.first().map(|der| X509Certificate::from_der(der)) else { return Vec::new() };
+    let is_address = |name: &str| name.parse::<IpAddr>().is_ok();
+    let is_domain = |name: &&str| !is_address(name) && is_dns_1123_subdomain(name.strip_prefix("*.").unwrap_or(name));
+    let common = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok()).filter(is_domain);
+    let names = alternative_names(&certificate).into_iter().filter(|name| !is_address(name));
+    common.map(str::to_owned).into_iter().chain(names).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::{Encoder, TextEncoder};
 use std::convert::Infallible;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,7 +25,19 @@ const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest time for a connection's request and answer.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-type Probe = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+/// The reason why a check fails.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unhealthy(String);
+
+impl Unhealthy {
+    /// The reason in these words.
+    pub fn of(why: impl fmt::Display) -> Self {
+        Self(why.to_string())
+    }
+}
+
+type Probe = Box<dyn Fn() -> Result<(), Unhealthy> + Send + Sync>;
 
 struct Check {
     name: &'static str,
@@ -56,22 +68,19 @@ impl Checks {
         let checks = Self::default();
         checks.live("ping", || Ok(()));
         let drain = drain.clone();
-        checks.ready(
-            "shutdown",
-            move || {
-                if drain.is_announced() { Err("process is shutting down".into()) } else { Ok(()) }
-            },
-        );
+        checks.ready("shutdown", move || {
+            if drain.is_announced() { Err(Unhealthy::of("process is shutting down")) } else { Ok(()) }
+        });
         checks
     }
 
     /// Adds a check of liveness, which also counts for readiness. It must be quick; the list of checks withholds the reason.
-    pub fn live(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub fn live(&self, name: &'static str, probe: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
         self.add(Check { name, of_life: true, is_advice: false, probe: Box::new(probe) });
     }
 
     /// Adds a check of readiness.
-    pub fn ready(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub fn ready(&self, name: &'static str, probe: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
         self.add(Check { name, of_life: false, is_advice: false, probe: Box::new(probe) });
     }
 
@@ -79,12 +88,15 @@ impl Checks {
     pub fn pending(&self, name: &'static str) -> Pending {
         let done = Arc::new(AtomicBool::new(false));
         let told = done.clone();
-        self.ready(name, move || if told.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".into()) });
+        self.ready(
+            name,
+            move || if told.load(Ordering::Acquire) { Ok(()) } else { Err(Unhealthy::of("not finished")) },
+        );
         Pending(done)
     }
 
     /// Adds a check that never fails readiness: its failure is a warning in the lines of `verbose`.
-    pub fn advise(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub fn advise(&self, name: &'static str, probe: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
         self.add(Check { name, of_life: false, is_advice: true, probe: Box::new(probe) });
     }
 
@@ -256,7 +268,7 @@ mod tests {
 
     fn checks(upstream: Result<(), &'static str>) -> Checks {
         let checks = Checks::new(&Drain::new());
-        checks.ready("upstream", move || upstream.map_err(str::to_owned));
+        checks.ready("upstream", move || upstream.map_err(Unhealthy::of));
         checks
     }
 
@@ -301,7 +313,7 @@ mod tests {
     #[tokio::test]
     async fn advice_is_given_without_failing_anything() {
         let checks = checks(Ok(()));
-        checks.advise("once", || Err("twice".into()));
+        checks.advise("once", || Err(Unhealthy::of("twice")));
         assert!(checks.is_ready());
         assert_eq!(ask(&checks, "/readyz").await, (200, "ok".to_owned()));
         let lines = "[+]ping ok\n[+]shutdown ok\n[+]upstream ok\n[+]once ok: warning: twice\nreadyz check passed\n";

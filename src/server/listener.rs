@@ -3,6 +3,7 @@
 use super::state::{Budget, OpenBody, Place};
 use super::{Connection, ConnectionState, Drain, Reloading};
 use crate::body::Body;
+use crate::config::Limits;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -57,18 +58,18 @@ pub struct Bounds {
     pub drain_timeout: Duration,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
+impl From<&Limits> for Bounds {
+    fn from(limits: &Limits) -> Self {
         Self {
-            max_connections: 20_000,
-            max_unauthenticated_connections: 1024,
-            max_handshakes: 256,
-            max_concurrent_streams: 100,
-            max_header_bytes: 1 << 20,
-            handshake_timeout: Duration::from_secs(10),
-            header_read_timeout: Duration::from_secs(90),
-            idle_timeout: Duration::from_secs(90),
-            goaway_timeout: Duration::from_secs(10),
+            max_connections: limits.connections,
+            max_unauthenticated_connections: limits.unauthenticated_connections,
+            max_handshakes: limits.handshakes,
+            max_concurrent_streams: limits.http2_streams,
+            max_header_bytes: limits.head_bytes,
+            handshake_timeout: limits.handshake_timeout,
+            header_read_timeout: limits.head_timeout,
+            idle_timeout: limits.idle_timeout,
+            goaway_timeout: limits.goaway_timeout,
             keep_alive_interval: Duration::from_secs(30),
             keep_alive_timeout: Duration::from_secs(15),
             stream_window: 1 << 20,
@@ -76,6 +77,12 @@ impl Default for Bounds {
             max_send_buffer: 400 << 10,
             drain_timeout: Duration::from_secs(60),
         }
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self::from(&Limits::default())
     }
 }
 

@@ -83,11 +83,11 @@ async fn an_open_watch_keeps_its_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_http1_connection_ends_after_90_seconds_without_a_request() {
+async fn an_http1_connection_ends_after_32_seconds_without_a_request() {
     let (client, serving) = serve(false);
     let mut sender = http1(client).await;
     assert_eq!(text(sender.send_request(ask("/")).await.unwrap()).await, "done");
-    assert_eq!(serving.await.unwrap().as_secs(), 90);
+    assert_eq!(serving.await.unwrap().as_secs(), 32);
 }
 
 #[tokio::test(start_paused = true)]

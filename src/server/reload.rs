@@ -198,7 +198,7 @@ async fn follow<T, E>(
         seen = now;
         failed = result.is_err();
         if let Err(error) = result {
-            tracing::error!(files = ?watched, %error, "cannot reload; keeping what was loaded before");
+            tracing::error!(files = ?watched, %error, "cannot reload; the last content stays in use");
         }
     }
 }

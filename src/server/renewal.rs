@@ -1,11 +1,9 @@
 //! A serving certificate with an authority of its own, both renewed before they end.
 
-use super::certificates::Authority;
+use super::certificates::{Authority, alternative_names};
 use super::tls;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
-use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
 
 /// The name of the authority in its certificate.
@@ -57,7 +55,7 @@ impl Renewable {
             return Self::issued(&Authority::create(AUTHORITY, AUTHORITY_DAYS)?, &before, names).map(Some);
         };
         let names: BTreeSet<&String> = names.iter().collect();
-        let usable = tls::server_config(self.certificate_pem.as_bytes(), self.key_pem.as_bytes(), Vec::new()).is_ok();
+        let usable = tls::certified_key(self.certificate_pem.as_bytes(), self.key_pem.as_bytes()).is_ok();
         let serving = Certificate::parse(&self.certificate_pem).filter(|_| usable);
         let wanted = match &serving {
             Some(serving) if !serving.is_due(now) && names.iter().all(|name| serving.names.contains(*name)) => {
@@ -101,8 +99,7 @@ impl Certificate {
         let block = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
         let certificate = block.parse_x509().ok()?;
         let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
-        let names = certificate.subject_alternative_name().ok().flatten();
-        let names = names.map_or(&[][..], |names| &names.value.general_names).iter().filter_map(name).collect();
+        let names = alternative_names(&certificate).into_iter().collect();
         let end = pem.find(END)? + END.len();
         let pem = format!("{}\n", pem.get(..end)?.trim_start());
         let validity = certificate.validity();
@@ -118,17 +115,6 @@ impl Certificate {
 
 /// The last line of a certificate in PEM.
 const END: &str = "-----END CERTIFICATE-----";
-
-fn name(name: &GeneralName<'_>) -> Option<String> {
-    match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        GeneralName::IPAddress(bytes) => match <[u8; 4]>::try_from(*bytes) {
-            Ok(bytes) => Some(IpAddr::from(bytes).to_string()),
-            Err(_) => <[u8; 16]>::try_from(*bytes).ok().map(|bytes| IpAddr::from(bytes).to_string()),
-        },
-        _ => None,
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -153,7 +139,7 @@ mod tests {
         let second = first.renewed(&names, after(63)).unwrap().unwrap();
         assert_eq!(second.authorities_pem, first.authorities_pem);
         assert_ne!(second.certificate_pem, first.certificate_pem);
-        tls::server_config(second.certificate_pem.as_bytes(), second.key_pem.as_bytes(), Vec::new()).unwrap();
+        tls::certified_key(second.certificate_pem.as_bytes(), second.key_pem.as_bytes()).unwrap();
     }
 
     #[test]

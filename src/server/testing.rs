@@ -1,7 +1,8 @@
 //! A listener on a free port, and clients of it, for tests.
 
 use super::certificates::{Authority, Issued};
-use super::{Bounds, Drain, Listener, Reloading, tls};
+use super::tls::Handshake;
+use super::{Bounds, Drain, Listener, Reloading};
 use crate::body::Body;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -31,7 +32,7 @@ where
 {
     let authority = Authority::generate("test").unwrap();
     let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
-    let config = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes(), Vec::new()).unwrap();
+    let config = Handshake::default().config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes()).unwrap();
     serve_with(authority, Reloading::fixed(config), Drain::new(), handler)
 }
 

@@ -2,8 +2,10 @@
 
 use super::certificates::Authority;
 use super::testing::{Served, ask, serve, serve_with, serve_within, silent};
-use super::{Bounds, Connection, Drain, tls};
+use super::tls::Handshake;
+use super::{Bounds, Connection, Drain};
 use crate::body::{Body, full};
+use crate::config::CertificateFiles;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
@@ -49,7 +51,8 @@ async fn a_new_certificate_is_served_to_new_connections_and_old_ones_stay() {
         std::fs::write(&key, &issued.key_pem).unwrap();
     };
     write();
-    let tls = tls::watch_certificate(&certificate, &key, Vec::new(), None).unwrap();
+    let tls =
+        Handshake::default().watch(&CertificateFiles { certificate: certificate.clone(), key: key.clone() }).unwrap();
     write();
     let again = authority.serving(&["127.0.0.1".into()]).unwrap();
     let served = serve_with(authority, tls, Drain::new(), count_certificates);
@@ -90,7 +93,7 @@ async fn a_drain_ends_watches_and_lets_requests_in_flight_finish() {
     };
     let authority = Authority::generate("test").unwrap();
     let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
-    let config = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes(), Vec::new()).unwrap();
+    let config = Handshake::default().config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes()).unwrap();
     let served = serve_with(authority, super::Reloading::fixed(config), drain.clone(), handler);
 
     let mut http2 = served.http2(None).await;
@@ -131,7 +134,7 @@ async fn trailers_pass_in_both_directions() {
 fn serve_bounded(bounds: Bounds) -> Served {
     let authority = Authority::generate("test").unwrap();
     let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
-    let config = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes(), Vec::new()).unwrap();
+    let config = Handshake::default().config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes()).unwrap();
     serve_within(
         authority,
         super::Reloading::fixed(config),

@@ -1,6 +1,8 @@
 //! The server side of the listener's TLS handshakes.
 
+use super::certificates;
 use super::reload::{self, Reloading};
+use crate::config::{CertificateFiles, NamedCertificate, TlsProtocol};
 use arc_swap::ArcSwap;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
@@ -31,37 +33,86 @@ pub enum TlsError {
     Rustls(#[from] rustls::Error),
 }
 
-/// Builds the server's configuration with this certificate chain and key: TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1. `authorities` are
-/// the names of the CAs whose client certificates the handshake requests; if empty, it requests any certificate.
-///
-/// # Errors
-/// If the PEM is broken, or certificate and key do not belong together.
-pub fn server_config(
-    certificate_pem: &[u8],
-    key_pem: &[u8],
-    authorities: Vec<DistinguishedName>,
-) -> Result<ServerConfig, TlsError> {
-    let chain = chain_of(certificate_pem)?;
-    let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| TlsError::Key)?;
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier = Arc::new(AnyClientCertificate::of(&provider, authorities));
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+/// Serving certificates by TLS server name in lower case; the first label of a name may be `*`.
+pub type Certificates = HashMap<String, Arc<CertifiedKey>>;
+
+/// What the handshakes of a listener have in common, whatever its own certificate.
+#[derive(Clone, Debug, Default)]
+pub struct Handshake {
+    /// The files of the CAs whose client certificates the handshake requests. Without files it requests any certificate.
+    pub authorities: Vec<PathBuf>,
+    /// The versions and cipher suites.
+    pub protocol: TlsProtocol,
+    /// The certificates of server names. The first with the name counts.
+    pub named: Vec<Arc<ArcSwap<Certificates>>>,
 }
 
-/// Serving certificates by TLS server name, which can be replaced while the server runs.
-#[derive(Debug, Default)]
-pub struct NamedCertificates(ArcSwap<HashMap<String, Arc<CertifiedKey>>>);
-
-impl NamedCertificates {
-    /// Replaces all certificates. The names are in lower case.
-    pub fn replace(&self, certificates: HashMap<String, Arc<CertifiedKey>>) {
-        self.0.store(Arc::new(certificates));
+impl Handshake {
+    /// Builds the server's configuration with this certificate chain and key: HTTP/2 before HTTP/1.1.
+    ///
+    /// # Errors
+    /// If the PEM is broken, certificate and key do not belong together, or a file of an authority cannot be read.
+    pub fn config(&self, certificate_pem: &[u8], key_pem: &[u8]) -> Result<ServerConfig, TlsError> {
+        let pem = self.authorities.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+        self.config_naming(certificate_pem, key_pem, names(&pem.concat()))
     }
+
+    /// Builds the configuration of [`Self::config`] with these names of CAs in place of those from files.
+    ///
+    /// # Errors
+    /// If the PEM is broken, or certificate and key do not belong together.
+    pub fn config_naming(
+        &self,
+        certificate_pem: &[u8],
+        key_pem: &[u8],
+        authorities: Vec<DistinguishedName>,
+    ) -> Result<ServerConfig, TlsError> {
+        let chain = chain_of(certificate_pem)?;
+        let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| TlsError::Key)?;
+        let provider = Arc::new(provider(&self.protocol));
+        let verifier = Arc::new(AnyClientCertificate::of(&provider, authorities));
+        let versions = if self.protocol.only_13 { &[&rustls::version::TLS13][..] } else { rustls::ALL_VERSIONS };
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        if !self.named.is_empty() {
+            config.cert_resolver = Arc::new(ByName { named: self.named.clone(), other: config.cert_resolver });
+        }
+        Ok(config)
+    }
+
+    /// Builds the configuration of [`Self::config`] from files, and follows them.
+    ///
+    /// # Errors
+    /// If a file cannot be read or used at the start.
+    pub fn watch(self, files: &CertificateFiles) -> Result<Reloading<ServerConfig>, TlsError> {
+        let CertificateFiles { certificate, key } = files.clone();
+        let paths = [certificate.clone(), key.clone()].into_iter().chain(self.authorities.clone()).collect();
+        reload::watch(paths, move || self.config(&read(&certificate)?, &read(&key)?))
+    }
+
+    /// Builds the configuration of [`Self::config`], and follows the files of the authorities.
+    ///
+    /// # Errors
+    /// If certificate and key cannot be used, or a file cannot be read at the start.
+    pub fn watch_authorities(
+        self,
+        certificate_pem: String,
+        key_pem: String,
+    ) -> Result<Reloading<ServerConfig>, TlsError> {
+        reload::watch(self.authorities.clone(), move || self.config(certificate_pem.as_bytes(), key_pem.as_bytes()))
+    }
+}
+
+/// Returns the library's algorithms, with these cipher suites of TLS 1.2 alone.
+fn provider(protocol: &TlsProtocol) -> CryptoProvider {
+    let mut provider = aws_lc_rs::default_provider();
+    if let Some(named) = &protocol.cipher_suites {
+        provider.cipher_suites.retain(|suite| suite.tls13().is_some() || named.contains(&suite.suite()));
+    }
+    provider
 }
 
 /// Reads a certificate chain with its key.
@@ -74,27 +125,55 @@ pub fn certified_key(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Certified
     Ok(CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())?)
 }
 
+/// Reads the certificates of server names from files, and follows them. As in kube-apiserver (`BuildNamedCertificates`), names that are given
+/// count before names of a certificate, and the first of two files with the same name counts.
+///
+/// # Errors
+/// If a file cannot be read or used at the start.
+pub fn watch_named(named: Vec<NamedCertificate>) -> Result<Reloading<Certificates>, TlsError> {
+    let paths = named.iter().flat_map(|named| [named.files.certificate.clone(), named.files.key.clone()]).collect();
+    reload::watch(paths, move || {
+        let (mut given, mut own) = (Certificates::new(), Certificates::new());
+        for NamedCertificate { files, names } in &named {
+            let (certificate, key) = (read(&files.certificate)?, read(&files.key)?);
+            let certificate = Arc::new(certified_key(&certificate, &key)?);
+            for name in names {
+                given.entry(name.clone()).or_insert_with(|| certificate.clone());
+            }
+            if names.is_empty() {
+                for name in certificates::server_names(&certificate.cert) {
+                    own.entry(name.to_ascii_lowercase()).or_insert_with(|| certificate.clone());
+                }
+            }
+        }
+        own.extend(given);
+        Ok(own)
+    })
+}
+
 /// Presents the certificate of the client's server name if it has one, else that of the server.
 #[derive(Debug)]
 struct ByName {
-    named: Arc<NamedCertificates>,
+    named: Vec<Arc<ArcSwap<Certificates>>>,
     other: Arc<dyn ResolvesServerCert>,
+}
+
+impl ByName {
+    /// Returns the certificate of the name, or of the name with `*` as its first label.
+    fn of(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+        let name = name.to_ascii_lowercase();
+        self.named.iter().find_map(|certificates| {
+            let certificates = certificates.load();
+            let wildcard = || certificates.get(&format!("*.{}", name.split_once('.')?.1));
+            certificates.get(&name).or_else(wildcard).cloned()
+        })
+    }
 }
 
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let named = hello.server_name().and_then(|name| self.named.0.load().get(&name.to_ascii_lowercase()).cloned());
-        named.or_else(|| self.other.resolve(hello))
+        hello.server_name().and_then(|name| self.of(name)).or_else(|| self.other.resolve(hello))
     }
-}
-
-/// Adds certificates of server names to a configuration, if there are any.
-#[must_use]
-pub fn with_names(mut config: ServerConfig, named: Option<&Arc<NamedCertificates>>) -> ServerConfig {
-    if let Some(named) = named {
-        config.cert_resolver = Arc::new(ByName { named: named.clone(), other: config.cert_resolver });
-    }
-    config
 }
 
 fn chain_of(certificate_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -102,63 +181,11 @@ fn chain_of(certificate_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsE
     chain.ok().filter(|chain| !chain.is_empty()).ok_or(TlsError::Certificate)
 }
 
-/// Builds the configuration of [`server_config`] from files, and follows them. `authorities` are the files of client CAs, `named` further
-/// certificates.
-///
-/// # Errors
-/// If a file cannot be read or used at the start.
-pub fn watch_certificate(
-    certificate: &Path,
-    key: &Path,
-    authorities: Vec<PathBuf>,
-    named: Option<Arc<NamedCertificates>>,
-) -> Result<Reloading<ServerConfig>, TlsError> {
-    let (certificate, key) = (certificate.to_owned(), key.to_owned());
-    let paths = [certificate.clone(), key.clone()].into_iter().chain(authorities.clone()).collect();
-    reload::watch(paths, move || {
-        let config = server_config(&read(&certificate)?, &read(&key)?, names_in(&authorities)?)?;
-        Ok(with_names(config, named.as_ref()))
-    })
-}
-
-/// Builds the configuration of [`server_config`] with the names of CAs from files, and follows the files.
-///
-/// # Errors
-/// If certificate and key cannot be used, or a file cannot be read at the start.
-pub fn watch_authorities(
-    certificate_pem: String,
-    key_pem: String,
-    authorities: Vec<PathBuf>,
-    named: Option<Arc<NamedCertificates>>,
-) -> Result<Reloading<ServerConfig>, TlsError> {
-    reload::watch(authorities.clone(), move || {
-        let config = server_config(certificate_pem.as_bytes(), key_pem.as_bytes(), names_in(&authorities)?)?;
-        Ok(with_names(config, named.as_ref()))
-    })
-}
-
-/// Builds the configuration of [`server_config`] with the names of CAs from files.
-///
-/// # Errors
-/// If certificate and key cannot be used, or a file cannot be read.
-pub fn with_authorities(
-    certificate_pem: &str,
-    key_pem: &str,
-    authorities: &[PathBuf],
-) -> Result<ServerConfig, TlsError> {
-    server_config(certificate_pem.as_bytes(), key_pem.as_bytes(), names_in(authorities)?)
-}
-
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Read(path.to_owned(), error))
 }
 
-fn names_in(authorities: &[PathBuf]) -> Result<Vec<DistinguishedName>, TlsError> {
-    let pem = authorities.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-    Ok(names(&pem.concat()))
-}
-
-/// Returns the subjects of CA certificates in PEM form, for [`server_config`]. Empty if one of the certificates cannot be read: clients of
+/// Returns the subjects of CA certificates in PEM form, for [`Handshake::config_naming`]. Empty if one of the certificates cannot be read: clients of
 /// its CA would only see the names of the others, and send no certificate.
 pub fn names(authorities_pem: &[u8]) -> Vec<DistinguishedName> {
     let mut roots = RootCertStore::empty();
@@ -234,7 +261,7 @@ mod tests {
         let authority = Authority::generate("test").unwrap();
         let one = authority.serving(&["localhost".into()]).unwrap();
         let other = authority.serving(&["localhost".into()]).unwrap();
-        let config = |certificate: &str, key: &str| server_config(certificate.as_bytes(), key.as_bytes(), Vec::new());
+        let config = |certificate: &str, key: &str| Handshake::default().config(certificate.as_bytes(), key.as_bytes());
         assert!(config(&one.certificate_pem, &one.key_pem).is_ok());
         assert!(matches!(config("", &one.key_pem), Err(TlsError::Certificate)));
         assert!(matches!(config(&one.certificate_pem, "x"), Err(TlsError::Key)));
@@ -250,5 +277,80 @@ mod tests {
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         assert!(names(format!("{one}{broken}").as_bytes()).is_empty());
         assert!(names(b"").is_empty());
+    }
+
+    #[tokio::test]
+    async fn certificates_of_names_are_chosen_as_by_kube_apiserver() {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::generate("test").unwrap();
+        let named = |file: &str, own: &[&str], names: &[&str]| {
+            let issued = authority.serving(&own.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap();
+            let path = |end: &str| folder.path().join(format!("{file}.{end}"));
+            std::fs::write(path("crt"), &issued.certificate_pem).unwrap();
+            std::fs::write(path("key"), &issued.key_pem).unwrap();
+            let files = CertificateFiles { certificate: path("crt"), key: path("key") };
+            let certificate = chain_of(issued.certificate_pem.as_bytes()).unwrap().remove(0);
+            (NamedCertificate { files, names: names.iter().map(|&name| name.to_owned()).collect() }, certificate)
+        };
+        let certificates = [
+            named("own", &["a.example.com", "b.example.com", "10.0.0.1"], &[]),
+            named("later", &["b.example.com", "*.example.com"], &[]),
+            named("given", &["x.test"], &["a.example.com", "*.foo.test"]),
+        ];
+        let watched = watch_named(certificates.iter().map(|(named, _)| named.clone()).collect()).unwrap();
+        let by_name = ByName { named: vec![watched.shared()], other: Arc::new(NoCertificate) };
+        for (name, wanted) in [
+            ("A.example.com", Some(2)),
+            ("b.example.com", Some(0)),
+            ("c.example.com", Some(1)),
+            ("deep.c.example.com", None),
+            ("x.foo.test", Some(2)),
+            ("foo.test", None),
+            ("x.test", None),
+            ("10.0.0.1", None),
+        ] {
+            let found = by_name.of(name).map(|found| found.cert[0].clone());
+            assert_eq!(found.as_ref(), wanted.map(|index: usize| &certificates[index].1), "{name}");
+        }
+    }
+
+    #[derive(Debug)]
+    struct NoCertificate;
+
+    impl ResolvesServerCert for NoCertificate {
+        fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+            None
+        }
+    }
+
+    #[test]
+    fn cipher_suites_of_tls_13_are_always_offered() {
+        let names = |protocol| provider(&protocol).cipher_suites.iter().map(|suite| suite.suite()).collect::<Vec<_>>();
+        let all = names(TlsProtocol::default());
+        let one = rustls::CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256;
+        let some = names(TlsProtocol { only_13: false, cipher_suites: Some(vec![one]) });
+        assert!(all.len() > 4 && some.len() == 4 && some.contains(&one), "{all:?} {some:?}");
+    }
+
+    #[test]
+    fn a_client_without_tls_13_is_refused_if_that_is_the_lowest_version() {
+        let issued = Authority::generate("test").unwrap().serving(&["localhost".into()]).unwrap();
+        let shakes = |only_13| {
+            let protocol = TlsProtocol { only_13, cipher_suites: None };
+            let handshake = Handshake { protocol, ..Handshake::default() };
+            let config = handshake.config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes()).unwrap();
+            let mut server = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+            let client = rustls::ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+                .with_protocol_versions(&[&rustls::version::TLS12])
+                .unwrap()
+                .with_root_certificates(RootCertStore::empty())
+                .with_no_client_auth();
+            let mut client = rustls::ClientConnection::new(client.into(), "localhost".try_into().unwrap()).unwrap();
+            let mut hello = Vec::new();
+            client.write_tls(&mut hello).unwrap();
+            server.read_tls(&mut hello.as_slice()).unwrap();
+            server.process_new_packets().is_ok()
+        };
+        assert_eq!((shakes(false), shakes(true)), (true, false));
     }
 }

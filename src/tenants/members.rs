@@ -22,14 +22,14 @@ pub enum Origin {
 
 /// The tenants of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Caller {
+pub struct Membership {
     /// The indices of the tenants, without `default`, sorted.
     pub tenants: Vec<usize>,
     /// Whether the caller is a member of `operators`.
     pub is_operator: bool,
 }
 
-impl Caller {
+impl Membership {
     /// Returns the tenants of a caller that acts as another user. Both must be members: impersonation leads into no other tenant, and out
     /// of none. An operator may act as any user, who is then no operator unless both are.
     ///
@@ -91,7 +91,7 @@ impl Members {
     }
 
     /// Returns the tenants of a user for whom this authority vouches.
-    pub fn of(&self, user: &UserInfo, origin: Origin) -> Caller {
+    pub fn of(&self, user: &UserInfo, origin: Origin) -> Membership {
         let mut tenants: Vec<usize> = Vec::new();
         tenants.extend(self.users.get(&*user.username).into_iter().flatten());
         for group in &user.groups {
@@ -111,6 +111,6 @@ impl Members {
         tenants.sort_unstable();
         tenants.dedup();
         let is_operator = self.operators.is_some_and(|operators| tenants.contains(&operators));
-        Caller { tenants, is_operator }
+        Membership { tenants, is_operator }
     }
 }

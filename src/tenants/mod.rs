@@ -17,7 +17,7 @@ mod scope;
 pub use address::{Addressed, Addresses, Misaddressed, split_path};
 pub use folder::{Fault, Files, MAX_TENANTS, Tenant, read, read_again};
 pub use guard::Guard;
-pub use members::{Caller, Members, Origin};
+pub use members::{Members, Membership, Origin};
 pub use metrics::Metrics;
 pub use namespaces::{Owner, Owners};
 pub use rate::Rate;

@@ -384,7 +384,7 @@ fn a_name_counts_only_where_its_authority_is_trusted() {
 
 #[test]
 fn impersonation_leads_into_no_other_tenant_and_out_of_none() {
-    let caller = |tenants: &[usize], is_operator| Caller { tenants: tenants.to_vec(), is_operator };
+    let caller = |tenants: &[usize], is_operator| Membership { tenants: tenants.to_vec(), is_operator };
     for (from, to, wanted) in [
         (caller(&[0], false), caller(&[0], false), Some(caller(&[0], false))),
         (caller(&[0, 2], false), caller(&[2], false), Some(caller(&[2], false))),

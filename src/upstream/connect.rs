@@ -2,6 +2,7 @@
 
 use super::pool::Http1;
 use crate::body::{Body, BoxError};
+use crate::config::Limits;
 use http::uri::{self, Authority, Scheme};
 use http::{HeaderValue, Request, Uri, header};
 use hyper::client::conn::{http1, http2};
@@ -53,23 +54,29 @@ pub struct Bounds {
     pub max_send_buffer: usize,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
+impl From<&Limits> for Bounds {
+    fn from(limits: &Limits) -> Self {
         Self {
-            max_connections: 256,
+            max_connections: limits.upstream_connections,
             max_streams: 100,
-            max_http1_connections: 4096,
-            max_idle_http1_connections: 64,
-            connect_timeout: Duration::from_secs(5),
-            acquire_timeout: Duration::from_secs(10),
+            max_http1_connections: limits.upstream_http1_connections,
+            max_idle_http1_connections: limits.idle_connections,
+            connect_timeout: limits.connect_timeout,
+            acquire_timeout: limits.connection_wait_timeout,
             keep_alive_interval: Duration::from_secs(30),
             keep_alive_timeout: Duration::from_secs(15),
             stream_window: 1 << 20,
-            client_stream_window: 256 << 10,
-            client_watch_window: 64 << 10,
+            client_stream_window: limits.answer_window_bytes,
+            client_watch_window: limits.watch_window_bytes,
             max_header_bytes: 1 << 20,
             max_send_buffer: 1 << 20,
         }
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self::from(&Limits::default())
     }
 }
 

@@ -6,6 +6,7 @@
 use super::{SharedTransport, client};
 use crate::body::{chain, empty};
 use crate::request::body;
+use crate::server::health::Unhealthy;
 use arc_swap::ArcSwapOption;
 use http::header::{self, HeaderName};
 use http::{HeaderValue, Request, StatusCode, Uri};
@@ -63,19 +64,22 @@ impl RequestHeaders {
     ///
     /// # Errors
     /// If the ConfigMap has no header for users or for groups, or an invalid header name.
-    fn from_config_map(data: &BTreeMap<String, String>) -> Result<Self, String> {
-        let list = |key: &str| -> Result<Vec<HeaderName>, String> {
+    fn from_config_map(data: &BTreeMap<String, String>) -> Result<Self, Unhealthy> {
+        let list = |key: &str| -> Result<Vec<HeaderName>, Unhealthy> {
             let Some(text) = data.get(key) else { return Ok(Vec::new()) };
-            let names: Vec<String> = serde_json::from_str(text).map_err(|error| format!("{key}: {error}"))?;
-            let parse = |name: &String| HeaderName::try_from(name).map_err(|_| format!("{key}: {name:?} is no header"));
+            let names: Vec<String> =
+                serde_json::from_str(text).map_err(|error| Unhealthy::of(format_args!("{key}: {error}")))?;
+            let parse = |name: &String| {
+                HeaderName::try_from(name).map_err(|_| Unhealthy::of(format_args!("{key}: {name:?} is no header")))
+            };
             names.iter().map(parse).collect()
         };
-        let needed = |key: &str| -> Result<(HeaderName, Vec<HeaderName>), String> {
+        let needed = |key: &str| -> Result<(HeaderName, Vec<HeaderName>), Unhealthy> {
             let names = list(key)?;
             let first = names.first().cloned();
-            first
-                .map(|first| (first, names))
-                .ok_or_else(|| format!("it has no {key}: the API server knows no front proxy"))
+            first.map(|first| (first, names)).ok_or_else(|| {
+                Unhealthy::of(format_args!("it has no {key}: the API server is configured without a front proxy"))
+            })
         };
         let (username, usernames) = needed("requestheader-username-headers")?;
         let (group, groups) = needed("requestheader-group-headers")?;
@@ -101,7 +105,7 @@ pub type KnownHeaders = Arc<ArcSwapOption<RequestHeaders>>;
 /// A task that follows the ConfigMap. Dropping the value ends the reads; the known names stay.
 #[derive(Debug)]
 pub struct FrontProxy {
-    last: watch::Receiver<Result<(), String>>,
+    last: watch::Receiver<Result<(), Unhealthy>>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -109,16 +113,18 @@ impl FrontProxy {
     /// Reads at once, and then again every `every`; an answer that takes longer than `patience` counts as missing. Keeps the names in
     /// `known`. Must be called inside a tokio runtime.
     pub fn follow(transport: SharedTransport, known: KnownHeaders, every: Duration, patience: Duration) -> Self {
-        let (said, last) = watch::channel(Err("the API server's front-proxy headers were not read yet".to_owned()));
+        let (said, last) = watch::channel(Err(Unhealthy::of("the API server's front-proxy headers were not read yet")));
         let reading = async move {
             let mut ticks = interval(every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                let read =
-                    timeout(patience, read(&transport)).await.unwrap_or_else(|_| Err("no answer in time".into()));
-                let read = read
-                    .map_err(|reason| format!("ConfigMap kube-system/extension-apiserver-authentication: {reason}"));
+                let read = timeout(patience, read(&transport))
+                    .await
+                    .unwrap_or_else(|_| Err(Unhealthy::of("no answer in time")));
+                let read = read.map_err(|reason| {
+                    Unhealthy::of(format_args!("ConfigMap kube-system/extension-apiserver-authentication: {reason}"))
+                });
                 if let Err(reason) = &read
                     && said.borrow().is_ok()
                 {
@@ -141,23 +147,23 @@ impl FrontProxy {
     ///
     /// # Errors
     /// If the last read failed, with the reason.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Unhealthy> {
         self.last.borrow().clone()
     }
 }
 
-async fn read(transport: &SharedTransport) -> Result<RequestHeaders, String> {
+async fn read(transport: &SharedTransport) -> Result<RequestHeaders, Unhealthy> {
     let mut request = Request::new(empty());
     *request.uri_mut() = Uri::from_static(PATH);
     request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(client::USER_AGENT));
     request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-    let response = transport.send(request).await.map_err(|error| chain(&error))?;
+    let response = transport.send(request).await.map_err(|error| Unhealthy::of(chain(&error)))?;
     let status = response.status();
-    let body = body::read(response.into_body(), BODY_BYTES).await.map_err(|error| error.to_string())?;
+    let body = body::read(response.into_body(), BODY_BYTES).await.map_err(Unhealthy::of)?;
     if status != StatusCode::OK {
-        return Err(format!("the API server answers with {}", status.as_u16()));
+        return Err(Unhealthy::of(format_args!("the API server answers with {}", status.as_u16())));
     }
-    let map: ConfigMap = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+    let map: ConfigMap = serde_json::from_slice(&body).map_err(Unhealthy::of)?;
     RequestHeaders::from_config_map(&map.data)
 }
 
@@ -170,7 +176,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Mutex;
 
-    fn headers(data: &serde_json::Value) -> Result<RequestHeaders, String> {
+    fn headers(data: &serde_json::Value) -> Result<RequestHeaders, Unhealthy> {
         RequestHeaders::from_config_map(&serde_json::from_value(data.clone()).unwrap())
     }
 
@@ -202,7 +208,7 @@ mod tests {
             let data = json!({"requestheader-username-headers": users, "requestheader-group-headers": groups});
             assert!(headers(&data).is_err(), "{data}");
         }
-        assert!(headers(&json!({})).unwrap_err().contains("knows no front proxy"));
+        assert!(headers(&json!({})).unwrap_err().to_string().contains("is configured without a front proxy"));
     }
 
     #[tokio::test(start_paused = true)]
@@ -225,7 +231,7 @@ mod tests {
         let mut front_proxy = FrontProxy::follow(transport, known.clone(), every, patience);
         let group = || known.load().as_ref().map(|headers| headers.group.as_str().to_owned());
         front_proxy.last.changed().await.unwrap();
-        assert!(front_proxy.check().unwrap_err().ends_with("the API server answers with 403"));
+        assert!(front_proxy.check().unwrap_err().to_string().ends_with("the API server answers with 403"));
         assert_eq!(group(), None);
         for (code, body, is_ok, wanted) in [
             (200, of("X-A"), true, "x-a"),

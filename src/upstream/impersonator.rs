@@ -3,6 +3,7 @@
 
 use super::{ClientCredentials, SharedTransport, Transport, UpstreamError, review};
 use crate::body::Body;
+use crate::server::health::Unhealthy;
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -23,7 +24,7 @@ pub struct Impersonator {
     transport: Opaque,
     token: Arc<ArcSwapOption<ClientCredentials>>,
     rejected: Arc<Notify>,
-    last: watch::Receiver<Result<(), String>>,
+    last: watch::Receiver<Result<(), Unhealthy>>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -47,7 +48,7 @@ impl Impersonator {
     ) -> Self {
         let token: Arc<ArcSwapOption<ClientCredentials>> = Arc::default();
         let rejected = Arc::new(Notify::new());
-        let (said, last) = watch::channel(Err("no token was requested yet".to_owned()));
+        let (said, last) = watch::channel(Err(Unhealthy::of("no token was requested yet")));
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
         let (current, wake) = (token.clone(), rejected.clone());
         let renewing = async move {
@@ -76,7 +77,7 @@ impl Impersonator {
     ///
     /// # Errors
     /// If it failed, with the reason.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Unhealthy> {
         self.last.borrow().clone()
     }
 }
@@ -102,16 +103,16 @@ async fn request_token(
     client: &kube::Client,
     path: &str,
     patience: Duration,
-) -> Result<(ClientCredentials, Duration), String> {
+) -> Result<(ClientCredentials, Duration), Unhealthy> {
     let spec = TokenRequestSpec { expiration_seconds: Some(LIFETIME_SECONDS), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-    let answer = review::create(client, path, &request, patience).await.map_err(|error| error.to_string())?;
+    let answer = review::create(client, path, &request, patience).await.map_err(Unhealthy::of)?;
     let token = answer.status.and_then(|status| status.token).unwrap_or_default();
-    let mut authorization =
-        HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| format!("{path}: the answer has no token"))?;
+    let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| Unhealthy::of(format_args!("{path}: the answer has no token")))?;
     authorization.set_sensitive(true);
     if token.is_empty() {
-        return Err(format!("{path}: the answer has no token"));
+        return Err(Unhealthy::of(format_args!("{path}: the answer has no token")));
     }
     let seconds = answer.spec.and_then(|spec| spec.expiration_seconds).unwrap_or(LIFETIME_SECONDS);
     let lifetime = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
@@ -199,7 +200,7 @@ mod tests {
         let mut impersonator = impersonator(&transport);
         for _ in 0..2 {
             impersonator.last.changed().await.unwrap();
-            assert_eq!(impersonator.check().unwrap_err(), "serviceaccounts \"robot\" not found");
+            assert_eq!(impersonator.check().unwrap_err().to_string(), "serviceaccounts \"robot\" not found");
         }
     }
 }

@@ -15,10 +15,11 @@ mod release;
 mod remote;
 mod serving_secret;
 mod upgrade;
-mod webhooks;
+mod double_admission;
 
 pub use client::kube_client;
 pub use connect::Bounds;
+pub use double_admission::Doubled;
 pub use forward::{Forwarder, strip_connection};
 pub use front_proxy::{FrontProxy, KnownHeaders, RequestHeaders};
 pub use identity::{ClientCredentials, Identity};
@@ -29,7 +30,6 @@ pub use release::Release;
 pub use remote::{Remote, RemoteError};
 pub use serving_secret::{ServingCertificates, ServingSecret, ServingSecretError};
 pub use upgrade::Upgrade;
-pub use webhooks::Doubled;
 
 use crate::body::{Body, BoxError};
 use async_trait::async_trait;
@@ -59,7 +59,7 @@ pub enum UpstreamError {
     #[error("no answer before the deadline")]
     Timeout,
     /// The API server's URL has a path, and the request's path may lead out of it, depending on the server that reads it.
-    #[error("the path may lead out of the API server's own")]
+    #[error("the path may leave the path of the API server's URL")]
     Outside,
 }
 

@@ -3,6 +3,7 @@
 use super::{SharedTransport, client};
 use crate::body::{chain, empty};
 use crate::request::body;
+use crate::server::health::Unhealthy;
 use http::{HeaderValue, Request, header};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -17,7 +18,7 @@ const BODY_BYTES: usize = 16 << 10;
 /// The last answer of the API server. Dropping the value ends the probes.
 #[derive(Debug)]
 pub struct Probe {
-    last: watch::Receiver<Result<(), String>>,
+    last: watch::Receiver<Result<(), Unhealthy>>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -25,7 +26,7 @@ impl Probe {
     /// Sends a probe at once, and then again every `every`; an answer that takes longer than `patience` counts as missing. Must be called
     /// inside a tokio runtime.
     pub fn start(transport: SharedTransport, every: Duration, patience: Duration) -> Self {
-        let (said, last) = watch::channel(Err("the API server was not asked yet".to_owned()));
+        let (said, last) = watch::channel(Err(Unhealthy::of("the API server was not asked yet")));
         let asking = async move {
             let mut ticks = interval(every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -33,7 +34,7 @@ impl Probe {
                 ticks.tick().await;
                 let answer = match timeout(patience, ask(&transport)).await {
                     Ok(answer) => answer,
-                    Err(_) => Err("the API server takes too long to answer".into()),
+                    Err(_) => Err(Unhealthy::of("the API server takes too long to answer")),
                 };
                 let changes = said.borrow().is_ok() != answer.is_ok();
                 match &answer {
@@ -57,22 +58,22 @@ impl Probe {
     ///
     /// # Errors
     /// If the last probe failed, with the reason.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Unhealthy> {
         self.last.borrow().clone()
     }
 }
 
 /// Sends one probe. Every answer counts, except 5xx: a server, or a load balancer before it, that cannot serve.
-async fn ask(transport: &SharedTransport) -> Result<(), String> {
+async fn ask(transport: &SharedTransport) -> Result<(), Unhealthy> {
     let mut request = Request::new(empty());
     *request.uri_mut() = http::Uri::from_static(PATH);
     request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(client::USER_AGENT));
-    let response = transport.send(request).await.map_err(|error| chain(&error))?;
+    let response = transport.send(request).await.map_err(|error| Unhealthy::of(chain(&error)))?;
     let status = response.status();
     // The content does not matter, but a connection is only used again after its answer was read.
     let _ = body::read(response.into_body(), BODY_BYTES).await;
     if status.is_server_error() {
-        Err(format!("the API server answers {PATH} with {}", status.as_u16()))
+        Err(Unhealthy::of(format_args!("the API server answers {PATH} with {}", status.as_u16())))
     } else {
         Ok(())
     }
@@ -146,7 +147,7 @@ mod tests {
         ] {
             let mut probe = probe(&Arc::new(AtomicU16::new(now)));
             probe.last.changed().await.unwrap();
-            assert_eq!(probe.check().unwrap_err(), reason);
+            assert_eq!(probe.check().unwrap_err().to_string(), reason);
         }
     }
 }

@@ -7,6 +7,7 @@
 use super::{SharedTransport, client};
 use crate::body::empty;
 use crate::request::body;
+use crate::server::health::Unhealthy;
 use http::{HeaderValue, Request, StatusCode, header};
 use serde::Deserialize;
 use std::cmp::Ordering as Order;
@@ -92,9 +93,9 @@ impl Release {
     ///
     /// # Errors
     /// If the API server has a later release, with the consequences.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Unhealthy> {
         match &*self.found.borrow() {
-            Found::Later(version) => Err(later(version)),
+            Found::Later(version) => Err(Unhealthy::of(later(version))),
             Found::Nothing | Found::Unknown | Found::Known | Found::Earlier => Ok(()),
         }
     }

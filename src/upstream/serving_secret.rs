@@ -84,7 +84,7 @@ impl ServingSecret {
                         });
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "the serving certificate cannot be read; the one before stays");
+                        tracing::warn!(%error, "the serving certificate cannot be read; the last one stays in use");
                     }
                 }
             }

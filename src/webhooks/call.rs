@@ -35,18 +35,18 @@ impl CallError {
     }
 }
 
-/// The plugin that calls.
+/// The type of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Caller {
-    /// MutatingAdmissionWebhook.
+pub(crate) enum WebhookType {
+    /// Webhooks of MutatingAdmissionWebhook.
     Mutating,
-    /// ValidatingAdmissionWebhook.
+    /// Webhooks of ValidatingAdmissionWebhook.
     Validating,
 }
 
-impl Caller {
-    /// Returns the `type` label of the plugin's metrics.
-    pub(super) fn label(self) -> &'static str {
+impl WebhookType {
+    /// Returns the `type` label of metrics.
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Mutating => "admit",
             Self::Validating => "validating",
@@ -77,14 +77,14 @@ impl Prepared {
 /// # Errors
 /// If the hook rejects the request, or cannot be called.
 pub(super) async fn call(
-    caller: Caller,
+    webhook_type: WebhookType,
     hook: &Hook,
     attributes: &Attributes,
     review: &Review,
     cluster: &Cluster,
 ) -> Result<Response, CallError> {
     let prepared = prepare(hook, attributes, review)?;
-    let response = exchange(caller, hook, &prepared, cluster).await?;
+    let response = exchange(webhook_type, hook, &prepared, cluster).await?;
     for (key, value) in &response.audit_annotations {
         attributes.annotations.add(format!("{}/{key}", hook.name), value);
     }
@@ -125,18 +125,18 @@ pub(super) fn prepare(hook: &Hook, attributes: &Attributes, review: &Review) -> 
 /// # Errors
 /// If no answer comes, or an invalid one.
 pub(super) async fn exchange(
-    caller: Caller,
+    webhook_type: WebhookType,
     hook: &Hook,
     prepared: &Prepared,
     cluster: &Cluster,
 ) -> Result<Response, CallError> {
     let answer = send(hook, prepared, cluster).await?;
-    answer::read(&answer, prepared.version, &prepared.request.uid, caller == Caller::Mutating).map_err(|error| {
-        match error {
+    answer::read(&answer, prepared.version, &prepared.request.uid, webhook_type == WebhookType::Mutating).map_err(
+        |error| match error {
             AnswerError::Call(why, code) => CallError::calling(format!("failed to call webhook: {why}"), code),
             AnswerError::Invalid(why) => CallError::calling(format!("received invalid webhook response: {why}"), 503),
-        }
-    })
+        },
+    )
 }
 
 /// Returns the answer of a hook that allows the request.
@@ -200,23 +200,23 @@ fn rejection(webhook: &str, status: Option<Status>) -> Status {
 
 /// Counts a call and returns its outcome. A failed call is ignored if failurePolicy is `Ignore`; any other error refuses the request.
 pub(super) fn settle(
-    caller: Caller,
+    webhook_type: WebhookType,
     hook: &Hook,
     attributes: &Attributes,
     elapsed: Duration,
     error: Option<&CallError>,
     metrics: &Metrics,
 ) -> Outcome {
-    match caller {
-        Caller::Mutating => attributes.webhook_time.add_mutating(elapsed),
-        Caller::Validating => attributes.webhook_time.add_validating(elapsed),
+    match webhook_type {
+        WebhookType::Mutating => attributes.webhook_time.add_mutating(elapsed),
+        WebhookType::Validating => attributes.webhook_time.add_validating(elapsed),
     }
     let observe = |code: u16, rejected: bool, error: Option<RejectionError>| {
-        let call = WebhookCall { name: &hook.name, kind: caller.label(), operation: attributes.operation };
+        let call = WebhookCall { name: &hook.name, kind: webhook_type.label(), operation: attributes.operation };
         if let Some(error) = error {
-            metrics.observe_webhook_rejection(&call, error, code);
+            metrics.webhooks().observe_rejection(&call, error, code);
         }
-        metrics.observe_webhook(&call, elapsed, rejected, code);
+        metrics.webhooks().observe(&call, elapsed, rejected, code);
     };
     match error {
         None => {
@@ -226,7 +226,7 @@ pub(super) fn settle(
         Some(CallError::Calling { reason, code }) => {
             if hook.ignores_failure {
                 observe(*code, false, None);
-                metrics.observe_webhook_fail_open(&hook.name, caller.label());
+                metrics.webhooks().observe_fail_open(&hook.name, webhook_type.label());
                 tracing::warn!(webhook = hook.name, reason, "failed calling webhook, failing open");
                 return Outcome::FailedOpen;
             }

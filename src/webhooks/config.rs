@@ -45,7 +45,9 @@ pub fn read(configuration: Option<&PluginConfiguration>, gates: &FeatureGates) -
                 Value::String(path) if field == "kubeConfigFile" => {
                     read.users = kubeconfig(path).map_err(|why| wrong(format!("kubeConfigFile: {why}")))?;
                 }
-                Value::String(path) => read.manifests = manifests::folder(path, gates).map_err(wrong)?,
+                Value::String(path) => {
+                    read.manifests = manifests::folder(path, gates).map_err(|why| wrong(why.to_string()))?
+                }
                 _ => return error(format!("{field}: must be a string")),
             },
             unknown => return error(format!("unknown field \"{unknown}\"")),

@@ -1,22 +1,20 @@
 //! Webhook configurations, compiled once per change: prepared matchers, and an index by resource and operation.
 
+use super::machinery::Registration;
 use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions, Metrics};
-use crate::admission::shadow::{self, Shadows};
+use crate::admission::shadow::{self, ShadowNames};
 use crate::backend::{Client, Clients, Endpoint};
 use crate::cluster::Cluster;
 use crate::expressions::{Conditions, Verdict};
-use crate::kind::GroupVersionKind;
 use crate::matching::{Candidates, Criteria, Index, View, is_exempt};
-use crate::object::Object;
 use crate::object::patch::admission;
 use crate::status::Status;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
-    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
-    ValidatingWebhookConfiguration, WebhookClientConfig,
+    MatchCondition, MutatingWebhook, RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +86,7 @@ pub(super) struct Hook {
 }
 
 /// The fields that both kinds of webhook have.
-struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     name: &'a str,
     client_config: &'a WebhookClientConfig,
     failure_policy: Option<&'a str>,
@@ -204,48 +202,17 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    /// Compiles MutatingWebhookConfigurations from files and from the API.
-    pub(super) fn mutating(
-        manifests: &[Arc<MutatingWebhookConfiguration>],
-        stored: &[Arc<MutatingWebhookConfiguration>],
-        clients: &Clients,
-    ) -> Self {
-        Self::compile(clients, [manifests, stored], |configuration| {
-            (&configuration.metadata, configuration.webhooks.as_deref().unwrap_or_default())
-        })
-    }
-
-    /// Compiles ValidatingWebhookConfigurations from files and from the API.
-    pub(super) fn validating(
-        manifests: &[Arc<ValidatingWebhookConfiguration>],
-        stored: &[Arc<ValidatingWebhookConfiguration>],
-        clients: &Clients,
-    ) -> Self {
-        Self::compile(clients, [manifests, stored], |configuration| {
-            (&configuration.metadata, configuration.webhooks.as_deref().unwrap_or_default())
-        })
-    }
-
-    /// Compiles configurations; those from files come first (`compositeWebhookSource`).
-    fn compile<C, H: 'static>(
-        clients: &Clients,
-        [manifests, stored]: [&[Arc<C>]; 2],
-        parts: impl Fn(&C) -> (&ObjectMeta, &[H]),
-    ) -> Self
-    where
-        for<'a> Fields<'a>: From<&'a H>,
-    {
+    /// Compiles configurations from files and from the API; those from files come first (`compositeWebhookSource`).
+    pub(super) fn compile<C: Registration>([manifests, stored]: [&[Arc<C>]; 2], clients: &Clients) -> Self {
         let (mut all, mut from_files) = (Vec::new(), 0);
         for (of, is_static) in [(manifests, true), (stored, false)] {
-            let named = of.iter().map(|configuration| parts(configuration));
-            let mut sorted: Vec<_> = named
-                .map(|(metadata, hooks)| (metadata.name.as_deref().unwrap_or_default(), metadata, hooks))
-                .collect();
-            sorted.sort_by_key(|(name, ..)| *name);
+            let named = of.iter().map(|of| (of.metadata().name.as_deref().unwrap_or_default(), of));
+            let mut sorted: Vec<_> = named.collect();
+            sorted.sort_by_key(|(name, _)| *name);
             let prefix = if is_static { "manifest/" } else { "" };
-            for (configuration, metadata, hooks) in sorted {
-                let (shadows, mut seen) = (shadow::of_hooks(metadata), HashMap::new());
-                for fields in hooks.iter().map(Fields::from) {
+            for (configuration, of) in sorted {
+                let (shadows, mut seen) = (shadow::of_hooks(of.metadata()), HashMap::new());
+                for fields in of.webhooks().iter().map(C::fields) {
                     let nth: &mut usize = seen.entry(fields.name).or_default();
                     let uid = format!("{prefix}{configuration}/{}/{nth}", fields.name);
                     *nth += 1;
@@ -263,7 +230,7 @@ impl Hooks {
 
     /// Marks the named hooks as shadow hooks, and annotated hooks where annotations are obeyed. Counts the annotated hooks of this type.
     #[must_use]
-    pub(super) fn with_shadows(mut self, shadows: &Shadows, step: &'static str, metrics: &shadow::Metrics) -> Self {
+    pub(super) fn with_shadows(mut self, shadows: &ShadowNames, step: &'static str, metrics: &shadow::Metrics) -> Self {
         let mut annotated = BTreeSet::new();
         for hook in &mut self.all {
             hook.is_shadow &= shadows.obey_annotations();
@@ -297,15 +264,15 @@ pub(super) async fn meets_conditions(
     step: &'static str,
     hook: &Hook,
     attributes: &Attributes,
-    (kind, object, old_object): (&GroupVersionKind, Option<&Object>, Option<&Object>),
+    view: View<'_>,
     metrics: &Metrics,
 ) -> Result<bool, Status> {
     let Attributes { operation, resource, name, .. } = attributes;
     let labels = MatchConditions { name: &hook.name, kind: "webhook", step, operation: *operation };
-    match hook.conditions.ask(attributes, View { kind, resource, object, old_object }, &labels, metrics).await {
+    match hook.conditions.ask(attributes, view, &labels, metrics).await {
         Verdict::Matches => Ok(true),
         Verdict::Excluded => {
-            metrics.observe_match_condition_exclusion(&labels);
+            metrics.conditions().observe_exclusion(&labels);
             Ok(false)
         }
         Verdict::Failed(why) => Err(Status::forbidden(&resource.group, &resource.resource, name, &why)),

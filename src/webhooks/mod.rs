@@ -1,12 +1,13 @@
 //! Admission webhooks: the match of hooks with requests, the calls of hooks, and the effect of their answers.
 //!
-//! The plugins in `plugins/` are thin: they hand a request to [`Mutating`], [`Validating`] or [`v1alpha1::External`]. Configurations are compiled
+//! The plugins in `plugins/` are thin: they hand a request to `Mutating`, `Validating` or [`v1alpha1::External`]. Configurations are compiled
 //! once per change (`hook.rs`), so that a request pays only for the hooks that name its resource. A hook that names only an
 //! equivalent resource gets the objects in the version of that resource, and its patch is converted back: `conversion/`.
 
 pub mod config;
 mod cached;
 mod hook;
+mod machinery;
 mod review;
 mod answer;
 mod call;
@@ -21,10 +22,10 @@ pub(crate) mod tests;
 /// The configurations of one kind from a folder of static manifests.
 pub type Manifests<C> = Source<Vec<Arc<C>>>;
 
-pub use mutating::Mutating;
-pub use validating::Validating;
+pub(crate) use mutating::Mutating;
+pub(crate) use validating::Validating;
 
-use crate::admission::{BuildError, Environment};
+use crate::admission::{BuildError, PluginEnvironment};
 use crate::manifests::Source;
 use crate::manifests::webhooks::{Configuration, load};
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 pub fn manifests<C>(
     folder: Option<PathBuf>,
     plugin: &'static str,
-    environment: &Environment<'_>,
+    environment: &PluginEnvironment<'_>,
 ) -> Result<Manifests<C>, BuildError>
 where
     C: Configuration + Send + Sync + 'static,

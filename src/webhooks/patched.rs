@@ -9,6 +9,7 @@ use crate::object::typed::{self, Typed};
 use crate::object::{Object, convert, normal, structural};
 use crate::status::{Status, invalid};
 use serde_json::{Map, Value};
+use std::fmt::Display;
 
 /// A patched object.
 pub(super) struct Patched {
@@ -18,17 +19,27 @@ pub(super) struct Patched {
     pub is_changed: bool,
 }
 
+/// The object to which a patch was applied.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'a> {
+    /// The object.
+    pub object: &'a Object,
+    /// Whether the object, if its kind is built in, had its defaults, and can be compared without being decoded.
+    pub is_defaulted: bool,
+}
+
+impl Before<'_> {
+    fn is_unchanged(self, patched: &Object) -> bool {
+        self.is_defaulted && self.object.unwritten().is_empty() && self.object.fields() == patched.fields()
+    }
+}
+
 /// Decodes a patched object, which must still have this kind: kube-apiserver decodes the object as the kind in its JSON, and converts
-/// it to the request's kind. `is_defaulted`: an object of a built-in kind had its defaults before, and can be compared without being
-/// decoded.
+/// it to the request's kind.
 ///
 /// # Errors
 /// If the patched value is not an object that can have this kind.
-pub(super) fn decode(
-    (before, is_defaulted): (&Object, bool),
-    patched: Value,
-    kind: &GroupVersionKind,
-) -> Result<Patched, Box<Status>> {
+pub(super) fn decode(before: Before<'_>, patched: Value, kind: &GroupVersionKind) -> Result<Patched, Box<Status>> {
     let found = go_type(&patched);
     let no_type = |found: &str, into: &str| {
         let why = format!("json: cannot unmarshal {found} into Go {into}");
@@ -46,51 +57,46 @@ pub(super) fn decode(
     }
     match typed::has_type(kind) {
         // The patch changed nothing, and the object has its defaults already.
-        true if is_defaulted && before.unwritten().is_empty() && before.fields() == object.fields() => {
-            Ok(Patched { object, is_changed: false })
-        }
-        true => decode_beside_initializers((before, is_defaulted), object, kind),
-        false => decode_custom(before, object, kind),
+        true if before.is_unchanged(&object) => Ok(Patched { object, is_changed: false }),
+        true => decode_beside_initializers(before, object, kind),
+        false => decode_custom(before.object, object, kind),
     }
 }
 
 /// Decodes an object of a built-in kind. The types lack `metadata.initializers`, so a patch can only change a value that is there.
 fn decode_beside_initializers(
-    (before, is_defaulted): (&Object, bool),
+    before: Before<'_>,
     mut object: Object,
     kind: &GroupVersionKind,
 ) -> Result<Patched, Box<Status>> {
-    let Some(old) = initializers::of(before).cloned() else {
-        return decode_built_in((before, is_defaulted), object, kind);
+    let Some(old) = initializers::of(before.object).cloned() else {
+        return decode_built_in(before, object, kind);
     };
-    let mut rest = before.clone();
+    let mut rest = before.object.clone();
     initializers::take(&mut rest);
     let sent = initializers::take(&mut object).unwrap_or_default();
     let new = initializers::decode(&sent).map_err(Status::internal_error)?.value;
-    let mut patched = decode_built_in((&rest, is_defaulted), object, kind)?;
+    let mut patched = decode_built_in(Before { object: &rest, ..before }, object, kind)?;
     patched.is_changed |= new.as_ref() != Some(&old);
     initializers::put(&mut patched.object, new);
     Ok(patched)
 }
 
-fn decode_built_in(
-    (before, is_defaulted): (&Object, bool),
-    mut object: Object,
-    kind: &GroupVersionKind,
-) -> Result<Patched, Box<Status>> {
+fn decode_built_in(before: Before<'_>, mut object: Object, kind: &GroupVersionKind) -> Result<Patched, Box<Status>> {
     for (field, wanted) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
         if object.str(&[field]).is_empty() {
             object.fields_mut().insert(field.to_owned(), Value::from(wanted));
         }
     }
     let now = said_kind(&object);
-    let internal = |why: String| Box::new(Status::internal_error(why));
+    let internal = |why: &dyn Display| Box::new(Status::internal_error(why));
     let typed = typed::decode(&now, object.into_value()).ok_or_else(|| {
         let (kind, version) = (go_quote(&now.kind), go_quote(&now.api_version()));
-        internal(format!("no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\""))
+        internal(&format!("no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\""))
     })?;
-    let typed = typed.map_err(internal)?;
+    let typed = typed.map_err(|why| internal(&why))?;
     if now == *kind {
+        let Before { object: before, is_defaulted } = before;
         debug_assert!(!is_defaulted || stays(kind, before), "{kind:?} {before:?}");
         let differs = || typed.value.as_object().is_some_and(|fields| fields_differ(before.fields(), fields, true));
         let is_changed = is_defaulted && differs() || is_changed(kind, before, &typed);
@@ -210,6 +216,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn unpatched(object: &Object, is_defaulted: bool) -> Before<'_> {
+        Before { object, is_defaulted }
+    }
+
     #[test]
     fn only_what_go_holds_is_a_change() {
         let pod = |spec: Value| {
@@ -232,10 +242,10 @@ mod tests {
         ] {
             let (kind, object) =
                 (GroupVersionKind::new("", "v1", "Pod"), Object::from_value(pod(before.clone())).unwrap());
-            let patched = decode((&object, false), pod(after.clone()), &kind).unwrap();
+            let patched = decode(unpatched(&object, false), pod(after.clone()), &kind).unwrap();
             assert_eq!(patched.is_changed, is_changed, "{before} {after}");
-            let before_it = decode((&object, false), object.clone().into_value(), &kind).unwrap().object;
-            let again = |is_defaulted| decode((&before_it, is_defaulted), pod(after.clone()), &kind).unwrap();
+            let before_it = decode(unpatched(&object, false), object.clone().into_value(), &kind).unwrap().object;
+            let again = |is_defaulted| decode(unpatched(&before_it, is_defaulted), pod(after.clone()), &kind).unwrap();
             let (slow, fast) = (again(false), again(true));
             assert_eq!((fast.is_changed, fast.object), (slow.is_changed, slow.object), "{before} {after}");
         }
@@ -253,16 +263,16 @@ mod tests {
         ] {
             let sent = object(json!({"initializers": sent, "labels": null}));
             for is_defaulted in [false, true] {
-                let patched = decode((&before, is_defaulted), sent.clone(), &kind).unwrap();
+                let patched = decode(unpatched(&before, is_defaulted), sent.clone(), &kind).unwrap();
                 let found = patched.object.get(&["metadata", "initializers"]).cloned().unwrap_or_default();
                 assert_eq!((found, patched.is_changed), (kept.clone(), is_changed), "{sent}");
             }
         }
         let wrong = object(json!({"initializers": 1}));
-        assert_eq!(decode((&before, true), wrong, &kind).err().map(|status| status.code), Some(500));
+        assert_eq!(decode(unpatched(&before, true), wrong, &kind).err().map(|status| status.code), Some(500));
         let initialized = Object::from_value(object(json!({}))).unwrap();
         let sent = object(json!({"initializers": {"pending": [{"name": "a.b.c"}]}}));
-        let patched = decode((&initialized, true), sent, &kind).unwrap();
+        let patched = decode(unpatched(&initialized, true), sent, &kind).unwrap();
         assert!(!patched.is_changed && patched.object.get(&["metadata", "initializers"]).is_none());
     }
 
@@ -278,11 +288,12 @@ mod tests {
             let mut whole = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": "n", "creationTimestamp": null}});
             for spec in [json!({}), json!({"template": template}), pod.clone()] {
                 whole["spec"] = spec;
-                let Ok(first) = decode((&Object::default(), false), whole.clone(), &kind) else { continue };
+                let Ok(first) = decode(unpatched(&Object::default(), false), whole.clone(), &kind) else { continue };
                 let mut changed = first.object.clone().into_value();
                 changed["metadata"]["labels"]["x"] = json!("y");
                 for next in [first.object.clone().into_value(), changed] {
-                    let again = |is_defaulted| decode((&first.object, is_defaulted), next.clone(), &kind).unwrap();
+                    let again =
+                        |is_defaulted| decode(unpatched(&first.object, is_defaulted), next.clone(), &kind).unwrap();
                     let (slow, fast) = (again(false), again(true));
                     assert_eq!((fast.is_changed, &fast.object), (slow.is_changed, &slow.object), "{kind:?} {next}");
                     count += 1;
@@ -295,8 +306,10 @@ mod tests {
     #[test]
     fn what_is_no_object_is_none_of_any_kind() {
         let kind = GroupVersionKind::new("", "v1", "Pod");
-        let why =
-            decode((&Object::default(), false), json!([]), &kind).map(|patched| patched.object).unwrap_err().message;
+        let why = decode(unpatched(&Object::default(), false), json!([]), &kind)
+            .map(|patched| patched.object)
+            .unwrap_err()
+            .message;
         assert!(why.contains("json: cannot unmarshal array into Go value of type struct"), "{why}");
     }
 
@@ -308,7 +321,7 @@ mod tests {
         let patched = |change: &dyn Fn(&mut Value)| {
             let mut value = widget.clone();
             change(&mut value);
-            decode((&Object::from_value(widget.clone()).unwrap(), false), value, &kind)
+            decode(unpatched(&Object::from_value(widget.clone()).unwrap(), false), value, &kind)
         };
         let set = |pointer: &'static str, value: Value| {
             let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -321,7 +334,7 @@ mod tests {
         for (field, value) in [("labels", json!("x")), ("annotations", json!({"a": 1})), ("generation", json!("7"))] {
             let mut object = widget.clone();
             object["metadata"][field] = value;
-            let object = decode((&Object::default(), false), object, &kind).unwrap().object;
+            let object = decode(unpatched(&Object::default(), false), object, &kind).unwrap().object;
             assert_eq!(object.get(&["metadata", field]), None);
             assert_eq!(object.name(), "a");
         }

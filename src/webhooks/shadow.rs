@@ -5,7 +5,7 @@
 //! audit event of the request has their decisions. If another hook rejects the request, calls that still run are dropped. Warnings and
 //! audit annotations of shadow hooks are dropped, too.
 
-use super::call::{CallError, Caller, Prepared, exchange, prepare, verdict};
+use super::call::{CallError, Prepared, WebhookType, exchange, prepare, verdict};
 use super::hook::{Hook, Hooks};
 use super::review::Review;
 use crate::admission::metrics::Metrics;
@@ -25,35 +25,35 @@ use tokio::time::Instant;
 static PROCESSOR: LazyLock<Processor> = LazyLock::new(|| Processor::new(1));
 
 /// The shadow hooks of one phase of one request; dropping the value ends their calls.
-#[derive(Default)]
-pub(super) struct Shadows {
+pub(super) struct ShadowCalls {
+    webhook_type: WebhookType,
+    hooks: Arc<Hooks>,
     calls: JoinSet<Report>,
     /// Reports of hooks that were not called.
     reports: Vec<Report>,
 }
 
-impl Shadows {
-    /// Calls the hook at this position among `hooks`, beside the hooks after it.
-    pub(super) fn call(
-        &mut self,
-        caller: Caller,
-        (hooks, index): (&Arc<Hooks>, usize),
-        attributes: &Attributes,
-        review: &Review,
-        cluster: &Arc<Cluster>,
-    ) {
-        let Some(hook) = hooks.at(index) else { return };
-        let who = shadow(hook, caller, index);
+impl ShadowCalls {
+    /// Creates the state of a phase that calls `hooks`.
+    pub(super) fn new(webhook_type: WebhookType, hooks: &Arc<Hooks>) -> Self {
+        Self { webhook_type, hooks: hooks.clone(), calls: JoinSet::new(), reports: Vec::new() }
+    }
+
+    /// Calls the hook at this position, beside the hooks after it.
+    pub(super) fn call(&mut self, index: usize, attributes: &Attributes, review: &Review, cluster: &Arc<Cluster>) {
+        let webhook_type = self.webhook_type;
+        let Some(hook) = self.hooks.at(index) else { return };
+        let who = shadow(hook, webhook_type, index);
         let started = Instant::now();
         let prepared = match prepare(hook, attributes, review) {
             Ok(prepared) => prepared,
             Err(error) => return self.reports.push(failed(who, hook, &error, started.elapsed())),
         };
-        let (hooks, cluster) = (Arc::clone(hooks), Arc::clone(cluster));
+        let (hooks, cluster) = (self.hooks.clone(), cluster.clone());
         let user = who.configuration.clone();
         let call = async move {
             let Some(hook) = hooks.at(index) else { return Report::new(who, Decision::Allowed, Duration::ZERO) };
-            let response = exchange(caller, hook, &prepared, &cluster).await;
+            let response = exchange(webhook_type, hook, &prepared, &cluster).await;
             match response.and_then(|response| verdict(hook, response)) {
                 Ok(response) if response.patch.is_empty() => Report::new(who, Decision::Allowed, started.elapsed()),
                 Ok(response) => patched(who, hook, &prepared, &response.patch, started.elapsed()),
@@ -64,15 +64,11 @@ impl Shadows {
     }
 
     /// Records that a shadow hook's match could not be decided, which would have rejected the request.
-    pub(super) fn undecided(
-        &mut self,
-        caller: Caller,
-        (hook, index): (&Hook, usize),
-        denial: Denial,
-        attributes: &Attributes,
-    ) {
+    pub(super) fn undecided(&mut self, index: usize, denial: Denial, attributes: &Attributes) {
+        let Some(hook) = self.hooks.at(index) else { return };
         let status = denial.into_status(attributes);
-        let report = Report::new(shadow(hook, caller, index), Decision::FailedClosed, Duration::ZERO);
+        let shadow = shadow(hook, self.webhook_type, index);
+        let report = Report::new(shadow, Decision::FailedClosed, Duration::ZERO);
         self.reports.push(report.because(status.code, &status.message));
     }
 
@@ -81,7 +77,7 @@ impl Shadows {
         while let Some(joined) = self.calls.join_next().await {
             match joined {
                 Ok(report) => self.reports.push(report),
-                Err(error) => tracing::error!(%error, "a shadow's call ended in a way that it must not"),
+                Err(error) => tracing::error!(%error, "the call of a shadow webhook panicked or was cancelled"),
             }
         }
         self.reports.sort_by_key(|report| report.shadow.index);
@@ -91,9 +87,9 @@ impl Shadows {
     }
 }
 
-fn shadow(hook: &Hook, caller: Caller, index: usize) -> Shadow {
+fn shadow(hook: &Hook, webhook_type: WebhookType, index: usize) -> Shadow {
     let (configuration, name) = (hook.configuration.clone(), hook.name.clone());
-    Shadow { configuration, name, kind: "webhook", step: caller.label(), index }
+    Shadow { configuration, name, kind: "webhook", step: webhook_type.label(), index }
 }
 
 fn failed(who: Shadow, hook: &Hook, error: &CallError, elapsed: Duration) -> Report {
@@ -115,9 +111,10 @@ fn failed(who: Shadow, hook: &Hook, error: &CallError, elapsed: Duration) -> Rep
 fn patched(who: Shadow, hook: &Hook, prepared: &Prepared, patch: &[u8], elapsed: Duration) -> Report {
     let bytes = patch.len();
     let object = decode::json(prepared.object()).ok().and_then(|decoded| Object::from_value(decoded.value));
-    let applied = Patch::decode(patch).and_then(|patch| match &object {
-        Some(object) => Ok((patch.apply(object)? != serde_json::Value::Object(object.fields().clone()), patch)),
-        None => Err("there is no object to change".to_owned()),
+    let applied = Patch::decode(patch).map_err(|why| why.to_string()).and_then(|patch| {
+        let object = object.as_ref().ok_or("there is no object to change")?;
+        let patched = patch.apply(object).map_err(|why| why.to_string())?;
+        Ok((patched != serde_json::Value::Object(object.fields().clone()), patch))
     });
     match applied {
         Ok((is_changed, patch)) => {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
 use kube_admission_proxy::admission::metrics::Metrics;
-use kube_admission_proxy::admission::{Attributes, Chain, Environment, Operation};
+use kube_admission_proxy::admission::{Attributes, Chain, Operation, PluginEnvironment};
 use kube_admission_proxy::audit::Audit;
 use kube_admission_proxy::authn::{self, Authenticator};
 use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
@@ -84,18 +84,19 @@ impl Front {
     ) -> Self {
         let transport = wrap(Arc::new(server.clone()));
         let client = kube_client(Arc::new(server.clone()));
-        let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), discovery::Limits::default());
+        let discovery =
+            Discovery::start(Arc::new(server.clone()), client.clone(), discovery::DiscoveryBounds::default());
         discovery.wait_synced().await;
         let on: Vec<_> = plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
         let needs: Vec<_> =
             on.iter().flat_map(|spec| spec.needs).copied().chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
-        let cluster = Cluster::start(client.clone(), &needs, cluster::Limits::default());
+        let cluster = Cluster::start(client.clone(), &needs, cluster::ClusterBounds::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&kube_admission_proxy::metrics::Registry::new()).unwrap());
         let (gates, shadows, policies) = Default::default();
         // The test's only client sends more requests at a time than one user may.
         let limits = Limits { requests_inflight: 0, mutating_requests_inflight: 0, ..Limits::default() };
-        let chain = Chain::build(&on, metrics.clone(), |_| Environment {
+        let chain = Chain::build(&on, metrics.clone(), |_| PluginEnvironment {
             cluster: cluster.clone(),
             configuration: None,
             limits: &limits,

@@ -9,7 +9,7 @@ values of the dependency: include "kube-admission-proxy.container" (index .Subch
 {{- if contains ":" $host }}{{ $host = printf "[%s]" $host }}{{ end }}
 {{- $args = append $args (printf "--health-bind-address=%s:%d" $host (int $values.serving.healthPort)) }}
 {{- if eq $values.tls.mode "auto" }}
-{{- $names := concat (include "kube-admission-proxy.serviceNames" . | fromYamlArray) $values.tls.dnsNames $values.tls.ipAddresses }}
+{{- $names := concat (include "kube-admission-proxy.serviceNames" . | fromYamlArray) (include "kube-admission-proxy.publicNames" . | fromYamlArray) $values.tls.ipAddresses }}
 {{- $args = concat $args (list (printf "--tls-secret=%s/%s" .Release.Namespace (include "kube-admission-proxy.tlsSecret" .)) (printf "--tls-names=%s" (join "," $names))) }}
 {{- else }}
 {{- $args = concat $args (list "--tls-cert-file=/etc/kube-admission-proxy/tls/tls.crt" "--tls-private-key-file=/etc/kube-admission-proxy/tls/tls.key") }}

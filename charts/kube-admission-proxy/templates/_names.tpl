@@ -86,6 +86,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{/* The hosts by which clients outside of the cluster reach the proxy, as a YAML list. */}}
+{{- define "kube-admission-proxy.publicNames" -}}
+{{- $names := .Values.tls.dnsNames }}
+{{- if .Values.ingress.enabled }}{{ $names = concat $names .Values.ingress.hosts }}{{ end }}
+{{- if .Values.tlsRoute.enabled }}{{ $names = concat $names .Values.tlsRoute.hostnames }}{{ end }}
+{{- $names | uniq | toYaml }}
+{{- end }}
+
 {{/* The DNS names of the Services, as a YAML list. */}}
 {{- define "kube-admission-proxy.serviceNames" -}}
 {{- $fullname := include "kube-admission-proxy.fullname" . }}

@@ -62,11 +62,34 @@
 {{- if and $values.service.nodePort (eq $values.service.type "ClusterIP") }}
 {{- fail "service.nodePort has no effect with service.type=ClusterIP" }}
 {{- end }}
+{{- include "kube-admission-proxy.validateRoutes" . }}
+{{- if and $values.metrics.serviceMonitor.enabled $values.metrics.podMonitor.enabled }}
+{{- fail "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled exclude each other: Prometheus would read each replica twice" }}
+{{- end }}
 {{- if and $values.networkPolicy.enabled $values.hostNetwork }}
 {{- fail "networkPolicy.enabled has no effect with hostNetwork=true: a NetworkPolicy does not select pods of the host's network" }}
 {{- end }}
 {{- if eq (int $values.serving.port) (int $values.serving.healthPort) }}
 {{- fail "serving.port and serving.healthPort must differ" }}
+{{- end }}
+{{- end }}
+
+{{- define "kube-admission-proxy.validateRoutes" -}}
+{{- $ingress := .Values.ingress }}
+{{- $route := .Values.tlsRoute }}
+{{- range $name, $enabled := dict "ingress" $ingress.enabled "tlsRoute" $route.enabled }}
+{{- if and $enabled (or $.Values.webhook.only (not $.Values.deployment.enabled)) }}
+{{- fail (printf "%s.enabled has no effect without a Service for clients: webhook.only and deployment.enabled=false leave it out" $name) }}
+{{- end }}
+{{- end }}
+{{- if and $ingress.enabled (not $ingress.hosts) }}
+{{- fail "ingress.enabled needs ingress.hosts: the controller chooses the Service by the TLS server name" }}
+{{- end }}
+{{- if and $ingress.enabled (not $ingress.annotations) }}
+{{- fail "ingress.enabled needs ingress.annotations with the annotation by which the controller passes TLS through, such as nginx.ingress.kubernetes.io/ssl-passthrough" }}
+{{- end }}
+{{- if and $route.enabled (not (and $route.parentRefs $route.hostnames)) }}
+{{- fail "tlsRoute.enabled needs tlsRoute.parentRefs and tlsRoute.hostnames: the Gateway chooses the Service by the TLS server name" }}
 {{- end }}
 {{- end }}
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// The number of a node in its tree.
-pub type Id = u64;
+pub(crate) type Id = u64;
 
 /// A parsed source.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The type checker: finds the type of each node, and the overloads that each call may use.
 
-pub mod declarations;
-pub mod format;
+pub(crate) mod declarations;
+pub(crate) mod format;
 mod literals;
 #[cfg(test)]
 mod tests;
@@ -52,7 +52,7 @@ impl Checked {
 ///
 /// # Errors
 /// If a name, an overload or a type does not fit, or if one of Kubernetes' AST validators finds an error.
-pub fn check(mut ast: Ast, environment: &Environment) -> Result<Checked, CompileError> {
+pub(crate) fn check(mut ast: Ast, environment: &Environment) -> Result<Checked, CompileError> {
     let mut checker = Checker {
         environment,
         positions: &ast.positions,

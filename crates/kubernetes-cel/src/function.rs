@@ -27,8 +27,8 @@ pub struct Overload {
 }
 
 /// An implementation. A method's target is the first argument. Returns [`Error::NoSuchOverload`] for values that no overload takes.
-pub type Call = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, Error>;
+pub(crate) type Call = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, Error>;
 
 /// The cost of a call with these arguments and this result, as in `CallCost` of Kubernetes or cel-go. `overload` is the one that the
 /// checker found; empty if several were possible.
-pub type Cost = fn(overload: &str, arguments: &[Value<'_>], result: &Value<'_>) -> u64;
+pub(crate) type Cost = fn(overload: &str, arguments: &[Value<'_>], result: &Value<'_>) -> u64;

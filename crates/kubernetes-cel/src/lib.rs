@@ -1,23 +1,23 @@
 #![doc = include_str!("../README.md")]
 
-pub mod ast;
-pub mod check;
+mod ast;
+mod check;
 pub mod environment;
 pub mod estimate;
-pub mod eval;
-pub mod function;
+mod eval;
+mod function;
 pub mod library;
 pub mod messages;
-pub mod parse;
-pub mod plan;
+mod parse;
+mod plan;
 pub mod re2;
 pub mod rules;
 pub mod schema;
-pub mod source;
+mod source;
 pub mod typecheck;
-pub mod types;
+mod types;
 pub mod value;
-pub mod well_known;
+mod well_known;
 pub mod work;
 
 #[cfg(test)]

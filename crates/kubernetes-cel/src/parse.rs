@@ -1,5 +1,7 @@
 //! Parses a text into the syntax tree, with the parser of the `cel` crate. Only this module uses that crate, and only its parser.
 
+#![deny(clippy::indexing_slicing)]
+
 mod depth;
 mod lower;
 mod macros;
@@ -23,7 +25,7 @@ const MAX_RECOVERIES: u32 = 30;
 ///
 /// # Errors
 /// If the source is no expression, or nests deeper than cel-go allows.
-pub fn parse(source: &str) -> Result<Ast, CompileError> {
+pub(crate) fn parse(source: &str) -> Result<Ast, CompileError> {
     let refuse = |message: String| {
         let mut errors = Errors::default();
         errors.add(None, message);
@@ -68,7 +70,7 @@ fn foreign(source: &str) -> Result<(cel::IdedExpr, cel::common::ast::SourceInfo)
 }
 
 /// The bytes of stack that parsing and checking a source may need. The parser's and the tree's depth is at most the number of operators.
-pub fn stack_bytes(source: &str) -> usize {
+pub(crate) fn stack_bytes(source: &str) -> usize {
     const BASE: usize = 96 << 20;
     const EACH: usize = 12 << 10;
     let operators = source.bytes().filter(|byte| b"+-*/%<>=!.[(?{i".contains(byte)).count();

@@ -91,27 +91,37 @@ pub fn compile(
     Ok((environment, checked))
 }
 
+/// The reason why a rule does not compile, with kube-apiserver's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidRule(String);
+
 impl Compiled {
     /// Compiles the `rule` of a rule, or its `messageExpression` if `of` is [`Type::String`].
     ///
     /// # Errors
-    /// If the expression does not compile or has another type, with kube-apiserver's text.
-    pub fn new(source: &str, of: &Type, declared: &Declared, is_old_optional: bool) -> Result<(Self, Range), String> {
+    /// If the expression does not compile or has another type.
+    pub fn new(
+        source: &str,
+        of: &Type,
+        declared: &Declared,
+        is_old_optional: bool,
+    ) -> Result<(Self, Range), InvalidRule> {
         let (prefix, wrong) = match of {
             Type::Bool => ("", "cel expression must evaluate to a bool"),
             _ => ("messageExpression ", "messageExpression must evaluate to a string"),
         };
         let (environment, checked) = compile(source, declared, is_old_optional)
-            .map_err(|CompileError(why)| format!("{prefix}compilation failed: {why}"))?;
+            .map_err(|CompileError(why)| InvalidRule(format!("{prefix}compilation failed: {why}")))?;
         if checked.output() != of {
-            return Err(wrong.to_owned());
+            return Err(InvalidRule(wrong.to_owned()));
         }
         let program = environment.instantiate(&checked).map_err(|CompileError(why)| match prefix {
-            "" => why,
-            _ => why.replacen("program", "messageExpression", 1),
+            "" => InvalidRule(why),
+            _ => InvalidRule(why.replacen("program", "messageExpression", 1)),
         })?;
         let sizes = |path: &[&str]| declared.size_at(path.get(1..)?);
-        let range = environment.estimate(&checked, &sizes).map_err(|CompileError(why)| why)?;
+        let range = environment.estimate(&checked, &sizes).map_err(|CompileError(why)| InvalidRule(why))?;
         Ok((Self { checked, program }, range))
     }
 

@@ -8,11 +8,11 @@ const MAX_ERRORS: usize = 100;
 const MAX_SNIPPET: usize = 16384;
 
 /// A position in a source: a line from 1 and a column from 0, in code points.
-pub type Position = (usize, usize);
+pub(crate) type Position = (usize, usize);
 
 /// Converts positions in a source.
 #[derive(Debug)]
-pub struct Source<'a> {
+pub(crate) struct Source<'a> {
     text: &'a str,
     characters: Vec<char>,
     /// The byte offset of each code point; empty if all code points have one byte.
@@ -23,7 +23,7 @@ pub struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// Indexes the lines of a text.
-    pub fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         let characters: Vec<char> = text.chars().collect();
         let ends = characters.iter().enumerate().filter(|(_, c)| **c == '\n').map(|(offset, _)| offset + 1);
         let bytes = if text.is_ascii() { Vec::new() } else { text.char_indices().map(|(byte, _)| byte).collect() };
@@ -32,23 +32,23 @@ impl<'a> Source<'a> {
     }
 
     /// The position of a code point.
-    pub fn position(&self, offset: usize) -> Position {
+    pub(crate) fn position(&self, offset: usize) -> Position {
         let line = self.lines.partition_point(|start| *start <= offset).max(1);
         (line, offset - self.lines[line - 1])
     }
 
     /// The index of the code point that contains a byte.
-    pub fn code_point(&self, byte: usize) -> usize {
+    pub(crate) fn code_point(&self, byte: usize) -> usize {
         if self.bytes.is_empty() { byte } else { self.bytes.partition_point(|begin| *begin <= byte).saturating_sub(1) }
     }
 
     /// The index of the code point at a position.
-    pub fn offset(&self, (line, column): Position) -> usize {
+    pub(crate) fn offset(&self, (line, column): Position) -> usize {
         self.lines.get(line.saturating_sub(1)).map_or(0, |start| start + column)
     }
 
     /// The code points.
-    pub fn characters(&self) -> &[char] {
+    pub(crate) fn characters(&self) -> &[char] {
         &self.characters
     }
 
@@ -59,24 +59,24 @@ impl<'a> Source<'a> {
 
 /// Collects the errors in a source.
 #[derive(Debug, Default)]
-pub struct Errors {
+pub(crate) struct Errors {
     found: Vec<(Option<Position>, String)>,
 }
 
 impl Errors {
     /// Adds an error at a position; `None` is cel-go's `NoLocation`.
-    pub fn add(&mut self, position: Option<Position>, message: impl Into<String>) {
+    pub(crate) fn add(&mut self, position: Option<Position>, message: impl Into<String>) {
         self.found.push((position, message.into()));
     }
 
     /// Whether there are no errors.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
     /// # Errors
     /// If there are errors, with all of them in the order of their positions, each with its line.
-    pub fn into_result(mut self, text: &str) -> Result<(), CompileError> {
+    pub(crate) fn into_result(mut self, text: &str) -> Result<(), CompileError> {
         if self.found.is_empty() {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The number of types that may be nested in a type.
-pub const MAX_TYPES: usize = 1_000;
+pub(crate) const MAX_TYPES: usize = 1_000;
 
 /// A type of the language. Types are equal as in `Type.IsExactType` of cel-go: a wrapper equals its scalar.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ pub mod print;
 mod typed;
 
 pub use containers::{Entries, List, Map};
-pub use typed::{Keyed, Object};
+pub use typed::{Keyed, Object, SchemaMismatch};
 
 use super::types::Type;
 use serde_json::Value as Json;

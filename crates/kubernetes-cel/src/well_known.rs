@@ -14,7 +14,7 @@ use std::sync::Arc;
 const PACKAGE: &str = "google.protobuf.";
 
 /// The type of a message (`checkedWellKnowns`); `None` for other names.
-pub fn of_name(name: &str) -> Option<Type> {
+pub(crate) fn of_name(name: &str) -> Option<Type> {
     Some(match name.strip_prefix(PACKAGE)? {
         "BoolValue" => Type::Wrapper(&Type::Bool),
         "BytesValue" => Type::Wrapper(&Type::Bytes),
@@ -34,13 +34,13 @@ pub fn of_name(name: &str) -> Option<Type> {
 }
 
 /// Whether the type of this name is a value, which `type(…)` returns. Expressions can only construct the other types.
-pub fn is_a_value(name: &str) -> bool {
+pub(crate) fn is_a_value(name: &str) -> bool {
     !matches!(of_name(name), Some(of) if !matches!(of, Type::Object(_) | Type::Duration | Type::Timestamp))
 }
 
 /// The message with the fields of an expression of this type (`isWellKnownType`, `getWellKnownTypeName`). For wrappers, the message of 64
 /// bits.
-pub fn message_of(of: &Type) -> Option<&'static str> {
+pub(crate) fn message_of(of: &Type) -> Option<&'static str> {
     Some(match of {
         Type::Any => "google.protobuf.Any",
         Type::Duration => "google.protobuf.Duration",
@@ -62,7 +62,7 @@ pub fn message_of(of: &Type) -> Option<&'static str> {
 }
 
 /// The type of a message's field.
-pub fn field(message: &str, field: &str) -> Option<Type> {
+pub(crate) fn field(message: &str, field: &str) -> Option<Type> {
     Some(match Field::find(message, field)? {
         Field::Bool => Type::Bool,
         Field::Bytes => Type::Bytes,
@@ -260,7 +260,7 @@ fn json<'a>(value: &Value<'a>) -> Result<Value<'a>, Error> {
 }
 
 /// The value of a message (`Registry.NewValue`); `None` for a name of another package.
-pub fn make<'a>(name: &Arc<str>, fields: &[(Arc<str>, Value<'a>)]) -> Option<Result<Value<'a>, Error>> {
+pub(crate) fn make<'a>(name: &Arc<str>, fields: &[(Arc<str>, Value<'a>)]) -> Option<Result<Value<'a>, Error>> {
     let of = of_name(name)?;
     Some(take_all(name, fields).and_then(|fields| value(name, &of, fields)))
 }
@@ -340,7 +340,7 @@ fn timestamp<'a>(seconds: i64, nanoseconds: i64) -> Value<'a> {
 }
 
 /// A field of a message; `None` if its type does not have the field.
-pub fn select<'a>(message: &Struct<'a>, field: &str) -> Option<Value<'a>> {
+pub(crate) fn select<'a>(message: &Struct<'a>, field: &str) -> Option<Value<'a>> {
     let default = || match Field::find(&message.name, field)? {
         Field::String => Some(Value::text("")),
         _ => Some(Value::Null),
@@ -349,6 +349,6 @@ pub fn select<'a>(message: &Struct<'a>, field: &str) -> Option<Value<'a>> {
 }
 
 /// Whether the message is one of protobuf's.
-pub fn is_message(name: &str) -> bool {
+pub(crate) fn is_message(name: &str) -> bool {
     name.starts_with(PACKAGE)
 }

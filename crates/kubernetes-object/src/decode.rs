@@ -6,7 +6,7 @@
 
 mod yaml;
 
-pub use yaml::{is_yaml_text, yaml};
+pub use yaml::{InvalidYaml, is_yaml_text, yaml};
 
 use crate::go_text::{go_quote, quote_character};
 use memchr::memchr2;
@@ -31,11 +31,16 @@ pub struct Decoded {
     pub duplicates: Vec<String>,
 }
 
+/// The reason why bytes are no JSON, with the text of Go's `encoding/json`; or that the document nests too deep.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidJson(String);
+
 /// Decodes one JSON document.
 ///
 /// # Errors
 /// If the bytes are no JSON, with the text of Go's `encoding/json`; or if the document nests too deep.
-pub fn json(bytes: &[u8]) -> Result<Decoded, String> {
+pub fn json(bytes: &[u8]) -> Result<Decoded, InvalidJson> {
     let mut parser = Parser { bytes, ..Parser::default() };
     let value = parser.document()?;
     if !parser.has_duplicates {
@@ -83,7 +88,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn document(&mut self) -> Result<Value, String> {
+    fn document(&mut self) -> Result<Value, InvalidJson> {
         let value = self.value()?;
         self.skip_whitespace();
         match self.peek() {
@@ -103,8 +108,8 @@ impl Parser<'_> {
     }
 
     /// The error of Go's scanner for the byte at the current position.
-    fn invalid(&self, context: &str) -> String {
-        match self.peek() {
+    fn invalid(&self, context: &str) -> InvalidJson {
+        InvalidJson(match self.peek() {
             None => "unexpected end of JSON input".to_owned(),
             Some(b'\'') => format!("invalid character '\\'' {context}"),
             Some(byte @ 0x80..=0x9f) => format!("invalid character '\\u{byte:04x}' {context}"),
@@ -115,10 +120,10 @@ impl Parser<'_> {
                 quote_character(&mut quoted, char::from(byte), '\'');
                 format!("invalid character '{quoted}' {context}")
             }
-        }
+        })
     }
 
-    fn value(&mut self) -> Result<Value, String> {
+    fn value(&mut self) -> Result<Value, InvalidJson> {
         self.skip_whitespace();
         match self.peek() {
             Some(b'{') => self.nested(Self::object),
@@ -132,9 +137,9 @@ impl Parser<'_> {
         }
     }
 
-    fn nested(&mut self, parse: fn(&mut Self) -> Result<Value, String>) -> Result<Value, String> {
+    fn nested(&mut self, parse: fn(&mut Self) -> Result<Value, InvalidJson>) -> Result<Value, InvalidJson> {
         if self.depth == MAX_DEPTH {
-            return Err("exceeded max depth".to_owned());
+            return Err(InvalidJson("exceeded max depth".to_owned()));
         }
         self.at += 1;
         self.depth += 1;
@@ -143,7 +148,7 @@ impl Parser<'_> {
         value
     }
 
-    fn object(&mut self) -> Result<Value, String> {
+    fn object(&mut self) -> Result<Value, InvalidJson> {
         let mut map = Map::new();
         self.skip_whitespace();
         if self.peek() == Some(b'}') {
@@ -190,7 +195,7 @@ impl Parser<'_> {
         }
     }
 
-    fn array(&mut self) -> Result<Value, String> {
+    fn array(&mut self) -> Result<Value, InvalidJson> {
         let mut items = Vec::new();
         self.skip_whitespace();
         if self.peek() == Some(b']') {
@@ -256,7 +261,7 @@ impl Parser<'_> {
         }
     }
 
-    fn literal(&mut self, literal: &str, value: Value) -> Result<Value, String> {
+    fn literal(&mut self, literal: &str, value: Value) -> Result<Value, InvalidJson> {
         for expected in literal.bytes() {
             if self.peek() != Some(expected) {
                 let context = format!("in literal {literal} (expecting '{}')", char::from(expected));
@@ -267,7 +272,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    fn number(&mut self) -> Result<Value, String> {
+    fn number(&mut self) -> Result<Value, InvalidJson> {
         let start = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -309,7 +314,7 @@ impl Parser<'_> {
         let number = text.parse::<f64>().ok().and_then(Number::from_f64);
         number
             .map(Value::Number)
-            .ok_or_else(|| format!("json: cannot unmarshal number {text} into Go value of type float64"))
+            .ok_or_else(|| InvalidJson(format!("json: cannot unmarshal number {text} into Go value of type float64")))
     }
 
     fn digits(&mut self) {
@@ -318,7 +323,7 @@ impl Parser<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<String, String> {
+    fn string(&mut self) -> Result<String, InvalidJson> {
         self.at += 1;
         let mut text = String::new();
         loop {
@@ -331,9 +336,9 @@ impl Parser<'_> {
                 return Ok(text);
             }
             if end.is_some_and(|byte| !byte.is_ascii()) {
-                plain = memchr2(b'"', b'\\', rest).map_or(rest, |end| &rest[..end]);
+                plain = memchr2(b'"', b'\\', rest).map_or(rest, |end| rest.get(..end).unwrap_or_default());
                 if let Some(control) = plain.iter().position(|byte| *byte < 0x20) {
-                    plain = &plain[..control];
+                    plain = plain.get(..control).unwrap_or_default();
                 }
             }
             push_lossy(&mut text, plain);
@@ -353,7 +358,7 @@ impl Parser<'_> {
         }
     }
 
-    fn escape(&mut self) -> Result<char, String> {
+    fn escape(&mut self) -> Result<char, InvalidJson> {
         let character = match self.peek() {
             Some(b'b') => '\x08',
             Some(b'f') => '\x0c',
@@ -371,7 +376,7 @@ impl Parser<'_> {
         Ok(character)
     }
 
-    fn unicode_escape(&mut self) -> Result<char, String> {
+    fn unicode_escape(&mut self) -> Result<char, InvalidJson> {
         let first = self.four_digits()?;
         if let Some(character) = char::from_u32(first) {
             return Ok(character);
@@ -389,7 +394,7 @@ impl Parser<'_> {
         Ok(char::REPLACEMENT_CHARACTER)
     }
 
-    fn four_digits(&mut self) -> Result<u32, String> {
+    fn four_digits(&mut self) -> Result<u32, InvalidJson> {
         let mut number = 0;
         for _ in 0..4 {
             match self.peek().and_then(|byte| char::from(byte).to_digit(16)) {
@@ -439,7 +444,7 @@ mod tests {
     use serde_json::json;
 
     fn error(text: &str) -> String {
-        json(text.as_bytes()).unwrap_err()
+        json(text.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub fn apply(kind: &GroupVersionKind, value: &mut Value) {
 }
 
 /// Whether [`apply`] gives the object and its template one map of labels, into which the API server writes later.
-pub fn shares_labels(kind: &GroupVersionKind, value: &Value) -> bool {
+pub(crate) fn shares_labels(kind: &GroupVersionKind, value: &Value) -> bool {
     (&*kind.group, &*kind.kind) == ("batch", "Job") && batch::shares_labels(value)
 }
 

@@ -21,7 +21,7 @@ pub fn go_quote(text: &str) -> String {
 }
 
 /// Writes a character as Go does in a literal with this quotation mark.
-pub fn quote_character(quoted: &mut String, character: char, quote: char) {
+pub(crate) fn quote_character(quoted: &mut String, character: char, quote: char) {
     match character {
         '\\' => quoted.push_str("\\\\"),
         '\x07' => quoted.push_str("\\a"),

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![deny(clippy::indexing_slicing)]
 
 pub mod kind;
 pub mod names;
@@ -27,7 +28,7 @@ pub mod validation;
 pub mod version;
 mod unwritten;
 
-pub use name::{check_path_segment, generate_name};
+pub use name::{InvalidName, check_path_segment, generate_name};
 pub use unwritten::Unwritten;
 
 use serde::{Deserialize, Serialize};

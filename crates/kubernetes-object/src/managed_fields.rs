@@ -84,11 +84,16 @@ pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
     if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
+/// The reason why `metadata.managedFields` cannot be decoded, with kube-apiserver's text where that text explains the fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidManagedFields(String);
+
 /// Checks that the value of `metadata.managedFields` can be decoded (`ValidateManagedFields`).
 ///
 /// # Errors
-/// If decoding fails, with kube-apiserver's text where that text explains the fault.
-pub fn check(list: &Value) -> Result<(), String> {
+/// If decoding fails.
+pub fn check(list: &Value) -> Result<(), InvalidManagedFields> {
     entries::decode(list).map(drop)
 }
 

@@ -11,21 +11,29 @@ const MAX_GENERATED_PREFIX: usize = 63 - RANDOM_LENGTH;
 
 /// Generates a name with this prefix (`names.SimpleNameGenerator.GenerateName`).
 pub fn generate_name(prefix: &str) -> String {
-    let prefix = &prefix[..prefix.floor_char_boundary(MAX_GENERATED_PREFIX)];
-    let letter = |_| char::from(ALPHABET[rand::random_range(0..ALPHABET.len())]);
+    let prefix = prefix.split_at(prefix.floor_char_boundary(MAX_GENERATED_PREFIX)).0;
+    let letter = |_| ALPHABET.get(rand::random_range(0..ALPHABET.len())).copied().map_or('x', char::from);
     prefix.chars().chain((0..RANDOM_LENGTH).map(letter)).collect()
 }
+
+/// The reason why no URL path can have a name, with the text of client-go's error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidName(String);
 
 /// Checks a name as client-go checks the names in its URLs (`rest.Request.Name`).
 ///
 /// # Errors
-/// If no URL path can have the name, with the text of client-go's error.
-pub fn check_path_segment(name: &str) -> Result<(), String> {
+/// If no URL path can have the name.
+pub fn check_path_segment(name: &str) -> Result<(), InvalidName> {
     if name.is_empty() {
-        return Err("resource name may not be empty".to_owned());
+        return Err(InvalidName("resource name may not be empty".to_owned()));
     }
     let faults = path_segment_errors(name);
-    if faults.is_empty() { Ok(()) } else { Err(format!("invalid resource name {name:?}: [{}]", faults.join(" "))) }
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(InvalidName(format!("invalid resource name {name:?}: [{}]", faults.join(" "))))
 }
 
 #[cfg(test)]

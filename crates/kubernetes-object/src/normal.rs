@@ -2,8 +2,8 @@
 //! version and back, encoded again.
 
 use super::decode::Decoded;
-use super::round_trip::{self, Kept};
-use super::typed::{self, Typed};
+use super::round_trip::{self, Kept, RoundTripError};
+use super::typed::{self, DecodeError, Typed};
 use super::{Object, defaults};
 use crate::kind::GroupVersionKind;
 use serde_json::{Map, Value};
@@ -18,12 +18,23 @@ pub struct Normal {
     pub unknown: Vec<String>,
 }
 
+/// The reason why a value has no normal form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NormalError {
+    /// The value is no object of its kind.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A conversion to the internal version or back refuses the object.
+    #[error(transparent)]
+    RoundTrip(#[from] RoundTripError),
+}
+
 /// Returns the normal form of a value of a built-in kind; `None` for other kinds.
 ///
 /// # Errors
-/// If the value is no object of this kind, with the text of Go's decoder.
-pub fn built_in(kind: &GroupVersionKind, value: Value) -> Option<Result<Normal, String>> {
-    Some(typed::decode(kind, value)?.and_then(|typed| finish(kind, typed)))
+/// If the value is no object of this kind, or kube-apiserver's conversions refuse the object.
+pub fn built_in(kind: &GroupVersionKind, value: Value) -> Option<Result<Normal, NormalError>> {
+    Some(normal(kind, typed::decode(kind, value)?))
 }
 
 /// Returns the normal form of JSON text whose value is decoded already. Duplicate fields are among the strict errors, in the order of the
@@ -31,16 +42,16 @@ pub fn built_in(kind: &GroupVersionKind, value: Value) -> Option<Result<Normal, 
 ///
 /// # Errors
 /// As [`built_in`].
-pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Option<Result<Normal, String>> {
-    Some(typed::decode_json(kind, decoded, text)?.and_then(|typed| finish(kind, typed)))
+pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Option<Result<Normal, NormalError>> {
+    Some(normal(kind, typed::decode_json(kind, decoded, text)?))
 }
 
 /// Returns the normal form of CBOR.
 ///
 /// # Errors
 /// As [`built_in`].
-pub fn built_in_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Normal, String>> {
-    Some(typed::decode_cbor(kind, bytes)?.and_then(|typed| finish(kind, typed)))
+pub fn built_in_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Normal, NormalError>> {
+    Some(normal(kind, typed::decode_cbor(kind, bytes)?))
 }
 
 /// Sets the defaults of a decoded object, but does not convert the object to the internal version and back: see [`round_trip()`].
@@ -54,15 +65,15 @@ pub fn defaulted(kind: &GroupVersionKind, typed: Typed) -> Normal {
 ///
 /// # Errors
 /// If kube-apiserver's conversions refuse the object.
-pub fn round_trip(kind: &GroupVersionKind, object: &mut Object, kept: &Kept) -> Result<(), String> {
+pub fn round_trip(kind: &GroupVersionKind, object: &mut Object, kept: &Kept) -> Result<(), RoundTripError> {
     if !object.is_changed() && *kept == Kept::default() {
         return Ok(());
     }
     round_trip::make(kind, object.fields_mut(), kept)
 }
 
-fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
-    defaulted_and(kind, typed, |fields| round_trip::make(kind, fields, &Kept::default()))
+fn normal(kind: &GroupVersionKind, typed: Result<Typed, DecodeError>) -> Result<Normal, NormalError> {
+    Ok(defaulted_and(kind, typed?, |fields| round_trip::make(kind, fields, &Kept::default()))?)
 }
 
 fn defaulted_and<E>(

@@ -14,12 +14,13 @@ pub mod wire;
 pub use encode::encode;
 pub use status::{encode_status, status};
 
-use super::decode::{MAX_DEPTH, push_lossy};
+use super::decode::{InvalidJson, MAX_DEPTH, push_lossy};
+use super::quantity::ParseQuantityError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Number, Value};
 use table::{Field, Shape, Special};
-use wire::{DELIMITED, FIXED64, Reader, Tag, VARINT};
+use wire::{DELIMITED, FIXED64, Reader, Tag, VARINT, WireError};
 
 /// The first bytes of every body.
 const MAGIC: &[u8] = b"k8s\0";
@@ -28,7 +29,63 @@ const MAGIC: &[u8] = b"k8s\0";
 /// length of the body alone does not bound the memory.
 const MAX_VALUES: usize = 500_000;
 
-const TOO_DEEP: &str = "exceeded max depth";
+/// The reason why a body cannot be decoded, with kube-apiserver's text where kube-apiserver refuses the body too.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidProtobuf {
+    /// The body has no bytes.
+    #[error("empty data")]
+    Empty,
+    /// The body does not begin with the bytes that mark protobuf.
+    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
+    NoPrefix,
+    /// The body ends after its first bytes.
+    #[error("empty body")]
+    NoBody,
+    /// The bytes are no message.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The kind has no protobuf encoding.
+    #[error("the kind has no protobuf encoding")]
+    UnknownKind,
+    /// A field of the table has a message that the table does not have.
+    #[error("a message is unknown")]
+    UnknownMessage,
+    /// The body has another kind than a Status.
+    #[error("it is no Status")]
+    NoStatus,
+    /// The object nests too deep.
+    #[error("exceeded max depth")]
+    TooDeep,
+    /// The object has too many fields.
+    #[error("the object has too many fields")]
+    TooManyFields,
+    /// The body has two halves of one message.
+    #[error("proto: {message}: field {field} occurs more than once")]
+    Repeated {
+        /// The name of the message that has the field.
+        message: &'static str,
+        /// The name of the field.
+        field: String,
+    },
+    /// A list is within a list.
+    #[error("lists are not within lists")]
+    NestedList,
+    /// A number that JSON does not have.
+    #[error("json: unsupported value: {0}")]
+    Double(String),
+    /// A year that RFC 3339 does not have.
+    #[error("a time is not within the years 1 to 9999")]
+    Time,
+    /// An `IntOrString` is neither.
+    #[error("impossible IntOrString.Type")]
+    IntOrString,
+    /// A quantity is malformed.
+    #[error(transparent)]
+    Quantity(#[from] ParseQuantityError),
+    /// An embedded JSON document is malformed.
+    #[error(transparent)]
+    Json(#[from] InvalidJson),
+}
 
 /// A body with its declared type (`runtime.Unknown`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +135,7 @@ impl Losses {
     }
 
     /// Skips an unknown field.
-    fn skip(&mut self, reader: &mut Reader<'_>, tag: Tag) -> Result<(), String> {
+    fn skip(&mut self, reader: &mut Reader<'_>, tag: Tag) -> Result<(), WireError> {
         self.note();
         reader.skip(tag)
     }
@@ -87,17 +144,14 @@ impl Losses {
 /// Reads the envelope of a body.
 ///
 /// # Errors
-/// If the bytes are no such body, with kube-apiserver's text.
-pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, String> {
+/// If the bytes are no such body.
+pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, InvalidProtobuf> {
     if bytes.is_empty() {
-        return Err("empty data".to_owned());
+        return Err(InvalidProtobuf::Empty);
     }
-    let Some(body) = bytes.strip_prefix(MAGIC) else {
-        let message = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-        return Err(message.to_owned());
-    };
+    let body = bytes.strip_prefix(MAGIC).ok_or(InvalidProtobuf::NoPrefix)?;
     if body.is_empty() {
-        return Err("empty body".to_owned());
+        return Err(InvalidProtobuf::NoBody);
     }
     let mut envelope = Envelope::default();
     let mut reader = Reader(body);
@@ -125,7 +179,7 @@ pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, String> {
 }
 
 impl Envelope<'_> {
-    fn read_type(&mut self, bytes: &[u8]) -> Result<(), String> {
+    fn read_type(&mut self, bytes: &[u8]) -> Result<(), InvalidProtobuf> {
         let mut reader = Reader(bytes);
         while let Some(tag) = reader.tag("TypeMeta")? {
             match tag.number {
@@ -147,8 +201,8 @@ impl Envelope<'_> {
     ///
     /// # Errors
     /// If the bytes are no object of this kind, or if the kind is not built in.
-    pub fn object(&self, group: &str, version: &str, kind: &str) -> Result<Message, String> {
-        let message = table::message(group, version, kind).ok_or("the kind has no protobuf encoding")?;
+    pub fn object(&self, group: &str, version: &str, kind: &str) -> Result<Message, InvalidProtobuf> {
+        let message = table::message(group, version, kind).ok_or(InvalidProtobuf::UnknownKind)?;
         let mut fields = Map::new();
         let mut decoder = Decoder { values: 0, losses: self.losses };
         decoder.message(message, self.raw, 1, &mut fields)?;
@@ -163,9 +217,9 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn count(&mut self) -> Result<(), String> {
+    fn count(&mut self) -> Result<(), InvalidProtobuf> {
         self.values += 1;
-        if self.values > MAX_VALUES { Err("the object has too many fields".to_owned()) } else { Ok(()) }
+        if self.values > MAX_VALUES { Err(InvalidProtobuf::TooManyFields) } else { Ok(()) }
     }
 
     /// Decodes a message into the fields of a JSON object.
@@ -175,9 +229,9 @@ impl Decoder {
         bytes: &[u8],
         depth: usize,
         into: &mut Map<String, Value>,
-    ) -> Result<(), String> {
+    ) -> Result<(), InvalidProtobuf> {
         if depth > MAX_DEPTH {
-            return Err(TOO_DEEP.to_owned());
+            return Err(InvalidProtobuf::TooDeep);
         }
         let mut seen = 0_u64;
         let mut reader = Reader(bytes);
@@ -189,7 +243,7 @@ impl Decoder {
             };
             let mark = 1_u64 << (position & 63);
             if seen & mark != 0 && matches!(field.shape, Shape::Message(_) | Shape::Special(_) | Shape::Wrapped(_)) {
-                return Err(format!("proto: {}: field {} occurs more than once", message.name, field.go_name()));
+                return Err(InvalidProtobuf::Repeated { message: message.name, field: field.go_name() });
             }
             seen |= mark;
             self.field(field, tag, &mut reader, depth, into)?;
@@ -209,7 +263,7 @@ impl Decoder {
         reader: &mut Reader<'_>,
         depth: usize,
         into: &mut Map<String, Value>,
-    ) -> Result<(), String> {
+    ) -> Result<(), InvalidProtobuf> {
         let value = match &field.shape {
             Shape::List(items) => {
                 // Go accepts numbers one by one and packed.
@@ -240,7 +294,7 @@ impl Decoder {
             }
             Shape::Message(index) if field.is_inline => {
                 tag.expect(DELIMITED, &field.go_name())?;
-                let message = table::resolve(*index).ok_or(TOO_DEEP)?;
+                let message = table::resolve(*index).ok_or(InvalidProtobuf::TooDeep)?;
                 return self.message(message, reader.delimited()?, depth + 1, into);
             }
             shape => self.value(shape, tag, field, reader, depth + 1)?,
@@ -263,7 +317,7 @@ impl Decoder {
         field: &Field,
         reader: &mut Reader<'_>,
         depth: usize,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, InvalidProtobuf> {
         self.count()?;
         if tag.wire_type != wire_type(shape) {
             tag.expect(wire_type(shape), &field.go_name())?;
@@ -279,7 +333,7 @@ impl Decoder {
             Shape::Special(special) => self.special(*special, reader.delimited()?, depth)?,
             Shape::Message(index) => self.object(table::resolve(*index), reader.delimited()?, depth)?,
             Shape::Wrapped(items) => self.wrapped(items, field, reader.delimited()?, depth)?,
-            Shape::List(_) | Shape::Map(_) => return Err("lists are not within lists".to_owned()),
+            Shape::List(_) | Shape::Map(_) => return Err(InvalidProtobuf::NestedList),
         })
     }
 
@@ -288,14 +342,20 @@ impl Decoder {
         message: Option<&'static table::Message>,
         bytes: &[u8],
         depth: usize,
-    ) -> Result<Value, String> {
-        let message = message.ok_or("a message is unknown")?;
+    ) -> Result<Value, InvalidProtobuf> {
+        let message = message.ok_or(InvalidProtobuf::UnknownMessage)?;
         let mut fields = Map::new();
         self.message(message, bytes, depth, &mut fields)?;
         Ok(Value::Object(fields))
     }
 
-    fn wrapped(&mut self, items: &'static Shape, field: &Field, bytes: &[u8], depth: usize) -> Result<Value, String> {
+    fn wrapped(
+        &mut self,
+        items: &'static Shape,
+        field: &Field,
+        bytes: &[u8],
+        depth: usize,
+    ) -> Result<Value, InvalidProtobuf> {
         let mut list = Vec::new();
         let mut reader = Reader(bytes);
         while let Some(tag) = reader.tag(&field.go_name())? {
@@ -314,7 +374,7 @@ impl Decoder {
         field: &Field,
         bytes: &[u8],
         depth: usize,
-    ) -> Result<(String, Value), String> {
+    ) -> Result<(String, Value), InvalidProtobuf> {
         let (mut key, mut value) = (String::new(), None);
         let mut reader = Reader(bytes);
         while let Some(tag) = reader.tag(&field.go_name())? {
@@ -337,7 +397,7 @@ impl Decoder {
         Ok((key, value))
     }
 
-    fn special(&mut self, special: Special, bytes: &[u8], depth: usize) -> Result<Value, String> {
+    fn special(&mut self, special: Special, bytes: &[u8], depth: usize) -> Result<Value, InvalidProtobuf> {
         match special {
             Special::Time => special::time(bytes, &mut self.losses),
             Special::MicroTime => special::micro_time(bytes, &mut self.losses),
@@ -351,7 +411,7 @@ impl Decoder {
     }
 
     /// Decodes `JSONSchemaPropsOrBool` or a similar union: a schema, or another value in its place.
-    fn schema_or(&mut self, special: Special, bytes: &[u8], depth: usize) -> Result<Value, String> {
+    fn schema_or(&mut self, special: Special, bytes: &[u8], depth: usize) -> Result<Value, InvalidProtobuf> {
         let (mut schema, mut is_allowed, mut list) = (None, false, Vec::new());
         let schema_number = if special == Special::SchemaOrBool { 2 } else { 1 };
         let mut reader = Reader(bytes);
@@ -360,7 +420,10 @@ impl Decoder {
                 (_, number) if number == schema_number => {
                     tag.expect(DELIMITED, "Schema")?;
                     if schema.is_some() {
-                        return Err("proto: JSONSchemaProps: field Schema occurs more than once".to_owned());
+                        return Err(InvalidProtobuf::Repeated {
+                            message: "JSONSchemaProps",
+                            field: "Schema".to_owned(),
+                        });
                     }
                     self.count()?;
                     schema = Some(self.object(table::json_schema(), reader.delimited()?, depth)?);
@@ -396,7 +459,7 @@ impl Decoder {
     }
 
     /// Adds the JSON that Go writes for a field that the message does not have.
-    fn absent(&mut self, field: &'static Field, into: &mut Map<String, Value>) -> Result<(), String> {
+    fn absent(&mut self, field: &'static Field, into: &mut Map<String, Value>) -> Result<(), InvalidProtobuf> {
         if field.is_inline {
             if let (false, Shape::Message(index)) = (field.is_pointer, &field.shape) {
                 for field in table::resolve(*index).into_iter().flat_map(|message| &message.fields) {
@@ -421,7 +484,7 @@ impl Decoder {
     }
 
     /// Returns Go's zero value.
-    fn zero(&mut self, shape: &'static Shape) -> Result<Value, String> {
+    fn zero(&mut self, shape: &'static Shape) -> Result<Value, InvalidProtobuf> {
         Ok(match shape {
             Shape::String => "".into(),
             Shape::Bool => false.into(),
@@ -477,11 +540,11 @@ fn is_empty(shape: &Shape, value: &Value) -> bool {
 }
 
 /// Converts a double as Go does: whole numbers have no fraction, and NaN and infinity are errors.
-fn double(value: f64) -> Result<Value, String> {
+fn double(value: f64) -> Result<Value, InvalidProtobuf> {
     if value.fract() == 0.0 && value.abs() < 1e18 && !(value == 0.0 && value.is_sign_negative()) {
         return Ok((value as i64).into());
     }
-    Number::from_f64(value).map(Value::Number).ok_or_else(|| format!("json: unsupported value: {value}"))
+    Number::from_f64(value).map(Value::Number).ok_or_else(|| InvalidProtobuf::Double(value.to_string()))
 }
 
 #[cfg(test)]

@@ -4,15 +4,27 @@ mod amount;
 mod digits;
 mod value;
 
-pub use amount::Amount;
+pub use amount::{Amount, TooManyDigits};
 pub use value::Quantity;
 
 use digits::Digits;
 
-const FORMAT_WRONG: &str =
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-const NUMBER_WRONG: &str = "unable to parse numeric part of quantity";
-const SUFFIX_WRONG: &str = "unable to parse quantity's suffix";
+/// The reason why a text is no quantity, with the text of Go's error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseQuantityError {
+    /// `ErrFormatWrong`
+    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    Format,
+    /// `ErrNumeric`
+    #[error("unable to parse numeric part of quantity")]
+    Number,
+    /// `ErrSuffix`
+    #[error("unable to parse quantity's suffix")]
+    Suffix,
+    /// The number is longer than this crate supports. Go has no limit.
+    #[error(transparent)]
+    TooManyDigits(#[from] TooManyDigits),
+}
 
 const BINARY: [(&str, i32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
@@ -31,14 +43,17 @@ enum Format {
 }
 
 /// The text that Go keeps or writes for a quantity.
-pub fn canonical(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// If the text is no quantity.
+pub fn canonical(text: &str) -> Result<String, ParseQuantityError> {
     if text.is_empty() {
-        return Err(FORMAT_WRONG.to_owned());
+        return Err(ParseQuantityError::Format);
     }
     let parts = Parts::of(text)?;
     let (exponent, format) = interpret(parts.suffix)?;
     if !parts.has_digits && !parts.is_small(exponent, format) {
-        return Err(NUMBER_WRONG.to_owned());
+        return Err(ParseQuantityError::Number);
     }
     if parts.whole == "0" && parts.fraction.bytes().all(|digit| digit == b'0') {
         return Ok("0".to_owned());
@@ -61,7 +76,7 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// `parseQuantityString`.
-    fn of(text: &'a str) -> Result<Self, String> {
+    fn of(text: &'a str) -> Result<Self, ParseQuantityError> {
         let is_negative = text.starts_with('-');
         let rest = text.strip_prefix(['-', '+']).unwrap_or(text);
         let has_digits = rest.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
@@ -74,7 +89,7 @@ impl<'a> Parts<'a> {
         let exponent = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
         let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
         if !exponent.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(FORMAT_WRONG.to_owned());
+            return Err(ParseQuantityError::Format);
         }
         Ok(Self { is_negative, has_digits, whole: if whole.is_empty() { "0" } else { whole }, fraction, suffix })
     }
@@ -134,7 +149,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-fn interpret(suffix: &str) -> Result<(i32, Format), String> {
+fn interpret(suffix: &str) -> Result<(i32, Format), ParseQuantityError> {
     if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
         return Ok((*exponent, Format::Decimal));
     }
@@ -143,7 +158,7 @@ fn interpret(suffix: &str) -> Result<(i32, Format), String> {
     }
     let exponent: Option<i64> = suffix.strip_prefix(['e', 'E']).and_then(|exponent| exponent.parse().ok());
     // Go truncates the exponent to 32 bits too.
-    let exponent = exponent.ok_or(SUFFIX_WRONG)? as i32;
+    let exponent = exponent.ok_or(ParseQuantityError::Suffix)? as i32;
     Ok((exponent, Format::Exponent))
 }
 
@@ -196,16 +211,16 @@ mod tests {
             ("9223372036854775806.5Ki", "9223372036854775807"),
             ("1234567.0000000001Ki", "1264196608000000103n"),
         ] {
-            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text}");
+            assert_eq!(canonical(text), Ok(expected.to_owned()), "{text}");
         }
         for (text, why) in [
-            ("Pi", NUMBER_WRONG),
-            (".Ei", NUMBER_WRONG),
-            ("e-10", NUMBER_WRONG),
-            ("1e", SUFFIX_WRONG),
-            ("1.1.1", FORMAT_WRONG),
+            ("Pi", ParseQuantityError::Number),
+            (".Ei", ParseQuantityError::Number),
+            ("e-10", ParseQuantityError::Number),
+            ("1e", ParseQuantityError::Suffix),
+            ("1.1.1", ParseQuantityError::Format),
         ] {
-            assert_eq!(canonical(text), Err(why.to_owned()), "{text}");
+            assert_eq!(canonical(text), Err(why), "{text}");
         }
         for text in ["", "x", "1x", "1Kii", "--1", "1e", "1 "] {
             assert!(canonical(text).is_err(), "{text}");

@@ -15,6 +15,11 @@ use super::defaults::fields::{Fields, each, embedded, pointer};
 use crate::kind::GroupVersionKind;
 use autoscaling::Annotated;
 
+/// The reason why a conversion refuses an object, with kube-apiserver's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RoundTripError(String);
+
 /// Values that an object's internal version keeps although the versioned object has no fields for them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
@@ -41,7 +46,7 @@ impl Kept {
 ///
 /// # Errors
 /// If a conversion refuses the object, though its fields have the right types.
-pub fn make(kind: &GroupVersionKind, object: &mut Fields, kept: &Kept) -> Result<(), String> {
+pub fn make(kind: &GroupVersionKind, object: &mut Fields, kept: &Kept) -> Result<(), RoundTripError> {
     let name = kind.kind.as_str();
     match (kind.group.as_str(), kind.version.as_str()) {
         ("", "v1") => core::make(name, object),

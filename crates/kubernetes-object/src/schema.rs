@@ -115,7 +115,7 @@ impl Type {
     }
 
     /// The name without package and version, as in Go: `Pod`.
-    pub fn go_name(&self) -> &'static str {
+    pub(crate) fn go_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 }
@@ -153,17 +153,17 @@ impl Field {
     }
 
     /// The field that identifies the items of a merged list (`patchMergeKey`).
-    pub fn merge_key(&self) -> Option<&'static str> {
+    pub(crate) fn merge_key(&self) -> Option<&'static str> {
         self.setting("key")
     }
 
     /// `atomic`, `set` or `map`.
-    pub fn list_type(&self) -> Option<&'static str> {
+    pub(crate) fn list_type(&self) -> Option<&'static str> {
         self.setting("list")
     }
 
     /// The fields that identify the items of a list of type `map`.
-    pub fn list_map_keys(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn list_map_keys(&self) -> impl Iterator<Item = &'static str> {
         self.setting("keys").into_iter().flat_map(|keys| keys.split(','))
     }
 
@@ -173,7 +173,7 @@ impl Field {
     }
 
     /// The default in the OpenAPI document: at most a default of the Go type. kube-apiserver's defaulting functions set other defaults.
-    pub fn documented_default(&self) -> Option<Value> {
+    pub(crate) fn documented_default(&self) -> Option<Value> {
         let at = self.words.find("default=")?;
         serde_json::from_str(self.words.get(at + "default=".len()..)?).ok()
     }

@@ -14,6 +14,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+/// The reason why a text or an object is no selector, with kube-apiserver's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSelector(String);
+
 /// Requirements on labels, all of which must hold (`labels.Selector`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
@@ -65,7 +70,7 @@ impl LabelSelector {
     ///
     /// # Errors
     /// If the text is no selector, with the text of kube-apiserver's 400.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
         let mut requirements = parse::Parser::new(text).requirements()?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self { nothing: false, requirements })
@@ -75,7 +80,7 @@ impl LabelSelector {
     ///
     /// # Errors
     /// If an operator, key or value is not allowed.
-    pub fn from_api(selector: Option<&meta::LabelSelector>) -> Result<Self, String> {
+    pub fn from_api(selector: Option<&meta::LabelSelector>) -> Result<Self, InvalidSelector> {
         let Some(selector) = selector else { return Ok(Self::nothing()) };
         let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {
@@ -93,12 +98,12 @@ impl LabelSelector {
     ///
     /// # Errors
     /// As [`Self::from_api`], and if the JSON is of another shape.
-    pub fn from_json(selector: Option<&Value>) -> Result<Self, String> {
+    pub fn from_json(selector: Option<&Value>) -> Result<Self, InvalidSelector> {
         match selector {
             None | Some(Value::Null) => Ok(Self::nothing()),
             Some(selector) => {
-                let selector: meta::LabelSelector =
-                    serde::Deserialize::deserialize(selector).map_err(|error: serde_json::Error| error.to_string())?;
+                let selector: meta::LabelSelector = serde::Deserialize::deserialize(selector)
+                    .map_err(|error: serde_json::Error| InvalidSelector(error.to_string()))?;
                 Self::from_api(Some(&selector))
             }
         }
@@ -152,7 +157,7 @@ enum Origin {
 
 impl LabelRequirement {
     /// `labels.NewRequirement`.
-    fn new(key: &str, operator: Operator, values: Vec<String>, origin: Origin) -> Result<Self, String> {
+    fn new(key: &str, operator: Operator, values: Vec<String>, origin: Origin) -> Result<Self, InvalidSelector> {
         let mut errors = Vec::new();
         let why = qualified_name_errors(key);
         if !why.is_empty() {
@@ -191,17 +196,19 @@ impl LabelRequirement {
         }
         match aggregate(errors) {
             None => Ok(Self { key: key.to_owned(), operator, values }),
-            Some(why) => Err(why),
+            Some(why) => Err(InvalidSelector(why)),
         }
     }
 
-    fn from_api(key: &str, operator: &str, values: Vec<String>) -> Result<Self, String> {
+    fn from_api(key: &str, operator: &str, values: Vec<String>) -> Result<Self, InvalidSelector> {
         let operator = match operator {
             "In" => Operator::In,
             "NotIn" => Operator::NotIn,
             "Exists" => Operator::Exists,
             "DoesNotExist" => Operator::DoesNotExist,
-            other => return Err(format!("{} is not a valid label selector operator", go_quote(other))),
+            other => {
+                return Err(InvalidSelector(format!("{} is not a valid label selector operator", go_quote(other))));
+            }
         };
         Self::new(key, operator, values, Origin::Other)
     }

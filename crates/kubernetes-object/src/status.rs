@@ -120,13 +120,13 @@ impl Status {
     }
 
     /// Creates the Status of a Go error that is no Status: code 500, no reason (`responsewriters.ErrorToAPIStatus`).
-    pub fn plain(message: impl Into<String>) -> Self {
-        Self::failure(500, "", message)
+    pub fn plain(why: impl std::fmt::Display) -> Self {
+        Self::failure(500, "", why.to_string())
     }
 
     /// `NewBadRequest`.
-    pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::failure(400, "BadRequest", message)
+    pub fn bad_request(why: impl std::fmt::Display) -> Self {
+        Self::failure(400, "BadRequest", why.to_string())
     }
 
     /// `NewUnauthorized`.

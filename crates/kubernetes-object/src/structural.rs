@@ -16,11 +16,33 @@ pub mod validate;
 
 use super::Object;
 use super::normal::Normal;
+use super::typed::DecodeError;
 use crate::status::Cause;
 use defaults::Defaulter;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use unknown::Unknown;
+
+pub use compile::CompileSchemaError;
+pub use defaults::DefaultsTooLarge;
+pub use embedded::InvalidEmbedded;
+
+/// The reason why a value is no custom resource of a schema: the text that kube-apiserver writes after `cannot be handled as a …: `.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidResource {
+    /// The value is no JSON object.
+    #[error("the object is no JSON object")]
+    NoObject,
+    /// The metadata has wrong types.
+    #[error(transparent)]
+    Metadata(#[from] DecodeError),
+    /// An embedded resource has wrong types.
+    #[error(transparent)]
+    Embedded(#[from] InvalidEmbedded),
+    /// The defaults of the schema are too large.
+    #[error(transparent)]
+    Defaults(#[from] DefaultsTooLarge),
+}
 
 /// A compiled schema.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +113,7 @@ impl Structural {
     ///
     /// # Errors
     /// If the schema is not structural, too large or too deep.
-    pub fn compile(schema: &Value) -> Result<Self, String> {
+    pub fn compile(schema: &Value) -> Result<Self, CompileSchemaError> {
         compile::compile(schema)
     }
 
@@ -105,12 +127,12 @@ impl Structural {
     ///
     /// # Errors
     /// If the schema is too large or too deep.
-    pub fn compile_preserving(schema: &Value) -> Result<Self, String> {
+    pub fn compile_preserving(schema: &Value) -> Result<Self, CompileSchemaError> {
         compile::compile_preserving(schema)
     }
 
     /// Compiles a part of a schema, whose defaults are not pruned.
-    pub(crate) fn compile_part(schema: &Value) -> Result<Self, String> {
+    pub(crate) fn compile_part(schema: &Value) -> Result<Self, CompileSchemaError> {
         compile::compile_part(schema)
     }
 
@@ -124,17 +146,17 @@ impl Structural {
     /// Converts the metadata of a value of the schema to its Go types.
     ///
     /// # Errors
-    /// If the metadata has wrong types: the path, a colon and kube-apiserver's text.
-    pub(crate) fn coerce_value(&self, value: &mut Value, is_resource: bool) -> Result<(), String> {
+    /// If the metadata has wrong types.
+    pub(crate) fn coerce_value(&self, value: &mut Value, is_resource: bool) -> Result<(), InvalidEmbedded> {
         self.root().map_or(Ok(()), |root| embedded::coerce_value(value, root, is_resource))
     }
 
     /// Decodes an object of the schema's kind (`unstructuredSchemaCoercer.apply`, then `unstructuredDefaulter.Default`).
     ///
     /// # Errors
-    /// If the metadata of the object or of an embedded resource has wrong types, or if the defaults are too large; with the text that
-    /// kube-apiserver writes after `cannot be handled as a …: `.
-    pub fn normalize(&self, value: Value) -> Result<Normal, String> {
+    /// If the value is no object, if the metadata of the object or of an embedded resource has wrong types, or if the defaults are too
+    /// large.
+    pub fn normalize(&self, value: Value) -> Result<Normal, InvalidResource> {
         let mut normal = self.coerce(value)?;
         self.apply_defaults(&mut normal.object)?;
         Ok(normal)
@@ -143,8 +165,8 @@ impl Structural {
     /// As [`Self::normalize`], without defaults: a converted object (`schemaCoercingConverter`).
     ///
     /// # Errors
-    /// If the metadata of the object or of an embedded resource has wrong types.
-    pub fn coerce(&self, mut value: Value) -> Result<Normal, String> {
+    /// If the value is no object, or if the metadata of the object or of an embedded resource has wrong types.
+    pub fn coerce(&self, mut value: Value) -> Result<Normal, InvalidResource> {
         numbers::read(&mut value);
         // Go encodes the metadata and decodes them into their type.
         value.get_mut("metadata").into_iter().for_each(numbers::canonicalize);
@@ -159,7 +181,7 @@ impl Structural {
             prune::prune_nulls(&mut value, self.root());
         }
         embedded::coerce(&mut value, self.root(), &mut unknown)?;
-        let mut object = Object::from_value(value).ok_or("the object is no JSON object")?;
+        let mut object = Object::from_value(value).ok_or(InvalidResource::NoObject)?;
         if let Some(metadata) = metadata {
             object.fields_mut().insert("metadata".into(), Value::Object(metadata));
         }
@@ -170,7 +192,7 @@ impl Structural {
     ///
     /// # Errors
     /// If the defaults are too large.
-    pub fn apply_defaults(&self, object: &mut Object) -> Result<(), String> {
+    pub fn apply_defaults(&self, object: &mut Object) -> Result<(), DefaultsTooLarge> {
         match self.root().filter(|root| root.node.has_defaults) {
             Some(root) => Defaulter::default().apply_to_fields(object.fields_mut(), root),
             None => Ok(()),
@@ -184,10 +206,11 @@ impl Structural {
         let mut causes = nulls::find(object.fields(), root, is_status);
         if root.node.has_embedded {
             let mut whole = Value::Object(object.fields().clone());
-            causes.extend(embedded::coerce(&mut whole, Some(root), &mut Unknown::default()).err().map(|why| {
-                let (field, message) = why.split_once(": ").unwrap_or_default();
-                Cause { reason: "FieldValueInvalid".into(), message: message.into(), field: field.into() }
-            }));
+            causes.extend(
+                embedded::coerce(&mut whole, Some(root), &mut Unknown::default())
+                    .err()
+                    .map(InvalidEmbedded::into_cause),
+            );
         }
         causes
     }
@@ -239,17 +262,17 @@ impl<'a> Schema<'a> {
     }
 
     /// Whether the schema describes a whole object, with an apiVersion, a kind and metadata.
-    pub fn is_embedded_resource(self) -> bool {
+    pub(crate) fn is_embedded_resource(self) -> bool {
         self.node.is_embedded
     }
 
     /// Whether the schema has neither properties nor additionalProperties.
-    pub fn is_free_form(self) -> bool {
+    pub(crate) fn is_free_form(self) -> bool {
         self.node.properties.is_empty() && self.node.additional.is_none()
     }
 
     /// Whether the schema allows all keys, with any values.
-    pub fn takes_anything(self) -> bool {
+    pub(crate) fn takes_anything(self) -> bool {
         matches!(self.node.additional, Some(Additional::Any))
     }
 
@@ -259,12 +282,12 @@ impl<'a> Schema<'a> {
     }
 
     /// `atomic`, `set` or `map`; a list without a type is atomic.
-    pub fn list_type(self) -> Option<&'a str> {
+    pub(crate) fn list_type(self) -> Option<&'a str> {
         self.node.list_type.as_deref()
     }
 
     /// The fields that identify the items of a list of type `map`.
-    pub fn list_map_keys(self) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn list_map_keys(self) -> impl Iterator<Item = &'a str> {
         self.node.list_map_keys.iter().map(|key| &**key)
     }
 
@@ -292,7 +315,7 @@ impl<'a> Schema<'a> {
 
 /// The decoding error of a custom resource's metadata, which the API server reports before all other errors.
 pub fn metadata_error(object: &Map<String, Value>) -> Option<String> {
-    metadata::decode(object.get("metadata")?).err()
+    metadata::decode(object.get("metadata")?).err().map(|why| why.to_string())
 }
 
 /// Removes values of wrong types from a custom resource's metadata, unless the metadata is no object.

@@ -17,10 +17,10 @@ mod rest;
 
 pub use cbor::{TypeMeta, type_meta};
 pub use rest::{Rest, Unplaced, has_rest};
+pub use unstructured::ConvertError;
 
 use super::decode::Decoded;
 use super::{Object, Unwritten};
-use crate::go_text::time;
 use crate::kind::GroupVersionKind;
 use decode::Decoder;
 use serde_json::Value;
@@ -35,11 +35,16 @@ pub struct Typed {
     pub unknown: Vec<String>,
 }
 
+/// The reason why a value is no object of its kind, with the text of Go's decoder.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DecodeError(String);
+
 /// Decodes a value. `None` if the kind is not built in.
 ///
 /// # Errors
-/// If the value is no object of this kind, with the text of Go's decoder. Fields are decoded in the order of their names.
-pub fn decode(kind: &GroupVersionKind, mut value: Value) -> Option<Result<Typed, String>> {
+/// If the value is no object of this kind. Fields are decoded in the order of their names.
+pub fn decode(kind: &GroupVersionKind, mut value: Value) -> Option<Result<Typed, DecodeError>> {
     let schema = table::of(kind)?;
     let mut decoder = Decoder::default();
     let result = decoder.document(schema, &mut value);
@@ -51,7 +56,7 @@ pub fn decode(kind: &GroupVersionKind, mut value: Value) -> Option<Result<Typed,
 ///
 /// # Errors
 /// As [`decode()`].
-pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Option<Result<Typed, String>> {
+pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Option<Result<Typed, DecodeError>> {
     let schema = table::of(kind)?;
     let Decoded { mut value, duplicates } = decoded;
     let mut decoder = Decoder::default();
@@ -69,7 +74,7 @@ pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Op
 ///
 /// # Errors
 /// As [`decode()`].
-pub fn decode_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Typed, String>> {
+pub fn decode_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Typed, DecodeError>> {
     let schema = table::of(kind)?;
     Some(cbor::decode(schema, bytes).and_then(|(mut value, unknown)| {
         Decoder::default().document(schema, &mut value)?;
@@ -77,20 +82,12 @@ pub fn decode_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Typed
     }))
 }
 
-/// The text that Go writes for a time in RFC 3339, in the time's own zone (`Time.MarshalText`).
-///
-/// # Errors
-/// If the text is no such time (`time.ParseError`).
-pub fn rfc3339_nano(text: &str) -> Result<String, String> {
-    time::rfc3339_nano(text)
-}
-
 /// Converts the untyped values of an object as Go's conversion does: numbers that are too large for their field are truncated. Leaves kinds
 /// that are not built in alone.
 ///
 /// # Errors
-/// If a value cannot be converted, with Go's text.
-pub fn from_unstructured(kind: &GroupVersionKind, value: &mut Value) -> Result<(), String> {
+/// If a value cannot be converted.
+pub fn from_unstructured(kind: &GroupVersionKind, value: &mut Value) -> Result<(), ConvertError> {
     match (table::of(kind), value) {
         (Some(schema), Value::Object(fields)) => unstructured::convert_fields(schema, fields),
         _ => Ok(()),
@@ -127,9 +124,9 @@ pub fn encode(kind: &GroupVersionKind, value: &mut Value) -> Unwritten {
 /// Decodes and encodes a custom resource's metadata by itself, as Go does. Null counts as empty.
 ///
 /// # Errors
-/// If the value is no metadata, with the text of Go's decoder.
-pub fn object_meta(mut value: Value) -> Result<Typed, String> {
-    let schema = table::object_meta().ok_or("the table of types has no metadata")?;
+/// If the value is no metadata.
+pub fn object_meta(mut value: Value) -> Result<Typed, DecodeError> {
+    let schema = table::object_meta().ok_or_else(|| DecodeError("the table of types has no metadata".to_owned()))?;
     let mut decoder = Decoder::default();
     decoder.document(schema, &mut value)?;
     encode::document(schema, &mut value);

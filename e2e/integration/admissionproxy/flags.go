@@ -78,6 +78,15 @@ func (s *Session) addServingFlags() {
 	s.flag("shutdown-drain-timeout", "1s")
 	s.flag("tls-cert-file", o.SecureServing.ServerCert.CertKey.CertFile)
 	s.flag("tls-private-key-file", o.SecureServing.ServerCert.CertKey.KeyFile)
+	for _, named := range o.SecureServing.SNICertKeys {
+		value := named.CertFile + "," + named.KeyFile
+		if len(named.Names) > 0 {
+			value += ":" + strings.Join(named.Names, ",")
+		}
+		s.flag("tls-sni-cert-key", value)
+	}
+	s.flagIf("tls-min-version", o.SecureServing.MinTLSVersion)
+	s.flagIf("tls-cipher-suites", strings.Join(o.SecureServing.CipherSuites, ","))
 	s.flag("request-timeout", o.GenericServerRunOptions.RequestTimeout.String())
 	if !o.Features.EnablePriorityAndFairness {
 		// With priority and fairness these are the seats for which the API server has queues. The proxy has no queues.

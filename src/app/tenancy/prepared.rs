@@ -3,11 +3,11 @@
 use super::super::backend::CommonPlugins;
 use super::super::server_config::{Admission, Config};
 use crate::admission::metrics::Metrics;
-use crate::admission::{Chain, Environment, Spec};
+use crate::admission::{Chain, PluginEnvironment, Spec};
 use crate::audit::Policy;
 use crate::authn::CertificateAuthority;
 use crate::cluster::discovery::Discovery;
-use crate::cluster::{Cluster, FixedState, Need, Only};
+use crate::cluster::{Cluster, Need, Only};
 use crate::config::{self, Limits};
 use crate::go_text::duration;
 use crate::initializers;
@@ -61,7 +61,7 @@ pub fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<
     let tenants = read(folder, &names)?;
     let of_folder = |why: String| vec![Fault { file: folder.to_owned(), line: 0, field: String::new(), why }];
     let config = Config::for_checks(all).map_err(|error| of_folder(error.to_string()))?;
-    let (cluster, discovery, registry) = (Cluster::fixed(FixedState::default()), Discovery::fixed([]), Registry::new());
+    let (cluster, discovery, registry) = (Cluster::unconnected(), Discovery::fixed([]), Registry::new());
     let metrics = Arc::new(Metrics::new(&registry).map_err(|error| of_folder(error.to_string()))?);
     let common = CommonPlugins::default();
     let prepared = prepare(&tenants, &config)?;
@@ -162,7 +162,7 @@ impl<'a> Prepared<'a> {
         common: &CommonPlugins,
     ) -> Result<Chain, Fault> {
         let admission = self.admission();
-        let environment = |spec: &'static Spec| Environment {
+        let environment = |spec: &'static Spec| PluginEnvironment {
             cluster: cluster.clone(),
             configuration: admission.configuration(spec.name),
             limits: &self.limits,

@@ -58,7 +58,7 @@ impl Document {
     /// # Errors
     /// If a field is invalid; with the place of the error, and never with the value there.
     pub(super) fn read(bytes: &[u8], folder: &Path) -> Result<Self, String> {
-        let value = decode::yaml(bytes)?.value;
+        let value = decode::yaml(bytes).map_err(|why| why.to_string())?.value;
         let fields = Fields::of("", Some(&value))?;
         let (version, kind) = (fields.text("apiVersion")?, fields.text("kind")?);
         if !matches!(&*version, "" | "v1") || !matches!(&*kind, "" | "Config") {

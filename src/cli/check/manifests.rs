@@ -40,9 +40,13 @@ impl Manifest {
 pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, String> {
     let text = std::fs::read(file).map_err(|error| error.to_string())?;
     let mut manifests = Vec::new();
-    for document in documents_of(&text)? {
+    for document in documents_of(&text).map_err(|why| why.to_string())? {
         let is_json = document.starts_with(b"{");
-        let Decoded { value, duplicates } = if is_json { decode::json(&document)? } else { decode::yaml(&document)? };
+        let decoded = match is_json {
+            true => decode::json(&document).map_err(|why| why.to_string()),
+            false => decode::yaml(&document).map_err(|why| why.to_string()),
+        };
+        let Decoded { value, duplicates } = decoded?;
         let duplicates = duplicates
             .iter()
             .map(|field| if is_json { format!("duplicate field {}", go_quote(field)) } else { field.clone() });
@@ -86,9 +90,12 @@ fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Resu
     let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let name = format!("{} {}", kind.kind, go_quote(name));
     let decoded = match GROUPS.contains(&group) {
-        true => normal::built_in(&kind, value.clone()).unwrap_or_else(|| {
-            Err(format!("no kind {} is registered for version {}", go_quote(&kind.kind), go_quote(&api_version)))
-        }),
+        true => match normal::built_in(&kind, value.clone()) {
+            Some(normal) => normal.map_err(|why| why.to_string()),
+            None => {
+                Err(format!("no kind {} is registered for version {}", go_quote(&kind.kind), go_quote(&api_version)))
+            }
+        },
         // Another kind has no expressions, and may be unknown here.
         false => Ok(Normal { object: Object::from_value(value.clone()).unwrap_or_default(), unknown: Vec::new() }),
     };

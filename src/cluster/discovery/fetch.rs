@@ -1,7 +1,7 @@
 //! Fetches discovery from the API server.
 
-use super::parse::{self, Document, Found};
-use super::{GroupVersion, Limits, Table};
+use super::parse::{self, Document, Found, Undiscovered};
+use super::{DiscoveryBounds, GroupVersion, Table};
 use crate::body::{Body, BoxError};
 use crate::upstream::{SharedTransport, Transport, UpstreamError};
 use async_trait::async_trait;
@@ -49,11 +49,15 @@ impl Fetched {
 }
 
 /// Fetches the resources of all group versions. The failure of a single group version is not an error.
-pub(super) async fn all(transport: &SharedTransport, limits: Limits, old: &Table) -> Result<Fetched, String> {
+pub(super) async fn all(
+    transport: &SharedTransport,
+    limits: DiscoveryBounds,
+    old: &Table,
+) -> Result<Fetched, Undiscovered> {
     let mut fetched = Fetched::default();
     for path in ["/api", "/apis"] {
         let Some(body) = call(transport, path, limits).await? else { continue };
-        match parse::root(&body).map_err(|error| format!("{path}: {error}"))? {
+        match parse::root(&body).map_err(|error| Undiscovered(format!("{path}: {error}")))? {
             Document::Aggregated(groups) => groups.into_iter().for_each(|found| fetched.add_found(found, old)),
             Document::Versions(versions) => one_by_one(transport, versions, limits, &mut fetched, old).await?,
         }
@@ -64,16 +68,16 @@ pub(super) async fn all(transport: &SharedTransport, limits: Limits, old: &Table
 async fn one_by_one(
     transport: &SharedTransport,
     versions: Vec<(String, String)>,
-    limits: Limits,
+    limits: DiscoveryBounds,
     fetched: &mut Fetched,
     old: &Table,
-) -> Result<(), String> {
+) -> Result<(), Undiscovered> {
     if versions.len() > limits.group_versions {
-        return Err(format!(
+        return Err(Undiscovered(format!(
             "{} groups' versions are more than the {} that are read",
             versions.len(),
             limits.group_versions
-        ));
+        )));
     }
     let calls = versions.into_iter().map(|(group, version)| ask(transport.clone(), group, version, limits));
     let mut answers = stream::iter(calls).buffer_unordered(PARALLEL_CALLS);
@@ -81,7 +85,7 @@ async fn one_by_one(
         match found {
             Ok(found) => fetched.add_found(found, old),
             Err(error) => {
-                tracing::warn!(error, "discovery of one group failed; what was known of it stays");
+                tracing::warn!(error = error.0, "discovery of one group failed; its known resources stay in use");
                 fetched.add(group, version, None);
             }
         }
@@ -90,14 +94,21 @@ async fn one_by_one(
 }
 
 /// One group and version, and the result of the call.
-type Answer = (String, String, Result<Found, String>);
+type Answer = (String, String, Result<Found, Undiscovered>);
 
-fn ask(transport: SharedTransport, group: String, version: String, limits: Limits) -> BoxFuture<'static, Answer> {
+fn ask(
+    transport: SharedTransport,
+    group: String,
+    version: String,
+    limits: DiscoveryBounds,
+) -> BoxFuture<'static, Answer> {
     Box::pin(async move {
         let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         let found = match call(&transport, &path, limits).await {
-            Ok(Some(body)) => parse::legacy(&body, &group, &version).map_err(|error| format!("{path}: {error}")),
-            Ok(None) => Err(format!("{path}: not found")),
+            Ok(Some(body)) => {
+                parse::legacy(&body, &group, &version).map_err(|error| Undiscovered(format!("{path}: {error}")))
+            }
+            Ok(None) => Err(Undiscovered(format!("{path}: not found"))),
             Err(error) => Err(error),
         };
         (group, version, found)
@@ -105,21 +116,21 @@ fn ask(transport: SharedTransport, group: String, version: String, limits: Limit
 }
 
 /// The body of a 200. `None` for a 404, because a server may lack `/api` or `/apis`.
-async fn call(transport: &SharedTransport, path: &str, limits: Limits) -> Result<Option<Bytes>, String> {
+async fn call(transport: &SharedTransport, path: &str, limits: DiscoveryBounds) -> Result<Option<Bytes>, Undiscovered> {
     let exchange = async {
         let request = Request::get(path).header(ACCEPT, ACCEPTED).body(crate::body::empty());
-        let request = request.map_err(|error| format!("{path}: {error}"))?;
-        let response = transport.send(request).await.map_err(|error| format!("{path}: {error}"))?;
+        let request = request.map_err(|error| Undiscovered(format!("{path}: {error}")))?;
+        let response = transport.send(request).await.map_err(|error| Undiscovered(format!("{path}: {error}")))?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(None),
-            status => return Err(format!("{path}: the API server answered {status}")),
+            status => return Err(Undiscovered(format!("{path}: the API server answered {status}"))),
         }
         let body = collect(response.into_body(), limits.body_bytes).await;
-        Ok(Some(body.map_err(|error| format!("{path}: {error}"))?))
+        Ok(Some(body.map_err(|error| Undiscovered(format!("{path}: {error}")))?))
     };
     let answer = tokio::time::timeout(limits.call_timeout, exchange).await;
-    answer.unwrap_or_else(|_| Err(format!("{path}: no answer in time")))
+    answer.unwrap_or_else(|_| Err(Undiscovered(format!("{path}: no answer in time"))))
 }
 
 /// Reads a whole body, unless the body is larger than `limit` bytes.

@@ -139,9 +139,14 @@ struct LegacyResource {
     verbs: Vec<String>,
 }
 
+/// The reason why the resources of a group are unknown.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Undiscovered(pub(super) String);
+
 /// Parses the answer of `/api` or `/apis`, aggregated or legacy.
-pub(super) fn root(body: &[u8]) -> Result<Document, String> {
-    let root: Root = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+pub(super) fn root(body: &[u8]) -> Result<Document, Undiscovered> {
+    let root: Root = serde_json::from_slice(body).map_err(|error| Undiscovered(error.to_string()))?;
     match &*root.kind {
         "APIGroupDiscoveryList" => Ok(Document::Aggregated(root.items.into_iter().flat_map(aggregated).collect())),
         "APIVersions" => {
@@ -155,7 +160,7 @@ pub(super) fn root(body: &[u8]) -> Result<Document, String> {
             };
             Ok(Document::Versions(versions.map(split).collect()))
         }
-        kind => Err(format!("unexpected kind {kind:?}")),
+        kind => Err(Undiscovered(format!("unexpected kind {kind:?}"))),
     }
 }
 
@@ -182,10 +187,10 @@ fn aggregated(group: AggregatedGroup) -> impl Iterator<Item = Found> {
 }
 
 /// Parses the `APIResourceList` of one group and version.
-pub(super) fn legacy(body: &[u8], group: &str, version: &str) -> Result<Found, String> {
-    let list: LegacyList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+pub(super) fn legacy(body: &[u8], group: &str, version: &str) -> Result<Found, Undiscovered> {
+    let list: LegacyList = serde_json::from_slice(body).map_err(|error| Undiscovered(error.to_string()))?;
     if list.kind != "APIResourceList" {
-        return Err(format!("unexpected kind {:?}", list.kind));
+        return Err(Undiscovered(format!("unexpected kind {:?}", list.kind)));
     }
     let mut resources: HashMap<String, Resource> = HashMap::new();
     for entry in list.resources {

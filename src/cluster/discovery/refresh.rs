@@ -1,6 +1,6 @@
 //! The schedule of discovery refreshes.
 
-use super::{Limits, Shared, fetch};
+use super::{DiscoveryBounds, Shared, fetch};
 use crate::cluster::follow::{Bounds, Failure, Follower, Source, follow};
 use crate::upstream::SharedTransport;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// Fetches at once, and then after each trigger, at most once in `refresh_interval`.
-pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits: Limits) {
+pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits: DiscoveryBounds) {
     let mut retry = FIRST_RETRY;
     let mut settle: Option<Instant> = None;
     loop {
@@ -33,7 +33,7 @@ pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits:
                 limits.periodic_interval
             }
             Err(error) => {
-                tracing::warn!(error, "discovery failed; trying again");
+                tracing::warn!(error = error.0, "discovery failed; trying again");
                 let pause = retry.min(limits.retry_interval);
                 retry = pause * 2;
                 pause
@@ -60,17 +60,17 @@ pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits:
 }
 
 /// Requests a refresh when a CustomResourceDefinition is added, changed or deleted.
-pub(super) async fn follow_definitions(shared: Arc<Shared>, client: kube::Client, limits: Limits) {
+pub(super) async fn follow_definitions(shared: Arc<Shared>, client: kube::Client, limits: DiscoveryBounds) {
     follow_kind::<CustomResourceDefinition>(shared, client, limits).await;
 }
 
 /// Requests a refresh when an APIService is added, changed or deleted.
-pub(super) async fn follow_api_services(shared: Arc<Shared>, client: kube::Client, limits: Limits) {
+pub(super) async fn follow_api_services(shared: Arc<Shared>, client: kube::Client, limits: DiscoveryBounds) {
     follow_kind::<APIService>(shared, client, limits).await;
 }
 
 /// Watches a kind. If the API server forbids the watch, the watch is retried, and lookups of unknown resources still cause refreshes.
-async fn follow_kind<K>(shared: Arc<Shared>, client: kube::Client, limits: Limits)
+async fn follow_kind<K>(shared: Arc<Shared>, client: kube::Client, limits: DiscoveryBounds)
 where
     K: kube::Resource<DynamicType = ()>,
 {
@@ -117,7 +117,7 @@ impl Follower for Notice {
         if !matches!(failure.code(), Some(401 | 403 | 404 | 405)) {
             tracing::warn!(kind, error = %failure, "watch of the API server failed; trying again");
         } else if !std::mem::replace(&mut self.is_refused, true) {
-            tracing::debug!(kind, error = %failure, "changes cannot be watched; discovery is refreshed now and then");
+            tracing::debug!(kind, error = %failure, "changes cannot be watched; discovery is refreshed periodically");
         }
     }
 }

@@ -164,7 +164,8 @@ impl Version {
     /// 500 if the schema cannot be compiled.
     pub(super) fn schema(&self) -> Result<&Schema, Status> {
         let compile = || {
-            Schema::compile(self.raw_schema(), spec(&self.of.0, "preserveUnknownFields") == Some(&Value::Bool(true)))
+            let preserves = spec(&self.of.0, "preserveUnknownFields") == Some(&Value::Bool(true));
+            Schema::compile(self.raw_schema(), preserves).map_err(|why| why.to_string())
         };
         self.schema.get_or_init(compile).as_ref().map_err(|why| {
             tracing::warn!(kind = ?self.kind, why, "the schema of a custom resource cannot be used");

@@ -5,8 +5,8 @@ use crate::cel::re2::Regex;
 use crate::cel::rules::Rules;
 use crate::object::Object;
 use crate::object::custom_resource_definition::Default;
-use crate::object::structural::validate::{self, Facts, Matcher, Validator};
-use crate::object::structural::{self, Structural};
+use crate::object::structural::validate::{self, Facts, InvalidPattern, Matcher, Validator};
+use crate::object::structural::{self, CompileSchemaError, Structural};
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Schema {
     ///
     /// # Errors
     /// If the schema is too large or too deep.
-    pub(super) fn compile(schema: Option<&Value>, preserves: bool) -> Result<Self, String> {
+    pub(super) fn compile(schema: Option<&Value>, preserves: bool) -> Result<Self, CompileSchemaError> {
         let none = Value::Object(Map::new());
         let structural = match (schema, preserves) {
             (None, false) => Structural::without_schema(),
@@ -96,8 +96,8 @@ impl Schema {
 ///
 /// # Errors
 /// Go's error.
-pub(super) fn pattern(pattern: &str) -> Result<Matcher, String> {
-    let compiled = Regex::compile(pattern).map_err(|error| error.to_string())?;
+pub(super) fn pattern(pattern: &str) -> Result<Matcher, InvalidPattern> {
+    let compiled = Regex::compile(pattern).map_err(|error| InvalidPattern(error.to_string()))?;
     Ok(Arc::new(move |text| compiled.is_match(text)))
 }
 

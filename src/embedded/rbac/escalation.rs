@@ -1,7 +1,7 @@
 //! The refusal of roles and bindings that grant what their author does not hold (`pkg/registry/rbac/*/policybased`).
 
 use super::{GROUP, Granted, authorize, list, rules, visit_rules};
-use crate::authz::Attributes;
+use crate::authz::AccessAttributes;
 use crate::embedded::call::Call;
 use crate::embedded::owners;
 use crate::embedded::store::State;
@@ -68,7 +68,7 @@ pub(in crate::embedded) fn check(
 
 /// Whether the caller has this verb on a role (`RoleEscalationAuthorized`, `BindingAuthorized`).
 fn may(state: &State, call: &Call, verb: &str, resource: &str, name: &str) -> bool {
-    let attributes = Attributes {
+    let attributes = AccessAttributes {
         is_resource_request: true,
         verb: verb.to_owned(),
         namespace: call.namespace().to_owned(),
@@ -76,7 +76,7 @@ fn may(state: &State, call: &Call, verb: &str, resource: &str, name: &str) -> bo
         api_version: "*".to_owned(),
         resource: resource.to_owned(),
         name: name.to_owned(),
-        ..Attributes::default()
+        ..AccessAttributes::default()
     };
     authorize(state, &call.caller, &attributes).is_ok()
 }

@@ -10,11 +10,15 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The version of the format. A change that this version cannot read needs the next number, and an upgrade in [`File::of`].
 const FORMAT: u64 = 1;
+/// The digits of a resourceVersion in the file of the lock.
+const DIGITS: usize = 20;
 /// The size in bytes from which a file is made smaller at the start, if more than half of it is free.
 const COMPACTED_FROM: u64 = 16 << 20;
 
@@ -70,6 +74,24 @@ pub(super) enum Entry {
     Drop { collection: Collection, revision: u64, records: Vec<u64> },
 }
 
+/// The lock of a data folder. The locked file contains a resourceVersion that the file of the objects has reached.
+#[derive(Debug)]
+pub(crate) struct Lock(pub(crate) fs::File);
+
+impl Lock {
+    /// The resourceVersion; 0 if none is known.
+    fn revision(&self) -> u64 {
+        let mut digits = [0; DIGITS];
+        let read = self.0.read_exact_at(&mut digits, 0).ok();
+        read.and_then(|()| std::str::from_utf8(&digits).ok()?.parse().ok()).unwrap_or_default()
+    }
+
+    /// Notes a resourceVersion. It is a lower bound, so that a lost note does no harm, and no synchronization is needed.
+    pub(crate) fn reached(&self, revision: u64) {
+        let _ = self.0.write_all_at(format!("{revision:0DIGITS$}\n").as_bytes(), 0);
+    }
+}
+
 /// The content of a file, without its changes.
 #[derive(Default)]
 pub(super) struct Content {
@@ -108,7 +130,7 @@ pub(crate) struct File {
     database: Database,
     path: PathBuf,
     /// The lock of the folder, held as long as the file is open.
-    _lock: Option<Arc<fs::File>>,
+    lock: Option<Arc<Lock>>,
 }
 
 impl File {
@@ -116,9 +138,16 @@ impl File {
     ///
     /// # Errors
     /// If the file cannot be used.
-    pub(crate) fn open(path: &Path, cache_bytes: usize, lock: Arc<fs::File>) -> Result<Self, FileError> {
+    pub(crate) fn open(path: &Path, cache_bytes: usize, lock: Arc<Lock>) -> Result<Self, FileError> {
         let database = builder(cache_bytes).create(path).map_err(|error| failed(path, error.into()))?;
+        let had = lock.revision();
         let mut file = Self::of(database, path, Some(lock))?;
+        let Content { revision, .. } = file.content()?;
+        if revision < had {
+            // The database takes an older state for the newest one if it finds damage there.
+            let what = format!("it ends at resourceVersion {revision}, and had all changes up to {had}");
+            return Err(FileError::Damaged(path.to_owned(), what));
+        }
         let folder = path.parent().unwrap_or(Path::new("."));
         // The name of a new file must outlast a crash as well.
         let is_kept = fs::File::open(folder).and_then(|folder| folder.sync_all());
@@ -135,8 +164,8 @@ impl File {
         Self::of(database, path, None)
     }
 
-    fn of(database: Database, path: &Path, lock: Option<Arc<fs::File>>) -> Result<Self, FileError> {
-        let file = Self { database, path: path.to_owned(), _lock: lock };
+    fn of(database: Database, path: &Path, lock: Option<Arc<Lock>>) -> Result<Self, FileError> {
+        let file = Self { database, path: path.to_owned(), lock };
         let found = file.run(|database| {
             let write = database.begin_write()?;
             let found = {
@@ -239,7 +268,9 @@ impl File {
             }
             write.commit()?;
             Ok(())
-        })
+        })?;
+        self.lock.iter().for_each(|lock| lock.reached(revision));
+        Ok(())
     }
 
     /// Makes a large file smaller, if most of it is free.
@@ -274,6 +305,9 @@ fn failed(path: &Path, error: redb::Error) -> FileError {
     match error {
         redb::Error::DatabaseAlreadyOpen => FileError::InUse(path.to_owned()),
         redb::Error::Corrupted(why) => FileError::Damaged(path.to_owned(), why),
+        redb::Error::Io(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) => {
+            FileError::Damaged(path.to_owned(), error.to_string())
+        }
         redb::Error::UpgradeRequired(version) => {
             FileError::Damaged(path.to_owned(), format!("the database has the unknown format {version}"))
         }

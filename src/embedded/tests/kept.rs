@@ -12,6 +12,7 @@ use futures_util::poll;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::pin::pin;
 
 pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -246,6 +247,37 @@ async fn a_token_is_accepted_after_a_restart() {
 }
 
 #[tokio::test]
+async fn the_service_of_the_server_follows_its_port_over_restarts() {
+    const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let disk = Disk::default();
+    let start = |advertised: &str| {
+        let features = Features { advertised: Some(advertised.parse().unwrap()), ..Features::default() };
+        Client::of(Server::kept(disk.file(), Limits::default(), features).unwrap())
+    };
+    let mut seen = Vec::new();
+    for advertised in ["192.0.2.1:6443", "192.0.2.1:6443", "192.0.2.2:7443", "[2001:db8::1]:7443"] {
+        let client = start(advertised);
+        let services = client.get("/api/v1/services").await.with_code(200);
+        assert_eq!(services["items"].as_array().unwrap().len(), 1);
+        let endpoints = client.get("/api/v1/namespaces/default/endpoints/kubernetes").await.with_code(200);
+        let slices = client.get(SLICES).await.with_code(200);
+        let [slice] = &slices["items"].as_array().unwrap()[..] else { panic!("{slices}") };
+        let address = advertised.parse::<std::net::SocketAddr>().unwrap();
+        assert_eq!(endpoints["subsets"][0]["addresses"], json!([{"ip": address.ip().to_string()}]));
+        assert_eq!(endpoints["subsets"][0]["ports"][0]["port"], address.port());
+        assert_eq!(slice["endpoints"][0]["addresses"], json!([address.ip().to_string()]));
+        assert_eq!(
+            (&slice["ports"][0]["port"], &services["items"][0]["spec"]["clusterIP"]),
+            (&json!(address.port()), &json!("10.96.0.1"))
+        );
+        seen.push((version(&services["items"][0]), version(&endpoints), version(slice)));
+        client.server.close().await;
+    }
+    assert_eq!(seen[0], seen[1], "an unchanged server writes nothing");
+    assert!(seen.iter().all(|versions| versions.0 == seen[0].0), "the Service stays");
+}
+
+#[tokio::test]
 async fn a_new_certificate_is_published_in_the_old_namespaces() {
     let disk = Disk::default();
     let start = |ca: &str| {
@@ -303,6 +335,75 @@ fn a_large_file_that_is_mostly_free_is_made_smaller_at_the_start() {
     let store = open();
     assert!(size() < before / 2, "{before} -> {}", size());
     runtime.block_on(store.close());
+}
+
+/// The objects in a folder, or the reason why it is refused.
+fn content(folder: &Path) -> Result<(u64, BTreeMap<String, Value>), FileError> {
+    let bounds = Bounds { history: 8, watcher_queue: 1, unwritten: 100 };
+    let things = Collection::built_in("", "things");
+    let data = DataDir::open(folder)?;
+    let store = Store::open(bounds, Settings::default(), data.objects(1 << 20)?)?;
+    let found = (store.with(|state| state.revision()), seen(&store, &things));
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(store.close());
+    Ok(found)
+}
+
+/// The size of the header of a database.
+const HEADER: usize = 320;
+
+#[test]
+fn a_damaged_file_is_refused_with_a_sentence_or_shows_what_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let (objects, lock) = (folder.path().join("objects.redb"), folder.path().join("lock"));
+    let files = || (std::fs::read(&objects).unwrap(), std::fs::read(&lock).unwrap());
+    let bounds = Bounds { history: 8, watcher_queue: 1, unwritten: 100 };
+    let things = Collection::built_in("", "things");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let data = DataDir::open(folder.path()).unwrap();
+    let store = Store::open(bounds, Settings::default(), data.objects(1 << 20).unwrap()).unwrap();
+    for n in 0..60 {
+        let name = (n % 40).to_string();
+        let object = json!({"metadata": {"name": name}, "n": n, "data": "x".repeat(n * 20)});
+        store.with(|state| state.put(&things, &name, Object::from_value(object).unwrap()));
+        runtime.block_on(store.settled()).unwrap();
+    }
+    let killed = files();
+    runtime.block_on(store.close());
+    drop((store, data));
+    let closed = files();
+    let expected = content(folder.path()).unwrap();
+    let is_clear = |error: &FileError| {
+        let text = error.to_string();
+        text.starts_with(&objects.display().to_string()) && text.ends_with("restore the folder from a copy")
+    };
+    let (mut refused, mut harmless, mut failures) = (0, 0, Vec::new());
+    for (bytes, noted) in [&killed, &closed] {
+        // Bytes of the header, and bytes all over the pages. Each test of a place takes two synchronizations of the disk.
+        let used = bytes.iter().enumerate().filter(|(at, byte)| *at >= HEADER && **byte != 0).map(|(at, _)| at);
+        let places: Vec<usize> = (0..HEADER).step_by(3).chain(used.step_by(1999)).collect();
+        for at in places {
+            let flip = if at % 2 == 0 { 0x01 } else { 0xff };
+            let mut damaged = bytes.clone();
+            damaged[at] ^= flip;
+            std::fs::write(&objects, damaged).unwrap();
+            std::fs::write(&lock, noted).unwrap();
+            match std::panic::catch_unwind(|| content(folder.path())) {
+                Ok(Ok(found)) if found == expected => harmless += 1,
+                Ok(Ok((revision, _))) => failures.push(format!("byte {at}, {flip}: resourceVersion {revision}")),
+                Ok(Err(error)) if is_clear(&error) => refused += 1,
+                Ok(Err(error)) => failures.push(format!("byte {at}, {flip}: {error}")),
+                Err(_) => failures.push(format!("byte {at}, {flip}: a panic")),
+            }
+        }
+        for length in [0, 1, 319, 4096, bytes.len() / 2, bytes.len() - 1] {
+            std::fs::write(&objects, &bytes[..length]).unwrap();
+            std::fs::write(&lock, noted).unwrap();
+            let error = content(folder.path()).unwrap_err();
+            assert!(is_clear(&error), "{length} bytes: {error}");
+        }
+    }
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    assert!(refused > 40 && harmless > 0, "{refused} refused, {harmless} harmless");
 }
 
 /// A transaction: the objects that it writes, and those that it removes.

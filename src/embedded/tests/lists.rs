@@ -1,5 +1,6 @@
 //! Lists: order, pages, versions, selectors.
 
+use super::super::store::Collection;
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pod};
 use serde_json::{Value, json};
 
@@ -43,6 +44,55 @@ async fn pages_show_the_list_as_it_was_at_the_first() {
     let last = client.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await.with_code(200);
     assert_eq!(names(&last), ["e"]);
     assert!(last["metadata"].get("continue").is_none());
+}
+
+#[tokio::test]
+async fn a_page_costs_what_it_shows_however_many_objects_there_are() {
+    let objects = &Collection::built_in("", "configmaps");
+    let mut costs = Vec::new();
+    for count in [50, 500] {
+        let client = Client::new();
+        let visited = || client.server.store.with(|state| state.visited(objects));
+        for n in 0..count {
+            client.post(CONFIG_MAPS, config_map(&format!("m{n:04}"))).await.with_code(201);
+        }
+        let (mut seen, mut left, mut page_costs, mut token) = (0, count, Vec::new(), String::new());
+        loop {
+            let before = visited();
+            let path = format!("{CONFIG_MAPS}?limit=10&continue={token}");
+            let page = client.get(&path).await.with_code(200);
+            page_costs.push(visited() - before);
+            seen += names(&page).len();
+            left -= names(&page).len();
+            // A change after the first page makes the other ones pages of the past.
+            client.post(CONFIG_MAPS, config_map(&format!("a{left}"))).await.with_code(201);
+            match page["metadata"]["continue"].as_str() {
+                Some(next) => token = next.to_owned(),
+                None => break,
+            }
+            assert_eq!(page["metadata"]["remainingItemCount"], left);
+        }
+        assert_eq!((seen, left), (count, 0));
+        costs.push(page_costs.into_iter().max().unwrap());
+    }
+    assert_eq!(costs, [11, 11]);
+}
+
+#[tokio::test]
+async fn pages_with_a_selector_are_full_and_without_a_count() {
+    let client = Client::new();
+    for n in 0..60 {
+        let mut object = config_map(&format!("{n:02}"));
+        object["metadata"]["labels"] = json!({"tenth": (n % 10 == 9).to_string()});
+        client.post(CONFIG_MAPS, object).await.with_code(201);
+    }
+    let path = format!("{CONFIG_MAPS}?limit=4&labelSelector=tenth%3Dtrue");
+    let first = client.get(&path).await.with_code(200);
+    assert_eq!(names(&first), ["09", "19", "29", "39"]);
+    assert!(first["metadata"].get("remainingItemCount").is_none());
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let last = client.get(&format!("{path}&continue={token}")).await.with_code(200);
+    assert_eq!((names(&last), last["metadata"].get("continue")), (vec!["49", "59"], None));
 }
 
 #[tokio::test]

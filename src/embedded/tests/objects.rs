@@ -261,10 +261,11 @@ async fn unknown_paths_and_verbs_are_refused() {
         "/api/v1/namespaces/default/nodes",
         "/api/v1/namespaces/default/pods/a/none",
         "/api/v1/namespaces/default/pods/a/status/more",
-        "/none",
+        "/apis/none/v1",
     ] {
         assert_eq!(client.get(path).await.refused(404), missing, "{path}");
     }
+    assert_eq!(client.get("/none").await.with_code(404), "404 page not found\n");
     let wrong = "the server does not allow this method on the requested resource";
     assert_eq!(client.post("/api/v1/pods", pod("a")).await.refused(405), wrong);
     assert_eq!(client.put(CONFIG_MAPS, config_map("a")).await.refused(405), wrong);
@@ -279,6 +280,22 @@ async fn a_secrets_strings_become_data() {
     let created = client.post(secrets, secret).await.with_code(201);
     assert_eq!(created["data"], json!({"k": "dg==", "l": "eA=="}));
     assert_eq!((created.get("stringData"), &created["type"]), (None, &json!("Opaque")));
+}
+
+#[tokio::test]
+async fn the_endpoints_of_a_service_go_with_it() {
+    let client = Client::new();
+    let (services, endpoints) = ("/api/v1/namespaces/default/services", "/api/v1/namespaces/default/endpoints");
+    for name in ["a", "b"] {
+        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 1}]}});
+        client.post(services, service).await.with_code(201);
+        client.post(endpoints, json!({"metadata": {"name": name}})).await.with_code(201);
+    }
+    client.delete(&format!("{services}/a?dryRun=All")).await.with_code(200);
+    client.get(&format!("{endpoints}/a")).await.with_code(200);
+    client.delete(&format!("{services}/a")).await.with_code(200);
+    client.get(&format!("{endpoints}/a")).await.refused(404);
+    client.get(&format!("{endpoints}/b")).await.with_code(200);
 }
 
 #[tokio::test]

@@ -66,5 +66,5 @@ async fn health_and_metrics_are_those_of_the_process() {
     start.finish();
     assert_eq!(client.get("/readyz").await.with_code(200), json!("ok"));
     assert_eq!(client.get("/metrics").await.code, 200);
-    Client::new().get("/metrics").await.refused(404);
+    assert_eq!(Client::new().get("/metrics").await.with_code(404), "404 page not found\n");
 }

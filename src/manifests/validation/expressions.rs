@@ -23,8 +23,8 @@ struct Source<'a> {
 
 impl Source<'_> {
     /// `validateCELCondition`
-    fn check(&self, compiler: &Compiler, declarations: Declarations, types: &[Type], faults: &mut Faults) {
-        if let Some(why) = compiler.compile(self.text, declarations, types).compile_error() {
+    fn check(&self, scope: Scope<'_>, types: &[Type], faults: &mut Faults) {
+        if let Some(why) = scope.compiler.compile(self.text, scope.declarations, types).compile_error() {
             faults.not_compiled(self.field, self.given, why);
         }
     }
@@ -34,7 +34,16 @@ impl Source<'_> {
 pub(super) fn match_condition(expression: &str, field: &str, has_parameters: bool, faults: &mut Faults) {
     let declarations = Declarations { authorizer: true, ..Declarations::default() };
     let source = Source { field, text: expression, given: expression };
-    source.check(&Compiler::new(has_parameters), declarations, &[Type::Bool], faults);
+    let scope = Scope { compiler: &Compiler::new(has_parameters), declarations };
+    source.check(scope, &[Type::Bool], faults);
+}
+
+/// The names that an expression may use.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    /// The compiler, which knows the variables of the policy.
+    compiler: &'a Compiler,
+    declarations: Declarations,
 }
 
 /// Validates the variables, and the validations or mutations, of a policy's spec. `policy` is the policy's name.
@@ -48,8 +57,11 @@ pub(super) fn policy(spec: &Value, policy: &str, is_validating: bool, faults: &m
     let has_variables = !is_validating || !variables.is_empty();
     let declarations = Declarations { authorizer: true, variables: has_variables, ..Declarations::default() };
     match is_validating {
-        true => validating(spec, policy, (&compiler, declarations), faults),
-        false => mutating(spec, (&compiler, Declarations { patches: true, ..declarations }), faults),
+        true => validating(spec, policy, Scope { compiler: &compiler, declarations }, faults),
+        false => {
+            let declarations = Declarations { patches: true, ..declarations };
+            mutating(spec, Scope { compiler: &compiler, declarations }, faults);
+        }
     }
 }
 
@@ -78,7 +90,7 @@ fn is_identifier(name: &str) -> bool {
     name.chars().all(is_inner) && !name.starts_with(|c: char| c.is_ascii_digit()) && !is_reserved(name)
 }
 
-fn validating(spec: &Value, policy: &str, compiling: (&Compiler, Declarations), faults: &mut Faults) {
+fn validating(spec: &Value, policy: &str, scope: Scope<'_>, faults: &mut Faults) {
     let (validations, annotations) = (items(spec, "validations"), items(spec, "auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         for field in ["spec.validations", "spec.auditAnnotations"] {
@@ -86,7 +98,7 @@ fn validating(spec: &Value, policy: &str, compiling: (&Compiler, Declarations), 
         }
     }
     for (index, validation) in validations.iter().enumerate() {
-        check_validation(validation, &format!("spec.validations[{index}]"), compiling, faults);
+        check_validation(validation, &format!("spec.validations[{index}]"), scope, faults);
     }
     if annotations.len() > MAX_AUDIT_ANNOTATIONS {
         let shown = |one: &Value| json!({"Key": text(one, "key"), "ValueExpression": text(one, "valueExpression")});
@@ -96,7 +108,7 @@ fn validating(spec: &Value, policy: &str, compiling: (&Compiler, Declarations), 
     let mut keys = HashSet::new();
     for (index, annotation) in annotations.iter().enumerate() {
         let path = format!("spec.auditAnnotations[{index}]");
-        check_annotation(annotation, policy, &path, compiling, faults);
+        check_annotation(annotation, policy, &path, scope, faults);
         let key = text(annotation, "key");
         if !keys.insert(key) {
             faults.duplicate(&format!("{path}.key"), key);
@@ -105,12 +117,7 @@ fn validating(spec: &Value, policy: &str, compiling: (&Compiler, Declarations), 
 }
 
 /// `validateValidation`
-fn check_validation(
-    validation: &Value,
-    path: &str,
-    (compiler, declarations): (&Compiler, Declarations),
-    faults: &mut Faults,
-) {
+fn check_validation(validation: &Value, path: &str, scope: Scope<'_>, faults: &mut Faults) {
     let at = |field: &str| format!("{path}.{field}");
     let (expression, message_expression, message) =
         (text(validation, "expression"), text(validation, "messageExpression"), text(validation, "message"));
@@ -118,12 +125,12 @@ fn check_validation(
         faults.required(&at("expression"), "expression is not specified");
     } else {
         let source = Source { field: &at("expression"), text: expression, given: expression };
-        source.check(compiler, declarations, &[Type::Bool], faults);
+        source.check(scope, &[Type::Bool], faults);
     }
     if !message_expression.trim().is_empty() {
-        let without = Declarations { authorizer: false, ..declarations };
+        let without = Scope { declarations: Declarations { authorizer: false, ..scope.declarations }, ..scope };
         let source = Source { field: &at("messageExpression"), text: message_expression, given: message_expression };
-        source.check(compiler, without, &[Type::String], faults);
+        source.check(without, &[Type::String], faults);
     } else if !message_expression.is_empty() {
         faults.invalid(&at("messageExpression"), message_expression, "must be non-empty if specified");
     }
@@ -138,13 +145,7 @@ fn check_validation(
 }
 
 /// `validateAuditAnnotation`
-fn check_annotation(
-    annotation: &Value,
-    policy: &str,
-    path: &str,
-    (compiler, declarations): (&Compiler, Declarations),
-    faults: &mut Faults,
-) {
+fn check_annotation(annotation: &Value, policy: &str, path: &str, scope: Scope<'_>, faults: &mut Faults) {
     let (key, given) = (text(annotation, "key"), text(annotation, "valueExpression"));
     let field = format!("{path}.key");
     if policy.is_empty() {
@@ -159,17 +160,17 @@ fn check_annotation(
     } else if text.len() > MAX_AUDIT_ANNOTATION_BYTES {
         faults.required(field, &format!("must not exceed {MAX_AUDIT_ANNOTATION_BYTES} bytes in length"));
     } else {
-        Source { field, text, given }.check(compiler, declarations, &[Type::String, Type::Null], faults);
+        Source { field, text, given }.check(scope, &[Type::String, Type::Null], faults);
     }
 }
 
-fn mutating(spec: &Value, compiling: (&Compiler, Declarations), faults: &mut Faults) {
+fn mutating(spec: &Value, scope: Scope<'_>, faults: &mut Faults) {
     let mutations = items(spec, "mutations");
     if mutations.is_empty() {
         faults.required("spec.mutations", "mutations must contain at least one item");
     }
     for (index, mutation) in mutations.iter().enumerate() {
-        check_mutation(mutation, &format!("spec.mutations[{index}]"), compiling, faults);
+        check_mutation(mutation, &format!("spec.mutations[{index}]"), scope, faults);
     }
     const REINVOCATION: &str = "spec.reinvocationPolicy";
     match text(spec, "reinvocationPolicy") {
@@ -179,12 +180,7 @@ fn mutating(spec: &Value, compiling: (&Compiler, Declarations), faults: &mut Fau
 }
 
 /// `validateMutation`
-fn check_mutation(
-    mutation: &Value,
-    path: &str,
-    (compiler, declarations): (&Compiler, Declarations),
-    faults: &mut Faults,
-) {
+fn check_mutation(mutation: &Value, path: &str, scope: Scope<'_>, faults: &mut Faults) {
     let patch_type = text(mutation, "patchType");
     let (field, other, evaluates_to) = match patch_type {
         "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Type::object("Object")),
@@ -203,7 +199,7 @@ fn check_mutation(
                 faults.required(&field, "");
             } else {
                 let source = Source { field: &field, text, given: text };
-                source.check(compiler, declarations, &[evaluates_to], faults);
+                source.check(scope, &[evaluates_to], faults);
             }
         }
     }

@@ -73,6 +73,11 @@ fn service(service: &Value, field: &str, faults: &mut Faults) {
     }
 }
 
+/// `url.Error`
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct InvalidUrl(String);
+
 /// A URL with the components of Go's `url.Parse`.
 struct Parsed<'a> {
     scheme: String,
@@ -83,9 +88,9 @@ struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    fn new(url: &'a str) -> Result<Self, String> {
+    fn new(url: &'a str) -> Result<Self, InvalidUrl> {
         if url.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
-            return Err("net/url: invalid control character in URL".into());
+            return Err(InvalidUrl("net/url: invalid control character in URL".into()));
         }
         let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
         check_escapes(fragment)?;
@@ -101,7 +106,7 @@ impl<'a> Parsed<'a> {
             };
             check_host(host)?;
         } else if scheme.is_empty() && rest.split('/').next().is_some_and(|first| first.contains(':')) {
-            return Err("first path segment in URL cannot contain colon".into());
+            return Err(InvalidUrl("first path segment in URL cannot contain colon".into()));
         }
         check_escapes(path)?;
         Ok(Self { scheme: scheme.to_ascii_lowercase(), user, host, query, fragment })
@@ -109,12 +114,12 @@ impl<'a> Parsed<'a> {
 }
 
 /// `url.getScheme`
-fn scheme(url: &str) -> Result<(&str, &str), String> {
+fn scheme(url: &str) -> Result<(&str, &str), InvalidUrl> {
     for (at, byte) in url.bytes().enumerate() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => {}
             b'0'..=b'9' | b'+' | b'-' | b'.' if at > 0 => {}
-            b':' if at == 0 => return Err("missing protocol scheme".into()),
+            b':' if at == 0 => return Err(InvalidUrl("missing protocol scheme".into())),
             b':' => return Ok((&url[..at], &url[at + 1..])),
             _ => break,
         }
@@ -123,9 +128,9 @@ fn scheme(url: &str) -> Result<(&str, &str), String> {
 }
 
 /// `url.parseHost`
-fn check_host(host: &str) -> Result<(), String> {
+fn check_host(host: &str) -> Result<(), InvalidUrl> {
     let port = if host.starts_with('[') {
-        let Some((_, after)) = host.rsplit_once(']') else { return Err("missing ']' in host".into()) };
+        let Some((_, after)) = host.rsplit_once(']') else { return Err(InvalidUrl("missing ']' in host".into())) };
         after
     } else {
         host.rfind(':').map_or("", |colon| &host[colon..])
@@ -133,22 +138,22 @@ fn check_host(host: &str) -> Result<(), String> {
     let is_port = port.is_empty()
         || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
     if !is_port {
-        return Err(format!("invalid port {} after host", go_quote(port)));
+        return Err(InvalidUrl(format!("invalid port {} after host", go_quote(port))));
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_.~$&+,/:;=?@!'()*[]<>\"%".contains(c);
     match host.chars().find(|c| !allowed(*c)) {
-        Some(c) => Err(format!("invalid character {} in host name", go_quote(&c.to_string()))),
+        Some(c) => Err(InvalidUrl(format!("invalid character {} in host name", go_quote(&c.to_string())))),
         None => Ok(()),
     }
 }
 
 /// `url.unescape`, only its errors.
-fn check_escapes(text: &str) -> Result<(), String> {
+fn check_escapes(text: &str) -> Result<(), InvalidUrl> {
     for (at, _) in text.match_indices('%') {
         let rest = &text.as_bytes()[at..];
         if rest.len() < 3 || !rest[1..3].iter().all(u8::is_ascii_hexdigit) {
             let shown = String::from_utf8_lossy(&rest[..rest.len().min(3)]);
-            return Err(format!("invalid URL escape {}", go_quote(&shown)));
+            return Err(InvalidUrl(format!("invalid URL escape {}", go_quote(&shown))));
         }
     }
     Ok(())

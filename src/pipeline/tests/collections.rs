@@ -45,25 +45,27 @@ async fn many_pages_are_shown_as_one_list() {
 }
 
 #[tokio::test]
-async fn a_plugin_recognizes_the_first_item_of_a_collection() {
+async fn plugins_see_a_collection_as_a_whole_even_if_it_is_empty() {
     let path = Path::new().await;
+    let uri = "/api/v1/namespaces/kube-node-lease/configmaps";
+    assert_eq!(delete(&path, uri, "application/json").await.0, 200);
+    assert_eq!(mutated("configmaps of kube-node-lease"), 1);
     for name in ["i1", "i2", "i3"] {
-        let mut object = config_map(name);
-        object["metadata"]["labels"] = json!({"in": "it", "id": "of-collection"});
-        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+        assert_eq!(path.json("POST", uri, &config_map(name)).await.0, 201);
     }
-    assert_eq!(delete(&path, SELECTED, "application/json").await.0, 200);
-    assert_eq!(mutated("first of-collection"), 1);
+    assert_eq!(delete(&path, uri, "application/json").await.0, 200);
+    assert_eq!(mutated("configmaps of kube-node-lease"), 2);
+    assert_eq!(path.stored(uri).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn a_refused_collection_stays_whatever_the_reason() {
     let path = Path::new().await;
-    let uri = "/api/v1/namespaces/default/configmaps?labelSelector=refuse%3Dcollection";
+    let uri = "/api/v1/namespaces/default/limitranges";
     for name in ["r1", "r2"] {
-        let mut object = config_map(name);
-        object["metadata"]["labels"] = json!({"refuse": "collection"});
-        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+        let object =
+            json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": name}, "spec": {"limits": []}});
+        assert_eq!(path.json("POST", uri, &object).await.0, 201);
     }
     let (code, status, _) = delete(&path, uri, "application/json").await;
     assert_eq!((code, &status["message"]), (404, &json!("things \"t\" not found")));

@@ -14,7 +14,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 /// A write that reached the API server: its type and its body.
 type Log = Arc<Mutex<Vec<(String, Bytes)>>>;
 
-async fn before(minor: &'static str) -> (Path, Log) {
+pub(super) async fn before(minor: &'static str) -> (Path, Log) {
     let server = embedded::Server::new(embedded::Limits::default());
     let (behind, log) = (server.clone(), Log::default());
     let notes = log.clone();

@@ -95,7 +95,7 @@ impl Verdict {
             Some(other) => Err(wrong_type(other, path, of_type)),
         };
         if let Some(metadata) = answer.get("metadata") {
-            typed::object_meta(metadata.clone())?;
+            typed::object_meta(metadata.clone()).map_err(|why| why.to_string())?;
         }
         object(answer, "spec", "ImageReview.spec", "v1alpha1.ImageReviewSpec")?;
         let status = match answer.get("status") {

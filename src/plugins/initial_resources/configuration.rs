@@ -17,7 +17,7 @@
 
 use super::history::History;
 use super::usage::Source;
-use crate::admission::{BuildError, Environment};
+use crate::admission::{BuildError, PluginEnvironment};
 use crate::backend::Lookup;
 use crate::config::{OWN_API_VERSION, PluginConfiguration};
 use crate::manifests::FollowedFile;
@@ -86,7 +86,7 @@ impl Configuration {
     ///
     /// # Errors
     /// If the file cannot be read, or the URL cannot be used.
-    pub(super) fn source(self, environment: &Environment<'_>) -> Result<Source, BuildError> {
+    pub(super) fn source(self, environment: &PluginEnvironment<'_>) -> Result<Source, BuildError> {
         let Self { origin, source, .. } = self;
         let opened = match source {
             SourceName::None => Ok(Source::None),

@@ -40,7 +40,7 @@ fn waiting_for(names: &[&str]) -> Value {
 }
 
 /// A caller who may initialize config maps of the namespace, and by name only `c1`.
-fn initializes(question: &authz::Attributes) -> Decision {
+fn initializes(question: &authz::AccessAttributes) -> Decision {
     let is_asked = (&*question.verb, &*question.namespace, &*question.resource) == ("initialize", "ns", "configmaps");
     Decision { allowed: is_asked && matches!(&*question.name, "" | "c1"), ..Decision::default() }
 }
@@ -227,7 +227,7 @@ async fn a_result_is_a_failure() {
 
 #[tokio::test]
 async fn a_namespace_is_initialized_outside_of_namespaces() {
-    fn cluster_wide(question: &authz::Attributes) -> Decision {
+    fn cluster_wide(question: &authz::AccessAttributes) -> Decision {
         Decision { allowed: question.namespace.is_empty(), ..Decision::default() }
     }
     let plugin = plugin(Vec::new());

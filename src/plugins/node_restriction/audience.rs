@@ -1,6 +1,7 @@
 //! The audience of a requested token: an audience that the pod's volumes use, or that the node may request for any pod.
 
-use super::{drivers, not_found};
+use super::drivers::{self, UnknownDriver};
+use super::not_found;
 use crate::admission::Attributes;
 use crate::authz::{self, ReviewError};
 use crate::cluster::Cluster;
@@ -9,41 +10,46 @@ use crate::status::invalid::aggregate;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use k8s_openapi::api::storage::v1::CSIDriver;
 
+/// The reason why a node may not request a token of an audience, with kube-apiserver's text.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct RefusedAudience(String);
+
 /// `validateNodeServiceAccountAudience`.
 pub(super) async fn check(
     cluster: &Cluster,
     pod: &Pod,
     audiences: &[String],
     attributes: &Attributes,
-) -> Result<(), String> {
+) -> Result<(), RefusedAudience> {
     let audience = match audiences {
         [] => "",
         [audience] => audience,
-        _ => return Err("node may only request 0 or 1 audiences".to_owned()),
+        _ => return Err(RefusedAudience("node may only request 0 or 1 audiences".to_owned())),
     };
     if is_asked_for(cluster, pod, audience)
-        .map_err(|why| format!("error validating audience {}: {why}", go_quote(audience)))?
+        .map_err(|why| RefusedAudience(format!("error validating audience {}: {why}", go_quote(audience))))?
     {
         return Ok(());
     }
-    let question = authz::Attributes {
+    let question = authz::AccessAttributes {
         is_resource_request: true,
         verb: "request-serviceaccounts-token-audience".to_owned(),
         namespace: attributes.namespace.clone(),
         api_version: "v1".to_owned(),
         resource: audience.to_owned(),
         name: attributes.name.clone(),
-        ..authz::Attributes::default()
+        ..authz::AccessAttributes::default()
     };
     let (audience, user) = (go_quote(audience), &attributes.user.username);
     match attributes.authorizer.check(&question).await {
         Ok(decision) if decision.allowed => Ok(()),
-        Ok(_) => Err(format!(
+        Ok(_) => Err(RefusedAudience(format!(
             "audience {audience} not found in pod spec volume, {user} is not authorized to request tokens for this audience"
-        )),
-        Err(ReviewError(why)) => Err(format!(
+        ))),
+        Err(ReviewError(why)) => Err(RefusedAudience(format!(
             "audience {audience} not found in pod spec volume, error authorizing {user} to request tokens for this audience: {why}"
-        )),
+        ))),
     }
 }
 
@@ -51,7 +57,7 @@ pub(super) async fn check(
 ///
 /// # Errors
 /// If no readable volume uses the audience, and the driver of a volume cannot be determined.
-fn is_asked_for(cluster: &Cluster, pod: &Pod, audience: &str) -> Result<bool, String> {
+fn is_asked_for(cluster: &Cluster, pod: &Pod, audience: &str) -> Result<bool, UnknownDriver> {
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     let mut errors: Vec<String> = Vec::new();
     for volume in volumes {
@@ -65,10 +71,10 @@ fn is_asked_for(cluster: &Cluster, pod: &Pod, audience: &str) -> Result<bool, St
         match of_driver {
             Ok(true) => return Ok(true),
             Ok(false) => {}
-            Err(error) => errors.push(error),
+            Err(UnknownDriver(why)) => errors.push(why),
         }
     }
-    aggregate(errors).map_or(Ok(false), Err)
+    aggregate(errors).map_or(Ok(false), |why| Err(UnknownDriver(why)))
 }
 
 fn is_projected(volume: &Volume, audience: &str) -> bool {
@@ -78,9 +84,9 @@ fn is_projected(volume: &Volume, audience: &str) -> bool {
 }
 
 /// `csiDriverHasAudience`.
-fn driver_asks_for(cluster: &Cluster, driver: &str, audience: &str) -> Result<bool, String> {
+fn driver_asks_for(cluster: &Cluster, driver: &str, audience: &str) -> Result<bool, UnknownDriver> {
     let Some(driver) = cluster.find::<CSIDriver>("", driver) else {
-        return Err(not_found("storage.k8s.io", "csidriver", driver).message);
+        return Err(UnknownDriver(not_found("storage.k8s.io", "csidriver", driver).message));
     };
     Ok(driver.spec.token_requests.iter().flatten().any(|request| request.audience == audience))
 }

@@ -14,11 +14,16 @@ const GCE_PD: &str = "pd.csi.storage.gke.io";
 const PORTWORX: &str = "pxd.portworx.com";
 const VSPHERE: &str = "csi.vsphere.vmware.com";
 
+/// The reason why the driver of a volume cannot be determined, with kube-apiserver's text.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct UnknownDriver(pub(super) String);
+
 /// The driver of a volume. `None` if the volume has no driver.
 ///
 /// # Errors
 /// If the volume may have a driver that cannot be determined.
-pub(super) fn of_volume(cluster: &Cluster, pod: &Pod, volume: &Volume) -> Result<Option<String>, String> {
+pub(super) fn of_volume(cluster: &Cluster, pod: &Pod, volume: &Volume) -> Result<Option<String>, UnknownDriver> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     if volume.ephemeral.as_ref().is_some_and(|source| source.volume_claim_template.is_some()) {
         let claim = format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name);
@@ -35,13 +40,13 @@ pub(super) fn of_volume(cluster: &Cluster, pod: &Pod, volume: &Volume) -> Result
 }
 
 /// `getCSIFromPVC`.
-fn of_claim(cluster: &Cluster, namespace: &str, name: &str) -> Result<Option<String>, String> {
+fn of_claim(cluster: &Cluster, namespace: &str, name: &str) -> Result<Option<String>, UnknownDriver> {
     let Some(claim) = cluster.find::<PersistentVolumeClaim>(namespace, name) else {
-        return Err(not_found("", "persistentvolumeclaim", name).message);
+        return Err(UnknownDriver(not_found("", "persistentvolumeclaim", name).message));
     };
     let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
     let Some(volume) = cluster.find::<PersistentVolume>("", volume) else {
-        return Err(not_found("", "persistentvolume", volume).message);
+        return Err(UnknownDriver(not_found("", "persistentvolume", volume).message));
     };
     let Some(spec) = &volume.spec else { return Ok(None) };
     let driver = match &spec.csi {
@@ -53,7 +58,7 @@ fn of_claim(cluster: &Cluster, namespace: &str, name: &str) -> Result<Option<Str
 
 /// `TranslateInTreeInlineVolumeToCSI`, only the driver. kube-apiserver panics at a vSphere volume with a storage policy. This
 /// function does not, because the policy does not affect the driver.
-fn inline(volume: &Volume) -> Result<Option<&'static str>, String> {
+fn inline(volume: &Volume) -> Result<Option<&'static str>, UnknownDriver> {
     if let Some(source) = &volume.aws_elastic_block_store {
         return aws(&source.volume_id).map(Some);
     }
@@ -71,7 +76,7 @@ fn inline(volume: &Volume) -> Result<Option<&'static str>, String> {
 }
 
 /// `TranslateInTreePVToCSI`, only the driver.
-fn persistent(volume: &PersistentVolume, spec: &PersistentVolumeSpec) -> Result<Option<&'static str>, String> {
+fn persistent(volume: &PersistentVolume, spec: &PersistentVolumeSpec) -> Result<Option<&'static str>, UnknownDriver> {
     if let Some(source) = &spec.aws_elastic_block_store {
         return aws(&source.volume_id).map(Some);
     }
@@ -82,7 +87,9 @@ fn persistent(volume: &PersistentVolume, spec: &PersistentVolumeSpec) -> Result<
         let of_claim = spec.claim_ref.as_ref().and_then(|claim| claim.namespace.as_ref());
         return match source.secret_namespace.as_ref().or(of_claim).is_some_and(|namespace| !namespace.is_empty()) {
             true => Ok(Some(AZURE_FILE)),
-            false => Err("could not find a secret namespace in PersistentVolumeSource or ClaimRef".to_owned()),
+            false => {
+                Err(UnknownDriver("could not find a secret namespace in PersistentVolumeSource or ClaimRef".to_owned()))
+            }
         };
     }
     if spec.gce_persistent_disk.is_some() {
@@ -97,29 +104,29 @@ fn persistent(volume: &PersistentVolume, spec: &PersistentVolumeSpec) -> Result<
 }
 
 /// `KubernetesVolumeIDToEBSVolumeID`: accepts a bare ID, or `aws://zone/vol-…`.
-fn aws(id: &str) -> Result<&'static str, String> {
+fn aws(id: &str) -> Result<&'static str, UnknownDriver> {
     let Some(url) = id.strip_prefix("aws://") else { return Ok(AWS_EBS) };
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let path = url.split_once('/').map_or("", |(_, path)| path).trim_matches('/');
     match path.starts_with("vol-") && !path.contains('/') {
         true => Ok(AWS_EBS),
-        false => {
-            Err(format!("failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({id})"))
-        }
+        false => Err(UnknownDriver(format!(
+            "failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({id})"
+        ))),
     }
 }
 
-fn azure_disk(kind: Option<&str>) -> Result<&'static str, String> {
+fn azure_disk(kind: Option<&str>) -> Result<&'static str, UnknownDriver> {
     match kind {
         Some(kind) if !kind.eq_ignore_ascii_case("Managed") => {
-            Err(format!("kind({kind}) is not supported in csi migration"))
+            Err(UnknownDriver(format!("kind({kind}) is not supported in csi migration")))
         }
         _ => Ok(AZURE_DISK),
     }
 }
 
 /// Checks that the zones in a regional disk's labels are in one region (`gceGetRegionFromZones`).
-fn gce(volume: &PersistentVolume) -> Result<&'static str, String> {
+fn gce(volume: &PersistentVolume) -> Result<&'static str, UnknownDriver> {
     let label = |key: &str| volume.metadata.labels.as_ref()?.get(key).filter(|value| !value.is_empty());
     let zones = label("failure-domain.beta.kubernetes.io/zone").or_else(|| label("topology.kubernetes.io/zone"));
     let zones: Vec<&str> = zones.map(|zones| zones.split("__").collect()).unwrap_or_default();
@@ -131,9 +138,9 @@ fn gce(volume: &PersistentVolume) -> Result<&'static str, String> {
         match zone.split('-').collect::<Vec<_>>().as_slice() {
             [locale, region, _] => regions.insert(format!("{locale}-{region}")),
             _ => {
-                return Err(format!(
+                return Err(UnknownDriver(format!(
                     "failed to get region from zones: zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
-                ));
+                )));
             }
         };
     }
@@ -141,10 +148,10 @@ fn gce(volume: &PersistentVolume) -> Result<&'static str, String> {
         return Ok(GCE_PD);
     }
     let regions: Vec<String> = regions.iter().map(|region| format!("{region}:{{}}")).collect();
-    Err(format!(
+    Err(UnknownDriver(format!(
         "failed to get region from zones: multiple or no regions gotten from zones, got: map[{}]",
         regions.join(" ")
-    ))
+    )))
 }
 
 #[cfg(test)]
@@ -155,13 +162,13 @@ mod tests {
     fn driver_of_inline(source: Value) -> Result<Option<&'static str>, String> {
         let mut volume = source;
         volume["name"] = "v".into();
-        inline(&serde_json::from_value(volume).unwrap())
+        inline(&serde_json::from_value(volume).unwrap()).map_err(|why| why.to_string())
     }
 
     fn driver_of_persistent(labels: Value, spec: Value) -> Result<Option<&'static str>, String> {
         let volume: PersistentVolume =
             serde_json::from_value(json!({"metadata": {"labels": labels}, "spec": spec})).unwrap();
-        persistent(&volume, volume.spec.as_ref().unwrap())
+        persistent(&volume, volume.spec.as_ref().unwrap()).map_err(|why| why.to_string())
     }
 
     #[test]

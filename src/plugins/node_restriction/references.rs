@@ -6,12 +6,17 @@ use crate::object::Object;
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, PodSpec, Volume, VolumeProjection};
 use serde_json::Value;
 
+/// The reason why the references of a pod cannot be determined, with kube-apiserver's text.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct UnknownVolume(String);
+
 /// The resource of the first reference, if the pod has a reference.
 ///
 /// # Errors
 /// If the pod's references cannot be determined.
-pub(super) fn in_pod(pod: &Object) -> Result<Option<&'static str>, String> {
-    let refused = |_| "the spec is not that of a pod".to_owned();
+pub(super) fn in_pod(pod: &Object) -> Result<Option<&'static str>, UnknownVolume> {
+    let refused = |_| UnknownVolume("the spec is not that of a pod".to_owned());
     let spec: PodSpec = read::part(pod, &["spec"]).map_err(refused)?;
     let is_named = |name: &Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
     // `serviceAccount` is the former name of `serviceAccountName`; the API sets both to one value.
@@ -40,12 +45,12 @@ pub(super) fn in_pod(pod: &Object) -> Result<Option<&'static str>, String> {
 }
 
 /// The sources of a container's environment.
-struct Environment<'a> {
+struct ContainerEnvironment<'a> {
     variables: &'a Option<Vec<EnvVar>>,
     sources: &'a Option<Vec<EnvFromSource>>,
 }
 
-impl Environment<'_> {
+impl ContainerEnvironment<'_> {
     fn names_secret(&self) -> bool {
         let keys = self.variables.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
         let keys = keys.filter_map(|source| source.secret_key_ref.as_ref()).map(|key| &key.name);
@@ -62,11 +67,11 @@ impl Environment<'_> {
     }
 }
 
-fn environments(spec: &PodSpec) -> impl Iterator<Item = Environment<'_>> {
+fn environments(spec: &PodSpec) -> impl Iterator<Item = ContainerEnvironment<'_>> {
     let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
-    let containers = containers.map(|one| Environment { variables: &one.env, sources: &one.env_from });
+    let containers = containers.map(|one| ContainerEnvironment { variables: &one.env, sources: &one.env_from });
     let ephemeral = spec.ephemeral_containers.iter().flatten();
-    containers.chain(ephemeral.map(|one| Environment { variables: &one.env, sources: &one.env_from }))
+    containers.chain(ephemeral.map(|one| ContainerEnvironment { variables: &one.env, sources: &one.env_from }))
 }
 
 fn projections(volume: &Volume) -> impl Iterator<Item = &VolumeProjection> {
@@ -100,7 +105,7 @@ fn names_config_map(volume: &Volume) -> bool {
 }
 
 /// The resource to which a volume of this type refers, even if the volume names no object.
-fn in_volume(volume: &Volume, stated: &Value) -> Result<Option<&'static str>, String> {
+fn in_volume(volume: &Volume, stated: &Value) -> Result<Option<&'static str>, UnknownVolume> {
     if reaches_no_object(volume) {
         return Ok(None);
     }
@@ -123,7 +128,7 @@ fn in_volume(volume: &Volume, stated: &Value) -> Result<Option<&'static str>, St
     let says_more =
         stated.as_object().is_none_or(|fields| fields.iter().any(|(key, value)| key != "name" && !value.is_null()));
     match says_more {
-        true => Err(format!("unknown volume type for volume  {}", go_quote(&volume.name))),
+        true => Err(UnknownVolume(format!("unknown volume type for volume  {}", go_quote(&volume.name)))),
         false => Ok(None),
     }
 }
@@ -156,7 +161,7 @@ fn reaches_no_object(volume: &Volume) -> bool {
     .contains(&true)
 }
 
-fn in_projections(volume: &Volume) -> Result<Option<&'static str>, String> {
+fn in_projections(volume: &Volume) -> Result<Option<&'static str>, UnknownVolume> {
     for source in projections(volume) {
         let found = [
             (source.config_map.is_some(), "configmaps (via projected volumes)"),
@@ -168,7 +173,9 @@ fn in_projections(volume: &Volume) -> Result<Option<&'static str>, String> {
         match found.into_iter().find(|(is_that, _)| *is_that) {
             Some((_, what)) => return Ok(Some(what)),
             None if source.downward_api.is_some() => {}
-            None => return Err(format!("unknown source for projected volume {}", go_quote(&volume.name))),
+            None => {
+                return Err(UnknownVolume(format!("unknown source for projected volume {}", go_quote(&volume.name))));
+            }
         }
     }
     Ok(None)
@@ -180,7 +187,7 @@ mod tests {
     use serde_json::json;
 
     fn of(spec: Value) -> Result<Option<&'static str>, String> {
-        in_pod(&Object::from_value(json!({ "spec": spec })).unwrap())
+        in_pod(&Object::from_value(json!({ "spec": spec })).unwrap()).map_err(|why| why.to_string())
     }
 
     fn of_volume(volume: Value) -> Result<Option<&'static str>, String> {

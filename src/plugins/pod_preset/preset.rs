@@ -68,7 +68,8 @@ impl TryFrom<Written> for Decoded {
         // The API server gives the lists of a PodPreset the defaults that they have in a pod.
         let container = json!({"env": env, "envFrom": env_from, "volumeMounts": volume_mounts});
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"volumes": volumes, "containers": [container]}});
-        let pod = normal::built_in(&GroupVersionKind::new("", "v1", "Pod"), pod).ok_or("pods have no type")??.object;
+        let pod = normal::built_in(&GroupVersionKind::new("", "v1", "Pod"), pod).ok_or("pods have no type")?;
+        let pod = pod.map_err(|why| why.to_string())?.object;
         let container = pod.items(&["spec", "containers"]).first().unwrap_or(&Value::Null);
         let list = |field: &str| container.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
         let preset = Preset {

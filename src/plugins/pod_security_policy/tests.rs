@@ -48,7 +48,7 @@ fn administrator() -> CallerAuthorizer {
 
 /// An authorizer with grants: the user (empty for the caller), the API group, and the policy.
 fn grants(grants: &'static [(&str, &str, &str)]) -> CallerAuthorizer {
-    CallerAuthorizer::fixed_for(move |user, asked: &authz::Attributes| {
+    CallerAuthorizer::fixed_for(move |user, asked: &authz::AccessAttributes| {
         let place = (&*asked.verb, &*asked.resource, &*asked.namespace, &*asked.api_version, asked.is_resource_request);
         assert_eq!(place, ("use", "podsecuritypolicies", "ns", "*", true));
         let question = (user.unwrap_or_default(), &*asked.api_group, &*asked.name);

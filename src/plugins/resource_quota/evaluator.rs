@@ -5,6 +5,7 @@ use super::{device_claims, pods, services, volume_claims};
 use crate::admission::{Attributes, Operation};
 use crate::cluster::Cluster;
 use crate::config::FeatureGates;
+use crate::initializers;
 use crate::object::Object;
 use crate::object::quantity::Quantity;
 use crate::plugins::rules::resources::ResourceList;
@@ -93,11 +94,14 @@ impl Evaluator {
         let is_create = attributes.operation == Operation::Create;
         let is_update = attributes.operation == Operation::Update;
         match (self, &*attributes.subresource) {
-            (Self::Pods, "") => is_create || is_update && pods::changes_scope(attributes),
+            (Self::Pods, "") => {
+                is_create || is_update && (pods::changes_scope(attributes) || completes_initialization(attributes))
+            }
             (Self::Pods, "resize") => is_update,
             // kube-apiserver compares two pointers, and so always finds a difference.
             (Self::VolumeClaims, "status") => attributes.object.is_some() && attributes.old_object.is_some(),
-            (Self::Services | Self::VolumeClaims | Self::DeviceClaims, "") => is_create || is_update,
+            (Self::VolumeClaims, "") => is_create || is_update && is_initialized(attributes),
+            (Self::Services | Self::DeviceClaims, "") => is_create || is_update,
             (Self::Count(_), "") => is_create,
             _ => false,
         }
@@ -146,6 +150,16 @@ impl Evaluator {
     }
 }
 
+/// Whether the object of the request is initialized.
+fn is_initialized(attributes: &Attributes) -> bool {
+    !attributes.object.as_ref().is_some_and(initializers::are_pending)
+}
+
+/// Whether the update ends the initialization (`util.IsInitializationCompletion` of Kubernetes 1.13).
+fn completes_initialization(attributes: &Attributes) -> bool {
+    attributes.updates_uninitialized() && is_initialized(attributes)
+}
+
 impl From<PodScopes> for Scoped {
     fn from(scopes: PodScopes) -> Self {
         Self::Pod(scopes)
@@ -177,6 +191,25 @@ mod tests {
             ("authorization.k8s.io", "localsubjectaccessreviews", "None"),
         ] {
             assert_eq!(names(group, resource), want, "{group} {resource}");
+        }
+    }
+
+    #[test]
+    fn an_uninitialized_object_is_counted_at_its_end() {
+        let waiting = json!({"metadata": {"initializers": {"pending": [{"name": "a.b.c"}]}}});
+        let done = json!({"metadata": {}});
+        for (resource, old, new, want) in [
+            ("pods", &waiting, &waiting, false),
+            ("pods", &waiting, &done, true),
+            ("pods", &done, &done, false),
+            ("persistentvolumeclaims", &waiting, &waiting, false),
+            ("persistentvolumeclaims", &waiting, &done, true),
+            ("persistentvolumeclaims", &done, &done, true),
+            ("services", &waiting, &waiting, true),
+            ("configmaps", &waiting, &done, false),
+        ] {
+            let update = attributes(Operation::Update, "", resource, Some(new.clone()), Some(old.clone()));
+            assert_eq!(Evaluator::of("", resource).unwrap().handles(&update), want, "{resource}: {old} {new}");
         }
     }
 

@@ -40,6 +40,11 @@ pub(super) struct Selector {
     pub(super) values: Vec<String>,
 }
 
+/// The reason why a scope cannot be compared with an object, with kube-apiserver's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct InvalidScope(String);
+
 impl Selector {
     /// All scopes of a quota (`getScopeSelectorsFromQuota`).
     pub(super) fn all(spec: &ResourceQuotaSpec) -> Vec<Self> {
@@ -50,7 +55,7 @@ impl Selector {
     }
 
     /// Whether the scope selects the object (`podMatchesScopeFunc`, `pvcMatchesScopeFunc`).
-    pub(super) fn matches(&self, scoped: &Scoped) -> Result<bool, String> {
+    pub(super) fn matches(&self, scoped: &Scoped) -> Result<bool, InvalidScope> {
         match (scoped, &*self.name) {
             (Scoped::Pod(pod), "Terminating") => Ok(pod.is_terminating),
             (Scoped::Pod(pod), "NotTerminating") => Ok(!pod.is_terminating),
@@ -64,18 +69,19 @@ impl Selector {
     }
 
     /// Checks that the selector is valid.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), InvalidScope> {
         match OF_CLASSES.contains(&&*self.name) && self.operator != "Exists" {
             true => self.compile().map(drop),
             false => Ok(()),
         }
     }
 
-    fn matches_class<'a>(&self, mut classes: impl ExactSizeIterator<Item = &'a String>) -> Result<bool, String> {
+    fn matches_class<'a>(&self, mut classes: impl ExactSizeIterator<Item = &'a String>) -> Result<bool, InvalidScope> {
         if self.operator == "Exists" {
             return Ok(classes.len() > 0);
         }
-        let selector = self.compile().map_err(|why| format!("failed to parse and convert selector: {why}"))?;
+        let selector =
+            self.compile().map_err(|why| InvalidScope(format!("failed to parse and convert selector: {why}")))?;
         if classes.len() == 0 {
             return Ok(selector.matches_map(&BTreeMap::new()));
         }
@@ -83,13 +89,14 @@ impl Selector {
     }
 
     /// `ScopedResourceSelectorRequirementsAsSelector`.
-    fn compile(&self) -> Result<LabelSelector, String> {
+    fn compile(&self) -> Result<LabelSelector, InvalidScope> {
         if !["In", "NotIn", "Exists", "DoesNotExist"].contains(&&*self.operator) {
-            return Err(format!("{} is not a valid scope selector operator", go_quote(&self.operator)));
+            return Err(InvalidScope(format!("{} is not a valid scope selector operator", go_quote(&self.operator))));
         }
         let (key, operator) = (self.name.clone(), self.operator.clone());
         let requirement = LabelSelectorRequirement { key, operator, values: Some(self.values.clone()) };
-        LabelSelector::from_api(Some(&Labels { match_expressions: Some(vec![requirement]), match_labels: None }))
+        let labels = Labels { match_expressions: Some(vec![requirement]), match_labels: None };
+        LabelSelector::from_api(Some(&labels)).map_err(|why| InvalidScope(why.to_string()))
     }
 }
 
@@ -172,7 +179,7 @@ mod tests {
             ("NotIn", &[&*long], "must be no more than 63"),
         ] {
             let selector = selector("PriorityClass", operator, values);
-            let error = selector.matches(&pod(Some("high"))).unwrap_err();
+            let error = selector.matches(&pod(Some("high"))).unwrap_err().to_string();
             assert!(error.starts_with("failed to parse and convert selector: ") && error.contains(want), "{error}");
             assert!(selector.check().is_err());
         }

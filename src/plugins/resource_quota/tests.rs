@@ -104,6 +104,33 @@ async fn what_is_created_is_charged() {
 }
 
 #[tokio::test]
+async fn initializers_are_charged_for_what_they_add() {
+    let hard = json!({"requests.cpu": "2", "requests.storage": "5Gi", "persistentvolumeclaims": "2"});
+    let none = json!({"requests.cpu": "0", "requests.storage": "0", "persistentvolumeclaims": "0"});
+    let counted = one(hard, none);
+    let waiting = |mut attributes: Attributes| {
+        let pending = json!({"pending": [{"name": "a.b.c"}]});
+        match &mut attributes.old_object {
+            Some(old) => assert!(Arc::make_mut(old).set(&["metadata", "initializers"], pending)),
+            None => assert!(attributes.object.as_mut().unwrap().set(&["metadata", "initializers"], pending)),
+        }
+        attributes
+    };
+    let cpu = |amount: &str| pod(json!({"cpu": amount}));
+    let claim = || json!({"spec": {"resources": {"requests": {"storage": "4Gi"}}}});
+    counted.asks(waiting(creating("pods", cpu("500m")))).await.unwrap();
+    counted.asks(waiting(creating("persistentvolumeclaims", claim()))).await.unwrap();
+    let used = json!({"requests.cpu": "500m", "requests.storage": "0", "persistentvolumeclaims": "1"});
+    assert_eq!(counted.used().await, used);
+    counted.asks(waiting(updating("pods", cpu("500m"), cpu("1500m")))).await.unwrap();
+    counted.asks(waiting(updating("persistentvolumeclaims", claim(), claim()))).await.unwrap();
+    let used = json!({"requests.cpu": "1500m", "requests.storage": "4Gi", "persistentvolumeclaims": "1"});
+    assert_eq!(counted.used().await, used);
+    let exceeds = waiting(updating("pods", cpu("500m"), cpu("1500m")));
+    assert_eq!(counted.asks(exceeds).await.unwrap_err().code, 403);
+}
+
+#[tokio::test]
 async fn what_exceeds_a_quota_is_refused_and_not_charged() {
     let hard = json!({"requests.cpu": "2", "pods": "5", "memory": "1Gi"});
     let used = json!({"requests.cpu": "1500m", "pods": "5", "memory": "0"});
@@ -576,7 +603,7 @@ async fn what_the_cache_does_not_know_yet_is_asked_of_the_api_server() {
 
 #[tokio::test]
 async fn it_looks_at_what_is_stored_where_a_quota_may_count_it() {
-    let looks = |counted: &Counted, attributes: Attributes| counted.plugin.looks_at_stored(&attributes);
+    let looks = |counted: &Counted, attributes: Attributes| counted.plugin.reads_stored_object(&attributes);
     let counted = with(vec![empty("q")]);
     assert!(looks(&counted, creating("configmaps", json!({}))));
     assert!(!looks(&counted, Attributes { dry_run: true, ..creating("configmaps", json!({})) }));

@@ -2,6 +2,7 @@
 
 use super::evaluator::{Gates, Subject};
 use super::scopes::Scoped;
+use crate::initializers;
 use crate::object::Object;
 use crate::object::quantity::Quantity;
 use crate::plugins::rules::resources::ResourceList;
@@ -32,6 +33,10 @@ fn usage(desired: &Object, observed: Option<&Object>, gates: &Gates) -> Resource
     let one = Quantity::whole(1);
     let mut usage = ResourceList::from([(CLAIMS.to_owned(), one), (COUNT.to_owned(), one)]);
     let mut of_class = ResourceList::from([(format!("{class}{OF_CLASS}{CLAIMS}"), one)]);
+    // A claim that has not been initialized counts only as an object, as in Kubernetes 1.13.
+    if initializers::are_pending(desired) {
+        return usage;
+    }
     if let Some(storage) = storage(desired, observed, gates) {
         usage.insert(STORAGE.to_owned(), storage);
         of_class.insert(format!("{class}{OF_CLASS}{STORAGE}"), storage);

@@ -1,5 +1,7 @@
-//! Rules about parts of pods that several plugins share.
+//! Rules that several plugins share.
 
+pub(super) mod classes;
+pub(super) mod namespaces;
 pub(super) mod pod;
 pub(super) mod resources;
 pub(super) mod toleration;

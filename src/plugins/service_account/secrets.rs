@@ -9,8 +9,13 @@ use std::collections::HashSet;
 /// The names of secrets.
 type Names<'a> = HashSet<&'a str>;
 
+/// The text for a secret that the account does not list.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct RefusedSecret(String);
+
 /// Refuses the first secret that the account does not list (`limitSecretReferences`).
-pub(super) fn of_pod(pod: &Object, account: &ServiceAccount) -> Result<(), String> {
+pub(super) fn of_pod(pod: &Object, account: &ServiceAccount) -> Result<(), RefusedSecret> {
     let (secrets, pull_secrets) = (names(&account.secrets), names(&account.image_pull_secrets));
     for volume in pod.items(&["spec", "volumes"]) {
         let secret = volume.get("secret").filter(|secret| !secret.is_null());
@@ -24,21 +29,21 @@ pub(super) fn of_pod(pod: &Object, account: &ServiceAccount) -> Result<(), Strin
         let name = text(secret, "name");
         if !pull_secrets.contains(name) {
             let account = pod.str(&NAME);
-            return Err(format!(
+            return Err(RefusedSecret(format!(
                 "imagePullSecrets[{i}].name=\"{name}\" is not allowed because service account {account} does not reference that \
                  imagePullSecret"
-            ));
+            )));
         }
     }
     Ok(())
 }
 
 /// Refuses the first secret of an ephemeral container that the account does not list (`limitEphemeralContainerSecretReferences`).
-pub(super) fn of_debug_containers(pod: &Object, account: &ServiceAccount) -> Result<(), String> {
+pub(super) fn of_debug_containers(pod: &Object, account: &ServiceAccount) -> Result<(), RefusedSecret> {
     of_containers(pod, "ephemeralContainers", "ephemeral container", &names(&account.secrets))
 }
 
-fn of_containers(pod: &Object, list: &str, what: &str, secrets: &Names<'_>) -> Result<(), String> {
+fn of_containers(pod: &Object, list: &str, what: &str, secrets: &Names<'_>) -> Result<(), RefusedSecret> {
     for container in pod.items(&["spec", list]) {
         let name = text(container, "name");
         for variable in items(container, "env") {
@@ -69,9 +74,9 @@ fn names(list: &[Box<str>]) -> Names<'_> {
     list.iter().map(|name| &**name).collect()
 }
 
-fn refused(who: &str, pod: &Object) -> String {
+fn refused(who: &str, pod: &Object) -> RefusedSecret {
     let account = pod.str(&NAME);
-    format!("{who} is not allowed because service account {account} does not reference that secret")
+    RefusedSecret(format!("{who} is not allowed because service account {account} does not reference that secret"))
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {

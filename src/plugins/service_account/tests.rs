@@ -38,6 +38,29 @@ async fn refusal(rest: Value) -> Option<String> {
 }
 
 #[tokio::test]
+async fn the_token_is_mounted_in_containers_of_initializers() {
+    let place = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let own = json!({"name": "kube-api-access-abcde", "readOnly": true, "mountPath": place});
+    let mut new = pod(json!({
+        "serviceAccountName": "default", "imagePullSecrets": [{"name": "pull"}],
+        "volumes": [{"name": "kube-api-access-abcde"}],
+        "containers": [{"name": "a", "volumeMounts": [own]}, {"name": "sidecar"}],
+    }));
+    check(&plugin()).update("", "pods", new.clone(), new.clone()).await.stays_unchanged();
+    let mut old = new.clone();
+    old["metadata"]["initializers"] = json!({"pending": [{"name": "a.b.c"}]});
+    let after = check(&plugin()).update("", "pods", old.clone(), new.clone()).await.after();
+    new["spec"]["containers"][1]["volumeMounts"] = json!([own]);
+    assert_eq!(after, new);
+    let mut strict = pod(json!({"serviceAccountName": "strict", "imagePullSecrets": [{"name": "other"}]}));
+    let refused = check(&plugin()).validating().update("", "pods", old, strict.clone()).await;
+    assert_eq!(refused.code(), Some(403));
+    strict["metadata"]["initializers"] = Value::Null;
+    let initialized = check(&plugin()).validating().update("", "pods", strict.clone(), strict).await;
+    assert_eq!(initialized.code(), None);
+}
+
+#[tokio::test]
 async fn a_pod_runs_as_the_default_account_with_its_token_and_pull_secrets() {
     let place = "/var/run/secrets/kubernetes.io/serviceaccount";
     let own = json!({"name": "x", "mountPath": place});

@@ -10,8 +10,13 @@ const EXPIRATION_SECONDS: u32 = 60 * 60 + 7;
 /// `ProjectedVolumeSourceDefaultMode`: 0644.
 const MODE: u32 = 0o644;
 
+/// A field of the pod has the wrong type.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Misshapen(String);
+
 /// Mounts the token in every container without a mount at [`PATH`] (`mountServiceAccountToken`).
-pub(super) fn mount(pod: &mut Object) -> Result<(), String> {
+pub(super) fn mount(pod: &mut Object) -> Result<(), Misshapen> {
     let volumes = pod.items(&["spec", "volumes"]).iter();
     let mut names = volumes.filter_map(|volume| volume.get("name")?.as_str());
     let existing = names.find(|name| name.starts_with(VOLUME)).map(str::to_owned);
@@ -27,18 +32,19 @@ pub(super) fn mount(pod: &mut Object) -> Result<(), String> {
         for container in containers.into_iter().flatten().filter(|container| !has_mount(container)) {
             let mounts =
                 container.as_object_mut().map(|container| container.entry("volumeMounts").or_insert(json!([])));
-            let mounts = mounts.ok_or_else(|| format!("spec.{list}: not containers"))?;
+            let mounts = mounts.ok_or_else(|| Misshapen(format!("spec.{list}: not containers")))?;
             if mounts.is_null() {
                 *mounts = json!([]);
             }
-            let mounts = mounts.as_array_mut().ok_or_else(|| format!("spec.{list}.volumeMounts: not a list"))?;
+            let mounts =
+                mounts.as_array_mut().ok_or_else(|| Misshapen(format!("spec.{list}.volumeMounts: not a list")))?;
             mounts.push(json!({"name": name, "readOnly": true, "mountPath": PATH}));
         }
     }
     if is_there || !is_needed || pod.append(&["spec", "volumes"], volume(&name)) {
         return Ok(());
     }
-    Err("spec.volumes: not a list".to_owned())
+    Err(Misshapen("spec.volumes: not a list".to_owned()))
 }
 
 fn has_mount(container: &Value) -> bool {

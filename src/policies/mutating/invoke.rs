@@ -2,22 +2,24 @@
 
 use super::mutate::{Kind, Refusal};
 use super::policy::Mutation;
-use super::reinvocation::{Key, Reinvocation};
-use super::{FAILED, Failure, Invocation, Mutating, Told};
+use super::reinvocation::{Key, PolicyReinvocation};
+use super::{FAILED, Failure, Invocation, Mutating, Results};
 use crate::admission::metrics::MatchConditions;
 use crate::admission::shadow::Decision;
 use crate::admission::{Attributes, Denial};
+use crate::conversion::ConversionError;
 use crate::expressions::request::{Shared, Shown};
 use crate::expressions::reviews::evaluated;
-use crate::expressions::{Beside, Verdict};
+use crate::expressions::{Inputs, Verdict};
 use crate::kind::GroupVersionKind;
 use crate::matching::{Versions, Wanted};
 use crate::object::round_trip::Kept;
 use crate::object::{Object, normal};
 use crate::policies::metrics::ErrorType;
-use crate::policies::shadow::Would;
+use crate::policies::shadow::ShadowDecision;
 use crate::status::Status;
 use serde_json::{Map, Value as Json};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The effects of one policy.
@@ -27,26 +29,44 @@ struct Done {
     failures: Vec<String>,
 }
 
-/// The kinds that were looked up so far.
-type Kinds = Vec<(GroupVersionKind, Kind)>;
+/// The request in one pass over the policies, and the values that their evaluations share.
+pub(super) struct Pass<'a> {
+    attributes: &'a mut Attributes,
+    versions: Versions,
+    namespace: Option<Map<String, Json>>,
+    shared: Shared,
+    /// The kinds that were looked up so far.
+    kinds: Vec<(GroupVersionKind, Arc<Kind>)>,
+}
+
+impl<'a> Pass<'a> {
+    /// Creates the pass over a request, whose objects are converted to `versions`.
+    pub(super) fn new(
+        attributes: &'a mut Attributes,
+        versions: Versions,
+        namespace: Option<Map<String, Json>>,
+    ) -> Self {
+        let shared = Shared::new(attributes.authorizer.clone());
+        Self { attributes, versions, namespace, shared, kinds: Vec::new() }
+    }
+}
 
 impl Mutating {
     /// Calls the policies one after the other, each with the object as changed so far.
     pub(super) async fn invoke<'a>(
         &self,
         invocations: &[Invocation<'a>],
-        namespace: Option<Map<String, Json>>,
-        (attributes, versions): (&mut Attributes, &mut Versions),
-        again: &mut Reinvocation,
-        told: &mut Told<'a>,
+        pass: &mut Pass<'_>,
+        again: &mut PolicyReinvocation,
+        results: &mut Results<'a>,
     ) -> Result<(), Denial> {
-        if attributes.reinvocation.is_reinvoke && again.is_changed(attributes.object.as_ref()) {
+        let is_reinvoke = pass.attributes.reinvocation.is_reinvoke;
+        if is_reinvoke && again.is_changed(pass.attributes.object.as_ref()) {
             // A plugin changed the object since the first pass.
             again.require();
         }
-        let shared = Shared::new(attributes.authorizer.clone());
-        let mut kinds = Kinds::new();
-        let kept = attributes.object.as_ref().map(|object| Kept::of(&attributes.kind, object.fields()));
+        let kind = &pass.attributes.kind;
+        let kept = pass.attributes.object.as_ref().map(|object| Kept::of(kind, object.fields()));
         // The kind and resource in which the object was changed last.
         let mut changed = None;
         for invocation in invocations {
@@ -54,48 +74,47 @@ impl Mutating {
             let failed =
                 |message| Failure { policy, binding: Some(invocation.binding), message, reason: Some("Invalid") };
             let started = Instant::now();
-            match self.is_meant(invocation, attributes, versions, &shared).await {
+            match self.is_meant(invocation, pass).await {
                 Verdict::Matches => {}
                 Verdict::Excluded => continue,
                 Verdict::Failed(why) => {
-                    told.fail(attributes, failed(why), invocation.is_shadow);
+                    results.fail(pass.attributes, failed(why), invocation.is_shadow);
                     continue;
                 }
             }
-            let beside = (namespace.as_ref(), &shared, &mut kinds);
             if invocation.is_shadow {
-                let would = self.would(invocation, (attributes, versions), beside).await;
-                let of = (&*policy.name, Some(invocation.binding));
-                told.shadows.tell(attributes, of, &would, started.elapsed());
+                let (would, binding) = (self.would(invocation, pass).await, Some(invocation.binding));
+                results.shadows.report(pass.attributes, &policy.name, binding, &would, started.elapsed());
                 continue;
             }
             let key = Key::new(&policy.name, invocation.binding, invocation.parameter.as_deref());
             // A policy that the first pass did not require is not called in the second.
-            if attributes.reinvocation.is_reinvoke && !again.is_required(&key) {
+            if is_reinvoke && !again.is_required(&key) {
                 continue;
             }
-            let done = self.run(invocation, (attributes, versions), beside).await?;
+            let done = self.run(invocation, pass).await?;
             if done.is_changed {
                 changed = Some(wanted);
             }
-            told.failures.extend(done.failures.into_iter().map(failed));
+            results.failures.extend(done.failures.into_iter().map(failed));
             if policy.rules.is_reinvocable {
                 again.add(key);
             }
         }
         let Some(wanted) = changed else { return Ok(()) };
         again.require();
+        let Pass { attributes, versions, .. } = pass;
         attributes.reinvocation.requested = true;
         attributes.reinvocation.has_fine_times = false;
-        let failed = |why| Status::internal_error(format!("failed to convert object: {why}"));
+        let failed = |why: ConversionError| Status::internal_error(format!("failed to convert object: {why}"));
         if *wanted.kind(attributes) != attributes.kind {
             if let Some(object) = versions.object_mut(attributes, wanted).take() {
-                let Attributes { resource, kind, deadline, .. } = &*attributes;
+                let Attributes { resource, kind, deadline, .. } = &**attributes;
                 let own = self.converter.convert(&object, resource, wanted.kind(attributes), kind, *deadline).await;
                 attributes.object = Some(own.map_err(failed)?);
             }
-        } else if let Attributes { kind, object: Some(object), .. } = attributes {
-            normal::round_trip(kind, object, &kept.unwrap_or_default()).map_err(failed)?;
+        } else if let Attributes { kind, object: Some(object), .. } = &mut **attributes {
+            normal::round_trip(kind, object, &kept.unwrap_or_default()).map_err(|why| failed(why.into()))?;
         }
         Ok(())
     }
@@ -104,37 +123,27 @@ impl Mutating {
     ///
     /// # Errors
     /// If the error ends the request.
-    async fn run(
-        &self,
-        invocation: &Invocation<'_>,
-        (attributes, versions): (&mut Attributes, &mut Versions),
-        (namespace, shared, kinds): (Option<&Map<String, Json>>, &Shared, &mut Kinds),
-    ) -> Result<Done, Denial> {
+    async fn run(&self, invocation: &Invocation<'_>, pass: &mut Pass<'_>) -> Result<Done, Denial> {
         let (policy, wanted) = (invocation.policy, &invocation.wanted);
-        let namespace = namespace.filter(|_| policy.looks.at_namespace);
         let mut done = Done::default();
         for mutation in &policy.rules.mutations {
-            if versions.view(attributes, wanted).object.is_none() {
+            if pass.versions.view(pass.attributes, wanted).object.is_none() {
                 break;
             }
             let started = Instant::now();
-            let mutated = match self.kind(attributes, wanted, kinds).await {
-                Ok(kind) => {
-                    let of = (&*attributes, &*versions);
-                    self.mutate(invocation, (mutation, kind), namespace, of, shared).await
-                }
+            let mutated = match self.kind(wanted, pass).await {
+                Ok(kind) => self.mutate(invocation, mutation, &kind, pass).await,
                 Err(status) => Err(Refusal::Status(status)),
             };
             let observe = |error| {
-                let on = (&*policy.name, invocation.binding);
                 if !invocation.is_shadow {
-                    self.checks.observe_mutation(on, error, started.elapsed());
+                    self.checks.observe_mutation(&policy.name, invocation.binding, error, started.elapsed());
                 }
             };
             match mutated {
                 Ok(mutated) => {
                     observe(ErrorType::None);
-                    *versions.object_mut(attributes, wanted) = Some(mutated);
+                    *pass.versions.object_mut(pass.attributes, wanted) = Some(mutated);
                     done.is_changed = true;
                 }
                 Err(Refusal::Status(status)) => {
@@ -151,48 +160,39 @@ impl Mutating {
     }
 
     /// Returns the effect that a policy in shadow mode would have; the object stays as it is.
-    async fn would(
-        &self,
-        invocation: &Invocation<'_>,
-        (attributes, versions): (&mut Attributes, &mut Versions),
-        beside: (Option<&Map<String, Json>>, &Shared, &mut Kinds),
-    ) -> Would {
+    async fn would(&self, invocation: &Invocation<'_>, pass: &mut Pass<'_>) -> ShadowDecision {
         let wanted = &invocation.wanted;
-        let before = versions.view(attributes, wanted).object.cloned();
-        let done = self.run(invocation, (&mut *attributes, &mut *versions), beside).await;
-        let object = versions.object_mut(attributes, wanted);
+        let before = pass.versions.view(pass.attributes, wanted).object.cloned();
+        let done = self.run(invocation, pass).await;
+        let object = pass.versions.object_mut(pass.attributes, wanted);
         let paths = before.as_ref().zip(object.as_ref()).map(|(before, after)| changed_paths(before, after));
         *object = before;
         let paths = paths.unwrap_or_default();
         match done.map(|done| done.failures.into_iter().next()) {
             Err(denial) => {
-                let status = denial.into_status(attributes);
-                Would::fail(false, status.code, status.message)
+                let status = denial.into_status(pass.attributes);
+                ShadowDecision::fail(false, status.code, status.message)
             }
-            Ok(Some(why)) => Would { paths, ..Would::fail(invocation.policy.ignores_failure, FAILED, why) },
-            Ok(None) if paths.is_empty() => Would::be(Decision::Allowed),
-            Ok(None) => Would { paths, ..Would::be(Decision::Changed) },
+            Ok(Some(why)) => {
+                ShadowDecision { paths, ..ShadowDecision::fail(invocation.policy.ignores_failure, FAILED, why) }
+            }
+            Ok(None) if paths.is_empty() => ShadowDecision::be(Decision::Allowed),
+            Ok(None) => ShadowDecision { paths, ..ShadowDecision::be(Decision::Changed) },
         }
     }
 
     /// Whether the request meets the policy's matchConditions.
-    async fn is_meant(
-        &self,
-        invocation: &Invocation<'_>,
-        attributes: &Attributes,
-        versions: &Versions,
-        shared: &Shared,
-    ) -> Verdict {
-        let policy = invocation.policy;
-        let operation = attributes.operation;
+    async fn is_meant(&self, invocation: &Invocation<'_>, pass: &Pass<'_>) -> Verdict {
+        let Pass { attributes, versions, shared, .. } = pass;
+        let (policy, operation) = (invocation.policy, attributes.operation);
         let labels = MatchConditions { name: &policy.name, kind: "policy", step: "validate", operation };
         loop {
             let verdict = {
                 let view = versions.view(attributes, &invocation.wanted);
                 let shown = Shown::new(attributes, view, None, shared);
                 let parameters = invocation.parameters();
-                let beside = Beside { variables: &policy.variables, parameters, looks: policy.looks };
-                evaluated(|| policy.conditions.evaluate(&shown, beside, &labels, &self.metrics))
+                let inputs = Inputs { variables: &policy.variables, parameters, reads: policy.reads };
+                evaluated(|| policy.conditions.evaluate(&shown, inputs, &labels, &self.metrics))
             };
             match verdict {
                 Ok(verdict) => return verdict,
@@ -205,11 +205,12 @@ impl Mutating {
     async fn mutate(
         &self,
         invocation: &Invocation<'_>,
-        (mutation, kind): (&Mutation, &Kind),
-        namespace: Option<&Map<String, Json>>,
-        (attributes, versions): (&Attributes, &Versions),
-        shared: &Shared,
+        mutation: &Mutation,
+        kind: &Kind,
+        pass: &Pass<'_>,
     ) -> Result<Object, Refusal> {
+        let Pass { attributes, versions, shared, .. } = pass;
+        let namespace = pass.namespace.as_ref().filter(|_| invocation.policy.reads.namespace);
         loop {
             tokio::task::consume_budget().await;
             let mutated = {
@@ -225,21 +226,14 @@ impl Mutating {
     }
 
     /// Looks up the wanted kind, once per request (`TypeConverterManager.GetTypeConverter`).
-    async fn kind<'k>(
-        &self,
-        attributes: &Attributes,
-        wanted: &Wanted,
-        known: &'k mut Kinds,
-    ) -> Result<&'k Kind, Box<Status>> {
-        let kind = wanted.kind(attributes);
-        let at = match known.iter().position(|(of, _)| of == kind) {
-            Some(at) => at,
-            None => {
-                known.push((kind.clone(), Kind::find(&self.cluster, &attributes.resource, kind).await?));
-                known.len() - 1
-            }
-        };
-        known.get(at).map(|(_, kind)| kind).ok_or_else(|| Box::new(Status::internal_error("no kind")))
+    async fn kind(&self, wanted: &Wanted, pass: &mut Pass<'_>) -> Result<Arc<Kind>, Box<Status>> {
+        let kind = wanted.kind(pass.attributes);
+        if let Some((_, known)) = pass.kinds.iter().find(|(of, _)| of == kind) {
+            return Ok(known.clone());
+        }
+        let found = Arc::new(Kind::find(&self.cluster, &pass.attributes.resource, kind).await?);
+        pass.kinds.push((kind.clone(), found.clone()));
+        Ok(found)
     }
 }
 

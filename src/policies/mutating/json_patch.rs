@@ -1,6 +1,6 @@
 //! A JSON patch that an expression made (`patch.jsonPatcher`).
 
-use super::apply::Go;
+use super::apply::{Go, Unpatchable};
 use super::names;
 use crate::cel::Value;
 use crate::cel::value::{List, Struct};
@@ -13,26 +13,28 @@ use uuid::Uuid;
 ///
 /// # Errors
 /// If an operation is invalid, or does not apply.
-pub(super) fn apply(object: &Object, operations: &Value<'_>) -> Result<Option<Json>, String> {
+pub(super) fn apply(object: &Object, operations: &Value<'_>) -> Result<Option<Json>, Unpatchable> {
     let patch = Patch::new(list(operations)?);
-    match patch.apply(object) {
+    match patch.apply(object).map_err(|why| why.to_string()) {
         Ok(patched) => Ok(Some(patched)),
         Err(why) if why.starts_with("testing value ") && why.ends_with(": test failed") => Ok(None),
-        Err(why) => Err(format!("JSON Patch: {why}")),
+        Err(why) => Err(Unpatchable(format!("JSON Patch: {why}"))),
     }
 }
 
-fn list(operations: &Value<'_>) -> Result<Vec<Json>, String> {
+fn list(operations: &Value<'_>) -> Result<Vec<Json>, Unpatchable> {
     match operations {
         Value::List(List::Values(operations)) => operations.iter().map(operation).collect(),
         Value::List(List::Json([])) => Ok(Vec::new()),
-        _ => Err("type mismatch: JSONPatchType.expression should evaluate to array".into()),
+        _ => Err(Unpatchable("type mismatch: JSONPatchType.expression should evaluate to array".into())),
     }
 }
 
-fn operation(value: &Value<'_>) -> Result<Json, String> {
+fn operation(value: &Value<'_>) -> Result<Json, Unpatchable> {
     let Value::Struct(made) = value else {
-        return Err("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch".into());
+        return Err(Unpatchable(
+            "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch".into(),
+        ));
     };
     let mut operation = JsonMap::new();
     for field in ["op", "path", "from"] {
@@ -44,7 +46,7 @@ fn operation(value: &Value<'_>) -> Result<Json, String> {
     if let Some((_, value)) = made.fields.iter().find(|(name, _)| &**name == "value") {
         names::check(value)?;
         let value = json(value).map_err(|why| {
-            format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
+            Unpatchable(format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}"))
         })?;
         // kube-apiserver turns null into a text, which no field equals, neither a missing nor a null one. A random text does the same.
         let is_test = operation.get("op").is_some_and(|op| op == "test");
@@ -63,12 +65,12 @@ fn text(made: &Struct<'_>, field: &str) -> String {
 }
 
 /// Converts a value to JSON. Go converts an `Object{…}` field by field, and some values have no JSON form there.
-fn json(value: &Value<'_>) -> Result<Json, String> {
-    let Value::Struct(made) = value else { return value.to_json().map_err(|error| error.to_string()) };
+fn json(value: &Value<'_>) -> Result<Json, Unpatchable> {
+    let Value::Struct(made) = value else { return value.to_json().map_err(|error| Unpatchable(error.to_string())) };
     let fields = made.fields.iter().map(|(name, value)| match value {
-        Value::Null => Err("proto: invalid type: structpb.NullValue".to_owned()),
+        Value::Null => Err(Unpatchable("proto: invalid type: structpb.NullValue".to_owned())),
         Value::Duration(_) | Value::Timestamp(..) => {
-            Err(format!("proto: invalid type: {}", Go::of(value)?.type_name()))
+            Err(Unpatchable(format!("proto: invalid type: {}", Go::of(value)?.type_name())))
         }
         Value::Int(value) => Ok((name.to_string(), Json::from(*value))),
         value => Ok((name.to_string(), json(value)?)),
@@ -91,7 +93,7 @@ mod tests {
 
     fn patched(operations: Vec<Value<'static>>) -> Result<Option<Json>, String> {
         let object = Object::from_value(json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
-        apply(&object, &Value::list(operations))
+        apply(&object, &Value::list(operations)).map_err(|why| why.to_string())
     }
 
     #[test]

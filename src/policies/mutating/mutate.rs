@@ -1,11 +1,11 @@
 //! One mutation: the value of its expression, and the changed object.
 
-use super::apply::{self, Go};
+use super::apply::{self, Go, Unpatchable};
 use super::policy::Mutation;
 use super::{Invocation, json_patch, names};
 use crate::cel::Value;
 use crate::cluster::{Cluster, CustomResource};
-use crate::expressions::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
+use crate::expressions::expression::{EvaluationError, OUT_OF_BUDGET, POLICY_COST, Series, Stop};
 use crate::expressions::request::Shown;
 use crate::expressions::reviews::Pause;
 use crate::expressions::variables::Variables;
@@ -27,6 +27,12 @@ pub(super) enum Refusal {
     Error(String),
     /// An error of neither: it ends the request.
     Status(Box<Status>),
+}
+
+impl From<Unpatchable> for Refusal {
+    fn from(Unpatchable(why): Unpatchable) -> Self {
+        Self::Error(why)
+    }
 }
 
 /// The type of the object's kind.
@@ -82,11 +88,11 @@ impl Invocation<'_> {
         if let Some(why) = mutation.expression().compile_error() {
             return Ok(Err(Refusal::Error(why.to_owned())));
         }
-        let slots = shown.slots(self.policy.looks, self.parameters());
+        let slots = shown.slots(self.policy.reads, self.parameters());
         let variables = Variables::new(&self.policy.variables, slots, shown.limits());
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
         let value = match series.evaluate(mutation.expression()) {
-            Ok(evaluated) => evaluated.value,
+            Ok(evaluated) => evaluated.value.map_err(|EvaluationError(why)| why),
             Err(Stop::Review(review)) => return Err(Pause::Review(review)),
             Err(Stop::OutOfBudget) => Err(OUT_OF_BUDGET.to_owned()),
         };
@@ -125,7 +131,7 @@ impl Mutation {
     ) -> Result<Object, Refusal> {
         match self {
             Mutation::Apply(_) => {
-                names::check(value).map_err(Refusal::Error)?;
+                names::check(value)?;
                 let patch =
                     Go::of(value).map_err(|_| Refusal::Error("invalid return type: *dynamic.ObjectVal".into()))?;
                 let node = match kind {
@@ -144,7 +150,7 @@ impl Mutation {
                     .map_err(|why| Refusal::Error(format!("error applying patch: {why}")))?;
                 finish(kind, of, applied.into_value(), false)
             }
-            Mutation::JsonPatch(_) => match json_patch::apply(object, value).map_err(Refusal::Error)? {
+            Mutation::JsonPatch(_) => match json_patch::apply(object, value)? {
                 Some(patched) => finish(kind, of, patched, true),
                 None => Ok(object.clone()),
             },
@@ -171,8 +177,8 @@ fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> R
             Err(internal(format!("strict decoding error: {}", typed.unknown.join(", "))))
         }
         Some(Ok(typed)) => Ok(normal::defaulted(of, typed).object),
-        Some(Err(why)) if is_strict => Err(internal(why)),
-        Some(Err(why)) => Err(Refusal::Error(unconvertible(of, &why))),
+        Some(Err(why)) if is_strict => Err(internal(why.to_string())),
+        Some(Err(why)) => Err(Refusal::Error(unconvertible(of, &why.to_string()))),
         None => Err(internal(format!("no kind \"{}\" is registered for version \"{}\"", of.kind, of.api_version()))),
     }
 }

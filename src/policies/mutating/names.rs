@@ -1,5 +1,6 @@
 //! Checks that the type names of nested `Object{…}` values match their field paths (`CheckTypeNamesMatchFieldPathNames`).
 
+use super::apply::Unpatchable;
 use crate::cel::value::{List, Map};
 use crate::cel::{Value, work};
 
@@ -7,11 +8,11 @@ use crate::cel::{Value, work};
 ///
 /// # Errors
 /// If type names do not match; the text has them all.
-pub(super) fn check(value: &Value<'_>) -> Result<(), String> {
+pub(super) fn check(value: &Value<'_>) -> Result<(), Unpatchable> {
     let Value::Struct(made) = value else { return Ok(()) };
     let mut errors = Vec::new();
     collect(value, &made.name, &mut errors);
-    if errors.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", errors.join("\n"))) }
+    if errors.is_empty() { Ok(()) } else { Err(Unpatchable(format!("type mismatch: {}", errors.join("\n")))) }
 }
 
 fn collect(value: &Value<'_>, expected: &str, errors: &mut Vec<String>) {

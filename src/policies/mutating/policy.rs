@@ -2,6 +2,8 @@
 
 use crate::cel::Type;
 use crate::expressions::expression::{Compiler, Declarations, Expression};
+use crate::metrics::Registry;
+use crate::policies::metrics::Checks;
 use crate::policies::policy::{Fields, Rules};
 use k8s_openapi::api::admissionregistration::v1::{self as api, MutatingAdmissionPolicy};
 
@@ -52,6 +54,12 @@ impl Mutation {
 
 impl Rules for Mutations {
     type Source = MutatingAdmissionPolicy;
+    const KIND: &'static str = "MutatingAdmissionPolicy";
+    const STEP: &'static str = "admit";
+
+    fn checks(registry: &Registry) -> prometheus::Result<Checks> {
+        registry.once("mutating", Checks::mutating)
+    }
 
     fn fields(policy: &MutatingAdmissionPolicy) -> Fields<'_> {
         let spec = policy.spec.as_ref();

@@ -21,7 +21,7 @@ impl Key {
 
 /// The calls of the first pass, and those that the second must repeat.
 #[derive(Debug, Default)]
-pub(super) struct Reinvocation {
+pub(super) struct PolicyReinvocation {
     /// Reinvocable policies that were called since the object last changed.
     asked: HashSet<Key>,
     /// Policies to call in the second pass.
@@ -30,7 +30,7 @@ pub(super) struct Reinvocation {
     last: Option<Object>,
 }
 
-impl Reinvocation {
+impl PolicyReinvocation {
     /// Records a call of a reinvocable policy.
     pub(super) fn add(&mut self, key: Key) {
         self.asked.insert(key);

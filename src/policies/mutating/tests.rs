@@ -4,6 +4,7 @@ use super::*;
 use crate::admission::PolicyOptions;
 use crate::cluster::FixedState;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::manifests;
 use crate::object::normal;
 use crate::policies::Binding;
 use crate::policies::testing::*;
@@ -131,4 +132,17 @@ async fn what_is_no_object_is_left_alone() {
     attributes.object = None;
     assert_eq!(mutated(&world, &mut attributes).await, Ok(Value::Null));
     assert!(!attributes.reinvocation.requested);
+}
+
+#[tokio::test]
+async fn an_object_of_an_aggregated_api_is_refused() {
+    let things = json!({"resourceRules": [
+        {"apiGroups": ["aggregated.dev"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]});
+    let policy = applying(&["Object{}"], json!({ "matchConstraints": things }));
+    let world = world_in(state(Vec::new()), vec![policy]);
+    let mut attributes = create();
+    attributes.kind = GroupVersionKind::new("aggregated.dev", "v1", "Thing");
+    attributes.resource = GroupVersionResource::new("aggregated.dev", "v1", "things");
+    let status = mutated(&world, &mut attributes).await.unwrap_err();
+    assert_eq!((status.code, status.message.contains("Kind=Thing not found")), (503, true), "{}", status.message);
 }

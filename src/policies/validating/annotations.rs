@@ -36,7 +36,8 @@ impl Collector {
 /// Publishes a failure, unless another failure was published before: the key has room for one.
 pub(super) fn publish_failure(
     annotations: &Annotations,
-    (policy, binding): (&str, &str),
+    policy: &str,
+    binding: &str,
     index: usize,
     message: &str,
     actions: &[Action],
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn a_failure_is_json_as_go_writes_it() {
         let annotations = Annotations::default();
-        publish_failure(&annotations, ("p", "b"), 2, "a < \"b\"", &[Action::Warn, Action::Audit]);
+        publish_failure(&annotations, "p", "b", 2, "a < \"b\"", &[Action::Warn, Action::Audit]);
         let (_, value, _) = annotations.take().remove(0);
         assert_eq!(
             value,

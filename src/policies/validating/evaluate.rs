@@ -4,13 +4,13 @@ use super::policy::{Annotation, Policy, Validation};
 use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::shadow::Decision;
 use crate::cel::Value;
-use crate::expressions::expression::{Evaluated, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
+use crate::expressions::expression::{Evaluated, EvaluationError, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
 use crate::expressions::request::Shown;
 use crate::expressions::reviews::Pause;
 use crate::expressions::variables::Variables;
-use crate::expressions::{Beside, Verdict};
+use crate::expressions::{Inputs, Verdict};
 use crate::policies::binding::Action;
-use crate::policies::shadow::Would;
+use crate::policies::shadow::ShadowDecision;
 use serde_json::Value as Json;
 use std::time::Duration;
 
@@ -23,26 +23,28 @@ pub(crate) struct Evaluation {
     /// The failed validations.
     pub failures: Vec<Failure>,
     /// The audit annotations.
-    pub annotations: Vec<Told>,
+    pub annotations: Vec<Annotated>,
 }
 
 impl Evaluation {
     /// Returns the decision that these actions of a binding lead to.
-    pub(crate) fn would(&self, actions: &[Action]) -> Would {
+    pub(crate) fn would(&self, actions: &[Action]) -> ShadowDecision {
         let denies = actions.contains(&Action::Deny);
         let of_failures = self.failures.iter().filter_map(|failure| match &failure.reason {
-            None if !failure.denies || denies => Some(Would::fail(!failure.denies, code(None), &*failure.message)),
+            None if !failure.denies || denies => {
+                Some(ShadowDecision::fail(!failure.denies, code(None), &*failure.message))
+            }
             Some(reason) if denies => {
                 let (code, message) = (code(Some(reason.as_str())), failure.message.clone());
-                Some(Would { code, message, ..Would::be(Decision::Denied) })
+                Some(ShadowDecision { code, message, ..ShadowDecision::be(Decision::Denied) })
             }
             _ => None,
         });
         let of_annotations = self.annotations.iter().filter_map(|told| match told {
-            Told::Error(why, _) => Some(Would::fail(false, code(None), &**why)),
-            Told::Value(..) => None,
+            Annotated::Error(why, _) => Some(ShadowDecision::fail(false, code(None), &**why)),
+            Annotated::Value(..) => None,
         });
-        Would::worst(of_failures.chain(of_annotations))
+        ShadowDecision::worst(of_failures.chain(of_annotations))
     }
 }
 
@@ -73,7 +75,7 @@ pub(crate) struct Failure {
 
 /// The result of one audit annotation (`PolicyAuditAnnotation`).
 #[derive(Debug, PartialEq)]
-pub(crate) enum Told {
+pub(crate) enum Annotated {
     /// A key with a value.
     Value(String, String),
     /// An error, which rejects the request.
@@ -93,13 +95,13 @@ impl Policy {
     ) -> Result<Option<Evaluation>, Pause> {
         let operation = shown.attributes.operation;
         let labels = MatchConditions { name: &self.name, kind: "policy", step: "validate", operation };
-        let beside = Beside { variables: &self.variables, parameters, looks: self.looks };
-        match self.conditions.evaluate(shown, beside, &labels, metrics)? {
+        let inputs = Inputs { variables: &self.variables, parameters, reads: self.reads };
+        match self.conditions.evaluate(shown, inputs, &labels, metrics)? {
             Verdict::Matches => {}
             Verdict::Excluded => return Ok(None),
             Verdict::Failed(why) => return Ok(Some(self.failed(why))),
         }
-        let slots = shown.slots(self.looks, parameters);
+        let slots = shown.slots(self.reads, parameters);
         let failures = match self.validate(shown, &slots) {
             Ok(failures) => failures,
             Err(Stop::Review(review)) => return Err(Pause::Review(review)),
@@ -148,7 +150,7 @@ impl Policy {
         for (index, (validation, Evaluated { value, elapsed })) in validations.iter().zip(results).enumerate() {
             let message = messages.as_ref().map(|messages| messages.get(index).and_then(Option::as_ref));
             failures.extend(match (value, message) {
-                (Err(why), _) => Some(self.error(index, why, elapsed)),
+                (Err(EvaluationError(why)), _) => Some(self.error(index, why, elapsed)),
                 (Ok(_), None) => Some(self.error(index, format!("failed messageExpression: {OUT_OF_BUDGET}"), elapsed)),
                 (Ok(Value::Bool(true)), _) => None,
                 (Ok(_), Some(message)) => Some(Failure {
@@ -163,7 +165,7 @@ impl Policy {
         Ok(failures)
     }
 
-    fn annotate(&self, shown: &Shown<'_>, slots: Slots<'_>) -> Result<Vec<Told>, Stop> {
+    fn annotate(&self, shown: &Shown<'_>, slots: Slots<'_>) -> Result<Vec<Annotated>, Stop> {
         if self.rules.annotations.is_empty() {
             return Ok(Vec::new());
         }
@@ -173,20 +175,20 @@ impl Policy {
         let mut told = Vec::new();
         for annotation in &self.rules.annotations {
             let evaluated = series.evaluate(&annotation.expression)?;
-            told.extend(self.tell(annotation, evaluated));
+            told.extend(self.annotated(annotation, evaluated));
         }
         Ok(told)
     }
 
-    fn tell(&self, annotation: &Annotation, Evaluated { value, elapsed }: Evaluated<'_>) -> Option<Told> {
+    fn annotated(&self, annotation: &Annotation, Evaluated { value, elapsed }: Evaluated<'_>) -> Option<Annotated> {
         match value {
-            Err(why) => (!self.ignores_failure).then_some(Told::Error(why, elapsed)),
+            Err(EvaluationError(why)) => (!self.ignores_failure).then_some(Annotated::Error(why, elapsed)),
             Ok(Value::Null) => None,
             Ok(Value::String(text)) => {
                 let text = text.trim();
-                (!text.is_empty()).then(|| Told::Value(annotation.key.clone(), text.to_owned()))
+                (!text.is_empty()).then(|| Annotated::Value(annotation.key.clone(), text.to_owned()))
             }
-            Ok(_) => Some(Told::Error(
+            Ok(_) => Some(Annotated::Error(
                 format!(
                     "valueExpression '{}' resulted in unsupported return type. Return type must be either string or null.",
                     annotation.expression.source()

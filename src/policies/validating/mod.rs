@@ -6,45 +6,31 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
-use super::Audience;
-use super::binding::{Action, Binding, VALIDATING_BINDINGS};
-use super::files::{Files, follow};
-use super::metrics::{Checks, ErrorType};
-use super::parameters::{Collected, Uncollected, check_kind, collect};
-use super::shadow::{Shadows, Would};
-use super::source::{Hook, Policies, Shadowing, Source};
-use crate::admission::metrics::Metrics;
-use crate::admission::{Attributes, BuildError, Denial, Environment};
-use crate::cluster::{Cluster, Namespace, Need, Parameter};
-use crate::conversion::Converter;
+use super::binding::{Action, Binding};
+use super::machinery::{AdmissionPolicies, binding_matches};
+use super::metrics::ErrorType;
+use super::parameters::{Collected, Uncollected, collect};
+use super::shadow::{ShadowDecision, ShadowDecisions};
+use super::source::PolicyHook;
+use crate::admission::{Attributes, Denial};
+use crate::cluster::{Namespace, Parameter};
 use crate::expressions::request::{Shared, Shown, namespace_name, namespace_value};
 use crate::expressions::reviews::evaluated;
-use crate::manifests;
 use crate::matching::{Matcher, Versions, Wanted};
 use crate::status::{Cause, Status};
 use annotations::{Collector, publish_failure};
-use evaluate::{Evaluation, Told, code};
+use evaluate::{Annotated, Evaluation, code};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use policy::Policy;
 pub(in crate::policies) use policy::Validations;
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-type ValidatingHook = Hook<Validations, ValidatingAdmissionPolicyBinding>;
-/// The policies of a folder.
-type ValidatingFiles = manifests::Source<Files<Validations, ValidatingAdmissionPolicyBinding>>;
-
 /// The plugin that evaluates ValidatingAdmissionPolicies.
-pub struct Validating {
-    cluster: Arc<Cluster>,
-    metrics: Arc<Metrics>,
-    checks: Checks,
-    converter: Converter,
-    source: Source<Validations, ValidatingAdmissionPolicyBinding>,
-}
+pub(crate) type Validating = AdmissionPolicies<Validations, ValidatingAdmissionPolicyBinding>;
+type ValidatingHook = PolicyHook<Validations, ValidatingAdmissionPolicyBinding>;
 
 /// A rejection: the policy's name, the binding's name if a binding was reached, and the message.
 struct Denied {
@@ -87,7 +73,7 @@ struct Pass<'a> {
     namespace: Option<Arc<Namespace>>,
     namespace_value: OnceLock<Map<String, Json>>,
     denied: Vec<Denied>,
-    shadows: Shadows<'a>,
+    shadows: ShadowDecisions<'a>,
 }
 
 /// The reason why a policy is not evaluated for a binding.
@@ -133,67 +119,13 @@ impl Known {
     }
 }
 
-/// Follows the folder of static manifests that the plugin's configuration names, if it names one.
-///
-/// # Errors
-/// If the files in the folder cannot be used.
-pub(crate) fn validating_files(
-    folder: Option<PathBuf>,
-    environment: &Environment<'_>,
-) -> Result<ValidatingFiles, BuildError> {
-    follow(folder, "ValidatingAdmissionPolicy", environment)
-}
-
 impl Validating {
-    /// Creates the plugin from the cluster's state and the policies from files.
-    ///
-    /// # Errors
-    /// If the plugin's metrics are registered already.
-    pub(crate) fn new(environment: &Environment<'_>, files: ValidatingFiles) -> prometheus::Result<Self> {
-        let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
-        let shadows =
-            Shadowing { named: policies.shadows.clone(), step: "validating", metrics: metrics.shadows().clone() };
-        Ok(Self {
-            checks: metrics.registry().once("validating", Checks::validating)?,
-            converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
-            source: Source::new(cluster.clone(), discovery.clone(), files, shadows),
-            cluster: cluster.clone(),
-            metrics: metrics.clone(),
-        })
-    }
-
-    /// Returns the invalid policies, each with its error.
-    pub fn problems(&self) -> Vec<String> {
-        let policies = self.source.policies();
-        policies.problems().map(|(name, why)| format!("ValidatingAdmissionPolicy {name}: {why}")).collect()
-    }
-
-    /// Whether a policy may match the request; matchConditions are not evaluated.
-    pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
-        let Some(audience) = self.source.audience(attributes) else { return false };
-        let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = policies.candidates(audience, attributes, &self.cluster);
-        candidates.look_at(attributes, attributes.object.as_ref());
-        let may_be = |(_, hook): (usize, &ValidatingHook)| {
-            hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.may_want(criteria, attributes))
-        };
-        (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
-    }
-
     /// Evaluates all policies that match the request, also after one rejects it.
     ///
     /// # Errors
     /// If a policy rejects the request; the first rejection counts.
-    pub async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
-        let Some(audience) = self.source.audience(attributes) else { return Ok(()) };
-        // A request on policies or bindings matches only policies from files, so it does not wait for the cluster's policies.
-        if audience == Audience::All && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
-            return Err(Denial::forbidden("not yet ready to handle request"));
-        }
-        if audience == Audience::All {
-            self.cluster.check_decodable(&[Need::VALIDATING_POLICIES, VALIDATING_BINDINGS], "")?;
-        }
-        let policies: Arc<Policies<_, _>> = self.source.policies();
+    pub(crate) async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        let Some((audience, policies)) = self.ready_policies(attributes).await? else { return Ok(()) };
         let mut pass = None;
         let mut candidates = policies.candidates(audience, attributes, &self.cluster);
         candidates.look_at(attributes, attributes.object.as_ref());
@@ -206,7 +138,7 @@ impl Validating {
                 namespace: None,
                 namespace_value: OnceLock::new(),
                 denied: Vec::new(),
-                shadows: Shadows::new("validating", &self.metrics),
+                shadows: ShadowDecisions::new("validating", &self.metrics),
             });
             self.ask(hook, pass).await?;
         }
@@ -219,42 +151,31 @@ impl Validating {
     /// Evaluates one policy, for each of its bindings.
     async fn ask(&self, hook: &ValidatingHook, pass: &mut Pass<'_>) -> Result<(), Denial> {
         let (policy, attributes) = (&hook.policy, pass.attributes);
-        let matched = match &policy.criteria {
-            None => Err("policy contained no match constraints, a required field".to_owned()),
-            Some(criteria) => {
-                let wanted = pass.matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
-                wanted.map_err(|status| status.message)
-            }
-        };
-        let wanted = match matched {
+        let wanted = match Self::wants(hook, attributes, &mut pass.matcher).await {
             Ok(None) => return Ok(()),
-            Ok(Some(wanted)) => check_kind(hook.parameters.as_ref()).await.map(|()| wanted),
-            Err(why) => Err(why),
-        };
-        let wanted = match wanted {
-            Ok(wanted) => wanted,
+            Ok(Some(wanted)) => wanted,
             Err(why) if hook.is_shadow() => {
-                pass.would(policy, None, &misconfigured(policy, None, &why), Duration::ZERO);
+                pass.would(policy, None, &misconfigured(policy, None, &why.0), Duration::ZERO);
                 return Ok(());
             }
             Err(why) => {
-                pass.misconfigured(policy, None, &why);
+                pass.misconfigured(policy, None, &why.0);
                 return Ok(());
             }
         };
-        let (mut collector, mut known, mut evaluations) = (Collector::default(), Known::default(), Vec::new());
+        let (mut collector, mut known) = (Collector::default(), Known::default());
         for (binding, is_shadow) in hook.bound() {
             let (name, started) = (&*binding.name, Instant::now());
-            evaluations.clear();
-            match (self.evaluate_for(hook, binding, &wanted, (&mut known, &mut evaluations), pass).await, is_shadow) {
-                (Ok(()), false) => {
+            match (self.evaluate_for(hook, binding, &wanted, &mut known, pass).await, is_shadow) {
+                (Ok(evaluations), false) => {
                     for evaluation in &evaluations {
-                        self.settle(policy, (name, &binding.actions), evaluation, &mut collector, pass);
+                        self.settle(policy, binding, evaluation, &mut collector, pass);
                     }
                 }
-                (Ok(()), true) if evaluations.is_empty() => {}
-                (Ok(()), true) => {
-                    let would = Would::worst(evaluations.iter().map(|evaluation| evaluation.would(&binding.actions)));
+                (Ok(evaluations), true) if evaluations.is_empty() => {}
+                (Ok(evaluations), true) => {
+                    let would =
+                        ShadowDecision::worst(evaluations.iter().map(|evaluation| evaluation.would(&binding.actions)));
                     pass.would(policy, Some(name), &would, started.elapsed());
                 }
                 (Err(Trouble::Misconfigured(why)), false) => pass.misconfigured(policy, Some(name), &why),
@@ -264,7 +185,7 @@ impl Validating {
                 (Err(Trouble::Refused(denial)), false) => return Err(denial),
                 (Err(Trouble::Refused(denial)), true) => {
                     let status = denial.into_status(attributes);
-                    let would = Would::fail(false, status.code, status.message);
+                    let would = ShadowDecision::fail(false, status.code, status.message);
                     pass.would(policy, Some(name), &would, started.elapsed());
                 }
             }
@@ -273,21 +194,20 @@ impl Validating {
         Ok(())
     }
 
-    /// Adds the evaluations for one binding, one for each parameter; none if the binding does not match the request.
+    /// Returns the evaluations for one binding, one for each parameter; none if the binding does not match the request.
     async fn evaluate_for(
         &self,
         hook: &ValidatingHook,
         binding: &Binding<ValidatingAdmissionPolicyBinding>,
         wanted: &Wanted,
-        (known, evaluations): (&mut Known, &mut Vec<Arc<Evaluation>>),
+        known: &mut Known,
         pass: &mut Pass<'_>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<Vec<Arc<Evaluation>>, Trouble> {
         let (policy, attributes) = (&hook.policy, pass.attributes);
-        if let Some(criteria) = &binding.criteria {
-            let wanted = pass.matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
-            if wanted.map_err(|status| Trouble::Misconfigured(status.message))?.is_none() {
-                return Ok(());
-            }
+        let matches = binding_matches(binding, attributes, &mut pass.matcher).await;
+        let mut evaluations = Vec::new();
+        if !matches.map_err(|why| Trouble::Misconfigured(why.0))? {
+            return Ok(evaluations);
         }
         let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
         let collected = collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace).await;
@@ -312,7 +232,7 @@ impl Validating {
             };
             evaluations.extend(evaluation);
         }
-        Ok(())
+        Ok(evaluations)
     }
 
     /// Evaluates a policy, again after each pause.
@@ -327,7 +247,7 @@ impl Validating {
             tokio::task::consume_budget().await;
             let evaluated = {
                 let view = pass.versions.view(pass.attributes, wanted);
-                let namespace = pass.namespace.as_deref().filter(|_| policy.looks.at_namespace);
+                let namespace = pass.namespace.as_deref().filter(|_| policy.reads.namespace);
                 let value = |namespace| pass.namespace_value.get_or_init(|| namespace_value(namespace));
                 let namespace = namespace.map(value);
                 let shown = Shown::new(pass.attributes, view, namespace, &pass.shared);
@@ -344,13 +264,14 @@ impl Validating {
     fn settle(
         &self,
         policy: &Policy,
-        (binding, actions): (&str, &[Action]),
+        binding: &Binding<ValidatingAdmissionPolicyBinding>,
         evaluation: &Evaluation,
         collector: &mut Collector,
         pass: &mut Pass<'_>,
     ) {
+        let (binding, actions) = (&*binding.name, &*binding.actions);
         let observe = |message: &str, action: &str, elapsed: Duration| {
-            self.checks.observe_validation((&policy.name, binding), ErrorType::of(message), action, elapsed);
+            self.checks.observe_validation(&policy.name, binding, ErrorType::of(message), action, elapsed);
         };
         for failure in &evaluation.failures {
             let (message, elapsed) = (&*failure.message, failure.elapsed);
@@ -365,8 +286,8 @@ impl Validating {
                         observe(message, "deny", elapsed);
                     }
                     Action::Audit => {
-                        let on = (&*policy.name, binding);
-                        publish_failure(&pass.attributes.annotations, on, failure.index, message, actions);
+                        let annotations = &pass.attributes.annotations;
+                        publish_failure(annotations, &policy.name, binding, failure.index, message, actions);
                         observe(message, "audit", elapsed);
                     }
                     Action::Warn => {
@@ -379,10 +300,10 @@ impl Validating {
                 }
             }
         }
-        for told in &evaluation.annotations {
-            match told {
-                Told::Value(key, value) => collector.add(key, value),
-                Told::Error(why, elapsed) => {
+        for annotation in &evaluation.annotations {
+            match annotation {
+                Annotated::Value(key, value) => collector.add(key, value),
+                Annotated::Error(why, elapsed) => {
                     pass.deny(policy, Some(binding), why, None);
                     observe(why, "deny", *elapsed);
                 }
@@ -404,14 +325,14 @@ impl Pass<'_> {
     /// Records an error of the policy or of its binding.
     fn misconfigured(&mut self, policy: &Policy, binding: Option<&str>, why: &str) {
         if !policy.ignores_failure {
-            let Would { message, .. } = misconfigured(policy, binding, why);
+            let ShadowDecision { message, .. } = misconfigured(policy, binding, why);
             self.deny(policy, binding, &message, None);
         }
     }
 
     /// Reports the decision of a policy in shadow mode.
-    fn would(&mut self, policy: &Policy, binding: Option<&str>, would: &Would, elapsed: Duration) {
-        self.shadows.tell(self.attributes, (&policy.name, binding), would, elapsed);
+    fn would(&mut self, policy: &Policy, binding: Option<&str>, would: &ShadowDecision, elapsed: Duration) {
+        self.shadows.report(self.attributes, &policy.name, binding, would, elapsed);
     }
 
     /// Looks up the namespace of a namespaced request, once.
@@ -423,7 +344,7 @@ impl Pass<'_> {
 }
 
 /// Returns the decision of an error of the policy or of its binding.
-fn misconfigured(policy: &Policy, binding: Option<&str>, why: &str) -> Would {
+fn misconfigured(policy: &Policy, binding: Option<&str>, why: &str) -> ShadowDecision {
     let what = if binding.is_some() { "binding" } else { "policy" };
-    Would::fail(policy.ignores_failure, code(None), format!("failed to configure {what}: {why}"))
+    ShadowDecision::fail(policy.ignores_failure, code(None), format!("failed to configure {what}: {why}"))
 }

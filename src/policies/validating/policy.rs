@@ -2,6 +2,8 @@
 
 use crate::cel::Type;
 use crate::expressions::expression::{Compiler, Declarations, Expression};
+use crate::metrics::Registry;
+use crate::policies::metrics::Checks;
 use crate::policies::policy::{Fields, Rules};
 use k8s_openapi::api::admissionregistration::v1::{self as api, ValidatingAdmissionPolicy};
 
@@ -63,6 +65,12 @@ impl Annotation {
 
 impl Rules for Validations {
     type Source = ValidatingAdmissionPolicy;
+    const KIND: &'static str = "ValidatingAdmissionPolicy";
+    const STEP: &'static str = "validating";
+
+    fn checks(registry: &Registry) -> prometheus::Result<Checks> {
+        registry.once("validating", Checks::validating)
+    }
 
     fn fields(policy: &ValidatingAdmissionPolicy) -> Fields<'_> {
         let spec = policy.spec.as_ref();

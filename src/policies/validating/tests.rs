@@ -4,10 +4,17 @@ use super::*;
 use crate::admission::PolicyOptions;
 use crate::cluster::FixedState;
 use crate::config::PolicyParameters;
+use crate::manifests;
+use crate::matching::Content;
+use crate::policies::Audience;
+use crate::policies::files::Files;
 use crate::policies::testing::*;
 use crate::processor::{self, Processor};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
+
+/// The policies of a folder.
+type ValidatingFiles = manifests::Source<Files<Validations, ValidatingAdmissionPolicyBinding>>;
 
 fn world_in(state: FixedState, policies: Vec<Value>, bindings: Vec<Value>) -> World<Validating> {
     world_with(manifests::Source::default(), state, policies, bindings)
@@ -221,7 +228,7 @@ async fn policies_and_access_reviews_are_not_seen() {
         let mut attributes = create();
         (attributes.resource.group, attributes.resource.resource) = (group.into(), resource.into());
         assert_eq!(refusal(&world, &attributes).await.is_some(), is_seen, "{resource}");
-        assert_eq!(world.plugin.looks_at_stored(&attributes), is_seen, "{resource}");
+        assert_eq!(world.plugin.may_match(&attributes, Content::Present), is_seen, "{resource}");
     }
 }
 
@@ -325,7 +332,7 @@ async fn policies_from_files_are_first_and_see_policies_too() {
     assert_eq!(names(Audience::Files, &bindings), ["y.static.k8s.io", "z.static.k8s.io"]);
     for attributes in [&maps, &bindings] {
         assert!(refusal(&world, attributes).await.unwrap().message.ends_with("by y"));
-        assert!(world.plugin.looks_at_stored(attributes));
+        assert!(world.plugin.may_match(attributes, Content::Present));
     }
     assert_eq!(refusal(&world, &of_resource("authentication.k8s.io", "tokenreviews")).await, None);
     let without = world_in(state(Vec::new()), vec![stored], vec![binding(json!({}))]);

@@ -1,9 +1,9 @@
 //! Compares the object in a body with the URL: the kind, the namespace, the name.
 
-use super::cannot_be_handled;
+use super::{Malformed, cannot_be_handled};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
-use crate::object::typed::{self, TypeMeta};
+use crate::object::typed::{self, DecodeError, TypeMeta};
 use crate::object::{Object, protobuf, schema, structural};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
@@ -30,7 +30,7 @@ impl Sent {
     }
 
     /// Reads the apiVersion and kind of a CBOR body that is decoded into a type (`gvkWithDefaults`).
-    pub(super) fn of_cbor(bytes: &[u8], expected: &GroupVersionKind) -> Result<Self, String> {
+    pub(super) fn of_cbor(bytes: &[u8], expected: &GroupVersionKind) -> Result<Self, DecodeError> {
         typed::type_meta(bytes).map(|meta| Self::of_type_meta(meta, expected))
     }
 
@@ -55,23 +55,23 @@ impl Sent {
 }
 
 /// `json.SimpleMetaFactory.Interpret`.
-pub(super) fn sent_kind(value: &Value) -> Result<Sent, String> {
+pub(super) fn sent_kind(value: &Value) -> Result<Sent, Malformed> {
     let fields = match value {
         Value::Object(fields) => fields,
         Value::Null => return Ok(Sent { group: String::new(), version: String::new(), kind: String::new() }),
         other => {
-            return Err(format!(
+            return Err(Malformed(format!(
                 "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct \
                  {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
                 crate::go_text::go_type(other)
-            ));
+            )));
         }
     };
     kind_in(fields)
 }
 
 /// Reads the apiVersion and kind among the fields of an object.
-pub(super) fn kind_in(fields: &Map<String, Value>) -> Result<Sent, String> {
+pub(super) fn kind_in(fields: &Map<String, Value>) -> Result<Sent, Malformed> {
     // kube-apiserver reads these fields with encoding/json, which ignores case and takes the last of several keys. The order of
     // the keys is lost here, so the key with the exact case counts.
     let field = |name: &str| {
@@ -82,11 +82,11 @@ pub(super) fn kind_in(fields: &Map<String, Value>) -> Result<Sent, String> {
                 Value::String(text) if found.is_empty() || key == name => found = text,
                 Value::String(_) => {}
                 other => {
-                    return Err(format!(
+                    return Err(Malformed(format!(
                         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field \
                          .{name} of type string",
                         crate::go_text::go_type(other)
-                    ));
+                    )));
                 }
             }
         }
@@ -96,7 +96,7 @@ pub(super) fn kind_in(fields: &Map<String, Value>) -> Result<Sent, String> {
     let (group, version) = match api_version.split('/').collect::<Vec<_>>()[..] {
         [_] => ("", api_version),
         [group, version] => (group, version),
-        _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
+        _ => return Err(Malformed(format!("unexpected GroupVersion string: {api_version}"))),
     };
     Ok(Sent { group: group.into(), version: version.into(), kind: kind.into() })
 }

@@ -41,7 +41,8 @@ impl MediaTypes {
     /// Returns the media types.
     pub fn all(self) -> &'static [MediaType] {
         const ALL: [MediaType; 4] = [MediaType::Json, MediaType::Yaml, MediaType::Protobuf, MediaType::Cbor];
-        &ALL[..if self.has_cbor { 4 } else { 3 }]
+        let [before @ .., _cbor] = &ALL;
+        if self.has_cbor { &ALL } else { before }
     }
 
     /// Returns the names of the media types.
@@ -52,7 +53,8 @@ impl MediaTypes {
             MediaType::Protobuf.as_str(),
             MediaType::Cbor.as_str(),
         ];
-        &NAMES[..self.all().len()]
+        let [before @ .., _cbor] = &NAMES;
+        if self.has_cbor { &NAMES } else { before }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `CreateOptions`, `UpdateOptions`, `PatchOptions` and `DeleteOptions`: from the query, and for deletes also from the body.
 
-use super::MediaType;
 use super::check::{Sent, not_registered, sent_kind};
+use super::{Malformed, MediaType};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::patch::PatchType;
@@ -241,16 +241,16 @@ impl WriteOptions {
 }
 
 /// Reads a body of delete options, with its apiVersion and kind.
-fn read(body: &[u8], media_type: MediaType) -> Result<(Value, Sent), String> {
+fn read(body: &[u8], media_type: MediaType) -> Result<(Value, Sent), Malformed> {
     let value = match media_type {
         MediaType::Json => super::decode_json(body)?.value,
-        MediaType::Yaml => decode::yaml(body)?.value,
+        MediaType::Yaml => decode::yaml(body).map_err(Malformed::of)?.value,
         MediaType::Protobuf => {
-            let envelope = protobuf::open(body)?;
+            let envelope = protobuf::open(body).map_err(Malformed::of)?;
             let sent = Sent::of_protobuf(&envelope, &GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions"));
             let is_options = sent.kind == "DeleteOptions";
             let message = if is_options {
-                envelope.object(&sent.group, &sent.version, &sent.kind)?
+                envelope.object(&sent.group, &sent.version, &sent.kind).map_err(Malformed::of)?
             } else {
                 protobuf::Message::default()
             };
@@ -258,13 +258,13 @@ fn read(body: &[u8], media_type: MediaType) -> Result<(Value, Sent), String> {
         }
         MediaType::Cbor => {
             let options = GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions");
-            let sent = Sent::of_cbor(body, &options)?;
+            let sent = Sent::of_cbor(body, &options).map_err(Malformed::of)?;
             if sent.version.is_empty() {
-                return Err(format!("Object 'apiVersion' is missing in '{}'", cbor::diagnose(body)));
+                return Err(Malformed(format!("Object 'apiVersion' is missing in '{}'", cbor::diagnose(body))));
             }
             let is_options = sent.kind == "DeleteOptions";
             let value = match typed::decode_cbor(&options, body).filter(|_| is_options) {
-                Some(typed) => typed?.value,
+                Some(typed) => typed.map_err(Malformed::of)?.value,
                 None => Value::Null,
             };
             return Ok((value, sent));

@@ -4,7 +4,7 @@ use super::*;
 use crate::backend::Clients;
 use crate::config::Limits;
 use crate::conversion::Converter;
-use crate::matching::{Matcher, Wanted};
+use crate::matching::{Content, Matcher, Wanted};
 use crate::webhooks::hook::Hooks;
 
 /// Returns the names of the hooks that match the request, or the first error.
@@ -16,7 +16,7 @@ async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) 
     let cluster = Cluster::fixed(state);
     let configuration: MutatingWebhookConfiguration = configuration(hooks);
     let hooks =
-        Hooks::mutating(&[], &[Arc::new(configuration)], &Clients::new(&Limits::default(), Kubeconfig::default()));
+        Hooks::compile([&[], &[Arc::new(configuration)]], &Clients::new(&Limits::default(), Kubeconfig::default()));
     let converter = Converter::new(cluster.clone(), discovery(), &Limits::default(), metrics().1.conversions());
     let mut matcher = Matcher::new(&cluster, &converter);
     let mut names = Vec::new();
@@ -25,7 +25,7 @@ async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) 
     for (_, hook) in candidates {
         let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await;
         if let Some(wanted) = wanted? {
-            assert!(matcher.may_want(&hook.criteria, attributes));
+            assert!(matcher.may_match(&hook.criteria, attributes, Content::Present));
             names.push(match wanted {
                 Wanted::AsItIs => hook.name.clone(),
                 Wanted::As(other) => format!("{} as {}, Kind={}", hook.name, other.kind.api_version(), other.kind.kind),
@@ -328,7 +328,7 @@ fn requests_for_other_resources_meet_no_hook() {
     let configuration: MutatingWebhookConfiguration =
         configuration(&[with(json!({})), with(rule(&["*"], &["*"], &["DELETE"], &["*"], "*"))]);
     let hooks =
-        Hooks::mutating(&[], &[Arc::new(configuration)], &Clients::new(&Limits::default(), Kubeconfig::default()));
+        Hooks::compile([&[], &[Arc::new(configuration)]], &Clients::new(&Limits::default(), Kubeconfig::default()));
     let cluster = Cluster::fixed(default_state());
     let positions = |resource: &str, operation| {
         let attributes = request(operation, "", "v1", resource, "", "default");
@@ -348,7 +348,7 @@ fn configurations_are_called_by_name_and_hooks_of_one_name_are_told_apart() {
         Arc::new(configuration)
     };
     let hooks =
-        Hooks::mutating(&[], &[named("b"), named("a")], &Clients::new(&Limits::default(), Kubeconfig::default()));
+        Hooks::compile([&[], &[named("b"), named("a")]], &Clients::new(&Limits::default(), Kubeconfig::default()));
     let (attributes, cluster) = (create(configmap()), Cluster::fixed(default_state()));
     let uids: Vec<_> = hooks.candidates(&attributes, &cluster).map(|(_, hook)| &*hook.uid).collect();
     assert_eq!(uids, ["a/w/0", "a/w/1", "b/w/0", "b/w/1"]);

@@ -1,7 +1,7 @@
 //! Hooks that are called but decide nothing, and the time that all hooks may take together.
 
 use super::*;
-use crate::admission::shadow::{HOOKS, Shadows};
+use crate::admission::shadow::{HOOKS, ShadowNames};
 use crate::backend::testing::{HookServer, Reply, patch};
 use crate::manifests::Source;
 
@@ -82,13 +82,13 @@ async fn validating_shadows_are_named_on_the_command_line_as_well() {
     let server = HookServer::start(&[]).await;
     let hooks = [at(&server, "a.lab.dev", "/deny", json!({})), at(&server, "b.lab.dev", "/deny/too", json!({}))];
     let world = validating(&hooks);
-    let plugin = world.plugin.with_shadows(Shadows::new(vec!["c/a.lab.dev".into()]));
+    let plugin = world.plugin.with_shadows(ShadowNames::new(vec!["c/a.lab.dev".into()]));
     let attributes = create(configmap());
     let status = refused(plugin.validate(&attributes).await, &attributes);
     assert_eq!(status.message, "admission webhook \"b.lab.dev\" denied the request: denied by the lab");
     assert_eq!(reports(&attributes)[0].0, "validation webhook_index_0");
 
-    let plugin = validating(&hooks).plugin.with_shadows(Shadows::new(vec!["c".into()]));
+    let plugin = validating(&hooks).plugin.with_shadows(ShadowNames::new(vec!["c".into()]));
     let attributes = create(configmap());
     plugin.validate(&attributes).await.unwrap();
     assert_eq!(reports(&attributes).len(), 2);
@@ -102,7 +102,7 @@ async fn annotations_are_obeyed_unless_the_command_line_forbids_it_and_are_count
     for (are_obeyed, count) in [(true, 1), (false, 0)] {
         let state = FixedState { mutating_webhooks: vec![shadowed("true", &hooks)], ..default_state() };
         let mut world = mutating_in(state);
-        world.plugin = world.plugin.with_shadows(Shadows::default().with_annotations(are_obeyed));
+        world.plugin = world.plugin.with_shadows(ShadowNames::default().with_annotations(are_obeyed));
         assert_eq!(world.plugin.admit(&mut create(configmap())).await.is_ok(), are_obeyed);
         assert!(world.metric(&gauge(count)));
     }

@@ -62,7 +62,7 @@ impl RemovedKind for ExternalAdmissionHookConfiguration {
 
 /// A compiled hook.
 #[derive(Debug)]
-pub(super) struct Hook {
+pub(super) struct ExternalHook {
     /// The hook's name.
     pub name: String,
     /// The namespace of the hook's Service.
@@ -74,7 +74,7 @@ pub(super) struct Hook {
     rules: Vec<Rule>,
 }
 
-impl Hook {
+impl ExternalHook {
     fn new(hook: &ExternalAdmissionHook) -> Self {
         let ClientConfig { service, ca_bundle } = &hook.client_config;
         let ca = STANDARD.decode(ca_bundle.as_deref().unwrap_or_default());
@@ -97,8 +97,8 @@ impl Hook {
 }
 
 /// Compiles the hooks of all configurations.
-pub(super) fn compile(configurations: &[Arc<ExternalAdmissionHookConfiguration>]) -> Vec<Hook> {
-    configurations.iter().flat_map(|one| one.external_admission_hooks.iter().flatten()).map(Hook::new).collect()
+pub(super) fn compile(configurations: &[Arc<ExternalAdmissionHookConfiguration>]) -> Vec<ExternalHook> {
+    configurations.iter().flat_map(|one| one.external_admission_hooks.iter().flatten()).map(ExternalHook::new).collect()
 }
 
 #[cfg(test)]
@@ -109,9 +109,9 @@ mod tests {
     use crate::plugins::checker::attributes;
     use serde_json::{Value, json};
 
-    fn hook(rule: Value) -> Hook {
+    fn hook(rule: Value) -> ExternalHook {
         let hook = json!({"name": "a.lab.io", "clientConfig": {"service": {"namespace": "lab", "name": "s"}}, "rules": [rule]});
-        Hook::new(&serde_json::from_value(hook).unwrap())
+        ExternalHook::new(&serde_json::from_value(hook).unwrap())
     }
 
     fn request(operation: Operation, group: &str, version: &str, resource: &str, subresource: &str) -> Attributes {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_hook_without_rules_matches_nothing() {
-        let hook = Hook::new(&serde_json::from_value(json!({"name": "a.lab.io"})).unwrap());
+        let hook = ExternalHook::new(&serde_json::from_value(json!({"name": "a.lab.io"})).unwrap());
         assert!(!hook.matches(&request(Operation::Create, "", "v1", "pods", "")));
     }
 

@@ -21,7 +21,7 @@ use crate::derived::Derived;
 use crate::manifests::RemovedObjects;
 use crate::status::{Cause, Details, Status};
 use bytes::Bytes;
-use configuration::Hook;
+use configuration::ExternalHook;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct External {
     configurations: RemovedObjects<ExternalAdmissionHookConfiguration>,
     metrics: Arc<Metrics>,
     clients: Clients,
-    hooks: Derived<Configurations, Vec<Hook>>,
+    hooks: Derived<Configurations, Vec<ExternalHook>>,
     /// The number of calls, by which the endpoints of a Service take turns.
     turn: AtomicUsize,
 }
@@ -69,7 +69,7 @@ impl External {
         self.configurations.all()
     }
 
-    fn hooks(&self) -> Arc<Vec<Hook>> {
+    fn hooks(&self) -> Arc<Vec<ExternalHook>> {
         self.hooks.get(
             || self.configurations(),
             Arc::ptr_eq,
@@ -84,7 +84,7 @@ impl External {
     pub async fn admit(&self, attributes: &Attributes) -> Result<(), Denial> {
         self.check_ready(attributes).await?;
         let hooks = self.hooks();
-        let matching: Vec<&Hook> = hooks.iter().filter(|hook| hook.matches(attributes)).collect();
+        let matching: Vec<&ExternalHook> = hooks.iter().filter(|hook| hook.matches(attributes)).collect();
         if matching.is_empty() {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl External {
     }
 
     /// Calls one hook; returns its refusal.
-    async fn ask(&self, hook: &Hook, attributes: &Attributes, body: &Bytes) -> Option<Denial> {
+    async fn ask(&self, hook: &ExternalHook, attributes: &Attributes, body: &Bytes) -> Option<Denial> {
         let started = Instant::now();
         let answered = self.call(hook, attributes, body).await;
         let elapsed = started.elapsed();
@@ -117,18 +117,18 @@ impl External {
         let call = WebhookCall { name: &hook.name, kind: STEP, operation: attributes.operation };
         match answered {
             Ok(Ok(())) => {
-                self.metrics.observe_webhook(&call, elapsed, false, 200);
+                self.metrics.webhooks().observe(&call, elapsed, false, 200);
                 None
             }
             Ok(Err(denial)) => {
                 let code = if let Denial::Status(status) = &denial { status.code } else { 500 };
-                self.metrics.observe_webhook_rejection(&call, RejectionError::None, code);
-                self.metrics.observe_webhook(&call, elapsed, true, code);
+                self.metrics.webhooks().observe_rejection(&call, RejectionError::None, code);
+                self.metrics.webhooks().observe(&call, elapsed, true, code);
                 Some(denial)
             }
             Err(reason) => {
-                self.metrics.observe_webhook(&call, elapsed, false, 503);
-                self.metrics.observe_webhook_fail_open(&hook.name, STEP);
+                self.metrics.webhooks().observe(&call, elapsed, false, 503);
+                self.metrics.webhooks().observe_fail_open(&hook.name, STEP);
                 tracing::warn!(webhook = hook.name, reason, "failed calling webhook, failing open");
                 None
             }
@@ -139,7 +139,12 @@ impl External {
     ///
     /// # Errors
     /// If the hook cannot be called, or its answer is no review.
-    async fn call(&self, hook: &Hook, attributes: &Attributes, body: &Bytes) -> Result<Result<(), Denial>, String> {
+    async fn call(
+        &self,
+        hook: &ExternalHook,
+        attributes: &Attributes,
+        body: &Bytes,
+    ) -> Result<Result<(), Denial>, String> {
         let whole = Instant::now() + TIMEOUT;
         let deadline = whole.min(attributes.call_deadline());
         let endpoint = Endpoint::service(&hook.namespace, &hook.service, PORT, "", hook.ca.clone()?);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 /// The functions of an environment by name.
-pub type Functions = HashMap<&'static str, Vec<Declaration>>;
+pub(crate) type Functions = HashMap<&'static str, Vec<Declaration>>;
 
 /// An overload in the form that the checker needs.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Declaration {
 }
 
 /// The declarations of [`crate::library::ALL`].
-pub static ALL: LazyLock<Arc<Functions>> = LazyLock::new(|| {
+pub(crate) static ALL: LazyLock<Arc<Functions>> = LazyLock::new(|| {
     let mut functions = Functions::new();
     for library in crate::library::ALL {
         declare(&mut functions, library);
@@ -33,7 +33,7 @@ pub static ALL: LazyLock<Arc<Functions>> = LazyLock::new(|| {
 });
 
 /// Adds the declarations of a library. Skips a malformed signature; a test checks that there is none.
-pub fn declare(functions: &mut Functions, library: &'static [Function]) {
+pub(crate) fn declare(functions: &mut Functions, library: &'static [Function]) {
     for function in library {
         let declarations = functions.entry(function.name).or_default();
         declarations.extend(
@@ -96,7 +96,7 @@ fn split(list: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Parses a type of a signature.
-pub fn read_type(text: &str) -> Option<Type> {
+pub(crate) fn read_type(text: &str) -> Option<Type> {
     if let Some((name, rest)) = text.split_once('(') {
         let mut parameters = split(rest.strip_suffix(')')?).map(read_type).collect::<Option<Vec<_>>>()?.into_iter();
         return Some(match name {

@@ -12,7 +12,7 @@ type Wrong = (Option<Id>, String);
 ///
 /// # Errors
 /// If a clause is malformed or does not take its argument, or if there are too few or too many arguments; with cel-go's text.
-pub fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Result<(), Wrong> {
+pub(crate) fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Result<(), Wrong> {
     let mut rest = format.as_bytes();
     let mut asked = 0;
     while let [first, after @ ..] = rest {
@@ -43,19 +43,24 @@ pub fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Res
 
 /// The clause after a `%`.
 #[derive(Clone, Copy, Debug)]
-pub struct Clause {
+pub(crate) struct Clause {
     /// The number of digits after the point, if given.
     pub precision: Option<u64>,
     /// `s`, `d`, `f`, `e`, `b`, `x`, `X` or `o`.
     pub letter: u8,
 }
 
+/// cel-go's text for a clause that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidClause(String);
+
 /// Parses a clause and advances behind it.
 ///
 /// # Errors
-/// If the text is no clause, with cel-go's text.
-pub fn clause(rest: &mut &[u8]) -> Result<Clause, String> {
-    let wrong = |message: String| format!("error while parsing precision: {message}");
+/// If the text is no clause.
+pub(crate) fn clause(rest: &mut &[u8]) -> Result<Clause, InvalidClause> {
+    let wrong = |message: String| InvalidClause(format!("error while parsing precision: {message}"));
     let mut precision = None;
     if let [b'.', after @ ..] = *rest {
         let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -76,8 +81,8 @@ pub fn clause(rest: &mut &[u8]) -> Result<Clause, String> {
             *rest = after;
             Ok(Clause { precision, letter: *letter })
         }
-        [other, ..] => Err(format!("unrecognized formatting clause \"{}\"", char::from(*other))),
-        [] => Err("unexpected end of string".to_owned()),
+        [other, ..] => Err(InvalidClause(format!("unrecognized formatting clause \"{}\"", char::from(*other)))),
+        [] => Err(InvalidClause("unexpected end of string".to_owned())),
     }
 }
 

@@ -17,11 +17,20 @@ thread_local! {
     static ROOM: Cell<usize> = const { Cell::new(SHALLOW) };
 }
 
+/// An evaluation has no stack.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoStack {
+    #[error(transparent)]
+    Spawn(#[from] std::io::Error),
+    #[error("it panicked")]
+    Panic,
+}
+
 /// Runs an evaluation that needs `levels` levels of stack.
 ///
 /// # Errors
 /// If no thread can be started, or if it panics.
-pub(super) fn with_room_for<T: Send>(levels: usize, evaluate: impl FnOnce() -> T + Send) -> Result<T, String> {
+pub(super) fn with_room_for<T: Send>(levels: usize, evaluate: impl FnOnce() -> T + Send) -> Result<T, NoStack> {
     // The evaluation itself takes one more level.
     if let Some(rest) = ROOM.get().checked_sub(levels + 1) {
         let before = ROOM.replace(rest);
@@ -37,8 +46,7 @@ pub(super) fn with_room_for<T: Send>(levels: usize, evaluate: impl FnOnce() -> T
     };
     let (outcome, left) = thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size((levels + SHALLOW + SPARE) * LEVEL_BYTES);
-        let thread = thread.spawn_scoped(scope, evaluate).map_err(|error| error.to_string())?;
-        thread.join().map_err(|_| "it panicked".to_owned())
+        thread.spawn_scoped(scope, evaluate)?.join().map_err(|_| NoStack::Panic)
     })?;
     work::resume(left);
     Ok(outcome)

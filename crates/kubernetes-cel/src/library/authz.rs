@@ -113,25 +113,25 @@ pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "allowed",
         overloads: &[overload("decision_allowed", "kubernetes.authorization.Decision.allowed(): bool")],
-        call: |arguments| Ok(Value::Bool(answer(arguments)?.as_ref().is_ok_and(|decision| decision.allowed))),
+        call: |arguments| Ok(Value::Bool(answer(arguments)?.0.as_ref().is_ok_and(|decision| decision.allowed))),
         cost: None,
     },
     Function {
         name: "reason",
         overloads: &[overload("decision_reason", "kubernetes.authorization.Decision.reason(): string")],
-        call: |arguments| Ok(Value::string(answer(arguments)?.as_ref().map_or("", |decision| &decision.reason))),
+        call: |arguments| Ok(Value::string(answer(arguments)?.0.as_ref().map_or("", |decision| &decision.reason))),
         cost: None,
     },
     Function {
         name: "errored",
         overloads: &[overload("decision_errored", "kubernetes.authorization.Decision.errored(): bool")],
-        call: |arguments| Ok(Value::Bool(answer(arguments)?.is_err())),
+        call: |arguments| Ok(Value::Bool(answer(arguments)?.0.is_err())),
         cost: None,
     },
     Function {
         name: "error",
         overloads: &[overload("decision_error", "kubernetes.authorization.Decision.error(): string")],
-        call: |arguments| Ok(Value::string(answer(arguments)?.as_ref().err().map_or("", String::as_str))),
+        call: |arguments| Ok(Value::string(answer(arguments)?.0.as_ref().err().map_or("", |error| &*error.0))),
         cost: None,
     },
 ];
@@ -142,10 +142,18 @@ fn cost_of_selector(length: u64) -> u64 {
     10 + times(length, 0.1) + times(times(length, 0.5), 50.0)
 }
 
+/// The reason why an access review failed, as `error()` of a decision returns it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ReviewError(
+    /// The text.
+    pub String,
+);
+
 /// The decisions that are known.
 pub trait Answers: fmt::Debug + Send + Sync {
     /// The decision of a review, or the reason why it failed; `None` if the review has not been made.
-    fn answer(&self, review: &Review) -> Option<std::result::Result<Decision, String>>;
+    fn answer(&self, review: &Review) -> Option<std::result::Result<Decision, ReviewError>>;
 }
 
 /// The variable `authorizer`: reviews for the request's user.
@@ -208,7 +216,7 @@ impl Part for ResourceCheck {
 
 /// The authorizer's decision.
 #[derive(Debug)]
-struct Answer(std::result::Result<Decision, String>);
+struct Answer(std::result::Result<Decision, ReviewError>);
 
 /// Values of this library equal no value, not even themselves.
 impl<P: Part> Opaque for Question<P> {
@@ -306,9 +314,9 @@ fn check<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-fn answer<'v>(arguments: &'v [Value<'_>]) -> std::result::Result<&'v std::result::Result<Decision, String>, Error> {
+fn answer<'v>(arguments: &'v [Value<'_>]) -> std::result::Result<&'v Answer, Error> {
     match arguments {
-        [value] => opaque(value).map(|Answer(answer)| answer).ok_or(Error::NoSuchOverload),
+        [value] => opaque(value).ok_or(Error::NoSuchOverload),
         _ => Err(Error::NoSuchOverload),
     }
 }

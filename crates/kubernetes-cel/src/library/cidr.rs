@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// Functions that make and read ranges.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "cidr",
         overloads: &[overload("string_to_cidr", "cidr(string): net.CIDR")],
@@ -82,7 +82,7 @@ pub const FUNCTIONS: &[Function] = &[
 
 /// `net.CIDR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cidr {
+pub(crate) struct Cidr {
     address: IpAddr,
     bits: u8,
 }

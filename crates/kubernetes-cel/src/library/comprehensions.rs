@@ -5,7 +5,7 @@ use crate::value::{Error, Map, Value};
 use std::sync::Arc;
 
 /// The function of the macros. For an accumulator, the evaluator inserts in place instead.
-pub const FUNCTIONS: &[Function] = &[Function {
+pub(crate) const FUNCTIONS: &[Function] = &[Function {
     name: "cel.@mapInsert",
     overloads: &[
         Overload { id: "@mapInsert_map_key_value", signature: "cel.@mapInsert(map(K, V), K, V): map(K, V)" },

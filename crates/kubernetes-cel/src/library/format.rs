@@ -8,7 +8,7 @@ use kubernetes_object::names;
 use std::sync::Arc;
 
 /// Functions that name formats and validate text.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "format.named",
         overloads: &[overload("format-named", "format.named(string): optional_type(kubernetes.NamedFormat)")],
@@ -113,7 +113,11 @@ const FORMATS: [Format; 13] = [
         check: |text| names::dns_1035_label_errors(names::mask_trailing_dash(text)),
     },
     Format { name: "labelValue", pattern_size: 40, check: |text| names::label_value_errors(text) },
-    Format { name: "uri", pattern_size: 1103, check: |text| url::check(text).err().into_iter().collect() },
+    Format {
+        name: "uri",
+        pattern_size: 1103,
+        check: |text| url::check(text).err().iter().map(ToString::to_string).collect(),
+    },
     Format {
         name: "uuid",
         pattern_size: UUID_PATTERN,
@@ -130,7 +134,7 @@ const FORMATS: [Format; 13] = [
 
 /// `kubernetes.NamedFormat`.
 #[derive(Clone, Copy, Debug)]
-pub struct Format {
+pub(crate) struct Format {
     name: &'static str,
     /// The length of the format's pattern, for costs.
     pattern_size: u64,

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Functions that make and read addresses.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "ip",
         overloads: &[overload("string_to_ip", "ip(string): net.IP")],
@@ -78,7 +78,7 @@ pub const FUNCTIONS: &[Function] = &[
 
 /// `net.IP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ip(pub IpAddr);
+pub(crate) struct Ip(pub IpAddr);
 
 impl Ip {
     pub(super) fn value(self) -> Value<'static> {

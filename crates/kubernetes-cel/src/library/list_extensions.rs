@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Functions that return lists.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "slice",
         overloads: &[overload("list_slice", "list(T).slice(int, int): list(T)")],

@@ -8,7 +8,7 @@ use crate::work;
 use std::cmp::Ordering;
 
 /// Functions of a list's elements.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "isSorted",
         overloads: &[

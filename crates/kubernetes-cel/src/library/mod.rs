@@ -1,21 +1,21 @@
 //! The functions of Kubernetes' environment, one file for each library.
 
 pub mod authz;
-pub mod cidr;
-pub mod comprehensions;
-pub mod format;
-pub mod ip;
+pub(crate) mod cidr;
+pub(crate) mod comprehensions;
+pub(crate) mod format;
+pub(crate) mod ip;
 pub mod jsonpatch;
-pub mod list_extensions;
-pub mod lists;
-pub mod optional;
-pub mod quantity;
-pub mod regex;
-pub mod semver;
-pub mod sets;
-pub mod standard;
+pub(crate) mod list_extensions;
+pub(crate) mod lists;
+pub(crate) mod optional;
+pub(crate) mod quantity;
+pub(crate) mod regex;
+pub(crate) mod semver;
+pub(crate) mod sets;
+pub(crate) mod standard;
 pub mod strings;
-pub mod url;
+pub(crate) mod url;
 
 mod net;
 

@@ -3,11 +3,16 @@
 use kubernetes_object::go_text::go_quote;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// The reason why a text is no address or no prefix, with Go's text.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct InvalidAddress(String);
+
 /// Parses an address and its zone, which is empty if there is none (`netip.ParseAddr`).
 ///
 /// # Errors
-/// If the text is no address, with Go's text.
-pub(super) fn address(text: &str) -> Result<(IpAddr, &str), String> {
+/// If the text is no address.
+pub(super) fn address(text: &str) -> Result<(IpAddr, &str), InvalidAddress> {
     let parser = Parser { text };
     match text.bytes().find(|byte| matches!(byte, b'.' | b':' | b'%')) {
         Some(b'.') => Ok((Ipv4Addr::from(parser.four(text)?).into(), "")),
@@ -20,13 +25,13 @@ pub(super) fn address(text: &str) -> Result<(IpAddr, &str), String> {
 /// Parses an address and the number of its prefix bits (`netip.ParsePrefix`).
 ///
 /// # Errors
-/// If the text is no prefix, with Go's text.
-pub(super) fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
-    let wrong = |why: &str| Err(format!("netip.ParsePrefix({}): {why}", go_quote(text)));
+/// If the text is no prefix.
+pub(super) fn prefix(text: &str) -> Result<(IpAddr, u8), InvalidAddress> {
+    let wrong = |why: &str| Err(InvalidAddress(format!("netip.ParsePrefix({}): {why}", go_quote(text))));
     let Some((before, bits)) = text.rsplit_once('/') else { return wrong("no '/'") };
     let (address, zone) = match address(before) {
         Ok(address) => address,
-        Err(error) => return wrong(&error),
+        Err(error) => return wrong(&error.to_string()),
     };
     if !zone.is_empty() {
         return wrong("IPv6 zones cannot be present in a prefix");
@@ -48,13 +53,13 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn wrong<T>(&self, why: &str, at: &str) -> Result<T, String> {
+    fn wrong<T>(&self, why: &str, at: &str) -> Result<T, InvalidAddress> {
         let at = if at.is_empty() { String::new() } else { format!(" (at {})", go_quote(at)) };
-        Err(format!("ParseAddr({}): {why}{at}", go_quote(self.text)))
+        Err(InvalidAddress(format!("ParseAddr({}): {why}{at}", go_quote(self.text))))
     }
 
     /// `parseIPv4Fields`.
-    fn four(&self, text: &str) -> Result<[u8; 4], String> {
+    fn four(&self, text: &str) -> Result<[u8; 4], InvalidAddress> {
         let mut fields = [0_u8; 4];
         let (mut field, mut digits, mut value) = (0, 0, 0_u32);
         for (at, character) in text.char_indices() {
@@ -85,7 +90,7 @@ impl<'t> Parser<'t> {
     }
 
     /// `parseIPv6`.
-    fn six(&self) -> Result<(IpAddr, &'t str), String> {
+    fn six(&self) -> Result<(IpAddr, &'t str), InvalidAddress> {
         let (mut rest, zone) = self.text.split_once('%').unwrap_or((self.text, ""));
         if zone.is_empty() && rest.len() < self.text.len() {
             return self.wrong("zone must be a non-empty string", "");

@@ -5,7 +5,7 @@ use crate::value::{Error, Value};
 use std::sync::Arc;
 
 /// Functions of optional values.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "_[_]",
         overloads: &[

@@ -4,19 +4,19 @@ use super::{Result, opaque, overload, same, traversal_of_first};
 use crate::function::Function;
 use crate::types::Type;
 use crate::value::{Error, Opaque, Value};
-use kubernetes_object::quantity::Amount;
+use kubernetes_object::quantity::{Amount, TooManyDigits};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Functions that make, compare, add and subtract quantities.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "quantity",
         overloads: &[overload("string_to_quantity", "quantity(string): kubernetes.Quantity")],
         call: |arguments| match arguments {
             [Value::String(text)] => match Amount::parse(text) {
                 Ok(amount) => Ok(value(amount, false)),
-                Err(error) => Err(Error::new(error)),
+                Err(error) => Err(Error::new(error.to_string())),
             },
             _ => Err(Error::NoSuchOverload),
         },
@@ -142,7 +142,7 @@ fn compare(arguments: &[Value<'_>]) -> std::result::Result<Ordering, Error> {
     }
 }
 
-type Operation = fn(&Amount, &Amount) -> std::result::Result<Amount, String>;
+type Operation = fn(&Amount, &Amount) -> std::result::Result<Amount, TooManyDigits>;
 
 fn reckon<'a>(arguments: &[Value<'a>], operation: Operation) -> Result<'a> {
     let [own, other] = arguments else { return Err(Error::NoSuchOverload) };
@@ -151,5 +151,5 @@ fn reckon<'a>(arguments: &[Value<'a>], operation: Operation) -> Result<'a> {
         Value::Int(other) => operation(&own.amount, &Amount::whole(*other)),
         other => operation(&own.amount, &opaque::<Quantity>(other).ok_or(Error::NoSuchOverload)?.amount),
     };
-    result.map(|amount| value(amount, true)).map_err(Error::new)
+    result.map(|amount| value(amount, true)).map_err(|error| Error::new(error.to_string()))
 }

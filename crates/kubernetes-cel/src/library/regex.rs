@@ -6,7 +6,7 @@ use crate::re2::Regex;
 use crate::value::{Error, Text, Value};
 
 /// Functions that find parts of a text.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "find",
         overloads: &[overload("string_find_string", "string.find(string): string")],
@@ -59,12 +59,12 @@ fn find_all<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 }
 
 /// The first part of a text that matches a pattern, or the empty text.
-pub fn find_with<'a>(regex: &Regex, text: &Text<'a>) -> Value<'a> {
+pub(crate) fn find_with<'a>(regex: &Regex, text: &Text<'a>) -> Value<'a> {
     regex.find(text).map_or(Value::text(""), |found| part(text, found))
 }
 
 /// Up to `limit` parts of a text that match a pattern; all of them for a negative limit.
-pub fn find_all_with<'a>(regex: &Regex, text: &Text<'a>, limit: i64) -> Result<'a> {
+pub(crate) fn find_all_with<'a>(regex: &Regex, text: &Text<'a>, limit: i64) -> Result<'a> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let found: Vec<_> = regex.find_all(text).take(limit.min(MAX_ELEMENTS + 1)).map(|found| part(text, found)).collect();
     if found.len() > MAX_ELEMENTS { too_large() } else { Ok(Value::list(found)) }

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Functions that make and compare versions.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "semver",
         overloads: &[
@@ -18,7 +18,7 @@ pub const FUNCTIONS: &[Function] = &[
         ],
         call: |arguments| match read(arguments)? {
             Ok(version) => Ok(Value::Opaque(Arc::new(version))),
-            Err(error) => Err(Error::new(error)),
+            Err(error) => Err(Error::new(error.0)),
         },
         cost: Some(traversal_of_first),
     },
@@ -71,10 +71,15 @@ pub const FUNCTIONS: &[Function] = &[
 
 /// `kubernetes.Semver`. The text after a plus sign is validated and dropped, since it does not affect comparisons.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
+pub(crate) struct Version {
     numbers: [u64; 3],
     prerelease: Vec<Prerelease>,
 }
+
+/// The reason why a text is no version, with the text of `github.com/blang/semver`.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct InvalidVersion(String);
 
 /// A part of a prerelease. Numbers sort before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,13 +90,13 @@ enum Prerelease {
 
 impl Version {
     /// `semver.Parse`.
-    fn parse(text: &str) -> std::result::Result<Self, String> {
+    fn parse(text: &str) -> std::result::Result<Self, InvalidVersion> {
         if text.is_empty() {
-            return Err("Version string empty".to_owned());
+            return Err(InvalidVersion("Version string empty".to_owned()));
         }
         let mut parts = text.splitn(3, '.');
         let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err("No Major.Minor.Patch elements found".to_owned());
+            return Err(InvalidVersion("No Major.Minor.Patch elements found".to_owned()));
         };
         let (major, minor) = (number("Major", major)?, number("Minor", minor)?);
         let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
@@ -102,22 +107,25 @@ impl Version {
         let prerelease = prerelease.collect::<std::result::Result<_, _>>()?;
         for part in build.into_iter().flat_map(|parts| parts.split('.')) {
             if part.is_empty() {
-                return Err("Build meta data is empty".to_owned());
+                return Err(InvalidVersion("Build meta data is empty".to_owned()));
             }
             if !is_word(part) {
-                return Err(format!("Invalid character(s) found in build meta data {}", go_quote(part)));
+                return Err(InvalidVersion(format!(
+                    "Invalid character(s) found in build meta data {}",
+                    go_quote(part)
+                )));
             }
         }
         Ok(Self { numbers: [major, minor, patch], prerelease })
     }
 
     /// `normalizeAndParse`: also accepts a missing minor and patch, a leading `v` and leading zeros.
-    fn parse_tolerantly(text: &str) -> std::result::Result<Self, String> {
+    fn parse_tolerantly(text: &str) -> std::result::Result<Self, InvalidVersion> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<_> = text.splitn(3, '.').map(without_leading_zeros).collect();
         if parts.len() < 3 {
             if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-                return Err("short version cannot contain PreRelease/Build meta data".to_owned());
+                return Err(InvalidVersion("short version cannot contain PreRelease/Build meta data".to_owned()));
             }
             parts.resize(3, "0".to_owned());
         }
@@ -143,40 +151,42 @@ fn without_leading_zeros(part: &str) -> String {
 }
 
 impl Prerelease {
-    fn parse(text: &str) -> std::result::Result<Self, String> {
+    fn parse(text: &str) -> std::result::Result<Self, InvalidVersion> {
         if text.is_empty() {
-            return Err("Prerelease is empty".to_owned());
+            return Err(InvalidVersion("Prerelease is empty".to_owned()));
         }
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
             if has_leading_zero(text) {
                 let quoted = go_quote(text);
-                return Err(format!("Numeric PreRelease version must not contain leading zeroes {quoted}"));
+                return Err(InvalidVersion(format!(
+                    "Numeric PreRelease version must not contain leading zeroes {quoted}"
+                )));
             }
             return parse_number(text).map(Self::Number);
         }
         if is_word(text) {
             return Ok(Self::Word(text.to_owned()));
         }
-        Err(format!("Invalid character(s) found in prerelease {}", go_quote(text)))
+        Err(InvalidVersion(format!("Invalid character(s) found in prerelease {}", go_quote(text))))
     }
 }
 
-fn number(part: &str, text: &str) -> std::result::Result<u64, String> {
+fn number(part: &str, text: &str) -> std::result::Result<u64, InvalidVersion> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         let part = part.to_ascii_lowercase();
-        return Err(format!("Invalid character(s) found in {part} number {}", go_quote(text)));
+        return Err(InvalidVersion(format!("Invalid character(s) found in {part} number {}", go_quote(text))));
     }
     if has_leading_zero(text) {
-        return Err(format!("{part} number must not contain leading zeroes {}", go_quote(text)));
+        return Err(InvalidVersion(format!("{part} number must not contain leading zeroes {}", go_quote(text))));
     }
     parse_number(text)
 }
 
 /// `strconv.ParseUint`, for digits.
-fn parse_number(digits: &str) -> std::result::Result<u64, String> {
+fn parse_number(digits: &str) -> std::result::Result<u64, InvalidVersion> {
     digits.parse().map_err(|_| {
         let why = if digits.is_empty() { "invalid syntax" } else { "value out of range" };
-        format!("strconv.ParseUint: parsing {}: {why}", go_quote(digits))
+        InvalidVersion(format!("strconv.ParseUint: parsing {}: {why}", go_quote(digits)))
     })
 }
 
@@ -199,7 +209,7 @@ impl Opaque for Version {
 }
 
 /// Parses a version. The outer error means that no overload takes the arguments.
-fn read(arguments: &[Value<'_>]) -> std::result::Result<std::result::Result<Version, String>, Error> {
+fn read(arguments: &[Value<'_>]) -> std::result::Result<std::result::Result<Version, InvalidVersion>, Error> {
     match arguments {
         [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(Version::parse(text)),
         [Value::String(text), Value::Bool(true)] => Ok(Version::parse_tolerantly(text)),

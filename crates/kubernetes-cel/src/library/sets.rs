@@ -5,7 +5,7 @@ use crate::function::Function;
 use crate::value::{Error, List, Value};
 
 /// Functions that compare lists as sets.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "sets.contains",
         overloads: &[overload("list_sets_contains_list", "sets.contains(list(T), list(T)): bool")],

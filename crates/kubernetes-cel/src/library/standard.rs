@@ -55,7 +55,7 @@ macro_rules! part {
 }
 
 /// The standard library.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "!_", overloads: &[overload("logical_not", "!_(bool): bool")], call: operators::not, cost: None },
     Function {
         name: "-_",

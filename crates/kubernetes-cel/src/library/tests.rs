@@ -1,6 +1,6 @@
 //! Compares with results of kube-apiserver 1.36 for the expressions in `vectors.jsonl` (from `tools/cel-vectors`), and tests the rest.
 
-use super::authz::{Answers, authorizer, resource_check};
+use super::authz::{Answers, ReviewError, authorizer, resource_check};
 use super::*;
 use crate::value::{Access, Decision, Review};
 use crate::{Environment, Limits, Outcome, Type};
@@ -13,11 +13,11 @@ use std::sync::Arc;
 struct Namespaces;
 
 impl Answers for Namespaces {
-    fn answer(&self, review: &Review) -> Option<std::result::Result<Decision, String>> {
+    fn answer(&self, review: &Review) -> Option<std::result::Result<Decision, ReviewError>> {
         let decision = |allowed, reason: &str| Decision { allowed, reason: reason.to_owned() };
         match review.access.namespace.as_str() {
             "allowed" => Some(Ok(decision(true, "it is allowed"))),
-            "broken" => Some(Err("it is broken".to_owned())),
+            "broken" => Some(Err(ReviewError("it is broken".to_owned()))),
             "unknown" => None,
             _ => Some(Ok(decision(false, "nothing says so"))),
         }
@@ -114,7 +114,7 @@ fn a_path_is_asked_for_without_a_resource() {
     #[derive(Debug)]
     struct Nothing;
     impl Answers for Nothing {
-        fn answer(&self, _: &Review) -> Option<std::result::Result<Decision, String>> {
+        fn answer(&self, _: &Review) -> Option<std::result::Result<Decision, ReviewError>> {
             None
         }
     }

@@ -6,11 +6,11 @@ use super::{opaque, overload, same, text_of, traversal_of_first};
 use crate::function::Function;
 use crate::types::Type;
 use crate::value::{Error, Opaque, Value};
-use parse::Url;
+use parse::{InvalidUrl, Url};
 use std::sync::Arc;
 
 /// Functions that make and read URLs.
-pub const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "url",
         overloads: &[overload("string_to_url", "url(string): kubernetes.URL")],
@@ -78,8 +78,8 @@ pub const FUNCTIONS: &[Function] = &[
 /// Checks that the text is the URL of a request (`url.ParseRequestURI`).
 ///
 /// # Errors
-/// If the text is no such URL, with Go's text.
-pub(super) fn check(text: &str) -> std::result::Result<(), String> {
+/// If the text is no such URL.
+pub(super) fn check(text: &str) -> std::result::Result<(), InvalidUrl> {
     Url::parse_request(text).map(drop)
 }
 

@@ -1,7 +1,7 @@
 //! The nesting of cel-go's grammar rules in a source. The parser of the `cel` crate counts expressions, cel-go's counts each rule
 //! (`recursionListener`): the right operand of an operator is one more `calc` or `relation`.
 
-use super::places::string_length;
+use super::places::{before, string_length};
 
 /// An open part: between two brackets, or the whole text.
 #[derive(Clone, Copy, Default)]
@@ -31,8 +31,8 @@ pub(super) fn exceeds(text: &[char], limit: usize) -> bool {
     // Whether the last token can be the left operand of an operator, and the token's first character.
     let (mut is_operand, mut last) = (false, ' ');
     let mut at = 0;
-    while let Some(c) = text.get(at).copied() {
-        let next = text.get(at + 1).copied().unwrap_or(' ');
+    while let Some(rest @ [c, after @ ..]) = text.get(at..) {
+        let (c, next) = (*c, after.first().copied().unwrap_or(' '));
         let mut length = 1;
         match c {
             _ if c.is_whitespace() => {
@@ -40,24 +40,24 @@ pub(super) fn exceeds(text: &[char], limit: usize) -> bool {
                 continue;
             }
             '/' if next == '/' => {
-                at += text[at..].iter().take_while(|c| **c != '\n').count();
+                at += rest.iter().take_while(|c| **c != '\n').count();
                 continue;
             }
             '\'' | '"' => {
-                length = string_length(&text[at..], if at > 0 { text[at - 1] } else { ' ' });
+                length = string_length(rest, before(text, at));
                 is_operand = true;
             }
             '`' => {
-                length = 2 + text[at + 1..].iter().take_while(|c| **c != '`').count();
+                length = 2 + after.iter().take_while(|c| **c != '`').count();
                 is_operand = true;
             }
             '0'..='9' => {
-                length = number_length(&text[at..]);
+                length = number_length(rest);
                 is_operand = true;
             }
             _ if c.is_alphanumeric() || c == '_' => {
-                length = text[at..].iter().take_while(|c| c.is_alphanumeric() || **c == '_').count();
-                is_operand = last == '.' || text[at..at + length] != ['i', 'n'];
+                length = rest.iter().take_while(|c| c.is_alphanumeric() || **c == '_').count();
+                is_operand = last == '.' || rest.get(..length) != Some(&['i', 'n']);
                 if !is_operand {
                     open = Open { relation: true, ..Open::default() };
                 }

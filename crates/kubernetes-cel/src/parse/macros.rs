@@ -180,11 +180,14 @@ fn fold(
             None => return refused(lowering, argument.id, unnamed),
         }
     }
-    if variables == 2 && names[0] == names[1] {
-        return refused(lowering, arguments[1].id, &format!("duplicate variable name: {}", names[0]));
+    if let ([one, other], [_, second]) = (&names[..], &arguments[..])
+        && one == other
+    {
+        return refused(lowering, second.id, &format!("duplicate variable name: {one}"));
     }
-    if let Some(taken) = names.iter().position(|name| matches!(&**name, RESULT | "__result__")) {
-        return refused(lowering, arguments[taken].id, "iteration variable overwrites accumulator variable");
+    let mut named = arguments.iter().zip(&names);
+    if let Some((taken, _)) = named.find(|(_, name)| matches!(&***name, RESULT | "__result__")) {
+        return refused(lowering, taken.id, "iteration variable overwrites accumulator variable");
     }
     let mut maker = Maker { lowering, at };
     let body = Body { variable: arguments.into_iter().next()?, rest };

@@ -99,9 +99,10 @@ fn closes(message: &str) -> bool {
 pub(super) fn sign_before(text: &[char], offset: usize) -> Option<usize> {
     let before = text.get(..offset)?;
     let sign = before.iter().rposition(|c| !c.is_whitespace())?;
-    let operand = before[..sign].iter().rev().find(|c| !c.is_whitespace());
+    let (character, before) = (before.get(sign)?, before.get(..sign)?);
+    let operand = before.iter().rev().find(|c| !c.is_whitespace());
     let binary = operand.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ')' | ']' | '}' | '\'' | '"' | '`'));
-    (before[sign] == '-' && !binary).then_some(sign)
+    (*character == '-' && !binary).then_some(sign)
 }
 
 /// The tokens that must follow this text if its last expression is complete. The `cel` crate's parser lists the operators too, cel-go's
@@ -115,11 +116,13 @@ fn wanted(text: &[char], ended: &[usize]) -> &'static str {
         /// Whether the entry has had its `:`.
         colon: bool,
     }
+    let follows = |rest: &[char]| rest.first().is_some_and(|c| "+-*/%=<>&|.[?,)]}:".contains(*c));
     let mut open = vec![Open { bracket: ' ', conditions: 0, colon: false }];
     let mut previous = ' ';
     let mut at = 0;
     let mut ended = ended.iter().peekable();
-    while let Some(c) = text.get(at).copied() {
+    while let Some(rest @ [c, after @ ..]) = text.get(at..) {
+        let c = *c;
         let mut skips = false;
         while ended.next_if(|end| **end <= at).is_some() {
             skips = true;
@@ -133,15 +136,15 @@ fn wanted(text: &[char], ended: &[usize]) -> &'static str {
         }
         if skips {
             // A token that cannot follow is skipped, and opens no bracket.
-            while text.get(at).is_some_and(|c| !"+-*/%=<>&|.[?,)]}:".contains(*c)) {
-                at += if matches!(text[at], '\'' | '"') { string_length(&text[at..], ' ') } else { 1 };
+            while let Some(rest @ [c, ..]) = text.get(at..).filter(|rest| !follows(rest)) {
+                at += if matches!(c, '\'' | '"') { string_length(rest, ' ') } else { 1 };
             }
             continue;
         }
         let Some(inner) = open.last_mut() else { break };
         at += match c {
-            '\'' | '"' => string_length(&text[at..], previous),
-            '/' if text.get(at + 1) == Some(&'/') => text[at..].iter().take_while(|c| **c != '\n').count(),
+            '\'' | '"' => string_length(rest, previous),
+            '/' if after.first() == Some(&'/') => rest.iter().take_while(|c| **c != '\n').count(),
             _ => 1,
         };
         match c {
@@ -170,10 +173,9 @@ fn wanted(text: &[char], ended: &[usize]) -> &'static str {
 fn count(text: &[char]) -> usize {
     let word = |c: &char| c.is_alphanumeric() || *c == '_';
     let (mut tokens, mut at) = (0, 0);
-    while let Some(c) = text.get(at) {
-        let rest = &text[at..];
+    while let Some(rest @ [c, ..]) = text.get(at..) {
         let (length, is_token) = match c {
-            '\'' | '"' => (string_length(rest, if at > 0 { text[at - 1] } else { ' ' }), true),
+            '\'' | '"' => (string_length(rest, before(text, at)), true),
             '/' if rest.get(1) == Some(&'/') => (rest.iter().take_while(|c| **c != '\n').count(), false),
             '&' | '|' | '=' | '!' | '<' | '>' if matches!(rest.get(1), Some('&' | '|' | '=')) => (2, true),
             c if word(c) => {
@@ -189,15 +191,20 @@ fn count(text: &[char]) -> usize {
     tokens
 }
 
+/// The code point before a position; a blank at the start.
+pub(super) fn before(text: &[char], at: usize) -> char {
+    at.checked_sub(1).and_then(|before| text.get(before)).copied().unwrap_or(' ')
+}
+
 /// The number of code points of the string literal at the start of the text.
 pub(super) fn string_length(text: &[char], before: char) -> usize {
-    let quote = text[0];
+    let Some(quote) = text.first().copied() else { return 0 };
     let width = if text.get(1) == Some(&quote) && text.get(2) == Some(&quote) { 3 } else { 1 };
     let mut at = width;
-    while at < text.len() {
-        if text[at] == '\\' && !matches!(before, 'r' | 'R') {
+    while let Some(rest @ [c, ..]) = text.get(at..) {
+        if *c == '\\' && !matches!(before, 'r' | 'R') {
             at += 2;
-        } else if text[at..].iter().take(width).filter(|c| **c == quote).count() == width {
+        } else if rest.iter().take(width).filter(|c| **c == quote).count() == width {
             return at + width;
         } else {
             at += 1;
@@ -216,7 +223,7 @@ pub(super) fn escape_error(text: &[char]) -> Option<&'static str> {
         return None;
     }
     let bytes = prefix.iter().any(|c| matches!(c, 'b' | 'B'));
-    let mut rest = &literal[..string_length(literal, ' ')];
+    let mut rest = literal.get(..string_length(literal, ' ')).unwrap_or(literal);
     while let Some(escape) = rest.iter().position(|c| *c == '\\') {
         let (width, radix) = match rest.get(escape + 1)? {
             'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '\\' | '\'' | '"' | '`' | '?' => (0, 16),
@@ -226,14 +233,14 @@ pub(super) fn escape_error(text: &[char]) -> Option<&'static str> {
             '0'..='3' => (2, 8),
             _ => return Some(WRONG),
         };
-        rest = &rest[escape + 2..];
+        rest = rest.get(escape + 2..)?;
         let digits = rest.get(..width).filter(|digits| digits.iter().all(|c| c.is_digit(radix)));
         let Some(digits) = digits else { return Some(if radix == 8 { OCTAL } else { WRONG }) };
         let code = digits.iter().try_fold(0u32, |code, c| code.checked_mul(radix)?.checked_add(c.to_digit(radix)?));
         if !bytes && code.and_then(char::from_u32).is_none() {
             return Some("invalid unicode code point");
         }
-        rest = &rest[width..];
+        rest = rest.get(width..)?;
     }
     None
 }

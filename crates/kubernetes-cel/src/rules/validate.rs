@@ -2,7 +2,7 @@
 
 mod correlate;
 
-use super::Compiled;
+use super::{Compiled, InvalidRule};
 use crate::Limits;
 use crate::schema::{Declared, has};
 use crate::types::Type;
@@ -54,7 +54,7 @@ struct Node {
 
 #[derive(Debug)]
 struct Rule {
-    rule: Result<Compiled, String>,
+    rule: Result<Compiled, InvalidRule>,
     message_expression: Option<Compiled>,
     /// The message, or else the expression.
     shown: String,
@@ -185,6 +185,9 @@ impl Rule {
 /// The error of a spent budget.
 struct Spent;
 
+/// The text of the fault of a message that is too costly.
+struct OutOfBudget(String);
+
 /// A value to validate.
 struct Place<'a> {
     schema: &'a Json,
@@ -285,7 +288,7 @@ impl Validator {
         let value = match Value::typed(place.value, place.schema, is_resource) {
             Ok(value) => value,
             Err(why) => {
-                self.found.causes.push(cause("FieldValueInvalid", place.shown_path(), why));
+                self.found.causes.push(cause("FieldValueInvalid", place.shown_path(), why.to_string()));
                 return Ok(());
             }
         };
@@ -367,7 +370,7 @@ impl Validator {
         };
         let mut end = Ok(());
         let found = match self.message(rule, variables) {
-            Err(why) => {
+            Err(OutOfBudget(why)) => {
                 end = Err(Spent);
                 place.fault(&field, &why)
             }
@@ -401,18 +404,22 @@ impl Validator {
     ///
     /// # Errors
     /// If the expression is too costly.
-    fn message<'a>(&mut self, rule: &'a Rule, variables: &[Option<Value<'a>>]) -> Result<Option<String>, String> {
+    fn message<'a>(&mut self, rule: &'a Rule, variables: &[Option<Value<'a>>]) -> Result<Option<String>, OutOfBudget> {
         let Some(compiled) = &rule.message_expression else { return Ok(None) };
         let outcome = compiled.program.evaluate(variables, &Limits { cost: PER_CALL, deadline: None });
         let Some(left) = self.budget.checked_sub(outcome.cost) else {
-            return Err(format!("messageExpression evaluation failed due to running out of cost budget, {STOP}"));
+            return Err(OutOfBudget(format!(
+                "messageExpression evaluation failed due to running out of cost budget, {STOP}"
+            )));
         };
         self.budget = left;
         let text = match outcome.value {
             Ok(Value::String(text)) => text,
             Err(Error::CostLimit) => {
                 let source = go_quote(&rule.message_source);
-                return Err(format!("{STOP} due to call cost exceeds limit for messageExpression: {source}"));
+                return Err(OutOfBudget(format!(
+                    "{STOP} due to call cost exceeds limit for messageExpression: {source}"
+                )));
             }
             _ => return Ok(None),
         };

@@ -38,23 +38,31 @@ enum Key {
     Properties(Arc<[String]>),
 }
 
+/// The reason why a value does not match its schema, with kube-apiserver's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SchemaMismatch(String);
+
 impl<'a> Value<'a> {
     /// Converts a value by its schema; with `is_resource`, the value is a whole resource.
     ///
     /// # Errors
     /// If the value does not match the schema.
-    pub fn typed(json: &'a Json, schema: &'a Json, is_resource: bool) -> Result<Self, String> {
+    pub fn typed(json: &'a Json, schema: &'a Json, is_resource: bool) -> Result<Self, SchemaMismatch> {
         let text = |name: &str| schema.get(name).and_then(Json::as_str).unwrap_or_default();
-        let invalid = |expected: &str| Err(format!("invalid data, expected {expected}, got {}", go_type(json)));
+        let invalid =
+            |expected: &str| Err(SchemaMismatch(format!("invalid data, expected {expected}, got {}", go_type(json))));
         if json.is_null() {
             let is_nullable = has(schema, "nullable");
-            let why = || "invalid data, got null for schema with nullable=false".to_owned();
+            let why = || SchemaMismatch("invalid data, got null for schema with nullable=false".to_owned());
             return is_nullable.then_some(Self::Null).ok_or_else(why);
         }
         if has(schema, "x-kubernetes-int-or-string") {
             return match Self::json(json) {
                 value @ (Self::String(_) | Self::Int(_)) => Ok(value),
-                _ => Err("invalid data, expected XIntOrString value to be either a string or integer".to_owned()),
+                _ => Err(SchemaMismatch(
+                    "invalid data, expected XIntOrString value to be either a string or integer".to_owned(),
+                )),
             };
         }
         let below = |json, schema| Self::typed(json, schema, has(schema, "x-kubernetes-embedded-resource"));
@@ -62,7 +70,7 @@ impl<'a> Value<'a> {
             ("object", Json::Object(fields)) => {
                 if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
                     let entries = fields.iter().map(|(key, value)| Ok((Self::text(key), below(value, values)?)));
-                    return Ok(Self::map(entries.collect::<Result<Vec<_>, String>>()?));
+                    return Ok(Self::map(entries.collect::<Result<Vec<_>, SchemaMismatch>>()?));
                 }
                 let known: BTreeMap<&str, &Json> = properties(schema, is_resource).collect();
                 let mut object = Object { fields: BTreeMap::new(), unknown: BTreeMap::new(), size: fields.len() };
@@ -96,11 +104,15 @@ impl<'a> Value<'a> {
             ("number", Json::Number(number)) => Ok(Self::Double(number.as_f64().unwrap_or(f64::NAN))),
             ("integer", Json::Number(number)) => match number.as_i64() {
                 Some(value) => Ok(Self::Int(value)),
-                None => Err("invalid data, expected int, got float64".to_owned()),
+                None => Err(SchemaMismatch("invalid data, expected int, got float64".to_owned())),
             },
             ("boolean", Json::Bool(value)) => Ok(Self::Bool(*value)),
-            ("object", _) => Err("invalid data, expected a map for the provided schema with type=object".to_owned()),
-            ("array", _) => Err("invalid data, expected an array for the provided schema with type=array".to_owned()),
+            ("object", _) => {
+                Err(SchemaMismatch("invalid data, expected a map for the provided schema with type=object".to_owned()))
+            }
+            ("array", _) => Err(SchemaMismatch(
+                "invalid data, expected an array for the provided schema with type=array".to_owned(),
+            )),
             ("number", _) => invalid("float"),
             ("integer", _) => invalid("int"),
             ("boolean", _) => invalid("bool"),
@@ -111,7 +123,7 @@ impl<'a> Value<'a> {
     }
 }
 
-fn of_format<'a>(text: &'a str, format: Option<&str>) -> Result<Value<'a>, String> {
+fn of_format<'a>(text: &'a str, format: Option<&str>) -> Result<Value<'a>, SchemaMismatch> {
     let time = |text: &str| {
         standard::parse_timestamp(text)
             .map(|(seconds, nanoseconds, offset)| Value::Timestamp(seconds, nanoseconds, offset))
@@ -123,7 +135,7 @@ fn of_format<'a>(text: &'a str, format: Option<&str>) -> Result<Value<'a>, Strin
         Some("date") => ("date formatted string", time(&format!("{text}T00:00:00Z"))),
         _ => return Ok(Value::text(text)),
     };
-    parsed.ok_or_else(|| format!("Invalid {what} {text}"))
+    parsed.ok_or_else(|| SchemaMismatch(format!("Invalid {what} {text}")))
 }
 
 impl<'a> Object<'a> {

@@ -1,7 +1,7 @@
 //! CBOR as Go reads it into `interface{}`: custom resources, apply configurations and raw JSON.
 
 use super::{FALSE, Failure, First, NULL, Reader, SELF_DESCRIBED_BYTES, TRUE, integer, unknown_simple};
-use crate::typed;
+use crate::go_text::time::{self, ParseTimeError};
 use ciborium_ll::Header;
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
@@ -11,16 +11,21 @@ pub fn is_cbor(bytes: &[u8]) -> bool {
     bytes.starts_with(&SELF_DESCRIBED_BYTES)
 }
 
+/// The reason why bytes are no CBOR of an object, with the text of Go's decoder.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidCbor(Failure);
+
 /// Decodes a body into a map (`modes.Decode` into `map[string]interface{}`); `None` for null.
 ///
 /// # Errors
-/// If the body is no map or has a duplicate key, with the text of Go's decoder.
-pub fn decode(bytes: &[u8]) -> Result<Option<Map<String, Value>>, String> {
+/// If the body is no map or has a duplicate key.
+pub fn decode(bytes: &[u8]) -> Result<Option<Map<String, Value>>, InvalidCbor> {
     let read = || {
         let mut reader = Reader::new(bytes)?;
         reader.document()
     };
-    read().map_err(|failure| failure.to_string())
+    read().map_err(InvalidCbor)
 }
 
 const MAP: &str = "map[string]interface {}";
@@ -145,8 +150,8 @@ impl Reader<'_> {
         let header = self.head();
         if let (0, Header::Text(length)) = (tag, header) {
             let text = self.text(length)?;
-            let wrong = |why: String| Failure::Other(format!("cbor: cannot set {text} for time.Time: {why}"));
-            return typed::rfc3339_nano(&text).map_err(wrong);
+            let wrong = |why: ParseTimeError| Failure::Other(format!("cbor: cannot set {text} for time.Time: {why}"));
+            return time::rfc3339_nano(&text).map_err(wrong);
         }
         let time = match header {
             Header::Float(float) => {

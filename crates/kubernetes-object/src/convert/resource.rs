@@ -8,21 +8,25 @@ use serde_json::Value;
 const OF_ONE: [&str; 7] =
     ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
+/// A change of a request or of a device.
+type Change = fn(&mut Fields);
+
 pub(super) fn convert(object: &mut Fields, kind: &str, from: &str, to: &str) {
     let (was_flat, is_flat) = (from == "v1beta1", to == "v1beta1");
     if was_flat == is_flat {
         return;
     }
-    let change = if is_flat { [flatten_request, fold_device] } else { [fold_request, flatten_device] };
+    let (of_request, of_device): (Change, Change) =
+        if is_flat { (flatten_request, fold_device) } else { (fold_request, flatten_device) };
     let Some(spec) = pointer(object, "spec") else { return };
     match kind {
-        "ResourceClaim" => requests(spec, change[0]),
+        "ResourceClaim" => requests(spec, of_request),
         "ResourceClaimTemplate" => {
             if let Some(spec) = pointer(spec, "spec") {
-                requests(spec, change[0]);
+                requests(spec, of_request);
             }
         }
-        "ResourceSlice" => each(spec, "devices").for_each(change[1]),
+        "ResourceSlice" => each(spec, "devices").for_each(of_device),
         _ => {}
     }
 }

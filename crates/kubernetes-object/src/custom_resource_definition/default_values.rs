@@ -110,8 +110,8 @@ impl Checker<'_> {
             }
         }
         if let Err(why) = part.coerce_value(&mut default, is_resource) {
-            let (field, message) = why.split_once(": ").unwrap_or_default();
-            self.causes.push(fault::cause("FieldValueInvalid", &format!("{path}.{field}"), message.to_owned()));
+            let Cause { field, message, .. } = why.into_cause();
+            self.causes.push(fault::cause("FieldValueInvalid", &format!("{path}.{field}"), message));
             return;
         }
         let embedded = validator.embedded_causes_of(&default, is_resource, path);
@@ -137,7 +137,7 @@ impl Checker<'_> {
         };
         let mut object = place.around(default.clone());
         let why = match part.coerce_value(&mut object, true) {
-            Err(why) => Some(why),
+            Err(why) => Some(why.to_string()),
             Ok(()) => {
                 let causes = resource.embedded_causes_of(&object, true, "");
                 aggregate(causes.iter().map(|Cause { field, message, .. }| format!("{field}: {message}")))

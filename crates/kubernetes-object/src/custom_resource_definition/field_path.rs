@@ -13,30 +13,36 @@ pub(super) struct Found<'a> {
     pub(super) schema: Option<Fields<'a>>,
 }
 
+/// The reason why a path is not valid.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct InvalidPath(String);
+
 /// Finds the field at a path in a schema.
 ///
 /// # Errors
 /// If the path has another form, or leads to no field.
-pub(super) fn find<'a>(path: &str, schema: Fields<'a>, allows_brackets: bool) -> Result<Found<'a>, String> {
+pub(super) fn find<'a>(path: &str, schema: Fields<'a>, allows_brackets: bool) -> Result<Found<'a>, InvalidPath> {
     let mut found = Found { path: String::new(), root: String::new(), schema: Some(schema) };
     let mut tokens = Tokens { rest: path };
+    let unexpected_end = || InvalidPath("unexpected end of JSON path".to_owned());
     while let Some(token) = tokens.next() {
         let name = match token {
-            "[" if !allows_brackets => return Err("array notation is not allowed".to_owned()),
+            "[" if !allows_brackets => return Err(InvalidPath("array notation is not allowed".to_owned())),
             "[" => {
-                let token = tokens.next().ok_or("unexpected end of JSON path")?;
+                let token = tokens.next().ok_or_else(unexpected_end)?;
                 let quoted = token.strip_prefix('\'').and_then(|token| token.strip_suffix('\''));
-                unescape(quoted.ok_or_else(|| format!("expected single quoted string but got {token}"))?)?
+                unescape(quoted.ok_or_else(|| InvalidPath(format!("expected single quoted string but got {token}")))?)?
             }
-            "." => tokens.next().ok_or("unexpected end of JSON path")?.to_owned(),
-            other => return Err(format!("expected [ or . but got: {other}")),
+            "." => tokens.next().ok_or_else(unexpected_end)?.to_owned(),
+            other => return Err(InvalidPath(format!("expected [ or . but got: {other}"))),
         };
         found.step(&name)?;
         if token == "[" {
             match tokens.next() {
-                None => return Err("unexpected end of JSON path".to_owned()),
+                None => return Err(unexpected_end()),
                 Some("]") => {}
-                Some(other) => return Err(format!("expected ] but got {other}")),
+                Some(other) => return Err(InvalidPath(format!("expected ] but got {other}"))),
             }
         }
     }
@@ -44,8 +50,8 @@ pub(super) fn find<'a>(path: &str, schema: Fields<'a>, allows_brackets: bool) ->
 }
 
 impl Found<'_> {
-    fn step(&mut self, name: &str) -> Result<(), String> {
-        let missing = || "does not refer to a valid field".to_owned();
+    fn step(&mut self, name: &str) -> Result<(), InvalidPath> {
+        let missing = || InvalidPath("does not refer to a valid field".to_owned());
         let schema = self.schema.ok_or_else(missing)?;
         let dot = if self.path.is_empty() { "" } else { "." };
         if schema.has_any("properties") {
@@ -89,7 +95,7 @@ impl<'p> Tokens<'p> {
 }
 
 /// `unescapeSingleQuote`
-fn unescape(text: &str) -> Result<String, String> {
+fn unescape(text: &str) -> Result<String, InvalidPath> {
     let mut unescaped = String::new();
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
@@ -106,7 +112,7 @@ fn unescape(text: &str) -> Result<String, String> {
             Some('t') => '\t',
             Some('v') => '\u{b}',
             Some(same @ ('\'' | '\\')) => same,
-            Some(other) => return Err(format!("invalid string literal: invalid escape char \\{other}")),
+            Some(other) => return Err(InvalidPath(format!("invalid string literal: invalid escape char \\{other}"))),
             None => '\\',
         });
     }

@@ -28,11 +28,16 @@ fn is_sexagesimal(text: &str) -> bool {
 /// The number of bytes that anchors and aliases may add to a document in all; limits "billion laughs" attacks.
 const MAX_ALIASED_BYTES: usize = 16 * 1024 * 1024;
 
+/// The reason why bytes are no YAML or cannot be converted to JSON, with `goyaml`'s text for the faults that `goyaml` finds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidYaml(String);
+
 /// Decodes the first YAML document. A text without a document decodes to null.
 ///
 /// # Errors
 /// If the bytes are no YAML or cannot be converted to JSON, with `goyaml`'s text for the faults that `goyaml` finds.
-pub fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
+pub fn yaml(bytes: &[u8]) -> Result<Decoded, InvalidYaml> {
     let text = &*text(bytes)?;
     let options = granit_parser::options! { emit_comments: false, emit_unresolved_aliases: true };
     let mut builder = Builder::default();
@@ -47,27 +52,29 @@ pub fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
 }
 
 /// Decodes the bytes: UTF-16 after a byte order mark of UTF-16 (`yaml_parser_determine_encoding`), else UTF-8.
-fn text(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
+fn text(bytes: &[u8]) -> Result<Cow<'_, str>, InvalidYaml> {
     let (pairs, unit): (_, fn([u8; 2]) -> u16) = match bytes {
         [0xff, 0xfe, pairs @ ..] => (pairs, u16::from_le_bytes),
         [0xfe, 0xff, pairs @ ..] => (pairs, u16::from_be_bytes),
         _ => {
-            let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned());
+            let text =
+                std::str::from_utf8(bytes).map_err(|_| InvalidYaml("yaml: invalid leading UTF-8 octet".to_owned()));
             return text.map(Cow::Borrowed);
         }
     };
     let (pairs, rest) = pairs.as_chunks();
     if !rest.is_empty() {
-        return Err("yaml: incomplete UTF-16 character".to_owned());
+        return Err(InvalidYaml("yaml: incomplete UTF-16 character".to_owned()));
     }
     let characters = char::decode_utf16(pairs.iter().map(|pair| unit(*pair)));
-    let text = characters.collect::<Result<_, _>>().map_err(|_| "yaml: unexpected low surrogate area".to_owned());
+    let text =
+        characters.collect::<Result<_, _>>().map_err(|_| InvalidYaml("yaml: unexpected low surrogate area".to_owned()));
     text.map(Cow::Owned)
 }
 
 /// Translates an error of our parser to `goyaml`'s text. `goyaml` writes no line number for a problem on the first line; its parser counts
 /// lines from 0, its scanner from 1.
-fn goyaml_error(found: &str, line: usize, text: &str) -> String {
+fn goyaml_error(found: &str, line: usize, text: &str) -> InvalidYaml {
     let of_parser = line.saturating_sub(1);
     let of_scanner = if line > 1 { line } else { 0 };
     let wants_more = text.trim_end().ends_with(['[', '{', ',', ':']);
@@ -96,7 +103,7 @@ fn goyaml_error(found: &str, line: usize, text: &str) -> String {
             None => (found, of_scanner),
         },
     };
-    if line == 0 { format!("yaml: {problem}") } else { format!("yaml: line {line}: {problem}") }
+    InvalidYaml(if line == 0 { format!("yaml: {problem}") } else { format!("yaml: line {line}: {problem}") })
 }
 
 /// A node that may still become a key or a value.
@@ -126,7 +133,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), String> {
+    fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), InvalidYaml> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = matches!(style, ScalarStyle::Plain);
@@ -152,7 +159,7 @@ impl Builder {
             }
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor) else {
-                    return Err("yaml: anchor value contains itself".to_owned());
+                    return Err(InvalidYaml("yaml: anchor value contains itself".to_owned()));
                 };
                 let (bytes, depth) = match node {
                     Node::Scalar(Resolved::Text(text)) => (32 + text.len(), 0),
@@ -160,34 +167,34 @@ impl Builder {
                     Node::Collection(value) => (weight(value), depth(value)),
                 };
                 if self.frames.len() + depth > MAX_DEPTH {
-                    return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
+                    return Err(InvalidYaml(format!("yaml: exceeded max depth of {MAX_DEPTH}")));
                 }
                 let node = node.clone();
                 self.charge(bytes)?;
                 self.add(node, line)
             }
-            Event::UnresolvedAlias(name) => Err(format!("yaml: unknown anchor '{name}' referenced")),
+            Event::UnresolvedAlias(name) => Err(InvalidYaml(format!("yaml: unknown anchor '{name}' referenced"))),
             _ => Ok(()),
         }
     }
 
-    fn charge(&mut self, bytes: usize) -> Result<(), String> {
+    fn charge(&mut self, bytes: usize) -> Result<(), InvalidYaml> {
         self.aliased_bytes += bytes;
         if self.aliased_bytes > MAX_ALIASED_BYTES {
-            return Err("yaml: document contains excessive aliasing".to_owned());
+            return Err(InvalidYaml("yaml: document contains excessive aliasing".to_owned()));
         }
         Ok(())
     }
 
-    fn open(&mut self, frame: Frame) -> Result<(), String> {
+    fn open(&mut self, frame: Frame) -> Result<(), InvalidYaml> {
         if self.frames.len() == MAX_DEPTH {
-            return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
+            return Err(InvalidYaml(format!("yaml: exceeded max depth of {MAX_DEPTH}")));
         }
         self.frames.push(frame);
         Ok(())
     }
 
-    fn add(&mut self, node: Node, line: usize) -> Result<(), String> {
+    fn add(&mut self, node: Node, line: usize) -> Result<(), InvalidYaml> {
         match self.frames.last_mut() {
             None => self.document = Some(value(node)?),
             Some(Frame::Sequence { items, .. }) => items.push(value(node)?),
@@ -196,7 +203,7 @@ impl Builder {
                     *key = Some(match node {
                         Node::Scalar(Resolved::Merge) => Key::Merge,
                         Node::Scalar(resolved) => Key::Name(scalar::key(resolved)?, line),
-                        Node::Collection(value) => return Err(format!("yaml: invalid map key: {value}")),
+                        Node::Collection(value) => return Err(InvalidYaml(format!("yaml: invalid map key: {value}"))),
                     });
                 }
                 Some(Key::Merge) => merge(fields, value(node)?)?,
@@ -212,7 +219,7 @@ impl Builder {
     }
 }
 
-fn value(node: Node) -> Result<Value, String> {
+fn value(node: Node) -> Result<Value, InvalidYaml> {
     match node {
         Node::Scalar(resolved) => scalar::value(resolved),
         Node::Collection(value) => Ok(value),
@@ -220,7 +227,7 @@ fn value(node: Node) -> Result<Value, String> {
 }
 
 /// Merges the value of `<<`: a map, or a list of maps of which earlier ones take precedence.
-fn merge(fields: &mut Map<String, Value>, merged: Value) -> Result<(), String> {
+fn merge(fields: &mut Map<String, Value>, merged: Value) -> Result<(), InvalidYaml> {
     let maps = match merged {
         Value::Array(maps) => maps,
         map => vec![map],
@@ -228,7 +235,7 @@ fn merge(fields: &mut Map<String, Value>, merged: Value) -> Result<(), String> {
     for map in maps.into_iter().rev() {
         match map {
             Value::Object(map) => fields.extend(map),
-            _ => return Err("yaml: map merge requires map or sequence of maps as the value".to_owned()),
+            _ => return Err(InvalidYaml("yaml: map merge requires map or sequence of maps as the value".to_owned())),
         }
     }
     Ok(())

@@ -3,13 +3,18 @@
 use super::time::quote;
 use std::time::Duration;
 
+/// The reason why a text is no duration, with the text of Go's error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseDurationError(String);
+
 /// Parses a duration that is not negative.
 ///
 /// # Errors
 /// If the text is not such a duration; the error gives the reason.
-pub fn parse(text: &str) -> Result<Duration, String> {
+pub fn parse(text: &str) -> Result<Duration, ParseDurationError> {
     let nanoseconds = nanoseconds(text)?;
-    let nanoseconds = u64::try_from(nanoseconds).map_err(|_| format!("{text} is negative"))?;
+    let nanoseconds = u64::try_from(nanoseconds).map_err(|_| ParseDurationError(format!("{text} is negative")))?;
     Ok(Duration::from_nanos(nanoseconds))
 }
 
@@ -44,8 +49,8 @@ pub fn go(nanoseconds: i64) -> String {
 ///
 /// # Errors
 /// If the text is not a duration; with the text of Go's error.
-pub fn nanoseconds(text: &str) -> Result<i64, String> {
-    let invalid = || format!("time: invalid duration {}", quote(text.as_bytes()));
+pub fn nanoseconds(text: &str) -> Result<i64, ParseDurationError> {
+    let invalid = || ParseDurationError(format!("time: invalid duration {}", quote(text.as_bytes())));
     let (is_negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -73,10 +78,11 @@ pub fn nanoseconds(text: &str) -> Result<i64, String> {
             return Err(invalid());
         }
         if unit.is_empty() {
-            return Err(format!("time: missing unit in duration {}", quote(text.as_bytes())));
+            return Err(ParseDurationError(format!("time: missing unit in duration {}", quote(text.as_bytes()))));
         }
         let scale = of_unit(unit).ok_or_else(|| {
-            format!("time: unknown unit {} in duration {}", quote(unit.as_bytes()), quote(text.as_bytes()))
+            let (unit, text) = (quote(unit.as_bytes()), quote(text.as_bytes()));
+            ParseDurationError(format!("time: unknown unit {unit} in duration {text}"))
         })?;
         let fraction = format!("0.{fraction}").parse::<f64>().unwrap_or_default() * scale as f64;
         let part = whole.checked_mul(scale).and_then(|part| part.checked_add(fraction as u64));

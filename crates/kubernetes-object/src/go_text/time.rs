@@ -6,6 +6,11 @@ const SECONDS_PER_DAY: i64 = 86_400;
 /// The day of Go's zero time, 0001-01-01, in days since 1970.
 const ZERO_DAY: i64 = -719_162;
 
+/// `time.ParseError`
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseTimeError(String);
+
 /// The layout of a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
@@ -18,10 +23,11 @@ pub enum Layout {
 /// Formats the time in UTC as Go does; `None` for Go's zero time.
 ///
 /// # Errors
-/// `time.ParseError`
-pub fn canonical(text: &str, layout: Layout) -> Result<Option<Cow<'_, str>>, String> {
-    let time = parse(text.as_bytes(), layout)
-        .map_err(|wrong| format!("parsing time {}{}", quote(text.as_bytes()), wrong.describe(layout)))?;
+/// If the text has another layout, or a part of it is out of range.
+pub fn canonical(text: &str, layout: Layout) -> Result<Option<Cow<'_, str>>, ParseTimeError> {
+    let time = parse(text.as_bytes(), layout).map_err(|wrong| {
+        ParseTimeError(format!("parsing time {}{}", quote(text.as_bytes()), wrong.describe(layout)))
+    })?;
     let (days, second) = (time.seconds.div_euclid(SECONDS_PER_DAY), time.seconds.rem_euclid(SECONDS_PER_DAY));
     if days == ZERO_DAY && second == 0 && time.nanos == 0 {
         return Ok(None);
@@ -40,8 +46,8 @@ pub fn canonical(text: &str, layout: Layout) -> Result<Option<Cow<'_, str>>, Str
 /// Formats the parsed time as `Time.MarshalText` does.
 ///
 /// # Errors
-/// `time.ParseError`
-pub fn rfc3339_nano(text: &str) -> Result<String, String> {
+/// If the text has another layout, or a part of it is out of range.
+pub(crate) fn rfc3339_nano(text: &str) -> Result<String, ParseTimeError> {
     canonical(text, Layout::Seconds)?;
     // The text is ASCII at this point, and the hour may have one digit.
     let (date, time) = text.split_at(11);
@@ -236,7 +242,7 @@ pub fn date(days: i64) -> (i64, i64, i64) {
 }
 
 /// The inverse of [`date`], computed in years that begin in March. A day past the end of the month falls into the next month.
-pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
@@ -285,7 +291,7 @@ mod tests {
             ("2023-02-29T00:00:00Z", Layout::Seconds, Err("parsing time \"2023-02-29T00:00:00Z\": day out of range")),
         ] {
             let found = canonical(text, layout);
-            let found = found.as_ref().map(|time| time.as_deref()).map_err(String::as_str);
+            let found = found.as_ref().map(|time| time.as_deref()).map_err(|error| &*error.0);
             assert_eq!(found, expected, "{text}");
         }
     }

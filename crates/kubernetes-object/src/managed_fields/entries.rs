@@ -1,5 +1,6 @@
 //! The entries of `metadata.managedFields`.
 
+use super::InvalidManagedFields;
 use super::set::{self, Set};
 use crate::go_text::go_quote;
 use jiff::Timestamp;
@@ -47,7 +48,7 @@ impl Entry {
 ///
 /// # Errors
 /// If an entry is malformed, with kube-apiserver's text (`DecodeManagedFields`) where that text explains the fault.
-pub(super) fn decode(list: &Value) -> Result<Vec<Entry>, String> {
+pub(super) fn decode(list: &Value) -> Result<Vec<Entry>, InvalidManagedFields> {
     match list {
         Value::Null => Ok(Vec::new()),
         Value::Array(list) => {
@@ -62,36 +63,46 @@ pub(super) fn decode(list: &Value) -> Result<Vec<Entry>, String> {
             }
             Ok(entries)
         }
-        _ => Err("managed fields must be a list".to_owned()),
+        _ => Err(InvalidManagedFields("managed fields must be a list".to_owned())),
     }
 }
 
-fn decode_one(index: usize, entry: &Value) -> Result<Entry, String> {
+fn decode_one(index: usize, entry: &Value) -> Result<Entry, InvalidManagedFields> {
     let text = |field: &str| match entry.get(field) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(format!("{field} is no text in managed fields entry {index}")),
+        Some(_) => Err(InvalidManagedFields(format!("{field} is no text in managed fields entry {index}"))),
     };
     let operation = match &*text("operation")? {
         "Apply" => Operation::Apply,
         "Update" => Operation::Update,
-        _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+        _ => return Err(InvalidManagedFields("operation must be `Apply` or `Update`".to_owned())),
     };
     let api_version = text("apiVersion")?;
     if api_version.is_empty() {
-        return Err("apiVersion must not be empty".to_owned());
+        return Err(InvalidManagedFields("apiVersion must not be empty".to_owned()));
     }
     match &*text("fieldsType")? {
         "FieldsV1" => {}
-        "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
-        other => return Err(format!("invalid fieldsType {} in managed fields entry {index}", go_quote(other))),
+        "" => return Err(InvalidManagedFields(format!("missing fieldsType in managed fields entry {index}"))),
+        other => {
+            return Err(InvalidManagedFields(format!(
+                "invalid fieldsType {} in managed fields entry {index}",
+                go_quote(other)
+            )));
+        }
     }
     let time = match &*text("time")? {
         "" => None,
-        time => Some(time.parse().map_err(|error| format!("time in managed fields entry {index}: {error}"))?),
+        time => Some(
+            time.parse()
+                .map_err(|error| InvalidManagedFields(format!("time in managed fields entry {index}: {error}")))?,
+        ),
     };
     let fields = entry.get("fieldsV1").map_or_else(|| Some(Set::new()), set::decode);
-    let fields = fields.ok_or_else(|| format!("error decoding versioned set from managed fields entry {index}"))?;
+    let fields = fields.ok_or_else(|| {
+        InvalidManagedFields(format!("error decoding versioned set from managed fields entry {index}"))
+    })?;
     Ok(Entry { manager: text("manager")?, operation, api_version, subresource: text("subresource")?, time, fields })
 }
 

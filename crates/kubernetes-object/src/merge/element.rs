@@ -39,24 +39,31 @@ impl Element {
     }
 }
 
+/// The reason why an item has no identity in its list, with the text of structured-merge-diff.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoIdentity(String);
+
 /// Returns the identity of an item (`listItemToPathElement`).
 ///
 /// # Errors
 /// If the list's type or the item allows no identity.
-pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, String> {
+pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, NoIdentity> {
     match &list.items {
-        Items::Atomic => Err("invalid indexing of non-associative list".into()),
+        Items::Atomic => Err(NoIdentity("invalid indexing of non-associative list".into())),
         Items::Set => match item {
-            Json::Object(_) => Err("associative list without keys has an element that's a map type".into()),
-            Json::Array(_) => Err("not supported: associative list with lists as elements".into()),
-            Json::Null => Err("associative list without keys has an element that's an explicit null".into()),
+            Json::Object(_) => Err(NoIdentity("associative list without keys has an element that's a map type".into())),
+            Json::Array(_) => Err(NoIdentity("not supported: associative list with lists as elements".into())),
+            Json::Null => {
+                Err(NoIdentity("associative list without keys has an element that's an explicit null".into()))
+            }
             item => Ok(Element::Value(canonical(item.clone()))),
         },
         Items::Keys(names) => {
             let fields = match item {
-                Json::Null => return Err("associative list with keys may not have a null element".into()),
+                Json::Null => return Err(NoIdentity("associative list with keys may not have a null element".into())),
                 Json::Object(fields) => fields,
-                _ => return Err("associative list with keys may not have non-map elements".into()),
+                _ => return Err(NoIdentity("associative list with keys may not have non-map elements".into())),
             };
             let of_type = list.element.atom().map;
             let mut keys = Vec::new();
@@ -66,10 +73,10 @@ pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, String> {
             }
             if keys.is_empty() {
                 let names: Vec<_> = names.iter().map(|name| go_quote(name)).collect();
-                return Err(format!(
+                return Err(NoIdentity(format!(
                     "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
                     names.join(" ")
-                ));
+                )));
             }
             keys.sort_by(|(a, _), (b, _)| a.cmp(b));
             Ok(Element::Keys(keys))

@@ -6,18 +6,23 @@ use crate::go_text::{go_print, go_quote};
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
 
+/// The faults of a value that is not of its type, with the texts of structured-merge-diff: one line for each fault if there are several.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TypeMismatch(String);
+
 /// Checks that a value, for example an apply configuration, is of the node's type, and that its lists have no duplicate items.
 ///
 /// # Errors
-/// If the value is not of the type, with one line for each fault if there are several. Faults of one map have the order of their names;
+/// If the value is not of the type. Faults of one map have the order of their names;
 /// kube-apiserver's order is random.
-pub fn validate(node: Node<'_>, value: &Json) -> Result<(), String> {
+pub fn validate(node: Node<'_>, value: &Json) -> Result<(), TypeMismatch> {
     let mut walk = Walk::default();
     walk.value(node, value);
     match &walk.faults[..] {
         [] => Ok(()),
-        [one] => Err(one.clone()),
-        several => Err(format!("errors:\n  {}", several.join("\n  "))),
+        [one] => Err(TypeMismatch(one.clone())),
+        several => Err(TypeMismatch(format!("errors:\n  {}", several.join("\n  ")))),
     }
 }
 
@@ -196,7 +201,7 @@ mod tests {
                 "errors:\n  .metadata.name: expected string, got &value.valueUnstructured{Value:1}\n  .spec.hostIPC: expected boolean, got &{a}",
             ),
         ] {
-            let found = validate(pod, &value).err().unwrap_or_default();
+            let found = validate(pod, &value).err().map_or_else(String::new, |fault| fault.0);
             assert_eq!(found, expected, "{value}");
         }
     }

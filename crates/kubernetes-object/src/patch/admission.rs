@@ -2,13 +2,35 @@
 //!
 //! `object::patch` applies the operations. This module adds the error text of each failure.
 
+use crate::Object;
+use crate::decode::{self, InvalidJson};
 use crate::go_text::{go_type, json};
 use crate::patch::{Failure, apply_operations, operation_fields};
 use crate::structural::numbers;
-use crate::{Object, decode};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+
+/// The reason why bytes are no JSON patch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodePatchError {
+    /// The bytes are no JSON.
+    #[error(transparent)]
+    Json(#[from] InvalidJson),
+    /// The patch is no list, or one of its operations is no object (`json.UnmarshalTypeError`).
+    #[error("json: cannot unmarshal {found} into Go value of type jsonpatch.{expected}")]
+    Type {
+        /// Go's name for the type of the JSON value.
+        found: &'static str,
+        /// `Patch` or `Operation`.
+        expected: &'static str,
+    },
+}
+
+/// The reason why an operation of a patch does not apply, with the text of `evanphx/json-patch`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ApplyPatchError(String);
 
 /// A decoded JSON patch.
 #[derive(Debug)]
@@ -19,11 +41,9 @@ impl Patch {
     ///
     /// # Errors
     /// If the bytes are no list of JSON objects.
-    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodePatchError> {
         let value = decode::json(bytes)?.value;
-        let wrong = |value: &Value, into: &str| {
-            Err(format!("json: cannot unmarshal {} into Go value of type jsonpatch.{into}", go_type(value)))
-        };
+        let wrong = |value, expected| Err(DecodePatchError::Type { found: go_type(value), expected });
         match value {
             Value::Null => Ok(Self(Vec::new())),
             Value::Array(operations) => {
@@ -55,8 +75,8 @@ impl Patch {
     /// Applies the patch to an object.
     ///
     /// # Errors
-    /// If an operation does not apply, with the text of `evanphx/json-patch`.
-    pub fn apply(&self, object: &Object) -> Result<Value, String> {
+    /// If an operation does not apply.
+    pub fn apply(&self, object: &Object) -> Result<Value, ApplyPatchError> {
         let object = numbers::as_written(object);
         let mut patched = Value::Object(object.fields().clone());
         match apply_operations(&mut patched, self.0.iter().map(operation_fields)) {
@@ -65,9 +85,9 @@ impl Patch {
                 let mut before = Value::Object(object.fields().clone());
                 // The operations before the failing one did apply.
                 apply_operations(&mut before, self.0.iter().map(operation_fields).take(at)).ok();
-                Err(why(&before, operation_fields(self.0.get(at).unwrap_or(&Value::Null))))
+                Err(ApplyPatchError(why(&before, operation_fields(self.0.get(at).unwrap_or(&Value::Null)))))
             }
-            Err(Failure::TooMuch) => Err("the patch moves or nests more than is applied".into()),
+            Err(Failure::TooMuch) => Err(ApplyPatchError("the patch moves or nests more than is applied".into())),
         }
     }
 }

@@ -17,7 +17,7 @@ const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// The fields of an operation; empty for a null operation.
-pub fn operation_fields(operation: &Value) -> &Map<String, Value> {
+pub(crate) fn operation_fields(operation: &Value) -> &Map<String, Value> {
     static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     operation.as_object().unwrap_or(&NOTHING)
 }
@@ -33,7 +33,7 @@ struct Inapplicable;
 
 /// The reason why a patch does not apply.
 #[derive(Debug, PartialEq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The position of the operation that does not apply.
     Operation(usize),
     /// The patch moves too many list items, or the result nests too deep.
@@ -79,7 +79,7 @@ pub(super) fn apply(mut document: Value, patch: &Value) -> Result<Value, Status>
 ///
 /// # Errors
 /// If an operation does not apply; the document is then partly changed.
-pub fn apply_operations<'a>(
+pub(crate) fn apply_operations<'a>(
     document: &mut Value,
     operations: impl Iterator<Item = &'a Map<String, Value>>,
 ) -> Result<(), Failure> {
@@ -209,11 +209,11 @@ fn unescape(part: &str) -> String {
         rest = match after.as_bytes().first() {
             Some(b'0') => {
                 text.push('~');
-                &after[1..]
+                after.get(1..).unwrap_or_default()
             }
             Some(b'1') => {
                 text.push('/');
-                &after[1..]
+                after.get(1..).unwrap_or_default()
             }
             _ => {
                 text.push('~');

@@ -7,7 +7,7 @@ mod json;
 mod merge;
 mod strategic;
 
-pub use json::{Failure, apply_operations, operation_fields};
+pub(crate) use json::{Failure, apply_operations, operation_fields};
 pub use merge::merge_diff;
 pub use strategic::NO_FIELD;
 

@@ -1,7 +1,7 @@
 //! Messages with a JSON form of their own in Go.
 
-use super::Losses;
 use super::wire::{DELIMITED, Reader, VARINT};
+use super::{InvalidProtobuf, Losses};
 use crate::go_text::time::date;
 use crate::{decode, quantity};
 use serde_json::Value;
@@ -13,7 +13,7 @@ const ZERO_TIME: i64 = -62_135_596_800;
 const LAST_SECOND: i64 = 253_402_300_799;
 
 /// `metav1.Time`, in whole seconds.
-pub(super) fn time(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
+pub(super) fn time(bytes: &[u8], losses: &mut Losses) -> Result<Value, InvalidProtobuf> {
     let (seconds, _) = timestamp(bytes, losses)?;
     if bytes.is_empty() || seconds == ZERO_TIME {
         return Ok(Value::Null);
@@ -22,7 +22,7 @@ pub(super) fn time(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
 }
 
 /// `metav1.MicroTime`.
-pub(super) fn micro_time(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
+pub(super) fn micro_time(bytes: &[u8], losses: &mut Losses) -> Result<Value, InvalidProtobuf> {
     let (seconds, nanos) = timestamp(bytes, losses)?;
     let micros = i64::from(nanos / 1000);
     let seconds = seconds.saturating_add(micros.div_euclid(1_000_000));
@@ -33,7 +33,7 @@ pub(super) fn micro_time(bytes: &[u8], losses: &mut Losses) -> Result<Value, Str
     Ok(format!("{}.{micros:06}Z", date_and_time(seconds)?).into())
 }
 
-fn timestamp(bytes: &[u8], losses: &mut Losses) -> Result<(i64, i32), String> {
+fn timestamp(bytes: &[u8], losses: &mut Losses) -> Result<(i64, i32), InvalidProtobuf> {
     let (mut seconds, mut nanos) = (0, 0);
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("Timestamp")? {
@@ -53,9 +53,9 @@ fn timestamp(bytes: &[u8], losses: &mut Losses) -> Result<(i64, i32), String> {
 }
 
 /// Formats a time. Rejects years of more than four digits, which Go writes but no parser reads.
-fn date_and_time(seconds: i64) -> Result<String, String> {
+fn date_and_time(seconds: i64) -> Result<String, InvalidProtobuf> {
     if !(ZERO_TIME..=LAST_SECOND).contains(&seconds) {
-        return Err("a time is not within the years 1 to 9999".to_owned());
+        return Err(InvalidProtobuf::Time);
     }
     let (days, second) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
     let (year, month, day) = date(days);
@@ -64,7 +64,7 @@ fn date_and_time(seconds: i64) -> Result<String, String> {
 }
 
 /// `resource.Quantity`, in its canonical form.
-pub(super) fn quantity(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
+pub(super) fn quantity(bytes: &[u8], losses: &mut Losses) -> Result<Value, InvalidProtobuf> {
     let mut found = "0".to_owned();
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("Quantity")? {
@@ -80,7 +80,7 @@ pub(super) fn quantity(bytes: &[u8], losses: &mut Losses) -> Result<Value, Strin
 }
 
 /// `intstr.IntOrString`.
-pub(super) fn int_or_string(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
+pub(super) fn int_or_string(bytes: &[u8], losses: &mut Losses) -> Result<Value, InvalidProtobuf> {
     let (mut kind, mut number, mut string) = (0, 0, String::new());
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("IntOrString")? {
@@ -107,12 +107,12 @@ pub(super) fn int_or_string(bytes: &[u8], losses: &mut Losses) -> Result<Value, 
     match kind {
         0 => Ok(number.into()),
         1 => Ok(string.into()),
-        _ => Err("impossible IntOrString.Type".to_owned()),
+        _ => Err(InvalidProtobuf::IntOrString),
     }
 }
 
 /// Decodes JSON text. `depth` is the level of the text in the document.
-pub(super) fn raw(bytes: &[u8], depth: usize, losses: &mut Losses) -> Result<Value, String> {
+pub(super) fn raw(bytes: &[u8], depth: usize, losses: &mut Losses) -> Result<Value, InvalidProtobuf> {
     let mut json: &[u8] = &[];
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("RawExtension")? {
@@ -132,7 +132,7 @@ pub(super) fn raw(bytes: &[u8], depth: usize, losses: &mut Losses) -> Result<Val
         losses.note();
     }
     if depth + nesting(&value) > decode::MAX_DEPTH {
-        return Err(super::TOO_DEEP.to_owned());
+        return Err(InvalidProtobuf::TooDeep);
     }
     Ok(value)
 }
@@ -161,7 +161,7 @@ mod tests {
             (ZERO_TIME + 1, "0001-01-01T00:00:01"),
             (LAST_SECOND, "9999-12-31T23:59:59"),
         ] {
-            assert_eq!(date_and_time(seconds).as_deref(), Ok(expected));
+            assert_eq!(date_and_time(seconds), Ok(expected.to_owned()));
         }
         assert!(date_and_time(LAST_SECOND + 1).is_err());
         assert!(date_and_time(i64::MIN).is_err());

@@ -1,16 +1,16 @@
 //! The Status of a failed request in protobuf, for clients that accept protobuf: decodes the API server's, encodes the proxy's.
 
-use super::wire::{DELIMITED, Reader, VARINT};
-use super::{Envelope, Losses, MAGIC};
+use super::wire::{DELIMITED, Reader, VARINT, WireError};
+use super::{Envelope, InvalidProtobuf, Losses, MAGIC};
 use crate::status::{Cause, Details, Status};
 
 /// Decodes a Status.
 ///
 /// # Errors
 /// If the body is no Status.
-pub fn status(envelope: &Envelope<'_>) -> Result<Status, String> {
+pub fn status(envelope: &Envelope<'_>) -> Result<Status, InvalidProtobuf> {
     if envelope.kind != "Status" {
-        return Err("it is no Status".to_owned());
+        return Err(InvalidProtobuf::NoStatus);
     }
     let mut status = Status::failure(0, "", "");
     let mut reader = Reader(envelope.raw);
@@ -27,7 +27,7 @@ pub fn status(envelope: &Envelope<'_>) -> Result<Status, String> {
     Ok(status)
 }
 
-fn details(bytes: &[u8]) -> Result<Details, String> {
+fn details(bytes: &[u8]) -> Result<Details, WireError> {
     let mut details = Details::default();
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("StatusDetails")? {
@@ -44,7 +44,7 @@ fn details(bytes: &[u8]) -> Result<Details, String> {
     Ok(details)
 }
 
-fn cause(bytes: &[u8]) -> Result<Cause, String> {
+fn cause(bytes: &[u8]) -> Result<Cause, WireError> {
     let mut cause = Cause::default();
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("StatusCause")? {

@@ -17,13 +17,13 @@ fn decode_json(text: &str) -> Value {
     crate::decode::json(text.as_bytes()).unwrap().value
 }
 
-fn message(bytes: &[u8]) -> Result<Message, String> {
+fn message(bytes: &[u8]) -> Result<Message, InvalidProtobuf> {
     let envelope = open(bytes)?;
     let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
     envelope.object(group, version, &envelope.kind)
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Value, String> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Value, InvalidProtobuf> {
     let envelope = open(bytes)?;
     let mut fields = message(bytes)?.fields;
     fields.insert("apiVersion".into(), envelope.api_version.clone().into());
@@ -73,7 +73,7 @@ fn body(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     [MAGIC.to_vec(), field(1, &type_meta), field(2, raw)].concat()
 }
 
-fn config_map(raw: &[u8]) -> Result<Value, String> {
+fn config_map(raw: &[u8]) -> Result<Value, InvalidProtobuf> {
     decode(&body("v1", "ConfigMap", raw))
 }
 
@@ -92,7 +92,7 @@ fn bodies_that_are_none_are_refused_as_kube_apiserver_refuses_them() {
         (b"k8s\0\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "proto: negative length found during unmarshaling"),
         (b"k8s\0\x7f", "proto: illegal wireType 7"),
     ] {
-        assert_eq!(decode(bytes), Err(expected.to_owned()), "{bytes:?}");
+        assert_eq!(decode(bytes).unwrap_err().to_string(), expected, "{bytes:?}");
     }
 }
 
@@ -123,7 +123,8 @@ fn the_last_of_several_scalars_counts_and_messages_may_not_be_in_halves() {
     assert_eq!(named(&[b"a", b"b"]).unwrap()["metadata"], json!({"name": "b"}));
     assert_eq!(named(&[b"a", b""]).unwrap()["metadata"], json!({}));
     let halves = [field(1, &field(1, b"a")), field(1, &field(3, b"b"))].concat();
-    assert_eq!(config_map(&halves), Err("proto: ConfigMap: field ObjectMeta occurs more than once".into()));
+    let refused = config_map(&halves).unwrap_err().to_string();
+    assert_eq!(refused, "proto: ConfigMap: field ObjectMeta occurs more than once");
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn unknown_fields_and_groups_are_skipped() {
         [&[0xa3, 6, 8, 1, 0xa4, 6][..], &[0xa0, 6, 1], &[0xa1, 6, 1, 2, 3, 4, 5, 6, 7, 8], &[0xa5, 6, 1, 2, 3, 4]]
             .concat();
     assert_eq!(config_map(&unknown), config_map(&[]));
-    assert_eq!(config_map(&[0xa3, 6, 8, 1]), Err("unexpected EOF".into()));
+    assert_eq!(config_map(&[0xa3, 6, 8, 1]), Err(WireError::End.into()));
 }
 
 #[test]
@@ -239,7 +240,7 @@ fn nesting_is_bounded() {
         Decoder { values: 0, losses: Losses::default() }.object(Some(message), &schema, 1)
     };
     assert!(nested(100).is_ok());
-    assert_eq!(nested(5000), Err(TOO_DEEP.to_owned()));
+    assert_eq!(nested(5000), Err(InvalidProtobuf::TooDeep));
 }
 
 #[test]
@@ -251,7 +252,7 @@ fn what_a_body_may_stand_for_is_bounded() {
     let spec = table::message("", "v1", "Pod").unwrap().field(2).unwrap().1;
     let Shape::Message(spec) = spec.shape else { panic!() };
     let found = Decoder { values: 0, losses: Losses::default() }.object(table::resolve(spec), &raw, 1);
-    assert_eq!(found, Err("the object has too many fields".into()));
+    assert_eq!(found, Err(InvalidProtobuf::TooManyFields));
 }
 
 proptest! {

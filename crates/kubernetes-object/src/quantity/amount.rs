@@ -1,13 +1,18 @@
 //! Quantities in expressions: exact, of any size, and in the two forms that Go distinguishes, small numbers (`int64Amount`) and decimals of
 //! any length (`infDecAmount`).
 
-use super::{FORMAT_WRONG, Format, NUMBER_WRONG, Parts, interpret};
+use super::{Format, ParseQuantityError, Parts, interpret};
 use std::cmp::Ordering;
 
 /// The number of digits of a decimal. Go has no limit; longer decimals are errors here.
 const MAX_DIGITS: usize = 10_000;
 /// The number of decimal places to which decimals are rounded.
 const NANO_PLACES: i64 = 9;
+
+/// A quantity has more digits than this crate supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("quantities of more than {} digits are not supported", MAX_DIGITS)]
+pub struct TooManyDigits;
 
 /// The number in a quantity.
 #[derive(Clone, Debug)]
@@ -32,23 +37,23 @@ impl Amount {
     /// Parses a quantity (`resource.ParseQuantity`).
     ///
     /// # Errors
-    /// If the text is no quantity, with Go's text; or if the number has too many digits.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// If the text is no quantity, or if the number has too many digits.
+    pub fn parse(text: &str) -> Result<Self, ParseQuantityError> {
         if text.is_empty() {
-            return Err(FORMAT_WRONG.to_owned());
+            return Err(ParseQuantityError::Format);
         }
         let parts = Parts::of(text)?;
         let (exponent, format) = interpret(parts.suffix)?;
         let sign = if parts.is_negative { -1 } else { 1 };
         if parts.is_small(exponent, format) {
-            let number: i64 = [parts.whole, parts.fraction].concat().parse().map_err(|_| NUMBER_WRONG.to_owned())?;
+            let number: i64 = [parts.whole, parts.fraction].concat().parse().map_err(|_| ParseQuantityError::Number)?;
             return Ok(match format {
                 Format::Binary => Self::Small(sign * (number << exponent), 0),
                 Format::Decimal | Format::Exponent => Self::Small(sign * number, parts.scale(exponent)),
             });
         }
         if !parts.has_digits {
-            return Err(NUMBER_WRONG.to_owned());
+            return Err(ParseQuantityError::Number);
         }
         let digits = [parts.whole, parts.fraction].concat().bytes().map(|digit| digit - b'0').collect();
         let mut number = Decimal { is_negative: parts.is_negative, digits, places: parts.fraction.len() as i64 };
@@ -104,7 +109,7 @@ impl Amount {
     ///
     /// # Errors
     /// If the sum has too many digits.
-    pub fn plus(&self, other: &Self) -> Result<Self, String> {
+    pub fn plus(&self, other: &Self) -> Result<Self, TooManyDigits> {
         match self.plus_small(other) {
             Some(sum) => Ok(sum),
             None => self.decimal().plus(&other.decimal()).map(Self::Decimal),
@@ -115,7 +120,7 @@ impl Amount {
     ///
     /// # Errors
     /// If the difference has too many digits.
-    pub fn minus(&self, other: &Self) -> Result<Self, String> {
+    pub fn minus(&self, other: &Self) -> Result<Self, TooManyDigits> {
         // The smallest int64 has no opposite; Go wraps around to the number itself.
         let opposite = match other {
             Self::Small(value, scale) => Some(Self::Small(value.wrapping_neg(), *scale)),
@@ -200,7 +205,7 @@ impl Decimal {
     }
 
     /// Rounds to [`NANO_PLACES`] decimal places, away from zero.
-    fn round_to_nano(&mut self) -> Result<(), String> {
+    fn round_to_nano(&mut self) -> Result<(), TooManyDigits> {
         if self.places <= NANO_PLACES {
             return self.extend_to(NANO_PLACES);
         }
@@ -216,10 +221,10 @@ impl Decimal {
     }
 
     /// Appends zeros up to a number of decimal places.
-    fn extend_to(&mut self, places: i64) -> Result<(), String> {
+    fn extend_to(&mut self, places: i64) -> Result<(), TooManyDigits> {
         let more = usize::try_from(places - self.places).unwrap_or(0);
         if !self.digits.is_empty() && self.digits.len().saturating_add(more) > MAX_DIGITS {
-            return Err(format!("quantities of more than {MAX_DIGITS} digits are not supported"));
+            return Err(TooManyDigits);
         }
         if !self.digits.is_empty() {
             self.digits.resize(self.digits.len() + more, 0);
@@ -247,7 +252,7 @@ impl Decimal {
         })
     }
 
-    fn plus(&self, other: &Self) -> Result<Self, String> {
+    fn plus(&self, other: &Self) -> Result<Self, TooManyDigits> {
         let (mut a, mut b) = (self.clone(), other.clone());
         let places = a.places.max(b.places);
         a.extend_to(places)?;
@@ -256,15 +261,16 @@ impl Decimal {
             std::mem::swap(&mut a, &mut b);
         }
         let subtracts = a.is_negative != b.is_negative;
-        let length = a.digits.len() + 1;
-        let from_end = |digits: &[u8], at: usize| digits.len().checked_sub(at + 1).map_or(0, |at| digits[at] as i8);
-        let (mut carry, mut digits) = (0, vec![0; length]);
-        for at in 0..length {
-            let other = from_end(&b.digits, at);
-            let digit = from_end(&a.digits, at) + carry + if subtracts { -other } else { other };
+        let mut others = b.digits.iter().rev().copied();
+        let (mut carry, mut digits) = (0, Vec::with_capacity(a.digits.len() + 1));
+        // The first number is not shorter; the sum may have one digit more.
+        for digit in a.digits.iter().rev().copied().chain([0]) {
+            let other = others.next().unwrap_or(0) as i8;
+            let digit = digit as i8 + carry + if subtracts { -other } else { other };
             carry = digit.div_euclid(10);
-            digits[length - 1 - at] = digit.rem_euclid(10) as u8;
+            digits.push(digit.rem_euclid(10) as u8);
         }
+        digits.reverse();
         let mut sum = Self { is_negative: a.is_negative, digits, places };
         sum.trim();
         Ok(sum)

@@ -1,6 +1,6 @@
 //! Quantities for calculations.
 
-use super::{Format, NANO, Parts, binary, decimal, interpret};
+use super::{Format, NANO, ParseQuantityError, Parts, binary, decimal, interpret};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::fmt;
@@ -28,10 +28,10 @@ impl Quantity {
     /// limit.
     ///
     /// # Errors
-    /// If the text is no quantity, with Go's text.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// If the text is no quantity.
+    pub fn parse(text: &str) -> Result<Self, ParseQuantityError> {
         if text.is_empty() {
-            return Err(super::FORMAT_WRONG.to_owned());
+            return Err(ParseQuantityError::Format);
         }
         let parts = Parts::of(text)?;
         let (exponent, format) = interpret(parts.suffix)?;
@@ -77,7 +77,7 @@ impl Quantity {
 
     /// Rounds to thousandths, away from zero (`RoundUp`).
     #[must_use]
-    pub fn rounded_up_to_milli(self) -> Self {
+    pub(crate) fn rounded_up_to_milli(self) -> Self {
         self.rounded_up_to(NANO / 1000)
     }
 

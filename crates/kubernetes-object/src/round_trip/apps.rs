@@ -1,6 +1,6 @@
 //! The apps group.
 
-use super::{Kept, pod};
+use super::{Kept, RoundTripError, pod};
 use crate::defaults::fields::{Fields, annotate, each, if_nil, pointer, take_annotation};
 use crate::go_text::go_quote;
 use std::num::IntErrorKind;
@@ -8,7 +8,7 @@ use std::num::IntErrorKind;
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-pub(super) fn make(kind: &str, object: &mut Fields, kept: &Kept) -> Result<(), String> {
+pub(super) fn make(kind: &str, object: &mut Fields, kept: &Kept) -> Result<(), RoundTripError> {
     match kind {
         "Deployment" => rollback(object)?,
         "DaemonSet" => generation(object, kept)?,
@@ -41,10 +41,11 @@ fn numbers(spec: &mut Fields, strategy: &str, names: &[&str]) {
 }
 
 /// Rewrites the revision, which is a number in the internal version (`Convert_v1_Deployment_To_apps_Deployment`).
-fn rollback(object: &mut Fields) -> Result<(), String> {
+fn rollback(object: &mut Fields) -> Result<(), RoundTripError> {
     let revision = annotation(object, ROLLBACK).filter(|revision| !revision.is_empty());
     let number = revision.map(|revision| {
-        number(revision).map_err(|why| format!("failed to parse annotation[{ROLLBACK}]={revision} as int64: {why}"))
+        number(revision)
+            .map_err(|why| RoundTripError(format!("failed to parse annotation[{ROLLBACK}]={revision} as int64: {why}")))
     });
     let number = number.transpose()?;
     take_annotation(object, ROLLBACK);
@@ -56,7 +57,7 @@ fn rollback(object: &mut Fields) -> Result<(), String> {
 
 /// Writes the generation annotation: the internal version has a number, which it keeps if the annotation is missing
 /// (`Convert_v1_DaemonSet_To_apps_DaemonSet`), and always writes (`Convert_apps_DaemonSet_To_v1_DaemonSet`).
-fn generation(object: &mut Fields, kept: &Kept) -> Result<(), String> {
+fn generation(object: &mut Fields, kept: &Kept) -> Result<(), RoundTripError> {
     let said = annotation(object, TEMPLATE_GENERATION).map(number).transpose()?;
     let generation = said.or(kept.template_generation).unwrap_or_default();
     annotate(object, TEMPLATE_GENERATION, generation.to_string());
@@ -73,10 +74,10 @@ fn annotation<'a>(object: &'a Fields, name: &str) -> Option<&'a str> {
 }
 
 /// `strconv.ParseInt`.
-fn number(text: &str) -> Result<i64, String> {
+fn number(text: &str) -> Result<i64, RoundTripError> {
     text.parse::<i64>().map_err(|error| {
         let is_large = matches!(error.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow);
         let why = if is_large { "value out of range" } else { "invalid syntax" };
-        format!("strconv.ParseInt: parsing {}: {why}", go_quote(text))
+        RoundTripError(format!("strconv.ParseInt: parsing {}: {why}", go_quote(text)))
     })
 }

@@ -1,9 +1,9 @@
-use super::{Kept, make};
+use super::{Kept, RoundTripError, make};
 use crate::kind::{GroupVersionKind, split_api_version};
 use serde_json::{Value, json};
 
 /// The object after the round trip.
-fn made(mut object: Value, kept: &Kept) -> Result<Value, String> {
+fn made(mut object: Value, kept: &Kept) -> Result<Value, RoundTripError> {
     let (group, version) = split_api_version(object["apiVersion"].as_str().unwrap());
     let kind = GroupVersionKind::new(group, version, object["kind"].as_str().unwrap());
     make(&kind, object.as_object_mut().unwrap(), kept)?;
@@ -76,7 +76,7 @@ fn a_daemon_set_always_says_its_generation() {
         assert_eq!(made(given, &kept).unwrap()["metadata"]["annotations"][name], expected);
     }
     let refused = made(annotated("x"), &Kept::default());
-    assert_eq!(refused.unwrap_err(), "strconv.ParseInt: parsing \"x\": invalid syntax");
+    assert_eq!(refused.unwrap_err().to_string(), "strconv.ParseInt: parsing \"x\": invalid syntax");
     assert_eq!(Kept::of(&GroupVersionKind::new("v1", "", "Pod"), annotated("5").as_object().unwrap()), Kept::default());
 }
 

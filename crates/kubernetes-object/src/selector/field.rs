@@ -1,5 +1,7 @@
 //! Field selectors of query strings (`k8s.io/apimachinery/pkg/fields`).
 
+use super::InvalidSelector;
+
 /// Requirements on fields, all of which must hold (`fields.Selector`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
@@ -22,13 +24,13 @@ impl FieldSelector {
     ///
     /// # Errors
     /// If the text is no selector, with the text of kube-apiserver's 400.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
         let mut terms = split_terms(text);
         terms.sort_unstable();
         let mut requirements = Vec::new();
         for term in terms.into_iter().filter(|term| !term.is_empty()) {
             let Some((field, operator, value)) = split_term(term) else {
-                return Err(format!("invalid selector: '{text}'; can't understand '{term}'"));
+                return Err(InvalidSelector(format!("invalid selector: '{text}'; can't understand '{term}'")));
             };
             let requirement =
                 FieldRequirement { field: field.to_owned(), equals: operator != "!=", value: unescape(value)? };
@@ -84,7 +86,7 @@ fn split_term(term: &str) -> Option<(&str, &'static str, &str)> {
     })
 }
 
-fn unescape(value: &str) -> Result<String, String> {
+fn unescape(value: &str) -> Result<String, InvalidSelector> {
     let mut text = String::with_capacity(value.len());
     let mut characters = value.chars();
     while let Some(character) = characters.next() {
@@ -93,11 +95,16 @@ fn unescape(value: &str) -> Result<String, String> {
                 Some(escaped @ ('\\' | ',' | '=')) => text.push(escaped),
                 other => {
                     let sequence: String = std::iter::once('\\').chain(other).collect();
-                    return Err(format!("invalid field selector: invalid escape sequence: {sequence}"));
+                    return Err(InvalidSelector(format!(
+                        "invalid field selector: invalid escape sequence: {sequence}"
+                    )));
                 }
             },
             ',' | '=' => {
-                return Err(format!("invalid field selector: unescaped character in value: {}", character as u32));
+                return Err(InvalidSelector(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    character as u32
+                )));
             }
             other => text.push(other),
         }

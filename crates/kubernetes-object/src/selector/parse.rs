@@ -1,6 +1,6 @@
 //! The syntax of label selectors in query strings (`labels.Parse`).
 
-use super::{LabelRequirement, Operator, Origin, invalid};
+use super::{InvalidSelector, LabelRequirement, Operator, Origin, invalid};
 use crate::names::qualified_name_errors;
 
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
@@ -51,43 +51,44 @@ impl<'a> Parser<'a> {
         !token.is_empty() && !token.starts_with(SYMBOLS)
     }
 
-    pub(super) fn requirements(&mut self) -> Result<Vec<LabelRequirement>, String> {
+    pub(super) fn requirements(&mut self) -> Result<Vec<LabelRequirement>, InvalidSelector> {
         let mut requirements = Vec::new();
         let first = self.peek();
         if first.is_empty() {
             return Ok(requirements);
         }
         if !Self::is_word(first) && first != "!" {
-            return Err(format!("found '{first}', expected: !, identifier, or 'end of string'"));
+            return Err(InvalidSelector(format!("found '{first}', expected: !, identifier, or 'end of string'")));
         }
         loop {
             let requirement = self.requirement();
-            requirements.push(requirement.map_err(|error| format!("unable to parse requirement: {error}"))?);
+            requirements
+                .push(requirement.map_err(|error| InvalidSelector(format!("unable to parse requirement: {error}")))?);
             match self.next() {
                 "" => return Ok(requirements),
                 "," => {
                     let next = self.peek();
                     if !Self::is_word(next) && next != "!" {
-                        return Err(format!("found '{next}', expected: identifier after ','"));
+                        return Err(InvalidSelector(format!("found '{next}', expected: identifier after ','")));
                     }
                 }
-                other => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
+                other => return Err(InvalidSelector(format!("found '{other}', expected: ',' or 'end of string'"))),
             }
         }
     }
 
-    fn requirement(&mut self) -> Result<LabelRequirement, String> {
+    fn requirement(&mut self) -> Result<LabelRequirement, InvalidSelector> {
         let absent = self.peek() == "!";
         if absent {
             self.at += 1;
         }
         let key = self.next();
         if !Self::is_word(key) {
-            return Err(format!("found '{key}', expected: identifier"));
+            return Err(InvalidSelector(format!("found '{key}', expected: identifier")));
         }
         let why = qualified_name_errors(key);
         if !why.is_empty() {
-            return Err(invalid("<nil>", key, &why.join("; ")));
+            return Err(InvalidSelector(invalid("<nil>", key, &why.join("; "))));
         }
         if absent {
             return LabelRequirement::new(key, Operator::DoesNotExist, Vec::new(), Origin::Other);
@@ -102,7 +103,7 @@ impl<'a> Parser<'a> {
             "!=" => (Operator::NotIn, Origin::Exact),
             ">" => (Operator::GreaterThan, Origin::Other),
             "<" => (Operator::LessThan, Origin::Other),
-            other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
+            other => return Err(InvalidSelector(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt"))),
         };
         let set = matches!(operator, Operator::In | Operator::NotIn) && origin == Origin::Other;
         let mut values = if set { self.values()? } else { vec![self.exact_value()?] };
@@ -111,19 +112,23 @@ impl<'a> Parser<'a> {
         LabelRequirement::new(key, operator, values, origin)
     }
 
-    fn exact_value(&mut self) -> Result<String, String> {
+    fn exact_value(&mut self) -> Result<String, InvalidSelector> {
         if matches!(self.peek(), "" | ",") {
             return Ok(String::new());
         }
         let value = self.next();
-        if Self::is_word(value) { Ok(value.to_owned()) } else { Err(format!("found '{value}', expected: identifier")) }
+        if Self::is_word(value) {
+            Ok(value.to_owned())
+        } else {
+            Err(InvalidSelector(format!("found '{value}', expected: identifier")))
+        }
     }
 
     /// Parses `(a,b)`; a missing value between commas is the empty value.
-    fn values(&mut self) -> Result<Vec<String>, String> {
+    fn values(&mut self) -> Result<Vec<String>, InvalidSelector> {
         let open = self.next();
         if open != "(" {
-            return Err(format!("found '{open}' expected: '('"));
+            return Err(InvalidSelector(format!("found '{open}' expected: '('")));
         }
         let mut values = Vec::new();
         match self.peek() {
@@ -132,7 +137,7 @@ impl<'a> Parser<'a> {
                 return Ok(vec![String::new()]);
             }
             first if first != "," && !Self::is_word(first) => {
-                return Err(format!("found '{first}', expected: ',', ')' or identifier"));
+                return Err(InvalidSelector(format!("found '{first}', expected: ',', ')' or identifier")));
             }
             _ => {}
         }
@@ -151,10 +156,10 @@ impl<'a> Parser<'a> {
                     match self.peek() {
                         "," => {}
                         ")" => break,
-                        other => return Err(format!("found '{other}', expected: ',' or ')'")),
+                        other => return Err(InvalidSelector(format!("found '{other}', expected: ',' or ')'"))),
                     }
                 }
-                other => return Err(format!("found '{other}', expected: ',', or identifier")),
+                other => return Err(InvalidSelector(format!("found '{other}', expected: ',', or identifier"))),
             }
         }
         self.at += 1;

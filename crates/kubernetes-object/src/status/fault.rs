@@ -20,7 +20,7 @@ pub fn shown(value: &Value) -> String {
 }
 
 /// The JSON that Go writes for a value, with sorted keys.
-pub fn go_json(value: &Value) -> String {
+pub(crate) fn go_json(value: &Value) -> String {
     let mut written = String::new();
     write_json(&mut written, value);
     written
@@ -59,7 +59,7 @@ fn write_json(written: &mut String, value: &Value) {
 }
 
 /// `field.Invalid` of a text.
-pub fn invalid_text(field: &str, value: &str, why: &str) -> Cause {
+pub(crate) fn invalid_text(field: &str, value: &str, why: &str) -> Cause {
     invalid::invalid(field, &go_quote(value), why)
 }
 

@@ -11,15 +11,26 @@ const MAX_DEPTH: usize = 128;
 /// size of a request.
 const MAX_SCHEMAS: usize = 262_144;
 
+/// The reason why a schema cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileSchemaError {
+    /// The schema has more parts or levels than any that an API server stores.
+    #[error("the schema is larger or deeper than any that is compiled")]
+    TooLarge,
+    /// The schema is not structural, with kube-apiserver's text where kube-apiserver refuses the schema too.
+    #[error("{0}")]
+    NotStructural(String),
+}
+
 /// Compiles a part of a schema. Its defaults are not pruned.
-pub(super) fn compile_part(schema: &Value) -> Result<Structural, String> {
+pub(super) fn compile_part(schema: &Value) -> Result<Structural, CompileSchemaError> {
     let mut compiler = Compiler::default();
     let root = compiler.schema(schema, 0)?;
     Ok(compiler.finish(root, false))
 }
 
 /// Compiles the schema of a definition without `preserveUnknownFields`.
-pub(super) fn compile(schema: &Value) -> Result<Structural, String> {
+pub(super) fn compile(schema: &Value) -> Result<Structural, CompileSchemaError> {
     let mut compiler = Compiler::default();
     let root = compiler.schema(schema, 0)?;
     compiler.compiled.root = Some(root);
@@ -28,12 +39,12 @@ pub(super) fn compile(schema: &Value) -> Result<Structural, String> {
 }
 
 /// Compiles the schema of a definition with `preserveUnknownFields: true`. Decoding ignores such a schema if it is not structural.
-pub(super) fn compile_preserving(schema: &Value) -> Result<Structural, String> {
+pub(super) fn compile_preserving(schema: &Value) -> Result<Structural, CompileSchemaError> {
     let mut compiler = Compiler::default();
     match compiler.schema(schema, 0) {
         Ok(root) => Ok(compiler.finish(root, true)),
-        Err(_) if !compiler.is_too_large => Ok(Structural { preserves: true, ..Structural::without_schema() }),
-        Err(why) => Err(why),
+        Err(CompileSchemaError::NotStructural(_)) => Ok(Structural { preserves: true, ..Structural::without_schema() }),
+        Err(CompileSchemaError::TooLarge) => Err(CompileSchemaError::TooLarge),
     }
 }
 
@@ -41,12 +52,11 @@ struct Compiler {
     compiled: Structural,
     known: HashMap<Arc<Node>, Id>,
     schemas: usize,
-    is_too_large: bool,
 }
 
 impl Default for Compiler {
     fn default() -> Self {
-        Self { compiled: Structural::without_schema(), known: HashMap::new(), schemas: 0, is_too_large: false }
+        Self { compiled: Structural::without_schema(), known: HashMap::new(), schemas: 0 }
     }
 }
 
@@ -58,13 +68,12 @@ enum Step {
 }
 
 impl Compiler {
-    fn schema(&mut self, schema: &Value, depth: usize) -> Result<Id, String> {
+    fn schema(&mut self, schema: &Value, depth: usize) -> Result<Id, CompileSchemaError> {
         self.schemas += 1;
         if depth > MAX_DEPTH || self.schemas > MAX_SCHEMAS {
-            self.is_too_large = true;
-            return Err("the schema is larger or deeper than any that is compiled".to_owned());
+            return Err(CompileSchemaError::TooLarge);
         }
-        let schema = schema.as_object().ok_or("a schema is no JSON object")?;
+        let schema = schema.as_object().ok_or_else(|| not_structural("a schema is no JSON object"))?;
         check_supported(schema)?;
         let is_true = |name: &str| schema.get(name) == Some(&Value::Bool(true));
         let text = |name: &str| schema.get(name).and_then(Value::as_str).map(Box::from);
@@ -83,7 +92,7 @@ impl Compiler {
             items: match schema.get("items") {
                 None | Some(Value::Null) => None,
                 Some(Value::Array(_)) => {
-                    return Err("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
+                    return Err(not_structural("OpenAPIV3Schema 'items' must be a schema, but is an array"));
                 }
                 Some(items) => Some(self.schema(items, depth + 1)?),
             },
@@ -101,10 +110,11 @@ impl Compiler {
         self.add(node)
     }
 
-    fn properties(&mut self, schema: &Map<String, Value>, depth: usize) -> Result<Properties, String> {
+    fn properties(&mut self, schema: &Map<String, Value>, depth: usize) -> Result<Properties, CompileSchemaError> {
         let Some(properties) = schema.get("properties").filter(|value| !value.is_null()) else { return Ok([].into()) };
-        let properties = properties.as_object().ok_or("the properties of a schema are no JSON object")?;
-        let compiled: Result<Vec<_>, String> = properties
+        let properties =
+            properties.as_object().ok_or_else(|| not_structural("the properties of a schema are no JSON object"))?;
+        let compiled: Result<Vec<_>, CompileSchemaError> = properties
             .iter()
             .map(|(name, property)| Ok((Box::from(name.as_str()), self.schema(property, depth + 1)?)))
             .collect();
@@ -114,7 +124,7 @@ impl Compiler {
     }
 
     /// Adds a node and returns its index; equal nodes share one index.
-    fn add(&mut self, mut node: Node) -> Result<Id, String> {
+    fn add(&mut self, mut node: Node) -> Result<Id, CompileSchemaError> {
         let below = |test: fn(&Node) -> bool| {
             let additional = match node.additional {
                 Some(Additional::Of(id)) => Some(id),
@@ -129,7 +139,7 @@ impl Compiler {
         if let Some(id) = self.known.get(&node) {
             return Ok(*id);
         }
-        let id = Id::try_from(self.compiled.nodes.len()).map_err(|_| "the schema is too large")?;
+        let id = Id::try_from(self.compiled.nodes.len()).map_err(|_| not_structural("the schema is too large"))?;
         let node = Arc::new(node);
         self.compiled.nodes.push(node.clone());
         self.known.insert(node, id);
@@ -137,7 +147,7 @@ impl Compiler {
     }
 
     /// Removes from defaults the values that decoding would drop: unknown fields and invalid metadata. Returns the schema's new index.
-    fn prune_defaults(&mut self, id: Id, path: &mut Vec<Step>) -> Result<Id, String> {
+    fn prune_defaults(&mut self, id: Id, path: &mut Vec<Step>) -> Result<Id, CompileSchemaError> {
         let Some(old) = self.compiled.nodes.get(usize::try_from(id).unwrap_or(usize::MAX)).cloned() else {
             return Ok(id);
         };
@@ -152,7 +162,7 @@ impl Compiler {
             path.push(step);
             *id = self.prune_defaults(*id, path)?;
             path.pop();
-            Ok::<_, String>(())
+            Ok::<_, CompileSchemaError>(())
         };
         if let Some(Additional::Of(id)) = &mut node.additional {
             child(Step::Key("*".into()), id)?;
@@ -166,16 +176,18 @@ impl Compiler {
         if node == *old { Ok(id) } else { self.add(node) }
     }
 
-    fn prune_default(&self, default: Value, path: &[Step]) -> Result<Option<Value>, String> {
+    fn prune_default(&self, default: Value, path: &[Step]) -> Result<Option<Value>, CompileSchemaError> {
         let mut object = path.iter().rev().fold(default, |value, step| match step {
             Step::Key(key) => Value::Object([(key.to_string(), value)].into_iter().collect()),
             Step::Item => Value::Array(vec![value]),
         });
         if !object.is_object() {
-            return Err("failed to prune default value: object root default value must be of object type".to_owned());
+            return Err(not_structural(
+                "failed to prune default value: object root default value must be of object type",
+            ));
         }
         if let Some(root) = self.compiled.root() {
-            embedded::coerce_leniently(&mut object, root)?;
+            embedded::coerce_leniently(&mut object, root).map_err(|why| not_structural(&why.to_string()))?;
             prune::prune(&mut object, Some(root), &mut Unknown::default());
         }
         let mut value = Some(object);
@@ -184,7 +196,7 @@ impl Compiler {
                 (Step::Key(key), Some(Value::Object(mut fields))) => fields.remove(&**key),
                 (Step::Item, Some(Value::Array(items))) => items.into_iter().next(),
                 (_, None) => None,
-                (_, Some(_)) => return Err("failed to prune default value: it lost its place".to_owned()),
+                (_, Some(_)) => return Err(not_structural("failed to prune default value: it lost its place")),
             };
         }
         Ok(value.filter(|value| !value.is_null()))
@@ -196,6 +208,10 @@ impl Compiler {
         nodes.shrink_to_fit();
         Structural { nodes, root: Some(root), preserves }
     }
+}
+
+fn not_structural(why: &str) -> CompileSchemaError {
+    CompileSchemaError::NotStructural(why.to_owned())
 }
 
 fn kind(name: &str) -> Option<Kind> {
@@ -211,7 +227,7 @@ fn kind(name: &str) -> Option<Kind> {
 }
 
 /// Rejects fields that no structural schema has (`validateUnsupportedFields`).
-fn check_supported(schema: &Map<String, Value>) -> Result<(), String> {
+fn check_supported(schema: &Map<String, Value>) -> Result<(), CompileSchemaError> {
     let is_set = |name: &str| match schema.get(name) {
         None | Some(Value::Null) => false,
         Some(Value::String(text)) => !text.is_empty(),
@@ -228,11 +244,11 @@ fn check_supported(schema: &Map<String, Value>) -> Result<(), String> {
         ("definitions", "definitions"),
     ];
     if let Some((_, name)) = UNSUPPORTED.iter().find(|(name, _)| is_set(name)) {
-        return Err(format!("OpenAPIV3Schema '{name}' is not supported"));
+        return Err(not_structural(&format!("OpenAPIV3Schema '{name}' is not supported")));
     }
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
-        let what = "'x-kubernetes-preserve-unknown-fields' must be true or undefined";
-        return Err(format!("internal error: {what}"));
+        let why = "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined";
+        return Err(not_structural(why));
     }
     Ok(())
 }

@@ -9,6 +9,11 @@ const MAX_ADDED: usize = 16 * 1024 * 1024;
 /// The bytes of a value in addition to its text.
 const VALUE_WEIGHT: usize = 16;
 
+/// The defaults of a schema would make an object too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the defaults of its schema make the object too large")]
+pub struct DefaultsTooLarge;
+
 /// Sets defaults up to a number of bytes.
 pub(super) struct Defaulter {
     room: usize,
@@ -22,7 +27,7 @@ impl Default for Defaulter {
 
 impl Defaulter {
     /// Sets defaults for missing fields, and for null fields that are not nullable.
-    fn apply(&mut self, value: &mut Value, schema: Schema<'_>) -> Result<(), String> {
+    fn apply(&mut self, value: &mut Value, schema: Schema<'_>) -> Result<(), DefaultsTooLarge> {
         if !schema.node.has_defaults {
             return Ok(());
         }
@@ -44,7 +49,7 @@ impl Defaulter {
         &mut self,
         fields: &mut Map<String, Value>,
         schema: Schema<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), DefaultsTooLarge> {
         for (name, id) in &schema.node.properties {
             let Some(property) = schema.all.schema(*id).filter(|property| property.node.has_defaults) else { continue };
             match (fields.get_mut(&**name), &property.node.default) {
@@ -64,7 +69,7 @@ impl Defaulter {
     }
 
     /// Sets the defaults of an existing value.
-    fn apply_in_place(&mut self, value: &mut Value, schema: Schema<'_>) -> Result<(), String> {
+    fn apply_in_place(&mut self, value: &mut Value, schema: Schema<'_>) -> Result<(), DefaultsTooLarge> {
         if value.is_null()
             && schema.refuses_null()
             && let Some(default) = &schema.node.default
@@ -74,9 +79,9 @@ impl Defaulter {
         self.apply(value, schema)
     }
 
-    fn copy(&mut self, default: &Value) -> Result<Value, String> {
+    fn copy(&mut self, default: &Value) -> Result<Value, DefaultsTooLarge> {
         let room = self.room.checked_sub(weight(default));
-        self.room = room.ok_or("the defaults of its schema make the object too large")?;
+        self.room = room.ok_or(DefaultsTooLarge)?;
         Ok(default.clone())
     }
 }

@@ -4,13 +4,33 @@ use super::unknown::Unknown;
 use super::{Schema, metadata, numbers};
 use crate::go_text::go_quote;
 use crate::go_text::json::escape_html;
+use crate::status::Cause;
 use serde_json::{Map, Value};
+
+/// An embedded resource has wrong types.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct InvalidEmbedded {
+    field: String,
+    message: String,
+}
+
+impl InvalidEmbedded {
+    /// The fault as a cause of a Status.
+    pub(crate) fn into_cause(self) -> Cause {
+        Cause { reason: "FieldValueInvalid".into(), message: self.message, field: self.field }
+    }
+}
 
 /// Decodes and encodes the metadata of every embedded resource by its Go type, and records unknown fields, sorted (`CoerceWithOptions`).
 ///
 /// # Errors
 /// If the metadata of an embedded resource cannot be decoded.
-pub(super) fn coerce(value: &mut Value, schema: Option<Schema<'_>>, unknown: &mut Unknown) -> Result<(), String> {
+pub(super) fn coerce(
+    value: &mut Value,
+    schema: Option<Schema<'_>>,
+    unknown: &mut Unknown,
+) -> Result<(), InvalidEmbedded> {
     let Some(schema) = schema else { return Ok(()) };
     let first = unknown.count();
     let mut coercer = Coercer { drops_invalid: false, path: String::new(), unknown };
@@ -20,14 +40,14 @@ pub(super) fn coerce(value: &mut Value, schema: Option<Schema<'_>>, unknown: &mu
 }
 
 /// Decodes and encodes the metadata of a whole resource and of its embedded resources, and drops values of wrong types.
-pub(super) fn coerce_leniently(resource: &mut Value, schema: Schema<'_>) -> Result<(), String> {
+pub(super) fn coerce_leniently(resource: &mut Value, schema: Schema<'_>) -> Result<(), InvalidEmbedded> {
     let mut unknown = Unknown::default();
     let mut coercer = Coercer { drops_invalid: true, path: String::new(), unknown: &mut unknown };
     coercer.coerce(resource, schema, true)
 }
 
 /// Decodes and encodes the metadata of a value, which is a whole resource if `is_resource`, and of its embedded resources.
-pub(super) fn coerce_value(value: &mut Value, schema: Schema<'_>, is_resource: bool) -> Result<(), String> {
+pub(super) fn coerce_value(value: &mut Value, schema: Schema<'_>, is_resource: bool) -> Result<(), InvalidEmbedded> {
     let mut coercer = Coercer { drops_invalid: false, path: String::new(), unknown: &mut Unknown::default() };
     coercer.coerce(value, schema, is_resource)
 }
@@ -40,7 +60,7 @@ struct Coercer<'a> {
 }
 
 impl Coercer<'_> {
-    fn coerce(&mut self, value: &mut Value, schema: Schema<'_>, is_resource: bool) -> Result<(), String> {
+    fn coerce(&mut self, value: &mut Value, schema: Schema<'_>, is_resource: bool) -> Result<(), InvalidEmbedded> {
         if !is_resource && !schema.node.has_embedded {
             return Ok(());
         }
@@ -83,7 +103,7 @@ impl Coercer<'_> {
         self.path.push_str(key);
     }
 
-    fn type_meta(&mut self, key: &str, fields: &mut Map<String, Value>) -> Result<(), String> {
+    fn type_meta(&mut self, key: &str, fields: &mut Map<String, Value>) -> Result<(), InvalidEmbedded> {
         match fields.get(key) {
             None | Some(Value::String(_)) => {}
             Some(_) if self.drops_invalid => drop(fields.remove(key)),
@@ -92,11 +112,11 @@ impl Coercer<'_> {
         Ok(())
     }
 
-    fn metadata(&mut self, fields: &mut Map<String, Value>) -> Result<(), String> {
+    fn metadata(&mut self, fields: &mut Map<String, Value>) -> Result<(), InvalidEmbedded> {
         let Some(found) = fields.get_mut("metadata") else { return Ok(()) };
         numbers::canonicalize(found);
         let decoded = match self.drops_invalid {
-            false => metadata::decode(found).map_err(|why| self.invalid("metadata", found, &why))?,
+            false => metadata::decode(found).map_err(|why| self.invalid("metadata", found, &why.to_string()))?,
             // Metadata that is no object stays unchanged.
             true => match metadata::decode_leniently(found) {
                 Some(decoded) => decoded,
@@ -112,13 +132,13 @@ impl Coercer<'_> {
     }
 
     /// `field.Invalid`
-    fn invalid(&self, key: &str, value: &Value, why: &str) -> String {
+    fn invalid(&self, key: &str, value: &Value, why: &str) -> InvalidEmbedded {
         let dot = if self.path.is_empty() { "" } else { "." };
         let shown = match value {
             Value::String(text) => go_quote(text),
             Value::Number(number) => numbers::text(number),
             other => escape_html(&other.to_string()),
         };
-        format!("{}{dot}{key}: Invalid value: {shown}: {why}", self.path)
+        InvalidEmbedded { field: format!("{}{dot}{key}", self.path), message: format!("Invalid value: {shown}: {why}") }
     }
 }

@@ -1,6 +1,6 @@
 //! `metav1.ObjectMeta` of a custom resource (`pkg/apiserver/schema/objectmeta`).
 
-use crate::typed;
+use crate::typed::{self, DecodeError};
 use serde_json::{Map, Value};
 
 /// Decoded metadata.
@@ -15,8 +15,8 @@ pub(super) struct Metadata {
 /// Decodes a `metadata`; null counts as empty (`GetObjectMeta`).
 ///
 /// # Errors
-/// If a field has the wrong type, with Go's text.
-pub(super) fn decode(value: &Value) -> Result<Metadata, String> {
+/// If a field has the wrong type.
+pub(super) fn decode(value: &Value) -> Result<Metadata, DecodeError> {
     let decoded = typed::object_meta(value.clone())?;
     let fields = match decoded.value {
         Value::Object(fields) => fields,

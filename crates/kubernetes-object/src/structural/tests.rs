@@ -27,7 +27,7 @@ fn check(vectors: &str) {
         let structural = match (structural, group["error"].as_str()) {
             (Ok(structural), None) => structural,
             (structural, expected) => {
-                assert_eq!(structural.err().as_deref(), expected, "{schema}");
+                assert_eq!(structural.err().map(|why| why.to_string()).as_deref(), expected, "{schema}");
                 checked += 1;
                 continue;
             }
@@ -45,7 +45,7 @@ fn check(vectors: &str) {
             let normal = match (structural.normalize(came.clone()), case["error"].as_str()) {
                 (Ok(normal), None) => normal,
                 (normal, expected) => {
-                    assert_eq!(normal.err().as_deref(), expected, "{came} by {schema}");
+                    assert_eq!(normal.err().map(|why| why.to_string()).as_deref(), expected, "{came} by {schema}");
                     continue;
                 }
             };
@@ -105,7 +105,7 @@ fn equal_parts_of_a_schema_are_kept_once() {
 #[test]
 fn a_schema_that_is_too_deep_is_refused() {
     let deep = (0..1000).fold(json!({"type": "string"}), |schema, _| json!({"items": schema}));
-    assert!(Structural::compile(&deep).unwrap_err().contains("deeper"));
+    assert!(Structural::compile(&deep).unwrap_err().to_string().contains("deeper"));
     assert!(Structural::compile_preserving(&deep).is_err());
 }
 
@@ -223,7 +223,7 @@ fn a_short_list_does_not_ask_for_more_defaults_than_there_is_room() {
     let structural = Structural::compile(&schema).unwrap();
     let of = |count: usize| structural.normalize(json!({"list": vec![json!({}); count]}));
     assert!(of(100).is_ok());
-    assert_eq!(of(1_000_000).unwrap_err(), "the defaults of its schema make the object too large");
+    assert_eq!(of(1_000_000).unwrap_err().to_string(), "the defaults of its schema make the object too large");
 }
 
 #[test]

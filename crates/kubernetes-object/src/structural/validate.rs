@@ -22,6 +22,7 @@ pub use scale::Scale;
 
 use crate::Object;
 use crate::status::Cause;
+use crate::structural::CompileSchemaError;
 use correlate::Correlated;
 use node::{Compiler, Id, Node, Purpose};
 use serde_json::Value;
@@ -31,8 +32,16 @@ use walk::Walk;
 /// Whether a text matches a pattern.
 pub type Matcher = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
+/// Go's error for a pattern that does not compile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidPattern(
+    /// The text of the error.
+    pub String,
+);
+
 /// Compiles a pattern in the syntax of Go's `regexp`, or returns Go's error.
-pub type Compile<'a> = dyn Fn(&str) -> Result<Matcher, String> + 'a;
+pub type Compile<'a> = dyn Fn(&str) -> Result<Matcher, InvalidPattern> + 'a;
 
 /// A compiled schema.
 #[derive(Debug)]
@@ -46,16 +55,16 @@ impl Validator {
     ///
     /// # Errors
     /// If the schema is too large or too deep.
-    pub fn compile(schema: &Value, patterns: &Compile<'_>) -> Result<Self, String> {
+    pub fn compile(schema: &Value, patterns: &Compile<'_>) -> Result<Self, CompileSchemaError> {
         Self::compile_for(Purpose::Resources, schema, patterns)
     }
 
     /// Compiles a schema to check default values.
-    pub(crate) fn compile_for_defaults(schema: &Value, patterns: &Compile<'_>) -> Result<Self, String> {
+    pub(crate) fn compile_for_defaults(schema: &Value, patterns: &Compile<'_>) -> Result<Self, CompileSchemaError> {
         Self::compile_for(Purpose::Defaults, schema, patterns)
     }
 
-    fn compile_for(purpose: Purpose, schema: &Value, patterns: &Compile<'_>) -> Result<Self, String> {
+    fn compile_for(purpose: Purpose, schema: &Value, patterns: &Compile<'_>) -> Result<Self, CompileSchemaError> {
         let mut compiler = Compiler::new(patterns, purpose);
         let root = compiler.schema(schema, 0)?;
         Ok(Self { nodes: compiler.nodes, root })

@@ -8,41 +8,48 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
+/// `base64.CorruptInputError`: the position of the wrong byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("illegal base64 data at input byte {0}")]
+pub(super) struct CorruptInput(usize);
+
 /// The text that Go writes for the decoded bytes of a text.
 ///
 /// # Errors
-/// If the text is no base64 (`base64.CorruptInputError`).
-pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, String> {
+/// If the text is no base64.
+pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, CorruptInput> {
     if STANDARD.decode(text).is_ok() {
         return Ok(Cow::Borrowed(text));
     }
-    let bytes = decode(text.as_bytes()).map_err(|at| format!("illegal base64 data at input byte {at}"))?;
+    let bytes = decode(text.as_bytes())?;
     Ok(Cow::Owned(encode(&bytes)))
 }
 
-/// `Encoding.Decode`; the error is the position of the wrong byte.
-fn decode(source: &[u8]) -> Result<Vec<u8>, usize> {
+/// `Encoding.Decode`
+fn decode(source: &[u8]) -> Result<Vec<u8>, CorruptInput> {
     let mut bytes = Vec::with_capacity(source.len() / 4 * 3);
     let mut at = 0;
     let mut quantum = [0; 4];
     let mut filled = 0;
     loop {
         let Some(byte) = source.get(at) else {
-            return if filled == 0 { Ok(bytes) } else { Err(at - filled) };
+            return if filled == 0 { Ok(bytes) } else { Err(CorruptInput(at - filled)) };
         };
         at += 1;
         match (digit(*byte), byte) {
             (Some(digit), _) => {
-                quantum[filled] = digit;
+                if let Some(place) = quantum.get_mut(filled) {
+                    *place = digit;
+                }
                 filled += 1;
             }
             (_, b'\n' | b'\r') => (),
             (_, b'=') if filled >= 2 => {
                 end(source, at, filled)?;
-                bytes.extend(&three(quantum)[..filled - 1]);
+                bytes.extend(three(quantum).iter().take(filled - 1));
                 return Ok(bytes);
             }
-            _ => return Err(at - 1),
+            _ => return Err(CorruptInput(at - 1)),
         }
         if filled == 4 {
             bytes.extend(three(quantum));
@@ -52,7 +59,7 @@ fn decode(source: &[u8]) -> Result<Vec<u8>, usize> {
 }
 
 /// Checks the text after the first `=`.
-fn end(source: &[u8], at: usize, filled: usize) -> Result<(), usize> {
+fn end(source: &[u8], at: usize, filled: usize) -> Result<(), CorruptInput> {
     let skip = |from: usize| {
         let rest = source.get(from..).unwrap_or_default();
         from + rest.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count()
@@ -60,12 +67,12 @@ fn end(source: &[u8], at: usize, filled: usize) -> Result<(), usize> {
     let mut at = skip(at);
     if filled == 2 {
         match source.get(at) {
-            None => return Err(source.len()),
+            None => return Err(CorruptInput(source.len())),
             Some(b'=') => at = skip(at + 1),
-            Some(_) => return Err(at - 1),
+            Some(_) => return Err(CorruptInput(at - 1)),
         }
     }
-    if at < source.len() { Err(at) } else { Ok(()) }
+    if at < source.len() { Err(CorruptInput(at)) } else { Ok(()) }
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -104,7 +111,7 @@ mod tests {
             ("YW!j", Err(2)),
             ("=", Err(0)),
         ] {
-            let expected = expected.map(str::to_owned).map_err(|at| format!("illegal base64 data at input byte {at}"));
+            let expected = expected.map(str::to_owned).map_err(CorruptInput);
             assert_eq!(canonical(text).map(Cow::into_owned), expected, "{text}");
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Unlike in JSON, a duplicate key is an error, and errors name only the outermost field.
 
-use super::base64;
+use super::DecodeError;
+use super::base64::{self, CorruptInput};
 use super::table::{self, Field, Holds, Shape, Type};
 use crate::cbor::{FALSE, Failure, First, NULL, Reader, TRUE, UNDEFINED, integer, unknown_simple};
 use crate::go_text::time;
@@ -23,14 +24,15 @@ pub struct TypeMeta {
 /// Reads the declared type of a body (`defaultMetaFactory.Interpret`).
 ///
 /// # Errors
-/// If the type cannot be decoded, with the text of Go's decoder.
-pub fn type_meta(bytes: &[u8]) -> Result<TypeMeta, String> {
+/// If the type cannot be decoded.
+pub fn type_meta(bytes: &[u8]) -> Result<TypeMeta, DecodeError> {
     let read = || {
         let mut decoder = Decoder::new(bytes, false)?;
         decoder.reader.skip_self_described();
         decoder.structure(&Struct::TypeMeta)
     };
-    let fields = read().map_err(|failure| format!("unable to determine group/version/kind: {failure}"))?;
+    let wrong = |failure| DecodeError(format!("unable to determine group/version/kind: {failure}"));
+    let fields = read().map_err(wrong)?;
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok(TypeMeta { api_version: text("apiVersion"), kind: text("kind") })
 }
@@ -39,8 +41,8 @@ pub fn type_meta(bytes: &[u8]) -> Result<TypeMeta, String> {
 /// (`serializer.unmarshal`).
 ///
 /// # Errors
-/// If the body cannot be decoded, with the text of Go's decoder.
-pub(super) fn decode(schema: &'static Type, bytes: &[u8]) -> Result<(Value, Option<String>), String> {
+/// If the body cannot be decoded.
+pub(super) fn decode(schema: &'static Type, bytes: &[u8]) -> Result<(Value, Option<String>), DecodeError> {
     let read = |is_strict: bool| {
         let mut decoder = Decoder::new(bytes, is_strict)?;
         decoder.reader.skip_self_described();
@@ -51,7 +53,7 @@ pub(super) fn decode(schema: &'static Type, bytes: &[u8]) -> Result<(Value, Opti
         Err(unknown @ Failure::Unknown(_)) => (read(false), Some(unknown.to_string())),
         strict => (strict, None),
     };
-    result.map(|value| (value, unknown)).map_err(|failure| failure.to_string())
+    result.map(|value| (value, unknown)).map_err(|failure| DecodeError(failure.to_string()))
 }
 
 /// A Go struct.
@@ -286,7 +288,8 @@ impl<'a> Decoder<'a> {
         }
         // A byte that is no ASCII is an error at its own position, as any byte outside of base64.
         let text: String = bytes.iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' }).collect();
-        let wrong = |why: String| Failure::Other(format!("cbor: failed to decode base64 from byte string: {why}"));
+        let wrong =
+            |why: CorruptInput| Failure::Other(format!("cbor: failed to decode base64 from byte string: {why}"));
         base64::canonical(&text).map(|text| text.into_owned().into()).map_err(wrong)
     }
 
@@ -342,12 +345,18 @@ impl<'a> Decoder<'a> {
             (Holds::Time | Holds::MicroTime | Holds::Quantity, Header::Simple(NULL | UNDEFINED)) => self.nothing(),
             (Holds::Time | Holds::MicroTime | Holds::Quantity, _) => {
                 let text = self.reader.go_string("string")?.unwrap_or_default();
-                let read = match shape.holds {
-                    Holds::Time => time::canonical(&text, time::Layout::Seconds).map(|_| text.as_str().into()),
-                    Holds::MicroTime => time::canonical(&text, time::Layout::Micros).map(|_| text.as_str().into()),
-                    _ => quantity::canonical(text.trim()).map(Value::String),
+                let layout = match shape.holds {
+                    Holds::Time => time::Layout::Seconds,
+                    Holds::MicroTime => time::Layout::Micros,
+                    _ => {
+                        let canonical = quantity::canonical(text.trim()).map(Value::String);
+                        return canonical.map_err(|why| Failure::Other(why.to_string()));
+                    }
                 };
-                read.map_err(Failure::Other)
+                match time::canonical(&text, layout) {
+                    Ok(_) => Ok(text.into()),
+                    Err(why) => Err(Failure::Other(why.to_string())),
+                }
             }
             (Holds::IntOrString, _) => {
                 let start = self.reader.place();

@@ -1,5 +1,6 @@
 //! Decodes a value in place (`decodeState.value` of `sigs.k8s.io/json`).
 
+use super::DecodeError;
 use super::path::{Path, Step};
 use super::scalar;
 use super::table::{self, Holds, Shape, Type};
@@ -43,7 +44,7 @@ pub(super) enum Held {
 }
 
 impl Decoder {
-    pub(super) fn document(&mut self, schema: &'static Type, value: &mut Value) -> Result<(), String> {
+    pub(super) fn document(&mut self, schema: &'static Type, value: &mut Value) -> Result<(), DecodeError> {
         let result = match value {
             Value::Object(fields) => self.fields(schema, fields, &Path::ROOT),
             Value::Null => {
@@ -58,9 +59,9 @@ impl Decoder {
         self.finish(result)
     }
 
-    pub(super) fn finish(&mut self, result: Result<(), Fatal>) -> Result<(), String> {
+    pub(super) fn finish(&mut self, result: Result<(), Fatal>) -> Result<(), DecodeError> {
         match (result, self.saved.take()) {
-            (Err(Fatal(why)), _) | (Ok(()), Some(why)) => Err(why),
+            (Err(Fatal(why)), _) | (Ok(()), Some(why)) => Err(DecodeError(why)),
             (Ok(()), None) => Ok(()),
         }
     }

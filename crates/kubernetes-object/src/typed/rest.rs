@@ -64,7 +64,7 @@ impl Rest {
     /// # Errors
     /// If a list changed and the item that has the fields cannot be identified.
     pub fn put_back(&self, before: &Map<String, Value>, after: &mut Map<String, Value>) -> Result<(), Unplaced> {
-        self.0.put_back(Some(before), after).map_err(Unplaced)
+        self.0.put_back(Some(before), after)
     }
 }
 
@@ -160,12 +160,13 @@ fn keys(field: &'static Field) -> Vec<&'static str> {
 }
 
 impl Fields {
-    /// Puts the fields back. The error is the rest of the path.
-    fn put_back(&self, before: Option<&Map<String, Value>>, after: &mut Map<String, Value>) -> Result<(), String> {
+    /// Puts the fields back. The error has the rest of the path.
+    fn put_back(&self, before: Option<&Map<String, Value>>, after: &mut Map<String, Value>) -> Result<(), Unplaced> {
         for (name, within) in &self.within {
             let old = before.and_then(|before| before.get(*name)).filter(|value| !value.is_null());
-            let at = |path: String| {
-                format!("{name}{}{path}", if path.is_empty() || path.starts_with('[') { "" } else { "." })
+            let at = |Unplaced(path): Unplaced| {
+                let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+                Unplaced(format!("{name}{dot}{path}"))
             };
             match (after.get_mut(*name).filter(|value| !value.is_null()), within) {
                 (Some(value), _) => within.put_back(old, value).map_err(at)?,
@@ -177,7 +178,7 @@ impl Fields {
                     fields.put_back(None, &mut alone).map_err(at)?;
                     after.insert((*name).to_owned(), Value::Object(alone));
                 }
-                (None, _) => return Err((*name).to_owned()),
+                (None, _) => return Err(Unplaced((*name).to_owned())),
             }
         }
         for (name, value) in &self.unknown {
@@ -188,33 +189,37 @@ impl Fields {
 }
 
 impl Within {
-    fn put_back(&self, before: Option<&Value>, after: &mut Value) -> Result<(), String> {
+    fn put_back(&self, before: Option<&Value>, after: &mut Value) -> Result<(), Unplaced> {
         match (self, after) {
             (Self::Fields(fields), Value::Object(after)) => fields.put_back(before.and_then(Value::as_object), after),
             (Self::Entries(entries), Value::Object(after)) => entries.iter().try_for_each(|(key, within)| {
                 let old = before.and_then(|before| before.get(key));
                 let entry = after.get_mut(key);
-                entry.map_or(Ok(()), |entry| within.put_back(old, entry)).map_err(|path| format!("[{key}].{path}"))
+                let put_back = entry.map_or(Ok(()), |entry| within.put_back(old, entry));
+                put_back.map_err(|Unplaced(path)| Unplaced(format!("[{key}].{path}")))
             }),
             (Self::Items(items), Value::Array(after)) => items.put_back(before.and_then(Value::as_array), after),
-            _ => Err(String::new()),
+            _ => Err(Unplaced(String::new())),
         }
     }
 }
 
 impl Items {
-    fn put_back(&self, before: Option<&Vec<Value>>, after: &mut [Value]) -> Result<(), String> {
-        let before = before.filter(|before| before.len() == self.length).ok_or_else(String::new)?;
+    fn put_back(&self, before: Option<&Vec<Value>>, after: &mut [Value]) -> Result<(), Unplaced> {
+        let before = before.filter(|before| before.len() == self.length).ok_or(Unplaced(String::new()))?;
         let places = Places::of(before, after, &self.keys);
         for (index, within) in &self.found {
-            let at = |path: String| format!("[{index}]{}{path}", if path.is_empty() { "" } else { "." });
+            let at = |Unplaced(path): Unplaced| {
+                let dot = if path.is_empty() { "" } else { "." };
+                Unplaced(format!("[{index}]{dot}{path}"))
+            };
             match places.of_item(*index) {
                 Place::Gone => {}
                 Place::At(place) => {
-                    let item = after.get_mut(place).ok_or_else(|| at(String::new()))?;
+                    let item = after.get_mut(place).ok_or_else(|| at(Unplaced(String::new())))?;
                     within.put_back(before.get(*index), item).map_err(at)?;
                 }
-                Place::Unknown => return Err(at(String::new())),
+                Place::Unknown => return Err(at(Unplaced(String::new()))),
             }
         }
         Ok(())

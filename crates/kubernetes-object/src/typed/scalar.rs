@@ -38,7 +38,7 @@ pub(super) fn decode(
             match base64::canonical(text) {
                 Ok(Cow::Borrowed(_)) => (),
                 Ok(Cow::Owned(canonical)) => *text = canonical,
-                Err(why) => decoder.save(why),
+                Err(why) => decoder.save(why.to_string()),
             }
             if text.is_empty() { Held::Empty } else { Held::Something }
         }
@@ -49,7 +49,7 @@ pub(super) fn decode(
         }
         (Holds::Time | Holds::MicroTime, Value::String(text)) => {
             let layout = if matches!(shape.holds, Holds::Time) { time::Layout::Seconds } else { time::Layout::Micros };
-            match time::canonical(text, layout).map_err(Fatal)? {
+            match time::canonical(text, layout).map_err(|why| Fatal(why.to_string()))? {
                 Some(Cow::Borrowed(_)) => (),
                 Some(Cow::Owned(canonical)) => *text = canonical,
                 None => {
@@ -150,7 +150,7 @@ fn quantity(decoder: &mut Decoder, value: &mut Value, literal: Option<&str>) -> 
         }
         _ => Cow::Borrowed("x"),
     };
-    let canonical = quantity::canonical(&text).map_err(Fatal)?;
+    let canonical = quantity::canonical(&text).map_err(|why| Fatal(why.to_string()))?;
     if value.as_str() != Some(canonical.as_str()) {
         *value = Value::String(canonical);
     }

@@ -116,10 +116,10 @@ impl Type {
         let mut places = vec![0; (2 * fields.len() + 1).next_power_of_two()].into_boxed_slice();
         for (field, place) in fields.iter().zip(1..) {
             let mut at = hash(field.name) & (places.len() - 1);
-            while places[at] != 0 {
+            while places.get(at).is_some_and(|taken| *taken != 0) {
                 at = (at + 1) & (places.len() - 1);
             }
-            places[at] = place;
+            places.get_mut(at).into_iter().for_each(|free| *free = place);
         }
         Self { name, fields, places, written, zeros: 0 }
     }
@@ -277,7 +277,8 @@ impl Table {
         }
         types.reverse();
         for index in 0..types.len() {
-            types[index].zeros = zeros(&types, index);
+            let zeros = zeros(&types, index);
+            types.get_mut(index).into_iter().for_each(|of| of.zeros = zeros);
         }
         let plain = |holds| Shape { is_pointer: false, name: None, holds };
         let index = indices.get("apiextensions.v1.JSONSchemaProps").copied().unwrap_or_default();

@@ -41,10 +41,11 @@ fn disagreement(line: &str) -> Option<String> {
     let parts: Vec<_> = line.split('\t').collect();
     let (kind, document) = (kind(parts[0]), parts[1].as_bytes());
     let expected = parse(parts[2].as_bytes()).unwrap().value;
-    let found = parse(document).and_then(|decoded| decode_json(&kind, decoded, document).unwrap());
+    let found = parse(document).map_err(|why| DecodeError(why.to_string()));
+    let found = found.and_then(|decoded| decode_json(&kind, decoded, document).unwrap());
     match (found, expected.get("error")) {
-        (Err(why), Some(error)) => (error != &why).then(|| format!("{why} is not {error}")),
-        (Err(why), None) => Some(why),
+        (Err(DecodeError(why)), Some(error)) => (error != &why).then(|| format!("{why} is not {error}")),
+        (Err(why), None) => Some(why.to_string()),
         (Ok(_), Some(error)) => Some(format!("no error is not {error}")),
         (Ok(Typed { mut value, unknown }), None) => {
             encode(&kind, &mut value);
@@ -107,7 +108,7 @@ fn pod() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "Pod")
 }
 
-fn read(kind: &GroupVersionKind, text: &str) -> Result<Typed, String> {
+fn read(kind: &GroupVersionKind, text: &str) -> Result<Typed, DecodeError> {
     decode_json(kind, parse(text.as_bytes()).unwrap(), text.as_bytes()).unwrap()
 }
 
@@ -193,10 +194,10 @@ fn wrong_types_are_named_as_go_names_them() {
             "cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
         ),
     ] {
-        assert_eq!(read(&pod(), text), Err(format!("json: {expected}")), "{text}");
+        assert_eq!(read(&pod(), text), Err(DecodeError(format!("json: {expected}"))), "{text}");
     }
     let text = r#"{"spec":{"containers":[{"resources":{"limits":{"cpu":"x"}}}]}}"#;
-    assert!(read(&pod(), text).unwrap_err().starts_with("quantities must match the regular expression"));
+    assert!(read(&pod(), text).unwrap_err().to_string().starts_with("quantities must match the regular expression"));
 }
 
 #[test]
@@ -252,7 +253,7 @@ fn what_a_document_may_stand_for_is_bounded() {
     };
     for item in ["{}", "null"] {
         let (of_text, of_value) = of(item);
-        assert_eq!(of_text, Err("the object has too many fields".to_owned()));
+        assert_eq!(of_text, Err(DecodeError("the object has too many fields".to_owned())));
         assert_eq!(of_value, of_text);
     }
 }

@@ -5,15 +5,15 @@
 use super::decode::{Decoder, Fatal, Held};
 use super::path::{Path, Step};
 use super::table::{self, Holds, Shape, Type};
-use super::{Typed, scalar};
+use super::{DecodeError, Typed, scalar};
 use crate::decode;
 use serde_json::{Map, Value};
 
 /// Decodes a text that is valid JSON.
 ///
 /// # Errors
-/// If the text cannot be decoded, with the text of Go's decoder.
-pub(super) fn decode(schema: &'static Type, text: &[u8]) -> Result<Typed, String> {
+/// If the text cannot be decoded.
+pub(super) fn decode(schema: &'static Type, text: &[u8]) -> Result<Typed, DecodeError> {
     let mut reader = Reader { text, at: 0, decoder: Decoder::default() };
     let mut value = Value::Object(Map::new());
     let result = match reader.peek() {

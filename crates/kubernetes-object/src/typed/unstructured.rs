@@ -1,39 +1,51 @@
 //! Converts untyped values to Go's types (`runtime.DefaultUnstructuredConverter`), as kube-apiserver does with the result of a strategic
 //! merge patch. Unlike in JSON decoding, numbers are converted as in Go, and errors contain no path.
 
+use super::DecodeError;
 use super::base64;
 use super::decode::Decoder;
 use super::path::Path;
 use super::table::{self, Holds, Shape, Type};
 use serde_json::{Map, Number, Value};
 
+/// The reason why an untyped value cannot be converted, with Go's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConvertError(String);
+
+impl From<DecodeError> for ConvertError {
+    fn from(DecodeError(why): DecodeError) -> Self {
+        Self(why)
+    }
+}
+
 /// `structFromUnstructured`
-pub(super) fn convert_fields(schema: &'static Type, fields: &mut Map<String, Value>) -> Result<(), String> {
+pub(super) fn convert_fields(schema: &'static Type, fields: &mut Map<String, Value>) -> Result<(), ConvertError> {
     let mut known = fields.iter_mut().filter_map(|(name, value)| Some((schema.field(name)?, value)));
     known.try_for_each(|(field, value)| convert(&field.shape, value))
 }
 
 /// `fromUnstructured`
-fn convert(shape: &'static Shape, value: &mut Value) -> Result<(), String> {
+fn convert(shape: &'static Shape, value: &mut Value) -> Result<(), ConvertError> {
     let found = kind_of(value);
     match (&shape.holds, value) {
         (_, Value::Null) => Ok(()),
         (Holds::Struct(index), Value::Object(fields)) => {
             table::resolve(*index).map_or(Ok(()), |schema| convert_fields(schema, fields))
         }
-        (Holds::Struct(_), _) => Err(format!("cannot restore struct from: {found}")),
+        (Holds::Struct(_), _) => Err(ConvertError(format!("cannot restore struct from: {found}"))),
         (Holds::List(shape), Value::Array(items)) => items.iter_mut().try_for_each(|item| convert(shape, item)),
         (Holds::Map(_, shape), Value::Object(entries)) => {
             entries.values_mut().try_for_each(|entry| convert(shape, entry))
         }
-        (Holds::Map(..), _) => Err(format!("cannot restore map from {found}")),
+        (Holds::Map(..), _) => Err(ConvertError(format!("cannot restore map from {found}"))),
         (Holds::Bytes, Value::String(text)) => {
-            base64::canonical(text).map(drop).map_err(|why| format!("error decoding from json: {why}"))
+            base64::canonical(text).map(drop).map_err(|why| ConvertError(format!("error decoding from json: {why}")))
         }
         (Holds::Bytes, Value::Array(items)) => {
             items.iter_mut().try_for_each(|item| convert_scalar(&Holds::Uint8, "uint8", item))
         }
-        (Holds::List(_) | Holds::Bytes, _) => Err(format!("cannot restore slice from {found}")),
+        (Holds::List(_) | Holds::Bytes, _) => Err(ConvertError(format!("cannot restore slice from {found}"))),
         (
             holds @ (Holds::String | Holds::Bool | Holds::Uint8 | Holds::Int32 | Holds::Int64 | Holds::Float64),
             value,
@@ -42,7 +54,7 @@ fn convert(shape: &'static Shape, value: &mut Value) -> Result<(), String> {
         (_, value) => {
             let mut decoder = Decoder::default();
             let result = decoder.value(shape, &mut value.clone(), &Path::ROOT).map(drop);
-            decoder.finish(result)
+            Ok(decoder.finish(result)?)
         }
     }
 }
@@ -75,7 +87,7 @@ fn make_double(shape: &'static Shape, value: &mut Value) {
 }
 
 /// Converts a scalar. Numbers convert to numbers; other conversions fail.
-fn convert_scalar(holds: &Holds, name: &str, value: &mut Value) -> Result<(), String> {
+fn convert_scalar(holds: &Holds, name: &str, value: &mut Value) -> Result<(), ConvertError> {
     let found = kind_of(value);
     let kind = match holds {
         Holds::String => "string",
@@ -89,9 +101,11 @@ fn convert_scalar(holds: &Holds, name: &str, value: &mut Value) -> Result<(), St
         (_, Value::Null) | ("string", Value::String(_)) | ("bool", Value::Bool(_)) | ("float64", Value::Number(_)) => {
             Ok(())
         }
-        ("string", Value::Number(_)) if found == "int64" => Err(format!("cannot convert {found} to {name}")),
+        ("string", Value::Number(_)) if found == "int64" => {
+            Err(ConvertError(format!("cannot convert {found} to {name}")))
+        }
         ("uint8" | "int32" | "int64", Value::Number(number)) => {
-            let whole = whole(number).ok_or_else(|| format!("cannot convert {found} to {name}"))?;
+            let whole = whole(number).ok_or_else(|| ConvertError(format!("cannot convert {found} to {name}")))?;
             *number = match kind {
                 "uint8" => (whole as u8).into(),
                 "int32" => (whole as i32).into(),
@@ -99,7 +113,7 @@ fn convert_scalar(holds: &Holds, name: &str, value: &mut Value) -> Result<(), St
             };
             Ok(())
         }
-        _ => Err(format!("unrecognized type: {kind}")),
+        _ => Err(ConvertError(format!("unrecognized type: {kind}"))),
     }
 }
 
@@ -133,7 +147,8 @@ mod tests {
     use serde_json::{Value, json};
 
     fn converted(kind: (&str, &str), mut value: Value) -> Result<Value, String> {
-        from_unstructured(&GroupVersionKind::new(kind.0, "v1", kind.1), &mut value).map(|()| value)
+        let converted = from_unstructured(&GroupVersionKind::new(kind.0, "v1", kind.1), &mut value);
+        converted.map(|()| value).map_err(|error| error.to_string())
     }
 
     #[test]

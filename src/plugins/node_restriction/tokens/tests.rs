@@ -128,7 +128,7 @@ async fn what_cannot_be_looked_up_counts_only_if_nothing_else_asks_for_the_audie
 
 #[tokio::test]
 async fn who_may_have_an_audience_gets_it() {
-    fn rule(asked: &authz::Attributes) -> Decision {
+    fn rule(asked: &authz::AccessAttributes) -> Decision {
         let verb = asked.verb == "request-serviceaccounts-token-audience";
         let about = (&*asked.resource, &*asked.name, &*asked.namespace, &*asked.api_group, &*asked.api_version);
         may(asked.is_resource_request && verb && about == ("granted", "sa", "ns", "", "v1"))

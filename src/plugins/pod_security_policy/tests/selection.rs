@@ -1,6 +1,10 @@
 //! The choice among policies, permissions, updates, and policies that cannot be applied.
 
 use super::*;
+use crate::authn::fake::{Upstream, failure};
+use crate::authz::Authorizer;
+use crate::user::UserInfo;
+use std::time::Duration;
 
 /// The refusal of a pod `p`.
 fn text(why: &str) -> String {
@@ -151,6 +155,83 @@ async fn permissions_are_checked_only_where_they_matter() {
     plugin.admit(&mut attributes).await.unwrap();
     plugin.validate(&attributes).await.unwrap();
     assert_eq!(asks(), ["caller policy a", "caller policy a"]);
+}
+
+/// The authorizer of `alice`, to whom the API server allows the use of one policy, and its reviews.
+fn allowed(policy: &'static str) -> (CallerAuthorizer, Arc<Authorizer>, Arc<Upstream>) {
+    let allows = move |review: &Value| review["spec"]["resourceAttributes"]["name"] == policy;
+    let upstream = Upstream::with_status(move |review| json!({"allowed": allows(review)}));
+    let authorizer = authz::Config::new(authz::Mode::Webhook, authz::Reviewer::Subject(upstream.client()));
+    let authorizer = Arc::new(Authorizer::new(authorizer));
+    let user = UserInfo { username: "alice".into(), ..UserInfo::default() };
+    (CallerAuthorizer::new(authorizer.clone(), Arc::new(user), None), authorizer, upstream)
+}
+
+fn creating(authorizer: CallerAuthorizer) -> Attributes {
+    Attributes { authorizer, ..attributes(Operation::Create, "", "pods", Some(pod(json!({}))), None) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denial_is_remembered_until_rights_change() {
+    let (caller, authorizer, upstream) = allowed("c");
+    let plugin = plugin([free("a"), free("b"), free("c")]);
+    let asks = async || {
+        let mut create = creating(caller.clone());
+        plugin.admit(&mut create).await.unwrap();
+        upstream.bodies().len()
+    };
+    // Two API groups for each denied policy; the permission may need one or two reviews.
+    assert!((5..=6).contains(&asks().await));
+    assert_eq!(asks().await, 0);
+    // A denial of one user says nothing about another one.
+    let mut of_other = creating(caller.clone());
+    of_other.user = Arc::new(UserInfo { groups: vec!["other".into()], ..(*of_other.user).clone() });
+    plugin.admit(&mut of_other).await.unwrap();
+    assert_eq!(upstream.bodies().len(), 4);
+    tokio::time::advance(Duration::from_secs(11)).await;
+    assert!(asks().await > 4);
+    authorizer.forget_answers();
+    // The API server may not have seen the change yet, so that no answer is kept for a moment.
+    assert!(asks().await > 4 && asks().await > 4);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert!(asks().await > 4);
+    assert_eq!(asks().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_review_is_no_denial() {
+    let upstream = Upstream::new(|_, _| failure(500, "InternalError", "no"));
+    let authorizer = authz::Config::new(authz::Mode::Webhook, authz::Reviewer::Subject(upstream.client()));
+    let user = Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() });
+    let caller = CallerAuthorizer::new(Arc::new(Authorizer::new(authorizer)), user, None);
+    let plugin = plugin([free("a")]);
+    plugin.admit(&mut creating(caller.clone())).await.unwrap_err();
+    upstream.bodies();
+    plugin.admit(&mut creating(caller)).await.unwrap_err();
+    assert!(!upstream.bodies().is_empty());
+}
+
+#[tokio::test]
+#[ignore = "a figure of an optimized build: cargo test --release --lib fifty_policies -- --ignored --nocapture"]
+async fn fifty_policies_add_at_most_100_microseconds() {
+    const CREATES: u32 = 2000;
+    let time = async |policies: usize| {
+        // All policies admit the pod, and the user may use the last one.
+        let names = (0..policies - 1).map(|number| format!("a{number}")).chain(["last".to_owned()]);
+        let plugin = plugin(names.map(|name| free(&name)));
+        let (caller, ..) = allowed("last");
+        plugin.admit(&mut creating(caller.clone())).await.unwrap();
+        let started = std::time::Instant::now();
+        for _ in 0..CREATES {
+            let mut create = creating(caller.clone());
+            plugin.admit(&mut create).await.unwrap();
+            plugin.validate(&create).await.unwrap();
+        }
+        started.elapsed() / CREATES
+    };
+    let (one, fifty) = (time(1).await, time(50).await);
+    println!("a create with 1 policy: {one:?}, with 50: {fifty:?}");
+    assert!(fifty < Duration::from_micros(100), "{fifty:?}");
 }
 
 #[tokio::test]

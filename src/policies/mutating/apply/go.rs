@@ -1,5 +1,6 @@
 //! The value of an expression as the Go value that kube-apiserver merges: errors show its Go types.
 
+use super::Unpatchable;
 use crate::cel::value::{List, Map};
 use crate::cel::{Value, work};
 use serde_json::{Map as JsonMap, Value as Json};
@@ -37,9 +38,9 @@ impl Go {
     ///
     /// # Errors
     /// If a map has keys other than strings, or the value gets too large.
-    pub(crate) fn of(value: &Value<'_>) -> Result<Self, String> {
+    pub(in crate::policies::mutating) fn of(value: &Value<'_>) -> Result<Self, Unpatchable> {
         let bytes = if let Value::String(text) = value { text.len() } else { size_of::<Self>() };
-        work::write(bytes).map_err(|error| error.to_string())?;
+        work::write(bytes).map_err(|error| Unpatchable(error.to_string()))?;
         Ok(match value {
             Value::Null => Self::Null,
             Value::Bool(value) => Self::Bool(*value),
@@ -55,13 +56,13 @@ impl Go {
             Value::Map(Map::Values(entries)) => {
                 let entries = entries.iter().map(|(key, value)| match key {
                     Value::String(key) => Ok((key.to_string(), Self::of(value)?)),
-                    key => Err(format!("map key {key:?} is not a string")),
+                    key => Err(Unpatchable(format!("map key {key:?} is not a string"))),
                 });
                 Self::Map(entries.collect::<Result<_, _>>()?)
             }
             Value::Struct(made) => {
                 let fields = made.fields.iter().map(|(name, value)| Ok((name.to_string(), Self::of(value)?)));
-                Self::Map(fields.collect::<Result<_, String>>()?)
+                Self::Map(fields.collect::<Result<_, Unpatchable>>()?)
             }
             Value::Optional(Some(value)) => Self::of(value)?,
             other => Self::Other(format!("{other:?}")),

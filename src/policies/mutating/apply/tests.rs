@@ -7,7 +7,8 @@ use serde_json::{Value as Json, json};
 
 fn applied_to(node: Node<'_>, kind: &GroupVersionKind, object: Json, patch: &Json) -> Result<Json, String> {
     let object = Object::from_value(object).unwrap();
-    apply(node, kind, &object, Go::of_json(patch)).map(Object::into_value)
+    let applied = apply(node, kind, &object, Go::of_json(patch));
+    applied.map(Object::into_value).map_err(|why| why.to_string())
 }
 
 fn pod(spec: Json, patch: Json) -> Result<Json, String> {

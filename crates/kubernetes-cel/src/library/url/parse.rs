@@ -6,6 +6,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+/// `url.Error`.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(in crate::library) struct InvalidUrl(String);
+
 /// `url.URL`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Url {
@@ -60,7 +65,7 @@ impl Place {
 
 impl Url {
     /// `url.Parse`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, InvalidUrl> {
         let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
         let mut url = Self::read(before, false).map_err(|error| wrong(before, &error))?;
         if !fragment.is_empty() {
@@ -73,16 +78,16 @@ impl Url {
     }
 
     /// `url.ParseRequestURI`: requires a scheme, or an absolute path.
-    pub(super) fn parse_request(text: &str) -> Result<Self, String> {
+    pub(super) fn parse_request(text: &str) -> Result<Self, InvalidUrl> {
         Self::read(text, true).map_err(|error| wrong(text, &error))
     }
 
-    fn read(text: &str, is_request: bool) -> Result<Self, String> {
+    fn read(text: &str, is_request: bool) -> Result<Self, InvalidUrl> {
         if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
-            return Err("net/url: invalid control character in URL".to_owned());
+            return Err(InvalidUrl("net/url: invalid control character in URL".to_owned()));
         }
         if text.is_empty() && is_request {
-            return Err("empty url".to_owned());
+            return Err(InvalidUrl("empty url".to_owned()));
         }
         if text == "*" {
             return Ok(Self { path: text.into(), ..Self::default() });
@@ -99,10 +104,10 @@ impl Url {
                 return Ok(url);
             }
             if is_request {
-                return Err("invalid URI for request".to_owned());
+                return Err(InvalidUrl("invalid URI for request".to_owned()));
             }
             if rest.split('/').next().is_some_and(|first| first.contains(':')) {
-                return Err("first path segment in URL cannot contain colon".to_owned());
+                return Err(InvalidUrl("first path segment in URL cannot contain colon".to_owned()));
             }
         }
         let may_have_host = has_scheme || !is_request && !rest.starts_with("///");
@@ -199,15 +204,15 @@ impl Url {
     }
 }
 
-fn wrong(url: &str, error: &str) -> String {
-    format!("parse {}: {error}", go_quote(url))
+fn wrong(url: &str, error: &InvalidUrl) -> InvalidUrl {
+    InvalidUrl(format!("parse {}: {error}", go_quote(url)))
 }
 
 /// `getScheme`; empty if the text before the colon is no scheme.
-fn scheme(text: &str) -> Result<(&str, &str), String> {
+fn scheme(text: &str) -> Result<(&str, &str), InvalidUrl> {
     let end = text.bytes().position(|byte| !(byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)));
     match end.map(|end| text.split_at(end)) {
-        Some(("", rest)) if rest.starts_with(':') => Err("missing protocol scheme".to_owned()),
+        Some(("", rest)) if rest.starts_with(':') => Err(InvalidUrl("missing protocol scheme".to_owned())),
         Some((scheme, rest)) if rest.starts_with(':') && scheme.starts_with(|c: char| c.is_ascii_alphabetic()) => {
             Ok((scheme, &rest[1..]))
         }
@@ -216,7 +221,7 @@ fn scheme(text: &str) -> Result<(&str, &str), String> {
 }
 
 /// `parseAuthority`.
-fn authority_of(scheme: &str, authority: &str) -> Result<(Option<User>, Vec<u8>), String> {
+fn authority_of(scheme: &str, authority: &str) -> Result<(Option<User>, Vec<u8>), InvalidUrl> {
     let (user, host) = match authority.rsplit_once('@') {
         Some((user, host)) => (Some(user), host),
         None => (None, authority),
@@ -225,7 +230,7 @@ fn authority_of(scheme: &str, authority: &str) -> Result<(Option<User>, Vec<u8>)
     let Some(user) = user else { return Ok((None, host)) };
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
     if !user.bytes().all(is_valid) {
-        return Err("net/url: invalid userinfo".to_owned());
+        return Err(InvalidUrl("net/url: invalid userinfo".to_owned()));
     }
     let (name, password) = match user.split_once(':') {
         Some((name, password)) => (name, Some(password)),
@@ -237,10 +242,10 @@ fn authority_of(scheme: &str, authority: &str) -> Result<(Option<User>, Vec<u8>)
 }
 
 /// `parseHost`.
-fn host_of(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
+fn host_of(scheme: &str, host: &str) -> Result<Vec<u8>, InvalidUrl> {
     match host.rfind('[') {
         Some(0) => bracketed(host),
-        Some(_) => Err("invalid IP-literal".to_owned()),
+        Some(_) => Err(InvalidUrl("invalid IP-literal".to_owned())),
         None => {
             // Only web addresses may have no more than one colon.
             let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
@@ -251,8 +256,8 @@ fn host_of(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Parses `[::1]:80`.
-fn bracketed(host: &str) -> Result<Vec<u8>, String> {
-    let (inside, port) = host[1..].rsplit_once(']').ok_or("missing ']' in host")?;
+fn bracketed(host: &str) -> Result<Vec<u8>, InvalidUrl> {
+    let (inside, port) = host[1..].rsplit_once(']').ok_or_else(|| InvalidUrl("missing ']' in host".to_owned()))?;
     check_port(port)?;
     let port = unescape(port, Place::Host)?;
     let zone = inside.find("%25").unwrap_or(inside.len());
@@ -260,19 +265,19 @@ fn bracketed(host: &str) -> Result<Vec<u8>, String> {
     // Bytes that are no text are no address either.
     let text = String::from_utf8_lossy(&address);
     match net::address(&text) {
-        Err(error) => Err(format!("invalid host: {error}")),
-        Ok((IpAddr::V4(_), _)) => Err("invalid IP-literal".to_owned()),
+        Err(error) => Err(InvalidUrl(format!("invalid host: {error}"))),
+        Ok((IpAddr::V4(_), _)) => Err(InvalidUrl("invalid IP-literal".to_owned())),
         Ok(_) => Ok([b"[", &*address, b"]", &*port].concat()),
     }
 }
 
 /// `validOptionalPort`.
-fn check_port(port: &str) -> Result<(), String> {
+fn check_port(port: &str) -> Result<(), InvalidUrl> {
     let digits = port.strip_prefix(':');
     if port.is_empty() || digits.is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_digit())) {
         return Ok(());
     }
-    Err(format!("invalid port {} after host", go_quote(port)))
+    Err(InvalidUrl(format!("invalid port {} after host", go_quote(port))))
 }
 
 fn hexadecimal(byte: u8) -> Option<u8> {
@@ -287,9 +292,10 @@ fn escaped(text: &[u8]) -> Option<u8> {
     }
 }
 
-fn unescape(text: &str, place: Place) -> Result<Vec<u8>, String> {
+fn unescape(text: &str, place: Place) -> Result<Vec<u8>, InvalidUrl> {
     let wrong_escape = |text: &[u8]| {
-        Err(format!("invalid URL escape {}", go_quote(&String::from_utf8_lossy(&text[..text.len().min(3)]))))
+        let escape = String::from_utf8_lossy(text.get(..3).unwrap_or(text));
+        Err(InvalidUrl(format!("invalid URL escape {}", go_quote(&escape))))
     };
     let (mut unescaped, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let [byte, after @ ..] = rest {
@@ -312,7 +318,7 @@ fn unescape(text: &str, place: Place) -> Result<Vec<u8>, String> {
             b'+' if place == Place::Query => unescaped.push(b' '),
             byte if matches!(place, Place::Host | Place::Zone) && byte.is_ascii() && !place.keeps(*byte) => {
                 let character = go_quote(&char::from(*byte).to_string());
-                return Err(format!("invalid character {character} in host name"));
+                return Err(InvalidUrl(format!("invalid character {character} in host name")));
             }
             byte => unescaped.push(*byte),
         }

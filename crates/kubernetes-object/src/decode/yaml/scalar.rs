@@ -1,5 +1,6 @@
 //! The meaning of a YAML scalar in `goyaml` v2 (`resolve`), and its JSON value in `sigs.k8s.io/yaml`.
 
+use super::InvalidYaml;
 use serde_json::{Number, Value};
 
 /// The meaning of a scalar.
@@ -16,7 +17,7 @@ pub(super) enum Resolved {
 }
 
 /// Resolves a scalar. `tag` is the suffix of one of YAML's own tags, or empty for another tag.
-pub(super) fn resolve(text: &str, plain: bool, tag: Option<&str>) -> Result<Resolved, String> {
+pub(super) fn resolve(text: &str, plain: bool, tag: Option<&str>) -> Result<Resolved, InvalidYaml> {
     let string = || Ok(Resolved::Text(text.to_owned()));
     let tag = match tag {
         None if !plain => return string(),
@@ -25,7 +26,8 @@ pub(super) fn resolve(text: &str, plain: bool, tag: Option<&str>) -> Result<Reso
         Some("binary") => {
             use base64::Engine;
             let bytes = base64::engine::general_purpose::STANDARD.decode(text.replace(['\n', ' '], ""));
-            let bytes = bytes.map_err(|_| "yaml: !!binary value contains invalid base64 data".to_owned())?;
+            let bytes =
+                bytes.map_err(|_| InvalidYaml("yaml: !!binary value contains invalid base64 data".to_owned()))?;
             return Ok(Resolved::Text(String::from_utf8_lossy(&bytes).into_owned()));
         }
         Some(_) => return string(),
@@ -38,7 +40,7 @@ pub(super) fn resolve(text: &str, plain: bool, tag: Option<&str>) -> Result<Reso
         | ("null", resolved @ Resolved::Null)
         | ("merge", resolved @ Resolved::Merge) => Ok(resolved),
         ("float", Resolved::Integer(number)) => Ok(Resolved::Float(number as f64)),
-        (tag, resolved) => Err(format!("yaml: cannot decode !!{} `{text}` as a !!{tag}", kind(&resolved))),
+        (tag, resolved) => Err(InvalidYaml(format!("yaml: cannot decode !!{} `{text}` as a !!{tag}", kind(&resolved)))),
     }
 }
 
@@ -85,8 +87,8 @@ fn number(text: &str) -> Option<Resolved> {
 /// `strconv.ParseInt` with base 0, then `ParseUint`.
 fn integer(text: &str) -> Option<Resolved> {
     let (sign, digits) = match text.as_bytes().first()? {
-        b'-' => ("-", &text[1..]),
-        b'+' => ("+", &text[1..]),
+        b'-' => ("-", text.get(1..)?),
+        b'+' => ("+", text.get(1..)?),
         _ => ("", text),
     };
     let lower = digits.to_ascii_lowercase();
@@ -96,8 +98,8 @@ fn integer(text: &str) -> Option<Resolved> {
         (2, digits)
     } else if let Some(digits) = lower.strip_prefix("0o") {
         (8, digits)
-    } else if lower.len() > 1 && lower.starts_with('0') {
-        (8, &lower[1..])
+    } else if let Some(digits) = lower.strip_prefix('0').filter(|digits| !digits.is_empty()) {
+        (8, digits)
     } else {
         (10, lower.as_str())
     };
@@ -130,7 +132,7 @@ fn is_float(text: &str) -> bool {
 }
 
 /// Converts a scalar to JSON. Whole floats become integers, as after Go's encoding and decoding.
-pub(super) fn value(resolved: Resolved) -> Result<Value, String> {
+pub(super) fn value(resolved: Resolved) -> Result<Value, InvalidYaml> {
     Ok(match resolved {
         Resolved::Null => Value::Null,
         Resolved::Boolean(boolean) => boolean.into(),
@@ -140,8 +142,13 @@ pub(super) fn value(resolved: Resolved) -> Result<Value, String> {
         Resolved::Float(number) if number == (number as i64) as f64 && number.abs() < 9e18 => (number as i64).into(),
         Resolved::Float(number) => match Number::from_f64(number) {
             Some(number) => Value::Number(number),
-            None if number.is_nan() => return Err("json: unsupported value: NaN".to_owned()),
-            None => return Err(format!("json: unsupported value: {}Inf", if number > 0.0 { '+' } else { '-' })),
+            None if number.is_nan() => return Err(InvalidYaml("json: unsupported value: NaN".to_owned())),
+            None => {
+                return Err(InvalidYaml(format!(
+                    "json: unsupported value: {}Inf",
+                    if number > 0.0 { '+' } else { '-' }
+                )));
+            }
         },
         Resolved::Text(text) => text.into(),
         Resolved::Merge => "<<".into(),
@@ -149,12 +156,14 @@ pub(super) fn value(resolved: Resolved) -> Result<Value, String> {
 }
 
 /// Converts a scalar to the key of a map.
-pub(super) fn key(resolved: Resolved) -> Result<String, String> {
+pub(super) fn key(resolved: Resolved) -> Result<String, InvalidYaml> {
     Ok(match resolved {
-        Resolved::Null => return Err("unsupported map key of type: %!s(<nil>), key: <nil>".to_owned()),
+        Resolved::Null => return Err(InvalidYaml("unsupported map key of type: %!s(<nil>), key: <nil>".to_owned())),
         Resolved::Boolean(boolean) => boolean.to_string(),
         Resolved::Integer(number) => number.to_string(),
-        Resolved::Unsigned(number) => return Err(format!("unsupported map key of type: uint64, key: {number:#x}")),
+        Resolved::Unsigned(number) => {
+            return Err(InvalidYaml(format!("unsupported map key of type: uint64, key: {number:#x}")));
+        }
         Resolved::Float(number) if number.is_nan() => ".nan".to_owned(),
         Resolved::Float(number) if number.is_infinite() => if number > 0.0 { ".inf" } else { "-.inf" }.to_owned(),
         Resolved::Float(number) => (number as f32).to_string(),

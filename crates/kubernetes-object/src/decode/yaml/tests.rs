@@ -91,7 +91,7 @@ fn alias_bombs_are_refused() {
         let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
         text.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
     }
-    assert_eq!(yaml(text.as_bytes()).unwrap_err(), "yaml: document contains excessive aliasing");
+    assert_eq!(yaml(text.as_bytes()).unwrap_err().to_string(), "yaml: document contains excessive aliasing");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn what_is_no_yaml_is_refused() {
     for text in ["a: [", "a: b: c", "*x", "- a\nb", ".nan", "{[1]: 2}", "!!int x", "a: &a [*a]"] {
         assert!(yaml(text.as_bytes()).is_err(), "{text:?}");
     }
-    assert_eq!(yaml(b"a: *x").unwrap_err(), "yaml: unknown anchor 'x' referenced");
+    assert_eq!(yaml(b"a: *x").unwrap_err().to_string(), "yaml: unknown anchor 'x' referenced");
     assert!(yaml("[".repeat(200_000).as_bytes()).is_err());
     assert!(yaml(b"\xff\xff").is_err());
 }
@@ -163,6 +163,6 @@ fn broken_text_is_refused_in_goyamls_words() {
         ("x: 1\nkey without colon\ny: 2", "line 3: could not find expected ':'"),
         ("a: \"\\q\"", "found unknown escape character"),
     ] {
-        assert_eq!(yaml(text.as_bytes()).unwrap_err(), format!("yaml: {expected}"), "{text:?}");
+        assert_eq!(yaml(text.as_bytes()).unwrap_err().to_string(), format!("yaml: {expected}"), "{text:?}");
     }
 }

@@ -14,7 +14,8 @@ pub(super) struct Allowed {
     integers: HashSet<i64>,
     /// The bits of floating-point numbers.
     floats: HashSet<u64>,
-    booleans: [bool; 2],
+    has_false: bool,
+    has_true: bool,
     /// The JSON of lists and objects.
     others: HashSet<String>,
     /// The quoted values, as an error lists them.
@@ -34,7 +35,8 @@ impl Allowed {
             }));
             match value {
                 Value::String(text) => drop(allowed.texts.insert(text.into())),
-                Value::Bool(value) => allowed.booleans[usize::from(value)] = true,
+                Value::Bool(false) => allowed.has_false = true,
+                Value::Bool(true) => allowed.has_true = true,
                 Value::Number(number) => match (number.as_i64(), number.as_f64()) {
                     (Some(whole), _) => drop(allowed.integers.insert(whole)),
                     (None, Some(float)) => drop(allowed.floats.insert(bits(float))),
@@ -52,7 +54,8 @@ impl Allowed {
     pub(super) fn contains(&self, value: &Value) -> bool {
         match value {
             Value::Null => false,
-            Value::Bool(value) => self.booleans[usize::from(*value)],
+            Value::Bool(false) => self.has_false,
+            Value::Bool(true) => self.has_true,
             Value::String(text) => self.texts.contains(text.as_str()),
             Value::Number(number) => match (number.as_i64(), number.as_f64()) {
                 (Some(whole), _) => {

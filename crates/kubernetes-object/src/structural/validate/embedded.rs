@@ -99,7 +99,7 @@ fn resource(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     }
     let Some(found) = fields.get("metadata") else { return };
     match metadata::decode(found) {
-        Err(why) => causes.push(invalid::invalid(&at("metadata"), &fault::shown(found), &why)),
+        Err(why) => causes.push(invalid::invalid(&at("metadata"), &fault::shown(found), &why.to_string())),
         Ok(decoded) => {
             let mut fields = decoded.fields;
             if !fields.contains_key("name") {

@@ -2,7 +2,8 @@
 
 use super::allowed::Allowed;
 use super::format::{self, Format};
-use super::{Compile, Matcher};
+use super::{Compile, InvalidPattern, Matcher};
+use crate::structural::CompileSchemaError;
 use crate::structural::numbers;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -78,7 +79,7 @@ pub(super) enum Additional {
 pub(super) struct Pattern {
     pub(super) text: Box<str>,
     /// The compiled pattern, or Go's error.
-    pub(super) matcher: Result<Matcher, String>,
+    pub(super) matcher: Result<Matcher, InvalidPattern>,
 }
 
 impl std::fmt::Debug for Pattern {
@@ -138,12 +139,14 @@ impl<'a> Compiler<'a> {
         Self { nodes: Vec::new(), known: HashMap::new(), schemas: 0, patterns, purpose }
     }
 
-    pub(super) fn schema(&mut self, schema: &Value, depth: usize) -> Result<Id, String> {
+    pub(super) fn schema(&mut self, schema: &Value, depth: usize) -> Result<Id, CompileSchemaError> {
         self.schemas += 1;
         if depth > MAX_DEPTH || self.schemas > MAX_SCHEMAS {
-            return Err("the schema is larger or deeper than any that is compiled".to_owned());
+            return Err(CompileSchemaError::TooLarge);
         }
-        let schema = schema.as_object().ok_or("a schema is no JSON object")?;
+        let schema = schema
+            .as_object()
+            .ok_or_else(|| CompileSchemaError::NotStructural("a schema is no JSON object".to_owned()))?;
         let mut node = Node::default();
         self.children(&mut node, schema, depth)?;
         let key = identity(schema, &node);
@@ -154,7 +157,7 @@ impl<'a> Compiler<'a> {
         node.has_extensions = node.is_embedded
             || node.list_type.is_some()
             || node.children().any(|id| self.node(id).is_some_and(|node| node.has_extensions));
-        let id = Id::try_from(self.nodes.len()).map_err(|_| "the schema is too large")?;
+        let id = Id::try_from(self.nodes.len()).map_err(|_| CompileSchemaError::TooLarge)?;
         self.nodes.push(node);
         self.known.insert(key, id);
         Ok(id)
@@ -164,10 +167,15 @@ impl<'a> Compiler<'a> {
         self.nodes.get(usize::try_from(id).ok()?)
     }
 
-    fn children(&mut self, node: &mut Node, schema: &Map<String, Value>, depth: usize) -> Result<(), String> {
+    fn children(
+        &mut self,
+        node: &mut Node,
+        schema: &Map<String, Value>,
+        depth: usize,
+    ) -> Result<(), CompileSchemaError> {
         let object = |name: &str| schema.get(name).filter(|value| value.is_object());
         if let Some(properties) = object("properties").and_then(Value::as_object) {
-            let compiled: Result<Vec<_>, String> = properties
+            let compiled: Result<Vec<_>, CompileSchemaError> = properties
                 .iter()
                 .map(|(name, property)| Ok((Box::from(name.as_str()), self.schema(property, depth + 1)?)))
                 .collect();
@@ -184,7 +192,8 @@ impl<'a> Compiler<'a> {
         node.not = object("not").map(|not| self.schema(not, depth + 1)).transpose()?;
         for (name, list) in [("allOf", &mut node.all_of), ("anyOf", &mut node.any_of), ("oneOf", &mut node.one_of)] {
             let schemas = schema.get(name).and_then(Value::as_array).into_iter().flatten();
-            let compiled: Result<Vec<_>, String> = schemas.map(|schema| self.schema(schema, depth + 1)).collect();
+            let compiled: Result<Vec<_>, CompileSchemaError> =
+                schemas.map(|schema| self.schema(schema, depth + 1)).collect();
             *list = compiled?.into();
         }
         Ok(())

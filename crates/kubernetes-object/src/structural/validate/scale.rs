@@ -27,12 +27,17 @@ impl Scale {
     pub(super) fn status_causes(&self, object: &Object) -> Vec<Cause> {
         let selector = self.label_selector.as_ref().and_then(|path| match nested(object, path) {
             Ok(None | Some(Value::String(_))) => None,
-            Ok(Some(other)) => Some(fault::invalid_text(path, "", &wrong(path, other, "string"))),
-            Err(why) => Some(fault::invalid_text(path, "", &why)),
+            Ok(Some(other)) => Some(fault::invalid_text(path, "", &wrong(path, other, "string").to_string())),
+            Err(why) => Some(fault::invalid_text(path, "", &why.to_string())),
         });
         replicas(object, &self.status_replicas).into_iter().chain(selector).collect()
     }
 }
+
+/// A value on a path has the wrong type.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrongType(String);
 
 fn replicas(object: &Object, path: &str) -> Option<Cause> {
     let replicas = match nested(object, path) {
@@ -41,7 +46,7 @@ fn replicas(object: &Object, path: &str) -> Option<Cause> {
         Err(why) => Err(why),
     };
     match replicas {
-        Err(why) => Some(invalid::invalid(path, "0", &why)),
+        Err(why) => Some(invalid::invalid(path, "0", &why.to_string())),
         Ok(..0) => {
             let replicas = replicas.unwrap_or_default().to_string();
             Some(invalid::invalid(path, &replicas, "should be a non-negative integer"))
@@ -55,7 +60,7 @@ fn replicas(object: &Object, path: &str) -> Option<Cause> {
 }
 
 /// `unstructured.NestedFieldNoCopy`
-fn nested<'a>(object: &'a Object, path: &str) -> Result<Option<&'a Value>, String> {
+fn nested<'a>(object: &'a Object, path: &str) -> Result<Option<&'a Value>, WrongType> {
     let path = path.strip_prefix('.').unwrap_or(path);
     let (first, mut rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let Some(mut value) = object.fields().get(first) else { return Ok(None) };
@@ -77,8 +82,8 @@ fn nested<'a>(object: &'a Object, path: &str) -> Result<Option<&'a Value>, Strin
     Ok(Some(value))
 }
 
-fn wrong(path: &str, value: &Value, expected: &str) -> String {
+fn wrong(path: &str, value: &Value, expected: &str) -> WrongType {
     let of = go_dynamic_type(value);
     let path = path.strip_prefix('.').unwrap_or(path);
-    format!(".{path} accessor error: {} is of the type {of}, expected {expected}", go_print(value))
+    WrongType(format!(".{path} accessor error: {} is of the type {of}, expected {expected}", go_print(value)))
 }

@@ -18,10 +18,10 @@ pub(crate) fn lines(recorded: &[u8]) -> Vec<Value> {
 }
 
 /// The `regex` crate in place of Go's regular expressions.
-pub(crate) fn patterns(pattern: &str) -> Result<Matcher, String> {
+pub(crate) fn patterns(pattern: &str) -> Result<Matcher, InvalidPattern> {
     let compiled = regex::Regex::new(pattern).map_err(|_| match pattern {
-        "[" => "error parsing regexp: missing closing ]: `[`".to_owned(),
-        "(?=a)" => "error parsing regexp: invalid or unsupported Perl syntax: `(?=`".to_owned(),
+        "[" => InvalidPattern("error parsing regexp: missing closing ]: `[`".to_owned()),
+        "(?=a)" => InvalidPattern("error parsing regexp: invalid or unsupported Perl syntax: `(?=`".to_owned()),
         other => panic!("{other} has no recorded error"),
     })?;
     Ok(Arc::new(move |text| compiled.is_match(text)))

@@ -12,7 +12,7 @@ pub(super) fn schedule(spec: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes
     }
     let text = schedule.text();
     if let Err(why) = parse(text) {
-        out.text(&schedule, &why);
+        out.text(&schedule, &why.to_string());
     }
     let had_zone = old.is_some_and(|old| old.at("schedule").text().contains("TZ"));
     if !text.contains("TZ") {
@@ -71,14 +71,20 @@ const FIELDS: [Bounds; 5] = [
 
 const DESCRIPTORS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
+/// The reason why a text is no schedule, with the text of the library that Kubernetes uses.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+struct InvalidSchedule(String);
+
 /// Checks a schedule as `cron.ParseStandard` reads it.
-fn parse(text: &str) -> Result<(), String> {
+fn parse(text: &str) -> Result<(), InvalidSchedule> {
     let mut rest = text;
     if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
-        let (zone, after) = text.split_once(' ').ok_or_else(|| format!("unrecognized descriptor: {text}"))?;
+        let (zone, after) =
+            text.split_once(' ').ok_or_else(|| InvalidSchedule(format!("unrecognized descriptor: {text}")))?;
         let name = zone.split_once('=').map_or("", |(_, name)| name);
         if !matches!(name, "UTC" | "Local" | "") && TimeZone::get(name).is_err() {
-            return Err(format!("provided bad location {name}: unknown time zone {name}"));
+            return Err(InvalidSchedule(format!("provided bad location {name}: unknown time zone {name}")));
         }
         rest = after.trim();
     }
@@ -88,7 +94,11 @@ fn parse(text: &str) -> Result<(), String> {
     let fields: Vec<&str> = rest.split_whitespace().collect();
     if fields.len() != FIELDS.len() {
         let shown: Vec<_> = fields.iter().map(|field| (*field).to_owned()).collect();
-        return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), shown.join(" ")));
+        return Err(InvalidSchedule(format!(
+            "expected exactly 5 fields, found {}: [{}]",
+            fields.len(),
+            shown.join(" ")
+        )));
     }
     for (field, bounds) in fields.iter().zip(&FIELDS) {
         for range in field.split(',').filter(|range| !range.is_empty()) {
@@ -98,18 +108,18 @@ fn parse(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn descriptor(text: &str) -> Result<(), String> {
+fn descriptor(text: &str) -> Result<(), InvalidSchedule> {
     if DESCRIPTORS.contains(&text) {
         return Ok(());
     }
     if let Some(duration) = text.strip_prefix("@every ") {
         let parsed = crate::go_text::duration::parse(duration);
-        return parsed.map(drop).map_err(|why| format!("failed to parse duration {text}: {why}"));
+        return parsed.map(drop).map_err(|why| InvalidSchedule(format!("failed to parse duration {text}: {why}")));
     }
-    Err(format!("unrecognized descriptor: {text}"))
+    Err(InvalidSchedule(format!("unrecognized descriptor: {text}")))
 }
 
-fn range(text: &str, bounds: &Bounds) -> Result<(), String> {
+fn range(text: &str, bounds: &Bounds) -> Result<(), InvalidSchedule> {
     let parts: Vec<&str> = text.split('/').collect();
     let ends: Vec<&str> = parts.first().copied().unwrap_or_default().split('-').collect();
     let is_single = ends.len() == 1;
@@ -121,7 +131,7 @@ fn range(text: &str, bounds: &Bounds) -> Result<(), String> {
             (one, one)
         }
         [first, last] => (number(first, bounds)?, number(last, bounds)?),
-        _ => return Err(format!("too many hyphens: {text}")),
+        _ => return Err(InvalidSchedule(format!("too many hyphens: {text}"))),
     };
     let step = match parts[..] {
         [_] => 1,
@@ -131,24 +141,24 @@ fn range(text: &str, bounds: &Bounds) -> Result<(), String> {
             }
             integer(step)?
         }
-        _ => return Err(format!("too many slashes: {text}")),
+        _ => return Err(InvalidSchedule(format!("too many slashes: {text}"))),
     };
     if start < bounds.least {
-        return Err(format!("beginning of range ({start}) below minimum ({}): {text}", bounds.least));
+        return Err(InvalidSchedule(format!("beginning of range ({start}) below minimum ({}): {text}", bounds.least)));
     }
     if end > bounds.most {
-        return Err(format!("end of range ({end}) above maximum ({}): {text}", bounds.most));
+        return Err(InvalidSchedule(format!("end of range ({end}) above maximum ({}): {text}", bounds.most)));
     }
     if start > end {
-        return Err(format!("beginning of range ({start}) beyond end of range ({end}): {text}"));
+        return Err(InvalidSchedule(format!("beginning of range ({start}) beyond end of range ({end}): {text}")));
     }
     if step == 0 {
-        return Err(format!("step of range should be a positive number: {text}"));
+        return Err(InvalidSchedule(format!("step of range should be a positive number: {text}")));
     }
     Ok(())
 }
 
-fn number(text: &str, bounds: &Bounds) -> Result<u64, String> {
+fn number(text: &str, bounds: &Bounds) -> Result<u64, InvalidSchedule> {
     let lower = text.to_lowercase();
     match bounds.names.iter().position(|name| *name == lower) {
         Some(place) => Ok(place as u64 + bounds.least),
@@ -156,14 +166,18 @@ fn number(text: &str, bounds: &Bounds) -> Result<u64, String> {
     }
 }
 
-fn integer(text: &str) -> Result<u64, String> {
+fn integer(text: &str) -> Result<u64, InvalidSchedule> {
     match text.parse::<i64>() {
-        Ok(number) => u64::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}")),
+        Ok(number) => u64::try_from(number)
+            .map_err(|_| InvalidSchedule(format!("negative number ({number}) not allowed: {text}"))),
         Err(_) => {
             let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
             let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             let why = if is_number { "value out of range" } else { "invalid syntax" };
-            Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {}: {why}", go_quote(text)))
+            Err(InvalidSchedule(format!(
+                "failed to parse int from {text}: strconv.Atoi: parsing {}: {why}",
+                go_quote(text)
+            )))
         }
     }
 }
@@ -186,7 +200,7 @@ mod tests {
             ("x * * * *", Some("failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax")),
             ("@never", Some("unrecognized descriptor: @never")),
         ] {
-            assert_eq!(parse(text).err().as_deref(), error, "{text}");
+            assert_eq!(parse(text).err().map(|why| why.0).as_deref(), error, "{text}");
         }
     }
 }

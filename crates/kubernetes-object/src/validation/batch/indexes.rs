@@ -1,10 +1,15 @@
 //! Lists of indexes of a Job: `1,3-5`.
 
+/// The reason why a text is no list of indexes, with kube-apiserver's text.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct InvalidIndexes(String);
+
 /// The number of indexes in a list (`validateIndexesFormat`).
 ///
 /// # Errors
 /// If the text has another form, or indexes that do not increase or that the Job does not have.
-pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
+pub(super) fn count(text: &str, completions: i64) -> Result<i64, InvalidIndexes> {
     if text.is_empty() {
         return Ok(0);
     }
@@ -12,7 +17,7 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     for interval in text.split(',') {
         let (first, end) = self::interval(interval, completions)?;
         if let Some(last) = last.filter(|last| *last >= first) {
-            return Err(format!("non-increasing order, previous: {last}, current: {first}"));
+            return Err(InvalidIndexes(format!("non-increasing order, previous: {last}, current: {first}")));
         }
         total += end - first + 1;
         last = Some(end);
@@ -21,12 +26,13 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
 }
 
 /// `parseIndexInterval`
-pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
+pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), InvalidIndexes> {
     let parts: Vec<&str> = text.split('-').collect();
     let number = |part: &str| {
-        let parsed =
-            part.parse::<i64>().map_err(|_| format!("cannot convert string to integer for index: {part:?}"))?;
-        if parsed >= completions { Err(format!("too large index: {part:?}")) } else { Ok(parsed) }
+        let parsed = part
+            .parse::<i64>()
+            .map_err(|_| InvalidIndexes(format!("cannot convert string to integer for index: {part:?}")))?;
+        if parsed >= completions { Err(InvalidIndexes(format!("too large index: {part:?}"))) } else { Ok(parsed) }
     };
     match parts[..] {
         [one] => number(one).map(|one| (one, one)),
@@ -34,13 +40,13 @@ pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), Strin
             let first = number(first)?;
             let last = number(last)?;
             if first >= last {
-                return Err(format!("non-increasing order, previous: {first}, current: {last}"));
+                return Err(InvalidIndexes(format!("non-increasing order, previous: {first}, current: {last}")));
             }
             Ok((first, last))
         }
-        _ => Err(format!(
+        _ => Err(InvalidIndexes(format!(
             "the fragment {text:?} violates the requirement that an index interval can have at most two parts separated by '-'"
-        )),
+        ))),
     }
 }
 
@@ -58,7 +64,7 @@ mod tests {
             ("9", Err("too large index: \"9\"")),
             ("a", Err("cannot convert string to integer for index: \"a\"")),
         ] {
-            assert_eq!(count(text, 5), expected.map_err(str::to_owned), "{text}");
+            assert_eq!(count(text, 5), expected.map_err(|why| InvalidIndexes(why.to_owned())), "{text}");
         }
     }
 }

@@ -3,6 +3,11 @@
 use crate::go_text::go_quote;
 use std::net::Ipv6Addr;
 
+/// `url.Error`
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InvalidUrl(String);
+
 /// The parts of a URL.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Url<'a> {
@@ -28,7 +33,7 @@ impl<'a> Url<'a> {
     ///
     /// # Errors
     /// If the text is no URL, with Go's text.
-    pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, InvalidUrl> {
         let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
         let url = Self::read(before, false).map_err(|why| wrong(before, &why))?;
         check_escapes(fragment, Place::Other).map_err(|why| wrong(text, &why))?;
@@ -39,22 +44,22 @@ impl<'a> Url<'a> {
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub(crate) fn parse_request(text: &'a str) -> Result<Self, String> {
+    pub(crate) fn parse_request(text: &'a str) -> Result<Self, InvalidUrl> {
         Self::read(text, true).map_err(|why| wrong(text, &why))
     }
 
-    fn read(text: &'a str, is_request: bool) -> Result<Self, String> {
+    fn read(text: &'a str, is_request: bool) -> Result<Self, InvalidUrl> {
         if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
-            return Err("net/url: invalid control character in URL".to_owned());
+            return Err(InvalidUrl("net/url: invalid control character in URL".to_owned()));
         }
         if is_request && text.is_empty() {
-            return Err("empty url".to_owned());
+            return Err(InvalidUrl("empty url".to_owned()));
         }
         let mut url = Self::default();
         if text == "*" {
             return Ok(url);
         }
-        let (scheme, rest) = scheme(text).ok_or("missing protocol scheme")?;
+        let (scheme, rest) = scheme(text).ok_or_else(|| InvalidUrl("missing protocol scheme".to_owned()))?;
         url.scheme = scheme.to_ascii_lowercase();
         let (mut rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         url.query = query;
@@ -64,10 +69,10 @@ impl<'a> Url<'a> {
                 return Ok(url);
             }
             if is_request {
-                return Err("invalid URI for request".to_owned());
+                return Err(InvalidUrl("invalid URI for request".to_owned()));
             }
             if rest.split('/').next().unwrap_or_default().contains(':') {
-                return Err("first path segment in URL cannot contain colon".to_owned());
+                return Err(InvalidUrl("first path segment in URL cannot contain colon".to_owned()));
             }
         }
         let has_authority = !scheme.is_empty() || (!is_request && !rest.starts_with("///"));
@@ -80,7 +85,7 @@ impl<'a> Url<'a> {
         Ok(url)
     }
 
-    fn authority(&mut self, authority: &'a str) -> Result<(), String> {
+    fn authority(&mut self, authority: &'a str) -> Result<(), InvalidUrl> {
         let (user, host) = match authority.rsplit_once('@') {
             Some((user, host)) => (Some(user), host),
             None => (None, authority),
@@ -90,15 +95,15 @@ impl<'a> Url<'a> {
         let Some(user) = user else { return Ok(()) };
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
         if !user.bytes().all(is_allowed) {
-            return Err("net/url: invalid userinfo".to_owned());
+            return Err(InvalidUrl("net/url: invalid userinfo".to_owned()));
         }
         check_escapes(user, Place::Other)
     }
 }
 
-/// `url.Error`
-fn wrong(text: &str, why: &str) -> String {
-    format!("parse {}: {why}", go_quote(text))
+/// `url.Error` of a whole text.
+fn wrong(text: &str, why: &InvalidUrl) -> InvalidUrl {
+    InvalidUrl(format!("parse {}: {why}", go_quote(text)))
 }
 
 /// The scheme and the rest of a URL; `None` if the scheme is empty.
@@ -123,13 +128,13 @@ enum Place {
     Other,
 }
 
-fn check_host(host: &str) -> Result<(), String> {
+fn check_host(host: &str) -> Result<(), InvalidUrl> {
     if !host.starts_with('[') {
         let port = host.find(':').and_then(|at| host.get(at..)).unwrap_or_default();
         check_port(port)?;
         return check_escapes(host, Place::Host);
     }
-    let (within, port) = host.rsplit_once(']').ok_or("missing ']' in host")?;
+    let (within, port) = host.rsplit_once(']').ok_or_else(|| InvalidUrl("missing ']' in host".to_owned()))?;
     check_port(port)?;
     let (address, zone) = within.split_at(within.find("%25").unwrap_or(within.len()));
     check_escapes(address, Place::Host)?;
@@ -138,27 +143,27 @@ fn check_host(host: &str) -> Result<(), String> {
     address
         .parse::<Ipv6Addr>()
         .map(drop)
-        .map_err(|_| format!("invalid host: ParseAddr({}): unable to parse IP", go_quote(address)))
+        .map_err(|_| InvalidUrl(format!("invalid host: ParseAddr({}): unable to parse IP", go_quote(address))))
 }
 
 /// `validOptionalPort`
-fn check_port(text: &str) -> Result<(), String> {
+fn check_port(text: &str) -> Result<(), InvalidUrl> {
     let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     match text.is_empty() || text.strip_prefix(':').is_some_and(is_port) {
         true => Ok(()),
-        false => Err(format!("invalid port {} after host", go_quote(text))),
+        false => Err(InvalidUrl(format!("invalid port {} after host", go_quote(text)))),
     }
 }
 
 /// Whether the escapes of a text are complete, and allowed in its place (`unescape`).
-fn check_escapes(text: &str, place: Place) -> Result<(), String> {
+fn check_escapes(text: &str, place: Place) -> Result<(), InvalidUrl> {
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
         if character != '%' {
             let is_wrong = u8::try_from(character).is_ok_and(|byte| byte < 0x80 && must_be_escaped(byte));
             if place != Place::Other && is_wrong {
                 let shown = go_quote(&character.to_string());
-                return Err(format!("invalid character {shown} in host name"));
+                return Err(InvalidUrl(format!("invalid character {shown} in host name")));
             }
             rest = rest.get(character.len_utf8()..).unwrap_or_default();
             continue;
@@ -173,7 +178,7 @@ fn check_escapes(text: &str, place: Place) -> Result<(), String> {
             Place::Other => true,
         });
         if !is_allowed {
-            return Err(format!("invalid URL escape {}", go_quote(escape)));
+            return Err(InvalidUrl(format!("invalid URL escape {}", go_quote(escape))));
         }
         rest = rest.get(3..).unwrap_or_default();
     }

@@ -4,6 +4,7 @@
 
 use super::{SharedTransport, client};
 use crate::body::{chain, empty};
+use crate::server::health::Unhealthy;
 use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use std::sync::Arc;
@@ -43,12 +44,13 @@ impl Doubled {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                let answer =
-                    timeout(patience, ask(&transport)).await.unwrap_or_else(|_| Err("no answer in time".into()));
+                let answer = timeout(patience, ask(&transport))
+                    .await
+                    .unwrap_or_else(|_| Err(Unhealthy::of("no answer in time")));
                 match answer {
                     Ok(names) => note(&seen, [names[0] && mine[0], names[1] && mine[1]]),
                     Err(why) => tracing::info!(
-                        why,
+                        why = why.to_string(),
                         "cannot tell whether the API server behind calls webhooks itself; \
                          --upstream-calls-webhooks says so"
                     ),
@@ -69,10 +71,10 @@ impl Doubled {
     ///
     /// # Errors
     /// If a plugin calls webhooks twice, with advice.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Unhealthy> {
         let names = PLUGINS.iter().zip(&*self.found).filter(|(_, found)| found.load(Ordering::Relaxed));
         let names: Vec<&str> = names.map(|(name, _)| *name).collect();
-        if names.is_empty() { Ok(()) } else { Err(advice(&names.join(","))) }
+        if names.is_empty() { Ok(()) } else { Err(Unhealthy::of(advice(&names.join(",")))) }
     }
 }
 
@@ -92,22 +94,22 @@ fn note(found: &[AtomicBool; 2], names: [bool; 2]) {
 }
 
 /// Returns the plugins that the metrics name.
-async fn ask(transport: &SharedTransport) -> Result<[bool; 2], String> {
+async fn ask(transport: &SharedTransport) -> Result<[bool; 2], Unhealthy> {
     let mut request = Request::new(empty());
     *request.uri_mut() = http::Uri::from_static(PATH);
     request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(client::USER_AGENT));
-    let response = transport.send(request).await.map_err(|error| chain(&error))?;
+    let response = transport.send(request).await.map_err(|error| Unhealthy::of(chain(&error)))?;
     if !response.status().is_success() {
-        return Err(format!("{PATH} is answered with {}", response.status().as_u16()));
+        return Err(Unhealthy::of(format_args!("{PATH} is answered with {}", response.status().as_u16())));
     }
     let mut body = response.into_body();
     let (mut names, mut line, mut read) = ([false; 2], Vec::new(), 0);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| error.to_string())?;
+        let frame = frame.map_err(Unhealthy::of)?;
         let Some(data) = frame.data_ref() else { continue };
         read += data.len();
         if read > BYTES {
-            return Err(format!("{PATH} is longer than {BYTES} bytes"));
+            return Err(Unhealthy::of(format_args!("{PATH} is longer than {BYTES} bytes")));
         }
         for byte in data {
             match byte {
@@ -152,7 +154,7 @@ mod tests {
                     apiserver_admission_controller_admission_duration_seconds_count{name=\"LimitRanger\"} 1";
         assert_eq!(ask(&server(200, text)).await, Ok([false, true]));
         assert_eq!(ask(&server(200, "")).await, Ok([false, false]));
-        assert_eq!(ask(&server(403, text)).await, Err("/metrics is answered with 403".to_owned()));
+        assert_eq!(ask(&server(403, text)).await, Err(Unhealthy::of("/metrics is answered with 403")));
     }
 
     #[test]
@@ -160,6 +162,6 @@ mod tests {
         let both = ["MutatingAdmissionWebhook", "LimitRanger"];
         assert_eq!(Doubled::known(false, &both).check(), Ok(()));
         assert_eq!(Doubled::known(true, &["LimitRanger"]).check(), Ok(()));
-        assert_eq!(Doubled::known(true, &both).check(), Err(advice("MutatingAdmissionWebhook")));
+        assert_eq!(Doubled::known(true, &both).check(), Err(Unhealthy::of(advice("MutatingAdmissionWebhook"))));
     }
 }

@@ -22,6 +22,54 @@ pub(super) fn undo(kind: &GroupVersionKind, operation: Operation, admitted: &Obj
     }
 }
 
+/// Returns the pod that the API server makes of a part: all other fields are those of the stored pod (`dropNonEphemeralContainerUpdates`,
+/// `dropNonResizeUpdates`). A client could otherwise send, beside its part, the fields with which a plugin allows the part. `None` for
+/// other subresources, and for containers that were added, removed, moved or renamed, which the API server refuses.
+pub(super) fn whole_pod(subresource: &str, old: &Object, part: &Object) -> Option<Object> {
+    if !matches!(subresource, "ephemeralcontainers" | "resize") {
+        return None;
+    }
+    let mut pod = old.clone();
+    let mut take = |path: &[&str]| match part.get(path) {
+        Some(value) => drop::<bool>(pod.set(path, value.clone())),
+        None => drop::<Option<Value>>(pod.remove(path)),
+    };
+    for field in ["name", "namespace", "uid", "resourceVersion", "managedFields"] {
+        take(&["metadata", field]);
+    }
+    if subresource == "ephemeralcontainers" {
+        take(&["spec", "ephemeralContainers"]);
+        return Some(pod);
+    }
+    take(&["spec", "resources"]);
+    for field in ["containers", "initContainers"] {
+        let path = ["spec", field];
+        let resized = resized(old.items(&path), part.items(&path))?;
+        if !resized.is_empty() {
+            let _spec_is_an_object = pod.set(&path, Value::Array(resized));
+        }
+    }
+    Some(pod)
+}
+
+fn resized(old: &[Value], new: &[Value]) -> Option<Vec<Value>> {
+    let is_same = |(old, new): (&Value, &Value)| old.get("name") == new.get("name");
+    if old.len() != new.len() || !old.iter().zip(new).all(is_same) {
+        return None;
+    }
+    let resized = old.iter().zip(new).map(|(old, new)| {
+        let mut container = old.clone();
+        for field in ["resources", "resizePolicy"] {
+            match (container.as_object_mut()?, new.get(field)) {
+                (container, Some(value)) => drop(container.insert(field.to_owned(), value.clone())),
+                (container, None) => drop(container.remove(field)),
+            }
+        }
+        Some(container)
+    });
+    resized.collect()
+}
+
 /// Restores empty lists that are null now, and null bytes that are empty now: the store does not distinguish them.
 pub(super) fn restore_empty(sent: &Object, stored: &mut Object) {
     for (field, sent) in sent.fields() {
@@ -129,5 +177,37 @@ mod tests {
             json!({"status": {"phase": "Pending"}}),
         );
         assert_eq!(claim, json!({"status": {}}));
+    }
+
+    #[test]
+    fn a_part_of_a_pod_is_completed_from_the_stored_pod() {
+        let object = |value: Value| Object::from_value(value).unwrap();
+        let old = object(json!({
+            "metadata": {"name": "p", "labels": {"a": "b"}, "resourceVersion": "1"},
+            "spec": {"hostPID": true, "containers": [{"name": "a", "image": "i"}, {"name": "b", "resources": {"x": 1}}]},
+            "status": {"phase": "Running"},
+        }));
+        let part = object(json!({
+            "metadata": {"name": "p", "labels": {"a": "c"}, "resourceVersion": "2"},
+            "spec": {"ephemeralContainers": [1], "containers": [{"name": "a", "image": "j", "resources": {"y": 1}}, {"name": "b"}]},
+        }));
+        let wanted = |spec: Value| {
+            json!({"metadata": {"name": "p", "labels": {"a": "b"}, "resourceVersion": "2"}, "spec": spec,
+                "status": {"phase": "Running"}})
+        };
+        let whole = |subresource| whole_pod(subresource, &old, &part).map(Object::into_value);
+        assert_eq!(
+            whole("ephemeralcontainers"),
+            Some(wanted(json!({"hostPID": true, "ephemeralContainers": [1],
+                "containers": [{"name": "a", "image": "i"}, {"name": "b", "resources": {"x": 1}}]})))
+        );
+        assert_eq!(
+            whole("resize"),
+            Some(wanted(json!({"hostPID": true,
+                "containers": [{"name": "a", "image": "i", "resources": {"y": 1}}, {"name": "b"}]})))
+        );
+        assert_eq!(whole("status"), None);
+        let renamed = object(json!({"spec": {"containers": [{"name": "b"}, {"name": "a"}]}}));
+        assert!(whole_pod("resize", &old, &renamed).is_none());
     }
 }
