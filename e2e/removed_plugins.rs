@@ -1,7 +1,8 @@
 //! The plugins that Kubernetes removed, in front of a real API server, which does not have their APIs.
 
 use crate::harness::{
-    ControlPlane, Kubectl, Proxy, Request, User, delete, eventually, folder, get, only, patch, post, put, upstream,
+    ControlPlane, Kubectl, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, post, put,
+    upstream,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -354,6 +355,47 @@ fn an_estimate_before_the_default_limits_may_exceed_them() {
         let why =
             "spec.containers[0].resources.requests: Invalid value: \"5\": must be less than or equal to cpu limit";
         assert_eq!(answer.message().contains(why), code == 422, "{order}: {}", answer.text());
+    }
+}
+
+#[test]
+fn an_external_hook_is_asked_at_its_place_in_the_list_of_plugins() {
+    let (hook, address) = Webhook::start_as_endpoint();
+    let service = json!({"metadata": {"name": "hook"}, "spec": {"ports": [{"port": 443}]}});
+    let slice = json!({
+        "metadata": {"name": "hook", "labels": {"kubernetes.io/service-name": "hook"}}, "addressType": "IPv4",
+        "endpoints": [{"addresses": [address.ip()]}], "ports": [{"port": address.port()}],
+    });
+    let configuration = json!({
+        "metadata": {"name": "hook"},
+        "externalAdmissionHooks": [{
+            "name": "pods.e2e.test",
+            "clientConfig": {
+                "service": {"namespace": "default", "name": "hook"}, "caBundle": hook.client_config("/")["caBundle"],
+            },
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+        }],
+    });
+    let limits =
+        json!({"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}});
+    for (order, limit) in [
+        ("GenericAdmissionWebhook,LimitRanger", Value::Null),
+        ("LimitRanger,GenericAdmissionWebhook", json!({"cpu": "1"})),
+    ] {
+        let proxy = Proxy::embedded(&[&format!("--admission-control={order}"), "--enable-aggregator-routing"]);
+        proxy.accepts(post("/api/v1/namespaces/default/limitranges", &limits));
+        proxy.accepts(post("/api/v1/namespaces/default/services", &service));
+        proxy.accepts(post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &slice));
+        let configurations = "/apis/admissionregistration.k8s.io/v1alpha1/externaladmissionhookconfigurations";
+        proxy.accepts(post(configurations, &configuration));
+        let asked = eventually("a pod that the hook is asked about", || {
+            proxy.accepts(post(&format!("{PODS}?dryRun=All"), &pod("p", "default")));
+            hook.take().pop()
+        });
+        let object = &asked.body["spec"]["object"];
+        assert_eq!(object["Spec"]["Containers"][0]["Resources"]["Limits"], limit, "{order}: {object}");
+        let annotated = object["annotations"]["kubernetes.io/limit-ranger"].is_string();
+        assert_eq!(annotated, !limit.is_null(), "{order}: {object}");
     }
 }
 

@@ -3,6 +3,7 @@ import base64
 import http.client
 import json
 import os
+import random
 import shutil
 import socket
 import ssl
@@ -18,9 +19,12 @@ PATIENCE_SECONDS = 90
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """A port without a listener, below the ports that Linux gives to clients."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 def eventually(what, attempt, seconds=PATIENCE_SECONDS):

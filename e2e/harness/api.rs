@@ -119,12 +119,15 @@ impl Api {
     }
 }
 
-/// The `kube` crate's client of a kubeconfig.
+/// The `kube` crate's client of a kubeconfig, on the runtime of all clients.
 pub fn kube_client(kubeconfig: &Path) -> kube::Client {
+    super::block_on(kube_client_here(kubeconfig))
+}
+
+/// The `kube` crate's client of a kubeconfig, on the runtime of the caller.
+pub async fn kube_client_here(kubeconfig: &Path) -> kube::Client {
     let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
-    super::block_on(async {
-        let options = kube::config::KubeConfigOptions::default();
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-        kube::Client::try_from(config).unwrap()
-    })
+    let options = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    kube::Client::try_from(config).unwrap()
 }

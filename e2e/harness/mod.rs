@@ -18,7 +18,7 @@ mod webhook;
 pub mod differential;
 mod pair;
 
-pub use api::{Api, kube_client};
+pub use api::{Api, kube_client, kube_client_here};
 pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
 pub use control_plane::{ControlPlane, Controller, Hidden, admitting, controller, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
@@ -58,9 +58,19 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime().block_on(future)
 }
 
-/// A port without a listener.
+/// A port without a listener, which nothing else of this run is given: it lies below the ports that Linux gives to clients
+/// and to `bind` with port 0, each test process begins at another one, and none is given twice.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    const PORTS: std::ops::Range<u32> = 10_000..32_000;
+    let start = std::process::id().wrapping_mul(601);
+    loop {
+        let offset = start.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
+        let port = (PORTS.start + offset) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A new folder below the folder of this run.

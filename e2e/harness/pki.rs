@@ -108,10 +108,18 @@ impl Authority {
 
     fn server(&self, folder: &std::path::Path, file: &str) -> Pair {
         self.server_of(
-            // The last names address tenants.
-            ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", "blue.example.com", "green.example.com"]
-                .map(String::from)
-                .into(),
+            // Two names address tenants, one is that of a webhook behind a Service.
+            [
+                "127.0.0.1",
+                "localhost",
+                "kubernetes",
+                "kubernetes.default.svc",
+                "blue.example.com",
+                "green.example.com",
+                "hook.default.svc",
+            ]
+            .map(String::from)
+            .into(),
             folder,
             file,
         )

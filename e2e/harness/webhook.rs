@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 use serde_json::{Value, json};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -44,15 +45,29 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Starts a webhook.
+    /// Starts a webhook on a loopback address.
     pub fn start() -> Self {
+        Self::start_on(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// Starts a webhook on an address that an endpoint of a Service may have: the address of this machine on its way out.
+    pub fn start_as_endpoint() -> (Self, SocketAddr) {
+        let route = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        route.connect("192.0.2.1:9").unwrap();
+        let address = route.local_addr().unwrap().ip();
+        let webhook = Self::start_on(address);
+        let socket = SocketAddr::new(address, webhook.port);
+        (webhook, socket)
+    }
+
+    fn start_on(address: IpAddr) -> Self {
         let _ = runtime();
         let pki = pki();
         let chain = certificates(&pki.server.certificate).unwrap();
         let key = PrivateKeyDer::from_pem_file(&pki.server.key).unwrap();
         let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let listener = block_on(TcpListener::bind((address, 0))).unwrap();
         let port = listener.local_addr().unwrap().port();
         let reviews = Arc::new(Mutex::new(Vec::new()));
         let (released, holds) = watch::channel(false);

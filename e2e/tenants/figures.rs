@@ -2,7 +2,9 @@
 //! else may run on the machine meanwhile.
 
 use super::{Folder, blue, config_map, green, namespace, of, ok, operator};
-use crate::harness::{Proxy, User, Webhook, block_on, connect, eventually, folder, get, kube_client, patch, post};
+use crate::harness::{
+    Proxy, User, Webhook, block_on, connect, eventually, folder, get, kube_client, kube_client_here, patch, post,
+};
 use bytes::Bytes;
 use http::Request;
 use serde_json::json;
@@ -15,13 +17,21 @@ use std::time::{Duration, Instant};
 /// The pause between two writes of the quiet tenant.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How often the quiet tenant is measured alone and beside the hostile one.
+const ROUNDS: usize = 6;
+
+/// The priority of threads that run when no other thread wants to.
+const LOWEST_PRIORITY: i32 = 19;
+
 /// The latencies of the quiet tenant's writes, which one connection sends one after another.
+#[derive(Default)]
 struct Latencies(Vec<Duration>);
 
 impl Latencies {
-    /// Sends writes until the condition holds.
+    /// Sends writes until the condition holds. The client has a runtime of its own, so that it waits for no other client.
     fn until(proxy: &Proxy, is_over: impl Fn() -> bool) -> Self {
-        let client = kube_client(&proxy.kubeconfig_at(&green(), "/tenants/green", None));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(kube_client_here(&proxy.kubeconfig_at(&green(), "/tenants/green", None)));
         let mut latencies = Vec::new();
         while !is_over() {
             let change = json!({"data": {"n": latencies.len().to_string()}});
@@ -30,7 +40,7 @@ impl Latencies {
                 .body(change.to_string().into_bytes())
                 .unwrap();
             let begun = Instant::now();
-            block_on(client.request_text(request)).unwrap();
+            runtime.block_on(client.request_text(request)).unwrap();
             latencies.push(begun.elapsed());
             sleep(PAUSE);
         }
@@ -41,6 +51,11 @@ impl Latencies {
     fn during(proxy: &Proxy, time: Duration) -> Self {
         let end = Instant::now() + time;
         Self::until(proxy, || Instant::now() >= end)
+    }
+
+    fn add(&mut self, others: Self) {
+        self.0.extend(others.0);
+        self.0.sort_unstable();
     }
 
     fn at(&self, share: f64) -> Duration {
@@ -175,7 +190,7 @@ fn attacks(proxy: &Proxy) -> Vec<Attack<'_>> {
 #[test]
 #[ignore = "a measurement; make tenants"]
 fn a_quiet_tenant_is_served_beside_a_hostile_one_as_if_alone() {
-    let seconds: u64 = std::env::var("TENANTS_SECONDS").map_or(30, |seconds| seconds.parse().unwrap());
+    let seconds: u64 = std::env::var("TENANTS_SECONDS").map_or(10, |seconds| seconds.parse().unwrap());
     let tenants = Folder::blue_and_green();
     let limits =
         json!({"writesPerSecond": 20, "writeBurst": 40, "webhookCallsInFlight": 8, "mutatingRequestsInFlight": 50});
@@ -196,17 +211,40 @@ fn a_quiet_tenant_is_served_beside_a_hostile_one_as_if_alone() {
         );
         (!webhook.take().is_empty()).then_some(())
     });
-    let _warm_up = Latencies::during(&proxy, Duration::from_secs(5));
-    let alone = Latencies::during(&proxy, Duration::from_secs(seconds));
     let attacks = attacks(&proxy);
     let counts: Vec<AtomicUsize> = attacks.iter().map(|_| AtomicUsize::new(0)).collect();
+    yield_to_the_caller();
+    let _warm_up = Latencies::during(&proxy, Duration::from_secs(5));
+    let (mut alone, mut beside) = (Latencies::default(), Latencies::default());
+    // In turns, so that a change of the machine's speed meets both.
+    for round in 1..=ROUNDS {
+        let quiet = Latencies::during(&proxy, Duration::from_secs(seconds));
+        quiet.print(&format!("round {round}, alone"));
+        alone.add(quiet);
+        let attacked = beside_attacks(&proxy, &attacks, &counts, Duration::from_secs(seconds));
+        attacked.print(&format!("round {round}, beside"));
+        beside.add(attacked);
+    }
+    webhook.release();
+    for (attack, count) in attacks.iter().zip(&counts) {
+        println!("{:>7} times: {}", count.load(Ordering::Relaxed), attack.name);
+    }
+    alone.print("alone");
+    beside.print("beside");
+    let bound = alone.at(0.99).mul_f64(1.3);
+    assert!(beside.at(0.99) <= bound, "p99 {:?} beside, more than {bound:?}", beside.at(0.99));
+}
+
+/// The latencies of the quiet tenant's writes while the attacks run.
+fn beside_attacks(proxy: &Proxy, attacks: &[Attack<'_>], counts: &[AtomicUsize], time: Duration) -> Latencies {
     let is_over = AtomicBool::new(false);
-    let beside = std::thread::scope(|scope| {
-        for (attack, count) in attacks.iter().zip(&counts) {
+    std::thread::scope(|scope| {
+        for (attack, count) in attacks.iter().zip(counts) {
             let is_over = &is_over;
             // Several at once, because some wait for an answer that never comes.
             for _ in 0..if attack.name.contains("hangs") { 20 } else { 1 } {
                 scope.spawn(move || {
+                    rustix::process::setpriority_process(None, LOWEST_PRIORITY).unwrap();
                     while !is_over.load(Ordering::Relaxed) {
                         (attack.run)(count.fetch_add(1, Ordering::Relaxed));
                         sleep(attack.pause);
@@ -215,18 +253,21 @@ fn a_quiet_tenant_is_served_beside_a_hostile_one_as_if_alone() {
             }
         }
         sleep(Duration::from_secs(2));
-        let beside = catch_unwind(AssertUnwindSafe(|| Latencies::during(&proxy, Duration::from_secs(seconds))));
+        let beside = catch_unwind(AssertUnwindSafe(|| Latencies::during(proxy, time)));
         is_over.store(true, Ordering::Relaxed);
-        webhook.release();
         beside.unwrap_or_else(|panic| resume_unwind(panic))
-    });
-    for (attack, count) in attacks.iter().zip(&counts) {
-        println!("{:>7} times: {}", count.load(Ordering::Relaxed), attack.name);
+    })
+}
+
+/// Gives every thread of this process but the caller the lowest priority: they are the hostile tenant's clients and its webhook, which do not
+/// run on the machine of the proxy otherwise.
+fn yield_to_the_caller() {
+    let own = rustix::thread::gettid();
+    for task in fs::read_dir("/proc/self/task").unwrap() {
+        let number: i32 = task.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        let thread = rustix::process::Pid::from_raw(number).unwrap();
+        if thread != own {
+            rustix::process::setpriority_process(Some(thread), LOWEST_PRIORITY).unwrap();
+        }
     }
-    alone.print("alone");
-    beside.print("beside");
-    let again = Latencies::during(&proxy, Duration::from_secs(seconds));
-    again.print("alone again");
-    let bound = alone.at(0.99).max(again.at(0.99)).mul_f64(1.3);
-    assert!(beside.at(0.99) <= bound, "p99 {:?} beside, more than {bound:?}", beside.at(0.99));
 }
