@@ -367,6 +367,7 @@ fn an_external_hook_is_asked_at_its_place_in_the_list_of_plugins() {
         "endpoints": [{"addresses": [address.ip()]}], "ports": [{"port": address.port()}],
     });
     let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1alpha1", "kind": "ExternalAdmissionHookConfiguration",
         "metadata": {"name": "hook"},
         "externalAdmissionHooks": [{
             "name": "pods.e2e.test",

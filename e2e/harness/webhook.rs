@@ -214,7 +214,8 @@ async fn answer(
         }
         _ => {}
     }
-    let answer = json!({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response});
+    let part = if review["apiVersion"] == "admission.k8s.io/v1alpha1" { "status" } else { "response" };
+    let answer = json!({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", part: response});
     let mut answer = http::Response::new(Full::from(answer.to_string()));
     *answer.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
     answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
