@@ -10,6 +10,7 @@ use http::Request;
 use serde_json::json;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -19,9 +20,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// How often the quiet tenant is measured alone and beside the hostile one.
 const ROUNDS: usize = 6;
-
-/// The priority of threads that run when no other thread wants to.
-const LOWEST_PRIORITY: i32 = 19;
 
 /// The latencies of the quiet tenant's writes, which one connection sends one after another.
 #[derive(Default)]
@@ -244,7 +242,7 @@ fn beside_attacks(proxy: &Proxy, attacks: &[Attack<'_>], counts: &[AtomicUsize],
             // Several at once, because some wait for an answer that never comes.
             for _ in 0..if attack.name.contains("hangs") { 20 } else { 1 } {
                 scope.spawn(move || {
-                    rustix::process::setpriority_process(None, LOWEST_PRIORITY).unwrap();
+                    make_idle(rustix::thread::gettid());
                     while !is_over.load(Ordering::Relaxed) {
                         (attack.run)(count.fetch_add(1, Ordering::Relaxed));
                         sleep(attack.pause);
@@ -259,15 +257,21 @@ fn beside_attacks(proxy: &Proxy, attacks: &[Attack<'_>], counts: &[AtomicUsize],
     })
 }
 
-/// Gives every thread of this process but the caller the lowest priority: they are the hostile tenant's clients and its webhook, which do not
-/// run on the machine of the proxy otherwise.
+/// Makes every thread of this process but the caller run only while no other thread wants to: they are the hostile tenant's clients and its
+/// webhook, which are not on the proxy's machine otherwise.
 fn yield_to_the_caller() {
     let own = rustix::thread::gettid();
     for task in fs::read_dir("/proc/self/task").unwrap() {
         let number: i32 = task.unwrap().file_name().to_str().unwrap().parse().unwrap();
-        let thread = rustix::process::Pid::from_raw(number).unwrap();
+        let thread = rustix::thread::Pid::from_raw(number).unwrap();
         if thread != own {
-            rustix::process::setpriority_process(Some(thread), LOWEST_PRIORITY).unwrap();
+            make_idle(thread);
         }
     }
+}
+
+/// Moves a thread to the scheduling policy SCHED_IDLE.
+fn make_idle(thread: rustix::thread::Pid) {
+    let done = Command::new("chrt").args(["--idle", "--pid", "0", &thread.to_string()]).status().unwrap();
+    assert!(done.success(), "chrt of util-linux is needed: {done}");
 }
