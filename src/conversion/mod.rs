@@ -10,7 +10,7 @@ mod metrics;
 mod review;
 mod versioned;
 
-pub use equivalents::{Equivalent, cohabiting_groups};
+pub use equivalents::Equivalent;
 pub use metrics::Metrics;
 pub use versioned::{Objects, Versioned};
 
