@@ -8,8 +8,7 @@ mod macros;
 mod places;
 
 use super::ast::Ast;
-use super::environment::CompileError;
-use super::source::{Errors, Source};
+use super::source::{CompileError, Errors, Source};
 use lower::Lowering;
 
 /// The number of code points of a source: `expressionSizeCodePointLimit` of cel-go.

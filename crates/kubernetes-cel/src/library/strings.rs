@@ -1,5 +1,6 @@
 //! Parts and forms of text: `ext.Strings` of cel-go in version 2. Positions in a text are counted in code points.
 
+pub(crate) mod clause;
 mod format;
 mod number;
 

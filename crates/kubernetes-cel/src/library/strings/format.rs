@@ -1,7 +1,7 @@
 //! `format`: replaces `%` clauses in a text by values, as in cel-go's versions before 4.
 
+use super::clause::{Clause, clause};
 use super::number;
-use crate::check::format::{Clause, clause};
 use crate::library::MAX_TEXT_BYTES;
 use crate::value::{Error, List, Map, Value};
 use crate::work;
