@@ -85,8 +85,9 @@ impl Environment {
 
     /// The referent of a full name: a variable, else a type, else a number of an enumeration.
     pub fn name(&self, name: &str) -> Option<Name> {
-        if let Some(slot) = self.variables.iter().position(|(declared, _)| **declared == *name) {
-            return Some(Name::Variable(slot, self.variables[slot].1.clone()));
+        let mut variables = (0..).zip(&self.variables);
+        if let Some((slot, (_, of))) = variables.find(|(_, (declared, _))| **declared == *name) {
+            return Some(Name::Variable(slot, of.clone()));
         }
         let found = match name {
             "bool" => Type::Bool,

@@ -170,8 +170,9 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     fn equal(&mut self, id: u32, negated: bool, arguments: &'a [Node; 2]) -> Result<Value<'a>, Error> {
-        let left = absorb!(self.node(&arguments[0]));
-        let right = absorb!(self.node(&arguments[1]));
+        let [first, second] = arguments;
+        let left = absorb!(self.node(first));
+        let right = absorb!(self.node(second));
         if self.tracker.drop_arguments(arguments.iter().map(Node::id)) {
             self.tracker.add(equality_cost(negated, &left, &right));
         }

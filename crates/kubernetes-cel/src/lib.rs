@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![deny(clippy::indexing_slicing)]
 
 mod error;
 pub mod work;

@@ -1,7 +1,5 @@
 //! Parses a text into the syntax tree, with the parser of the `cel` crate. Only this module uses that crate, and only its parser.
 
-#![deny(clippy::indexing_slicing)]
-
 mod depth;
 mod lower;
 mod macros;

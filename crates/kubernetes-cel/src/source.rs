@@ -37,7 +37,7 @@ impl<'a> Source<'a> {
     /// The position of a code point.
     pub(crate) fn position(&self, offset: usize) -> Position {
         let line = self.lines.partition_point(|start| *start <= offset).max(1);
-        (line, offset - self.lines[line - 1])
+        (line, offset - self.lines.get(line - 1).copied().unwrap_or_default())
     }
 
     /// The index of the code point that contains a byte.
