@@ -3,6 +3,8 @@
 //! A reverse proxy in front of an API server: it authenticates, admits every mutating request with the admission
 //! plugins of Kubernetes, and forwards what is accepted. `ARCHITECTURE.md` is the map.
 
+#![deny(clippy::indexing_slicing)]
+
 pub use kubernetes_cel as cel;
 pub use kubernetes_object as object;
 pub use kubernetes_object::{go_text, kind, names, status};

@@ -3,6 +3,7 @@
 //! [`Pipeline::handle`] is the outer shell: it writes the audit event and the warnings, and turns errors into responses.
 //! `Pipeline::answer` is the path itself, one line a step. The modules in `pipeline/` handle each kind of write.
 
+mod admit;
 mod answers;
 mod audited;
 mod collection;
@@ -12,6 +13,7 @@ mod delete;
 mod deletion;
 mod disclosure;
 mod dry_run;
+mod field_owners;
 mod gateway;
 mod inflight;
 mod initializers;
@@ -28,6 +30,7 @@ mod before_storage;
 mod tenancy;
 mod apply;
 mod target;
+mod unknown_fields;
 mod update;
 mod view;
 mod write;

@@ -1,4 +1,4 @@
-//! The layers of `src`: each file or folder imports only layers before its own.
+//! The layers of `src`, of `src/pipeline` and of the crate kubernetes-cel: each file or folder imports only layers before its own.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,6 +42,86 @@ const LAYERS: [&str; 34] = [
     "pipeline",
     "app",
     "cli",
+];
+
+/// The files of `src/pipeline`, from the lowest layer up.
+const LAYERS_OF_PIPELINE: [&str; 31] = [
+    "gateway",
+    "target",
+    "rest",
+    "owners",
+    "before_storage",
+    "owner_references",
+    "dry_run",
+    "connect",
+    "inflight",
+    "answers",
+    "audited",
+    "write",
+    "negotiate",
+    "disclosure",
+    "resource_version",
+    "managed_fields",
+    "admit",
+    "outgoing",
+    "initializers",
+    "unknown_fields",
+    "field_owners",
+    "view",
+    "deletion",
+    "delete",
+    "collection",
+    "create",
+    "update",
+    "apply",
+    "patch",
+    "loopback",
+    "tenancy",
+];
+
+/// The files and folders of the crate kubernetes-cel, from the lowest layer up.
+const LAYERS_OF_CEL: [&str; 24] = [
+    "error",
+    "work",
+    "re2",
+    "types",
+    "escape",
+    "message_types",
+    "schema",
+    "value",
+    "function",
+    "library",
+    "declarations",
+    "well_known",
+    "messages",
+    "source",
+    "environment",
+    "ast",
+    "parse",
+    "check",
+    "plan",
+    "eval",
+    "estimate",
+    "compile",
+    "rules",
+    "typecheck",
+];
+
+/// A folder whose files and folders are layers.
+struct Room {
+    /// The folder of the crate's root.
+    crate_folder: &'static str,
+    /// The path of the module in the crate; empty for the root.
+    module: &'static [&'static str],
+    layers: &'static [&'static str],
+    /// The name of the table.
+    table: &'static str,
+}
+
+const ROOMS: [Room; 3] = [
+    Room { crate_folder: "src", module: &[], layers: &LAYERS, table: "LAYERS" },
+    Room { crate_folder: "src", module: &["pipeline"], layers: &LAYERS_OF_PIPELINE, table: "LAYERS_OF_PIPELINE" },
+    Room { crate_folder: "crates/kubernetes-cel/src", module: &[], layers: &LAYERS_OF_CEL, table: "LAYERS_OF_CEL" },
 ];
 
 /// The only plugin that starts a task: its rounds of checks serve several requests at once.
@@ -106,7 +186,7 @@ fn test_modules(files: &[(String, String)]) -> Vec<String> {
             let name = pair[1].trim_start_matches("pub(crate) ").trim_start_matches("pub ").strip_prefix("mod ");
             let name = name.and_then(|rest| rest.strip_suffix(';'));
             if let Some(name) = name.filter(|_| pair[0] == "#[cfg(test)]") {
-                found.push(format!("{folder}/{name}"));
+                found.push(format!("{folder}/{name}").trim_start_matches('/').to_owned());
             }
         }
     }
@@ -149,32 +229,173 @@ fn layer(file: &str) -> Option<&str> {
     (!["lib", "main"].contains(&name)).then_some(name)
 }
 
-/// The layers that a line names after `crate::`.
-fn imports(text: &str) -> impl Iterator<Item = &str> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.split("crate::").skip(1).map(move |rest| rest.split(|c| !is_part(c)).next().unwrap())
+/// The path of a file's module in its crate.
+fn module_of(file: &str) -> Vec<&str> {
+    let path: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
+    match path.as_slice() {
+        ["lib" | "main"] => Vec::new(),
+        [parents @ .., "mod"] => parents.to_vec(),
+        _ => path,
+    }
+}
+
+/// A path in the code of a file, with its line.
+struct Named {
+    number: usize,
+    path: String,
+    /// Whether the path is that of a `use`.
+    is_import: bool,
+}
+
+/// The paths of `use` statements, with all their braces, and the paths elsewhere that begin with `crate` or `super`.
+fn names(lines: &[&Line]) -> Vec<Named> {
+    let mut found = Vec::new();
+    let mut rest = lines.iter();
+    while let Some(Line { number, text, .. }) = rest.next() {
+        let Some(begin) = import(text) else {
+            found.extend(inline(text).map(|path| Named { number: *number, path, is_import: false }));
+            continue;
+        };
+        let (mut number, mut text) = (*number, begin);
+        let (mut prefixes, mut name) = (Vec::<String>::new(), String::new());
+        loop {
+            for c in text.chars().chain([' ']) {
+                match c {
+                    '{' => prefixes.push(std::mem::take(&mut name)),
+                    ',' | '}' | ';' => {
+                        let end = std::mem::take(&mut name);
+                        let end = end.split(" as ").next().unwrap().trim();
+                        if !end.is_empty() {
+                            let path = format!("{}{end}", prefixes.concat());
+                            found.push(Named { number, path: path.replace(' ', ""), is_import: true });
+                        }
+                        if c == '}' {
+                            prefixes.pop();
+                        }
+                    }
+                    c => name.push(c),
+                }
+            }
+            if text.contains(';') {
+                break;
+            }
+            let Some(next) = rest.next() else { break };
+            (number, text) = (next.number, &next.text);
+        }
+    }
+    found
+}
+
+/// The text after the word `use` of a statement.
+fn import(text: &str) -> Option<&str> {
+    let text = text.trim_start();
+    let text = match text.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1.trim_start(),
+        Some(rest) => rest.trim_start(),
+        None => text,
+    };
+    text.strip_prefix("use ")
+}
+
+/// The paths in a line that begin with `crate` or `super`.
+fn inline(text: &str) -> impl Iterator<Item = String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_:".contains(c);
+    text.split(move |c| !is_part(c) && c != '$')
+        .filter(|path| path.starts_with("crate::") || path.starts_with("super::"))
+        .map(str::to_owned)
+}
+
+/// The path from the crate's root; `None` for a path into another crate or into the file itself.
+fn from_root(module: &[&str], path: &str) -> Option<Vec<String>> {
+    let mut parts = path.split("::").peekable();
+    let mut whole: Vec<String> = module.iter().map(|part| (*part).to_owned()).collect();
+    match *parts.peek()? {
+        "crate" => {
+            parts.next();
+            whole.clear();
+        }
+        "super" => {
+            while parts.next_if(|part| *part == "super").is_some() {
+                whole.pop();
+            }
+        }
+        _ => return None,
+    }
+    whole.extend(parts.map(str::to_owned));
+    Some(whole)
+}
+
+/// The imports of a room that go up.
+fn imports_that_go_up(room: &Room) -> Vec<String> {
+    let Room { crate_folder, module: within, layers, table } = room;
+    let rank: BTreeMap<&str, usize> = layers.iter().zip(0..).map(|(name, at)| (*name, at)).collect();
+    let lines = product_of(crate_folder);
+    let mut files: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+    lines.iter().for_each(|line| files.entry(&line.file).or_default().push(line));
+    // The names that the room's root imports from its layers, by which the layers may name them too.
+    let of_root = files.iter().filter(|(file, _)| **file != "main.rs" && module_of(file) == *within);
+    let imported = of_root.flat_map(|(_, lines)| names(lines)).filter(|named| named.is_import).filter_map(|named| {
+        let (first, last) = (named.path.split("::").next()?, named.path.rsplit("::").next()?);
+        Some((last.to_owned(), first.to_owned()))
+    });
+    let imported: BTreeMap<String, String> = imported.filter(|(_, first)| rank.contains_key(&**first)).collect();
+    let (mut faults, mut seen) = (Vec::new(), Vec::new());
+    for (file, lines) in &files {
+        let module = module_of(file);
+        let Some(from) = module.strip_prefix(*within).and_then(|rest| rest.first()) else { continue };
+        let Some(own) = rank.get(from) else {
+            faults.push(format!("{crate_folder}/{file}: {from} has no place in {table}: add it above what it imports"));
+            continue;
+        };
+        seen.push(*from);
+        for Named { number, path, .. } in names(lines) {
+            let Some(whole) = from_root(&module, &path) else { continue };
+            let whole: Vec<&str> = whole.iter().map(String::as_str).collect();
+            let Some(to) = whole.strip_prefix(*within).and_then(|rest| rest.first()) else { continue };
+            let to = imported.get(*to).map_or(*to, String::as_str);
+            if rank.get(to).is_some_and(|other| other > own) {
+                faults.push(format!(
+                    "{crate_folder}/{file}:{number}: {from} imports {to}, which stands above it in {table}: \
+                     move what is imported down, or the importer up"
+                ));
+            }
+        }
+    }
+    let stale = layers.iter().filter(|layer| !seen.contains(*layer));
+    faults.extend(stale.map(|layer| format!("{crate_folder}: {layer} of {table} is no file or folder")));
+    faults.sort();
+    faults.dedup();
+    faults
 }
 
 #[test]
 fn imports_go_down() {
-    let rank: BTreeMap<&str, usize> = LAYERS.iter().zip(0..).map(|(name, at)| (*name, at)).collect();
-    let lines = product();
-    let mut faults = Vec::new();
-    for Line { file, number, text } in &lines {
-        let Some(from) = layer(file) else { continue };
-        let Some(own) = rank.get(from) else {
-            faults.push(format!("src/{file}: {from} has no place in LAYERS: add it above what it imports"));
-            continue;
-        };
-        for to in imports(text).filter(|to| rank.get(to).is_some_and(|other| other > own)) {
-            faults.push(format!(
-                "src/{file}:{number}: {from} imports {to}, which stands above it: move what is imported down, or the importer up"
-            ));
-        }
-    }
-    faults.sort();
-    faults.dedup();
+    let faults: Vec<String> = ROOMS.iter().flat_map(imports_that_go_up).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn imports_are_found_in_all_their_forms() {
+    let text =
+        ["use super::{a, b::{C as D, e},", "    f};", "pub(crate) use crate::g::H;", "let x = crate::i::J(super::k);"];
+    let lines: Vec<Line> =
+        (1..).zip(text).map(|(number, text)| Line { file: "room/own.rs".into(), number, text: text.into() }).collect();
+    let found = names(&lines.iter().collect::<Vec<_>>());
+    let found: Vec<(usize, String)> = found.into_iter().map(|named| (named.number, named.path)).collect();
+    let expected = [
+        (1, "super::a"),
+        (1, "super::b::C"),
+        (1, "super::b::e"),
+        (2, "super::f"),
+        (3, "crate::g::H"),
+        (4, "crate::i::J"),
+        (4, "super::k"),
+    ];
+    assert_eq!(found, expected.map(|(number, path)| (number, path.to_owned())));
+    let module = module_of("room/own.rs");
+    assert_eq!(from_root(&module, "super::b::C").unwrap(), ["room", "b", "C"]);
+    assert_eq!(from_root(&module, "crate::g::H").unwrap(), ["g", "H"]);
+    assert_eq!(from_root(&module, "serde_json::json"), None);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! the proxy's own.
 
 mod conditions;
+pub mod conversions;
+pub mod manifests;
 mod passes;
 mod quantiles;
 mod summary;
@@ -9,7 +11,6 @@ mod webhooks;
 
 use super::{Operation, shadow};
 use crate::metrics::Registry;
-use crate::{conversion, manifests};
 pub use conditions::{ConditionMetrics, MatchConditions};
 use passes::Controllers;
 pub use passes::Pass;
@@ -35,7 +36,7 @@ pub struct Metrics {
     webhooks: WebhookMetrics,
     conditions: ConditionMetrics,
     manifests: manifests::Metrics,
-    conversions: conversion::Metrics,
+    conversions: conversions::Metrics,
     shadows: shadow::Metrics,
 }
 
@@ -114,7 +115,7 @@ impl Metrics {
             webhooks: WebhookMetrics::new(registry)?,
             conditions: ConditionMetrics::new(registry)?,
             manifests: manifests::Metrics::new(registry)?,
-            conversions: conversion::Metrics::new(registry)?,
+            conversions: conversions::Metrics::new(registry)?,
             shadows: shadow::Metrics::new(registry)?,
         })
     }
@@ -140,7 +141,7 @@ impl Metrics {
     }
 
     /// The metrics of conversions by webhooks.
-    pub fn conversions(&self) -> &conversion::Metrics {
+    pub fn conversions(&self) -> &conversions::Metrics {
         &self.conversions
     }
 

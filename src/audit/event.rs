@@ -450,8 +450,8 @@ fn cut_user_agent(user_agent: &str) -> String {
     if user_agent.len() <= USER_AGENT_BYTES {
         return user_agent.to_owned();
     }
-    let cut = user_agent.floor_char_boundary(USER_AGENT_BYTES);
-    format!("{}...TRUNCATED", &user_agent[..cut])
+    let (kept, _) = user_agent.split_at(user_agent.floor_char_boundary(USER_AGENT_BYTES));
+    format!("{kept}...TRUNCATED")
 }
 
 /// `copyWithoutManagedFields`: removes managedFields of the object, of a list's items, and of the objects in a table's rows.

@@ -127,12 +127,11 @@ impl Body for Chunks {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        while self.next < self.chunks.len() {
-            let next = self.next;
-            self.next += 1;
-            let chunk = std::mem::take(&mut self.chunks[next]);
+        let Self { chunks, next } = &mut *self;
+        while let Some(chunk) = chunks.get_mut(*next) {
+            *next += 1;
             if !chunk.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(chunk))));
+                return Poll::Ready(Some(Ok(Frame::data(std::mem::take(chunk)))));
             }
         }
         Poll::Ready(None)

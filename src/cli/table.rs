@@ -7,8 +7,10 @@ use std::borrow::Cow;
 pub(super) fn plugins(all: &[&'static Spec]) -> String {
     let mut rows = vec![["NAME", "PHASE", "DEFAULT", "CONFIGURATION", "WHAT IT DOES"].map(Cow::Borrowed)];
     rows.extend(self::rows(all));
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; 4] = std::array::from_fn(width);
+    let mut widths = [0; 4];
+    for row in &rows {
+        widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.len().max(*width));
+    }
     let mut table = String::new();
     for row in &rows {
         for (cell, width) in row.iter().zip(widths) {

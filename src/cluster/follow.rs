@@ -435,7 +435,7 @@ impl Lines {
     /// Reads the next line. `None` at the end, also if the body ends within a line.
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
-            if let Some(at) = memchr::memchr(b'\n', &self.read[self.searched..]) {
+            if let Some(at) = memchr::memchr(b'\n', self.read.get(self.searched..).unwrap_or_default()) {
                 let line = self.read.split_to(self.searched + at + 1).freeze();
                 self.searched = 0;
                 if line.trim_ascii().is_empty() {

@@ -203,6 +203,7 @@ const QUOTA: &[&str] = &[
 ];
 
 /// The fields that [`identity`] keeps, and the given fields.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which has no iterators")]
 const fn with_identity<const N: usize, const ALL: usize>(fields: [&'static str; N]) -> [&'static str; ALL] {
     assert!(ALL == N + IDENTITY.len());
     let mut all = [""; ALL];

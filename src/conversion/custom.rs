@@ -1,8 +1,8 @@
 //! Converts custom resources according to their definition (`crConverter`).
 
-use super::metrics::{Failure, Metrics};
 use super::review::{self, Metadata};
 use super::{ConversionError, Kinds};
+use crate::admission::metrics::conversions::{Failure, Metrics};
 use crate::backend::{Client, Clients, Endpoint};
 use crate::cluster::{Cluster, ConversionWebhook};
 use crate::kind::GroupVersionKind;

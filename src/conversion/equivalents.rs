@@ -3,7 +3,7 @@
 use super::Converter;
 use crate::cluster::{CustomResource, Definition};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
-use crate::object::kinds::is_built_in_group;
+use crate::object::kinds::{cohabiting_groups, is_built_in_group};
 use crate::object::version::newness;
 use crate::status::Status;
 use std::sync::Arc;
@@ -15,20 +15,6 @@ pub struct Equivalent {
     pub resource: GroupVersionResource,
     /// The kind of the objects, or of the subresource's body if a subresource was given.
     pub kind: GroupVersionKind,
-}
-
-/// Resources with groups that share their storage (`AddCohabitatingResources`). Only the embedded API server serves the second one.
-const COHABITANTS: [(&str, [&str; 2]); 2] =
-    [("events", ["", "events.k8s.io"]), ("podsecuritypolicies", ["policy", "extensions"])];
-
-/// The groups that share the storage of a resource, in kube-apiserver's order.
-pub fn cohabiting_groups<'a>(group: &'a str, resource: &str) -> impl Iterator<Item = &'a str> {
-    let shared = COHABITANTS.iter().find(|(name, groups)| *name == resource && groups.contains(&group));
-    let (first, second) = match shared {
-        Some((_, [first, second])) => (*first, Some(*second)),
-        None => (group, None),
-    };
-    std::iter::once(first).chain(second)
 }
 
 impl Converter {

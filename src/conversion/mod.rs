@@ -6,12 +6,11 @@
 
 mod equivalents;
 mod custom;
-mod metrics;
 mod review;
 mod versioned;
 
-pub use equivalents::{Equivalent, cohabiting_groups};
-pub use metrics::Metrics;
+pub use crate::admission::metrics::conversions::Metrics;
+pub use equivalents::Equivalent;
 pub use versioned::{Objects, Versioned};
 
 use crate::backend::{Clients, Kubeconfig};
@@ -97,7 +96,12 @@ impl Converter {
                 let started = Instant::now();
                 let converted =
                     webhook.convert(&self.cluster, object, Kinds { from, to }, deadline, &self.metrics).await;
-                self.metrics.observe_conversion(&name, Kinds { from, to }, started.elapsed(), converted.is_ok());
+                self.metrics.observe_conversion(
+                    &name,
+                    [&from.version, &to.version],
+                    started.elapsed(),
+                    converted.is_ok(),
+                );
                 converted
             }
         }
@@ -129,7 +133,12 @@ impl embedded::Webhooks for Converter {
         let started = Instant::now();
         let deadline = started + custom::TIMEOUT;
         let converted = webhook.convert(&self.cluster, object, Kinds { from, to }, deadline, &self.metrics).await;
-        self.metrics.observe_conversion(definition.name(), Kinds { from, to }, started.elapsed(), converted.is_ok());
+        self.metrics.observe_conversion(
+            definition.name(),
+            [&from.version, &to.version],
+            started.elapsed(),
+            converted.is_ok(),
+        );
         converted.map_err(|why| why.to_string())
     }
 }

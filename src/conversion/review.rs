@@ -1,7 +1,7 @@
 //! The ConversionReview request to a webhook, and the check of its answer (`getConvertedObjectsFromResponse`).
 
 use super::ConversionError;
-use super::metrics::Failure;
+use crate::admission::metrics::conversions::Failure;
 use crate::backend::{Answer, response};
 use crate::go_text::{go_dynamic_type, go_quote, go_type};
 use crate::kind::GroupVersionKind;

@@ -74,16 +74,12 @@ impl Resource {
 
     /// The kind in which objects are stored, if it is not the resource's kind.
     fn other_stored_kind(&self) -> Option<GroupVersionKind> {
-        match (&*self.group, &*self.version, &*self.name) {
-            ("events.k8s.io", _, "events") => Some(GroupVersionKind::new("", "v1", "Event")),
-            ("autoscaling", "v1", "horizontalpodautoscalers") => {
-                Some(GroupVersionKind::new("autoscaling", "v2", "HorizontalPodAutoscaler"))
-            }
-            ("extensions", _, "podsecuritypolicies") => {
-                Some(GroupVersionKind::new("policy", "v1beta1", "PodSecurityPolicy"))
-            }
-            _ => None,
-        }
+        let version = match (&*self.group, &*self.version, &*self.name) {
+            ("autoscaling", "v1", "horizontalpodautoscalers") => "v2",
+            _ => &self.version,
+        };
+        let is_own = self.collection.group == self.group && self.version == version;
+        (!is_own).then(|| GroupVersionKind::new(&*self.collection.group, version, &*self.kind))
     }
 
     /// Converts an object of this resource to its stored form.
@@ -152,13 +148,10 @@ pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Arc
     index.get(&(group, version, plural)).copied()
 }
 
-/// The collection of a built-in resource (`AddCohabitatingResources`).
+/// The collection of a built-in resource.
 pub(super) fn collection(group: &Name, resource: &Name) -> Collection {
-    let group = match (&**group, &**resource) {
-        ("events.k8s.io", "events") => "".into(),
-        ("extensions", "podsecuritypolicies") => "policy".into(),
-        _ => group.clone(),
-    };
+    let stored = kinds::storage_group(group, resource);
+    let group = if stored == &**group { group.clone() } else { stored.to_owned().into() };
     Collection { group, resource: resource.clone() }
 }
 

@@ -71,8 +71,8 @@ fn endpoints(state: &mut State, advertised: SocketAddr, is_start: bool) -> Resul
         [subset] if !is_start => subset.clone(),
         _ => json!({"ports": [{"name": "https", "port": advertised.port(), "protocol": "TCP"}]}),
     };
-    let is_reached = match subset["addresses"].as_array().map(Vec::as_slice) {
-        Some([only]) => only["ip"] == address,
+    let is_reached = match subset.get("addresses").and_then(Value::as_array).map(Vec::as_slice) {
+        Some([only]) => only.get("ip").is_some_and(|ip| *ip == address),
         _ => false,
     };
     if let (false, Some(fields)) = (is_reached, subset.as_object_mut()) {
@@ -102,9 +102,9 @@ fn endpoints(state: &mut State, advertised: SocketAddr, is_start: bool) -> Resul
 /// `endpointSliceFromEndpoints`
 fn slice(subset: &Value, address: IpAddr) -> Value {
     let of = |field: &str, is_ready: bool| -> Vec<Value> {
-        let addresses = subset[field].as_array().map(Vec::as_slice).unwrap_or_default();
+        let addresses = subset.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let endpoint = |address: &Value| {
-            let mut endpoint = json!({"addresses": [address["ip"]], "conditions": {"ready": is_ready}});
+            let mut endpoint = json!({"addresses": [address.get("ip")], "conditions": {"ready": is_ready}});
             for field in ["nodeName", "targetRef"] {
                 if let (Some(value), Some(fields)) = (address.get(field), endpoint.as_object_mut()) {
                     fields.insert(field.to_owned(), value.clone());

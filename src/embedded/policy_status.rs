@@ -45,7 +45,7 @@ fn condition(condition: &Value, path: &dyn Fn(&str) -> String, causes: &mut Vec<
     if !matches!(status, "False" | "True" | "Unknown") {
         causes.push(invalid::not_supported(&path("status"), status, &["False", "True", "Unknown"]));
     }
-    let generation = condition["observedGeneration"].as_i64().unwrap_or_default();
+    let generation = condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or_default();
     if generation < 0 {
         let why = "must be greater than or equal to zero";
         causes.push(invalid::invalid(&path("observedGeneration"), &generation.to_string(), why));
@@ -69,7 +69,7 @@ fn is_reason(text: &str) -> bool {
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_default()
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -64,11 +64,11 @@ fn completed(current: &Object, wanted: &Object) -> Option<Object> {
 /// Returns the service accounts of `kube-system` that the bootstrap policy binds to the roles of controllers, in order.
 pub fn controllers() -> Vec<String> {
     let accounts = recorded().into_iter().filter(|object| {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         name.starts_with("system:controller:")
     });
-    let subjects = accounts.filter_map(|binding| binding["subjects"].as_array().cloned()).flatten();
-    let names = subjects.filter_map(|subject| subject["name"].as_str().map(str::to_owned));
+    let subjects = accounts.filter_map(|binding| binding.get("subjects").and_then(Value::as_array).cloned()).flatten();
+    let names = subjects.filter_map(|subject| subject.get("name").and_then(Value::as_str).map(str::to_owned));
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 

@@ -1,8 +1,8 @@
 //! Reads a folder's files, and splits them into documents (`manifest.LoadFiles`).
 
 use super::{LoadError, go_error};
+use crate::admission::metrics::manifests::sha256_text;
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -78,14 +78,6 @@ fn read_file(file: &Path, at_most: u64) -> Result<Vec<u8>, LoadError> {
         true => Ok(text),
         false => Err(failed(&format!("the files of the folder have more than {MAX_BYTES} bytes together"))),
     }
-}
-
-/// The text `sha256:` and the digest in hexadecimal.
-pub(super) fn sha256_text(digest: &[u8]) -> String {
-    digest.iter().fold("sha256:".to_owned(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Whether the extension is that of a YAML or JSON file.

@@ -13,12 +13,11 @@ pub mod policies;
 mod source;
 mod removed;
 mod file;
-mod metrics;
 mod names;
 
+pub use crate::admission::metrics::manifests::Metrics;
 pub use file::FollowedFile;
 pub use folder::documents_of;
-pub use metrics::Metrics;
 pub use names::ReservedNames;
 pub(crate) use removed::RemovedObjects;
 pub use set::{LoadError, Set};

@@ -1,8 +1,8 @@
 //! A hook's rules: the operations and resources that the hook matches (`predicates/rules`).
 
 use crate::admission::{Attributes, Operations};
-use crate::conversion::cohabiting_groups;
 use crate::kind::GroupVersionResource;
+use crate::object::kinds::cohabiting_groups;
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 
 /// A compiled rule.

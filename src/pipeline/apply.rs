@@ -12,10 +12,10 @@ use super::gateway::Answer;
 use super::outgoing::{Outgoing, with_parameter};
 use super::owners::Owners;
 use super::resource_version::{MODIFIED, is_about_version, names_no_version, readable_version};
-use super::rest::{self, Rest};
+use super::rest::Rest;
 use super::view::{Trial, shown, take_metadata};
 use super::write::{Attempts, Strictness, Write, is_already_exists, is_conflict};
-use super::{Exchange, before_storage, managed_fields};
+use super::{Exchange, before_storage, managed_fields, unknown_fields};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::go_text::go_type;
@@ -156,7 +156,7 @@ impl Apply<'_> {
             self.write.authorize_create().await?;
         }
         let (old, options) = (old.map(Arc::new), options.as_options_object(kind));
-        let seen = old.as_ref().map(|old| rest::seen(self.write, old));
+        let seen = old.as_ref().map(|old| unknown_fields::seen(self.write, old));
         let mut attributes = self.write.attributes(operation, Some(before.clone()), seen, options);
         self.write.admit(&mut attributes, exchange).await?;
         let Some(admitted) = &mut attributes.object else { return Ok(rehearsed) };

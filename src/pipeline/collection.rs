@@ -5,13 +5,13 @@
 //! accepts.
 
 use super::delete::{
-    Deletion, Pinned, check_preconditions, completed, delete_body, delete_options, lost_the_version, names_a_version,
+    Pinned, check_preconditions, completed, delete_body, delete_options, lost_the_version, names_a_version,
 };
-use super::deletion::admitted_states;
+use super::deletion::{Deletion, admitted_states};
 use super::gateway::Answer;
 use super::outgoing::only_gzip;
 use super::write::{Attempts, Write, is_conflict};
-use super::{Exchange, negotiate, rest};
+use super::{Exchange, negotiate, unknown_fields};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::object::Object;
@@ -317,7 +317,7 @@ impl DeleteCollection<'_> {
         for (field, value) in [("kind", kind.kind.clone()), ("apiVersion", kind.api_version())] {
             item.fields_mut().entry(field).or_insert_with(|| value.into());
         }
-        rest::hide(self.write, &mut item);
+        unknown_fields::hide(self.write, &mut item);
         item
     }
 

@@ -1,9 +1,9 @@
 //! DELETE of one object.
 
 use super::Exchange;
-use super::deletion::admitted_states;
+use super::deletion::{Deletion, admitted_states};
 use super::gateway::Answer;
-use super::rest;
+use super::unknown_fields;
 use super::write::{Attempts, Write, is_conflict};
 use crate::admission::Operation;
 use crate::body::Body;
@@ -47,7 +47,7 @@ impl Delete<'_> {
         mut old: Object,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
-        rest::hide(self.write, &mut old);
+        unknown_fields::hide(self.write, &mut old);
         let old = Arc::new(old);
         let outgoing = self.write.outgoing(delete_body(options, &old, Pinned::Version)?);
         let shown = completed(self.write.target.kind(), options, &old, Deletion::OfOne);
@@ -142,13 +142,6 @@ pub(super) fn lost_the_version(answer: &Answer, options: &Object, old: &Object) 
     !names_a_version(options)
         && is_conflict(answer)
         && answer.status().is_some_and(|status| status.message.ends_with(&lost()))
-}
-
-/// The scope of a DELETE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deletion {
-    OfOne,
-    OfCollection,
 }
 
 /// Completes the options for plugins: in kube-apiserver the storage completes them before admission.

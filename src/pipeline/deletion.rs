@@ -1,6 +1,5 @@
 //! The steps of a DELETE (`registry.Store.Delete`) that admission sees: how often admission runs, and with which object.
 
-use super::delete::Deletion;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use jiff::{SignedDuration, Timestamp};
@@ -12,6 +11,13 @@ const FOREGROUND: &str = "foregroundDeletion";
 const TIMESTAMP: [&str; 2] = ["metadata", "deletionTimestamp"];
 const PERIOD: [&str; 2] = ["metadata", "deletionGracePeriodSeconds"];
 const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
+
+/// The scope of a DELETE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deletion {
+    OfOne,
+    OfCollection,
+}
 
 /// Returns the states of the object that admission sees, in order: none if the DELETE changes nothing, two if the object is
 /// updated or read before its removal from the store. `options` are as the storage completes them.

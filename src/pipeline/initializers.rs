@@ -1,17 +1,11 @@
 //! `metadata.initializers`, which the types lack: kept in the objects of writes if the API server behind has the field.
 
-use super::outgoing::with_parameter;
 use super::write::{Write, schema};
 use crate::initializers::{self, Decoded, InvalidInitializers};
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, typed};
 use crate::status::Status;
-use http::{Method, Uri};
 use serde_json::Value;
-use std::time::Duration;
-
-/// The time after a client's timeout in which the API server may still answer that it has waited for initializers in vain.
-const GRACE: Duration = Duration::from_secs(2);
 
 const FIELD: &str = "initializers";
 
@@ -56,21 +50,4 @@ pub(super) fn has_unknown_fields(write: &Write<'_>, object: &Object) -> bool {
     let mut object = object.clone();
     initializers::take(&mut object);
     typed::has_rest(kind, object.fields())
-}
-
-/// Returns a URL with which a write does not wait for initializers.
-pub(super) fn without_wait(write: &Write<'_>, uri: Uri) -> Result<Uri, Status> {
-    if write.pipeline.keeps_initializers { with_parameter(&uri, "includeUninitialized=true") } else { Ok(uri) }
-}
-
-impl super::Pipeline {
-    /// Whether a create may wait for initializers.
-    pub(super) fn may_wait(&self, method: &Method, subresource: &str) -> bool {
-        self.keeps_initializers && *method == Method::POST && subresource.is_empty()
-    }
-}
-
-/// The time for a create that waits, from the client's timeout.
-pub(super) fn with_grace(asked: Duration) -> Duration {
-    asked.saturating_add(GRACE)
 }

@@ -5,14 +5,14 @@
 
 use super::write::Write;
 use crate::admission::{Attributes, Operation};
-use crate::object::Object;
-use crate::object::managed_fields::{self, Change, manager_name};
+use crate::object::managed_fields::{self, Change, is_too_large, manager_name};
 use crate::object::patch::PatchType;
+use crate::object::{Object, typed};
 use crate::status::Status;
 use http::Method;
 use http::header::USER_AGENT;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 const FIELD: [&str; 2] = ["metadata", "managedFields"];
@@ -42,11 +42,8 @@ pub(super) fn show(write: &Write<'_>, attributes: &mut Attributes) -> Option<Sho
     }
     let object = attributes.object.as_ref()?;
     // An object that is too large keeps the client's managedFields.
-    let (shown, is_renewed) = write.field_owners().after(
-        attributes,
-        &write.field_owners().before_write(attributes)?,
-        &object.clone().into_value(),
-    )?;
+    let (shown, is_renewed) =
+        after(write, attributes, &before_write(write, attributes)?, &object.clone().into_value())?;
     attributes.reinvocation.has_fine_times = is_renewed;
     let sent = object.get(&FIELD).cloned();
     let was_changed = object.is_changed();
@@ -122,6 +119,34 @@ pub(super) fn change<'w>(write: &'w Write<'_>, manager: &'w str) -> Change<'w> {
         manager,
         now: Timestamp::now(),
     }
+}
+
+/// Returns the object that a write replaces; on a create, Go's empty object.
+pub(super) fn before_write(write: &Write<'_>, attributes: &Attributes) -> Option<Value> {
+    let kind = write.target.kind();
+    match (attributes.operation, &attributes.old_object) {
+        (Operation::Update, Some(old)) => Some((**old).clone().into_value()),
+        (Operation::Create, _) => {
+            let mut empty = json!({"apiVersion": kind.api_version(), "kind": kind.kind});
+            typed::encode(kind, &mut empty);
+            Some(empty)
+        }
+        _ => None,
+    }
+}
+
+/// Computes `metadata.managedFields` for the replacement of `old` by `new`, and whether the time of the write is in them;
+/// `None` for objects that are too large.
+pub(super) fn after(
+    write: &Write<'_>,
+    attributes: &Attributes,
+    old: &Value,
+    new: &Value,
+) -> Option<(Option<Value>, bool)> {
+    if is_too_large(old) || is_too_large(new) {
+        return None;
+    }
+    Some(change(write, &manager(write, attributes)).managed_fields(old, new))
 }
 
 impl Shown {

@@ -1,7 +1,6 @@
 //! The requests in which writes reach the API server: their bodies, how they are sent, and the form of their answers.
 
 use super::gateway::{Answer, with_body};
-use super::initializers::without_wait;
 use super::owners::Owners;
 use super::write::{Sent, Write, schema};
 use crate::admission::Attributes;
@@ -257,6 +256,11 @@ fn replace_fields(stored: &Map<String, Value>, admitted: &Map<String, Value>) ->
     let gone = gone.map(|key| json!({"op": "remove", "path": pointer(key)}));
     let there = admitted.iter().map(|(key, value)| json!({"op": "add", "path": pointer(key), "value": value}));
     Value::Array(gone.chain(there).collect())
+}
+
+/// Returns a URL with which a write does not wait for initializers.
+pub(super) fn without_wait(write: &Write<'_>, uri: Uri) -> Result<Uri, Status> {
+    if write.pipeline.keeps_initializers { with_parameter(&uri, "includeUninitialized=true") } else { Ok(uri) }
 }
 
 #[cfg(test)]

@@ -4,15 +4,15 @@
 //! patch with the resourceVersion of the stored object. The client's own patch is not sent: so the API server stores the admitted
 //! object even if two implementations of a patch disagree.
 
-use super::Exchange;
 use super::apply::Apply;
 use super::gateway::Answer;
 use super::initializers::{merged_strategically, take as take_initializers};
 use super::outgoing::Outgoing;
 use super::resource_version::{self, MODIFIED, is_about_version};
-use super::rest::{self, Rest};
+use super::rest::Rest;
 use super::view::{as_answer, take_metadata};
 use super::write::{Attempts, Strictness, Write, is_conflict, schema};
+use super::{Exchange, unknown_fields};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::go_text::{go_print, go_quote};
@@ -85,7 +85,8 @@ impl Patch<'_> {
     ) -> Result<(Answer, bool), Status> {
         let merged = match self.merged(patch_type, patch, &old) {
             Err(why)
-                if why.message.starts_with(NO_FIELD) && (self.write.may_have_rest || rest::is_in(self.write, &old)) =>
+                if why.message.starts_with(NO_FIELD)
+                    && (self.write.may_have_rest || unknown_fields::is_in(self.write, &old)) =>
             {
                 let answer = self.write.rehearse(self.own_patch(patch_type)).await?;
                 if !answer.status.is_success() {
@@ -108,8 +109,12 @@ impl Patch<'_> {
         check_name(&object, &self.write.target.name)?;
         let old = Arc::new(old);
         let options = options.as_options_object(OptionsKind::Update);
-        let mut attributes =
-            self.write.attributes(Operation::Update, Some(object), Some(rest::seen(self.write, &old)), options);
+        let mut attributes = self.write.attributes(
+            Operation::Update,
+            Some(object),
+            Some(unknown_fields::seen(self.write, &old)),
+            options,
+        );
         self.write.admit(&mut attributes, exchange).await?;
         let owners = self.write.field_owners().of_admitted(&attributes, || {
             let merged = self.merged(patch_type, patch, &old).ok().filter(|_| rest.is_empty())?;
@@ -167,7 +172,7 @@ impl Patch<'_> {
             (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
             (_, Err(status)) => status,
         };
-        let has_rest = self.write.may_have_rest || rest::is_in(self.write, stored);
+        let has_rest = self.write.may_have_rest || unknown_fields::is_in(self.write, stored);
         if patch_type == PatchType::Strategic {
             typed::from_unstructured(self.write.target.kind(), &mut patched)
                 .map_err(|why| invalid(&why.to_string()))?;

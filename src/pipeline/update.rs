@@ -2,11 +2,10 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::initializers::without_wait;
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, without_wait};
 use super::owner_references::{Seen, remove_duplicates};
 use super::resource_version::{self, MODIFIED, is_about_version, readable_version};
-use super::rest;
+use super::unknown_fields;
 use super::view::{Trial, as_answer};
 use super::write::{Attempts, Sent, Write, is_already_exists, is_conflict};
 use crate::admission::Operation;
@@ -61,7 +60,7 @@ impl Update<'_> {
         sent: &Sent,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
-        rest::hide(self.write, &mut old);
+        unknown_fields::hide(self.write, &mut old);
         let old = Arc::new(old);
         check_uid(self.write, object, old.uid())?;
         let options = options.as_options_object(OptionsKind::Update);

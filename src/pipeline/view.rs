@@ -6,7 +6,7 @@
 use super::gateway::Answer;
 use super::outgoing::{Outgoing, is_dry_run};
 use super::write::{Write, is_already_exists};
-use super::{Exchange, before_storage, managed_fields, rest};
+use super::{Exchange, before_storage, managed_fields, unknown_fields};
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;
 use crate::object::{Object, generate_name};
@@ -33,6 +33,13 @@ pub(super) enum Trial {
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) write: &'a Write<'a>,
+}
+
+impl Write<'_> {
+    /// Returns the validating phase of the write.
+    pub(super) fn view(&self) -> View<'_> {
+        View { write: self }
+    }
 }
 
 impl View<'_> {
@@ -256,7 +263,7 @@ impl View<'_> {
         }
         let admitted = attributes.object.replace(*stored);
         if let (Some(admitted), Some(stored)) = (&admitted, &mut attributes.object) {
-            rest::hide(self.write, stored);
+            unknown_fields::hide(self.write, stored);
             before_storage::undo(self.write.target.kind(), attributes.operation, admitted, stored);
             if attributes.operation == Operation::Create {
                 // The version that a PUT names stays until the object is stored.

@@ -1,20 +1,13 @@
 //! The common parts of all writes: body, options, attributes, and the request to the API server.
 
 use super::gateway::{Answer, without_cbor};
-use super::initializers::with_grace;
-use super::managed_fields;
-use super::owner_references::{Seen, remove_duplicates};
-use super::owners::FieldOwners;
-use super::resource_version;
 use super::rest::Rest;
 use super::target::Target;
-use super::view::View;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Attributes, Operation, Warnings};
 use crate::body::Body;
 use crate::cluster::CustomResource;
 use crate::config::Limits;
-use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::merge::Node;
 use crate::object::patch::PatchType;
@@ -22,19 +15,21 @@ use crate::object::structural::Structural;
 use crate::object::{Object, typed};
 use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
 use crate::request::timeout;
-use crate::status::{Status, invalid};
+use crate::status::Status;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use serde_json::{Map, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
-const NAME: &str = "metadata.name";
-const REPLICAS: [&str; 2] = ["spec", "replicas"];
 /// The start of the API server's error for a scale without replicas.
 const NO_REPLICAS: &str = "Internal error occurred: the spec replicas field ";
+
+/// The time after a client's timeout in which the API server may still answer that it has waited for initializers in vain.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// A write in progress: the request as it came, and its target.
 pub(super) struct Write<'a> {
@@ -180,16 +175,6 @@ impl<'a> Write<'a> {
         })
     }
 
-    /// Returns the validating phase of the write.
-    pub(super) fn view(&self) -> View<'_> {
-        View { write: self }
-    }
-
-    /// Returns the correction of the owners that the write gives to fields.
-    pub(super) fn field_owners(&self) -> FieldOwners<'_> {
-        FieldOwners { write: self }
-    }
-
     /// Returns the merge schema of the written object.
     pub(super) fn node(&self) -> Node<'_> {
         let custom = || self.schema.as_deref().and_then(Structural::root).map_or(Node::Resource, Node::Whole);
@@ -280,83 +265,6 @@ impl<'a> Write<'a> {
         attributes
     }
 
-    /// Runs the mutating phase. Then checks that the object still has the name, namespace and kind of the URL: a plugin may
-    /// change the stored content, not its place.
-    pub(super) async fn admit(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
-        let old = managed_fields::show_owners_of_scale(self, attributes).await?;
-        let shown = managed_fields::show(self, attributes);
-        let before = managed_fields::shown_before(self, attributes);
-        attributes.annotations = exchange.annotations();
-        let result = self.pipeline.chain.admit(attributes).await;
-        exchange.publish(attributes.annotations.take());
-        exchange.took_webhooks(attributes);
-        if let (Ok(()), Some(before)) = (&result, before) {
-            managed_fields::mend(self, attributes, before);
-        }
-        if old.is_some() {
-            attributes.old_object = old;
-        }
-        if self.target.subresource == "scale"
-            && let Some(old) = &mut attributes.old_object
-            && old.get(&REPLICAS).is_some_and(|replicas| *replicas == i32::MIN)
-        {
-            // For the validating phase kube-apiserver reads the object again, without the placeholder
-            // (`toScaleUpdateValidation`).
-            Arc::make_mut(old).remove(&REPLICAS);
-        }
-        if let Some(shown) = shown {
-            shown.take_back(attributes);
-        }
-        result?;
-        self.pipeline.reserved_names.check(attributes)?;
-        if self.parts.method == Method::PATCH
-            && attributes.operation == Operation::Update
-            && let Some(object) = &attributes.object
-        {
-            resource_version::check(self, object)?;
-        }
-        if let Some(object) = attributes.object.as_mut().filter(|object| object.is_changed()) {
-            remove_duplicates(object, Seen::AfterMutation, &self.warnings);
-            self.check_identity(object, attributes.operation)?;
-        }
-        self.warnings.end_of_mutation();
-        Ok(())
-    }
-
-    fn check_identity(&self, object: &mut Object, operation: Operation) -> Result<(), Status> {
-        let kind = self.target.kind();
-        if operation == Operation::Create
-            && object.get(&["metadata"]).is_some_and(|metadata| !metadata.is_object())
-            && !typed::has_type(kind)
-        {
-            return Err(Status::internal_error("system metadata was not initialized"));
-        }
-        if !kind.is_said(object.api_version(), object.kind()) {
-            return Err(Status::bad_request("admission changed the kind of the object"));
-        }
-        body::ensure_namespace(object, self.target.expected_namespace())?;
-        let mut causes = Vec::new();
-        if operation == Operation::Update && object.name() != self.target.name {
-            // `validation.ValidateObjectMetaAccessorUpdate` runs twice: in `rest.BeforeUpdate` and in the kind's own validation.
-            let is_missing = object.name().is_empty();
-            let missing = invalid::required(NAME, "name or generateName is required");
-            let changed = invalid::invalid(NAME, &go_quote(object.name()), "field is immutable");
-            causes.extend(is_missing.then_some(missing).into_iter().chain([changed.clone(), changed]));
-        } else if let Some(schema) = &self.schema {
-            causes = schema.invalid(object, self.target.subresource == "status");
-        }
-        invalid::status(kind, object.name(), causes).map_or(Ok(()), Err)
-    }
-
-    /// Runs the validating phase.
-    pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
-        attributes.annotations = exchange.annotations();
-        let result = self.pipeline.chain.validate(attributes).await;
-        exchange.hold(attributes.annotations.take(), attributes.effects.take());
-        exchange.took_webhooks(attributes);
-        result
-    }
-
     /// Reads the stored object at the request's URL, or at its parent's URL if the subresource cannot be read.
     pub(super) async fn old_object(&self) -> Result<Option<Object>, Status> {
         let path = self.parts.uri.path().trim_end_matches('/');
@@ -440,6 +348,18 @@ async fn custom_resource(
         return Ok(None);
     }
     pipeline.cluster.find_custom_resource(&target.resource, target.resource_kind()).await
+}
+
+impl Pipeline {
+    /// Whether a create may wait for initializers.
+    pub(super) fn may_wait(&self, method: &Method, subresource: &str) -> bool {
+        self.keeps_initializers && *method == Method::POST && subresource.is_empty()
+    }
+}
+
+/// The time for a create that waits, from the client's timeout.
+fn with_grace(asked: Duration) -> Duration {
+    asked.saturating_add(GRACE)
 }
 
 /// The answer to a write that took too long.

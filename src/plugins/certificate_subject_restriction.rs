@@ -80,9 +80,9 @@ impl Subject {
 /// The request in the first block of a PEM. The block must have the exact form: a signer with another parser may skip an
 /// irregular block and read a later block.
 fn der(pem: &str) -> Option<Vec<u8>> {
-    let start = pem.find("-----BEGIN ")?;
-    let is_at_line_start = start == 0 || pem[..start].ends_with('\n');
-    let mut lines = pem[start..].lines();
+    let (before, block) = pem.split_at(pem.find("-----BEGIN ")?);
+    let is_at_line_start = before.is_empty() || before.ends_with('\n');
+    let mut lines = block.lines();
     lines.next().filter(|line| is_at_line_start && *line == "-----BEGIN CERTIFICATE REQUEST-----")?;
     let mut base64 = String::new();
     for line in lines {

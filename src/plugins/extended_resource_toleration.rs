@@ -49,14 +49,14 @@ impl Plugin for ExtendedResourceToleration {
         for resource in resources {
             let ours = json!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
             let given = of_key.get(&resource).map(Vec::as_slice).unwrap_or_default();
-            if given.iter().any(|index| are_equal(&tolerations[*index], &ours)) {
+            if given.iter().filter_map(|index| tolerations.get(*index)).any(|given| are_equal(given, &ours)) {
                 continue;
             }
             is_changed = true;
             let mut replaced = false;
             for index in given {
-                if are_about_the_same(&tolerations[*index], &ours) {
-                    tolerations[*index] = ours.clone();
+                if let Some(given) = tolerations.get_mut(*index).filter(|given| are_about_the_same(given, &ours)) {
+                    *given = ours.clone();
                     replaced = true;
                 }
             }

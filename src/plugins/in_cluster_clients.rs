@@ -140,7 +140,10 @@ impl InClusterClients {
             }
             _ => return Err(WrongType),
         };
-        let is_set = variables.iter().any(|variable| [HOST, PORT].map(Value::from).contains(&variable["name"]));
+        let is_set = variables
+            .iter()
+            .filter_map(|variable| variable.get("name")?.as_str())
+            .any(|name| [HOST, PORT].contains(&name));
         if !is_set {
             variables.push(json!({"name": HOST, "value": self.configuration.host}));
             variables.push(json!({"name": PORT, "value": self.configuration.port.to_string()}));

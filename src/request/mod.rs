@@ -1,7 +1,5 @@
 //! The parts of a request: its info from method and URL, and its body.
 
-#![deny(clippy::indexing_slicing)]
-
 pub mod info;
 pub mod query;
 pub mod body;

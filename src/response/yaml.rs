@@ -91,7 +91,7 @@ fn style(value: &str) -> Style {
 
 fn can_be_plain(value: &str) -> bool {
     let characters: Vec<char> = value.chars().collect();
-    let is_edge = |at: usize| at >= characters.len() || characters[at] == ' ';
+    let is_edge = |at: usize| characters.get(at).is_none_or(|character| *character == ' ');
     if value.starts_with(' ') || value.ends_with(' ') || value.starts_with("---") || value.starts_with("...") {
         return false;
     }
@@ -101,7 +101,7 @@ fn can_be_plain(value: &str) -> bool {
         }
         '-' | '?' if at == 0 => !is_edge(1),
         ':' => !is_edge(at + 1),
-        '#' => characters[at - 1] != ' ',
+        '#' => characters.get(at.wrapping_sub(1)) != Some(&' '),
         _ => true,
     })
 }
@@ -139,7 +139,7 @@ fn scalar(text: &mut String, indent: usize, value: &str) {
         } else {
             let before = text.len();
             write(text, *character, style);
-            column += text[before..].chars().count();
+            column += text.get(before..).map_or(0, |written| written.chars().count());
         }
         after_space = *character == ' ';
     }

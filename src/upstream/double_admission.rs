@@ -48,7 +48,7 @@ impl Doubled {
                     .await
                     .unwrap_or_else(|_| Err(Unhealthy::of("no answer in time")));
                 match answer {
-                    Ok(names) => note(&seen, [names[0] && mine[0], names[1] && mine[1]]),
+                    Ok([mutates, validates]) => note(&seen, [mutates && mine[0], validates && mine[1]]),
                     Err(why) => tracing::info!(
                         why = why.to_string(),
                         "cannot tell whether the API server behind calls webhooks itself; \

@@ -1,18 +1,17 @@
 //! The type checker: finds the type of each node, and the overloads that each call may use.
 
-pub(crate) mod declarations;
-pub(crate) mod format;
+mod format;
 mod literals;
 #[cfg(test)]
 mod tests;
 mod unify;
 
 use super::ast::{Ast, Comprehension, Entry, Expr, Id, Kind, Literal};
-use super::environment::{CompileError, Environment, Name};
-use super::source::{Errors, Position};
+use super::declarations::Declaration;
+use super::environment::{Environment, Name};
+use super::source::{CompileError, Errors, Position};
 use super::types::Type;
 use super::well_known;
-use declarations::Declaration;
 use std::collections::HashMap;
 use std::sync::Arc;
 use unify::{Substitutions, most_general};

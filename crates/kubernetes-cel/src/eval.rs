@@ -9,16 +9,13 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-use super::library::regex::{find_all_with, find_with};
 use super::messages::is_patch;
-use super::plan::{Call, Dispatch, Node, Program, Search};
+use super::plan::{Call, Dispatch, Node, Program};
 use super::value::{Entries, Error, List, Map, Struct, Text, Value};
 use super::{well_known, work};
 use cost::Tracker;
 use std::sync::Arc;
 use std::time::Instant;
-
-pub(super) use attributes::invalid_qualifier;
 
 /// The limits of an evaluation.
 #[derive(Clone, Copy, Debug)]
@@ -173,8 +170,9 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     fn equal(&mut self, id: u32, negated: bool, arguments: &'a [Node; 2]) -> Result<Value<'a>, Error> {
-        let left = absorb!(self.node(&arguments[0]));
-        let right = absorb!(self.node(&arguments[1]));
+        let [first, second] = arguments;
+        let left = absorb!(self.node(first));
+        let right = absorb!(self.node(second));
         if self.tracker.drop_arguments(arguments.iter().map(Node::id)) {
             self.tracker.add(equality_cost(negated, &left, &right));
         }
@@ -195,7 +193,7 @@ impl<'a> Evaluation<'a, '_> {
                 let result = match argument {
                     Ok(argument) => {
                         let arguments = [argument];
-                        let result = absorb!(dispatch(call, &arguments));
+                        let result = absorb!(call.of(&arguments));
                         self.charge(call, &arguments, &result)?;
                         return result;
                     }
@@ -212,7 +210,7 @@ impl<'a> Evaluation<'a, '_> {
                     (Ok(left), Ok(right)) => {
                         let arguments = [left, right];
                         self.affords(call, &arguments)?;
-                        let result = absorb!(dispatch(call, &arguments));
+                        let result = absorb!(call.of(&arguments));
                         self.charge(call, &arguments, &result)?;
                         result
                     }
@@ -246,7 +244,7 @@ impl<'a> Evaluation<'a, '_> {
                 let result = match error {
                     None => {
                         self.affords(call, &values)?;
-                        absorb!(dispatch(call, &values))
+                        absorb!(call.of(&values))
                     }
                     Some(error) => {
                         values.resize(arguments.len(), Value::Null);
@@ -376,34 +374,6 @@ fn is_shared(a: &Value<'_>, b: &Value<'_>) -> bool {
         (Value::Map(Map::Values(a)), Value::Map(Map::Values(b))) => Arc::ptr_eq(a, b),
         _ => false,
     }
-}
-
-/// Calls the first function that takes the values.
-///
-/// # Errors
-/// If the function fails, or if no overload takes the values.
-pub(super) fn dispatch<'a>(call: &Call, arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    let functions = match &call.dispatch {
-        Dispatch::Functions(functions) => functions,
-        Dispatch::NotStrictlyFalse => return Ok(Value::Bool(!matches!(arguments, [Value::Bool(false)]))),
-        Dispatch::Search(search, regex) => {
-            return match (search, arguments) {
-                (Search::Matches, [Value::String(text), _]) => Ok(Value::Bool(regex.is_match(text))),
-                (Search::Find, [Value::String(text), _]) => Ok(find_with(regex, text)),
-                (Search::FindAll, [Value::String(text), _]) => find_all_with(regex, text, -1),
-                (Search::FindAll, [Value::String(text), _, Value::Int(limit)]) => find_all_with(regex, text, *limit),
-                _ => Err(Error::OVERLOAD),
-            };
-        }
-    };
-    for function in functions {
-        match (function.call)(arguments) {
-            Err(Error::NoSuchOverload) => {}
-            result => return result,
-        }
-    }
-    let types: Vec<_> = arguments.iter().map(Value::type_name).collect();
-    Err(Error::new(format!("no such overload: {}({})", call.name, types.join(", "))))
 }
 
 /// The elements of a list; moved out of the list if nothing else refers to it.

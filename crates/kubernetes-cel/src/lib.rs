@@ -1,24 +1,30 @@
 #![doc = include_str!("../README.md")]
+#![deny(clippy::indexing_slicing)]
 
-mod ast;
-mod check;
-pub mod environment;
-pub mod estimate;
-mod eval;
+mod error;
+pub mod work;
+pub mod re2;
+mod types;
+mod escape;
+mod message_types;
+pub mod schema;
+pub mod value;
 mod function;
 pub mod library;
-pub mod messages;
-mod parse;
-mod plan;
-pub mod re2;
-pub mod rules;
-pub mod schema;
-mod source;
-pub mod typecheck;
-mod types;
-pub mod value;
+mod declarations;
 mod well_known;
-pub mod work;
+pub mod messages;
+mod source;
+pub mod environment;
+mod ast;
+mod parse;
+mod check;
+mod plan;
+mod eval;
+pub mod estimate;
+mod compile;
+pub mod rules;
+pub mod typecheck;
 
 #[cfg(test)]
 mod conformance;

@@ -1,6 +1,6 @@
 //! The message types of admission: those of `request`, `namespaceObject` and `variables`, and the types of patches.
 
-use super::environment::{Messages, Table};
+use super::message_types::{Messages, Table};
 use super::types::Type;
 use std::sync::LazyLock;
 

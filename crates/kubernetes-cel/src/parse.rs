@@ -1,15 +1,12 @@
 //! Parses a text into the syntax tree, with the parser of the `cel` crate. Only this module uses that crate, and only its parser.
 
-#![deny(clippy::indexing_slicing)]
-
 mod depth;
 mod lower;
 mod macros;
 mod places;
 
 use super::ast::Ast;
-use super::environment::CompileError;
-use super::source::{Errors, Source};
+use super::source::{CompileError, Errors, Source};
 use lower::Lowering;
 
 /// The number of code points of a source: `expressionSizeCodePointLimit` of cel-go.

@@ -5,7 +5,7 @@ mod nodes;
 mod optimize;
 mod planner;
 
-pub(super) use nodes::{Call, Dispatch, Fold, Node, Path, Qualifier, QualifierKind, Search, Source};
+pub(super) use nodes::{Call, Dispatch, Fold, Node, Path, Qualifier, QualifierKind, Source};
 pub(super) use optimize::tenth as traversal;
 
 use super::check::Checked;

@@ -9,10 +9,12 @@ mod tests;
 pub use validate::{Rules, Violations, validate, validate_default};
 
 use super::check::{Checked, Reference};
-use super::environment::{CompileError, Environment, Table};
+use super::environment::Environment;
 use super::estimate::Range;
+use super::message_types::Table;
 use super::plan::Program;
 use super::schema::{Declared, has};
+use super::source::CompileError;
 use super::types::Type;
 use serde_json::Value;
 use std::sync::Arc;

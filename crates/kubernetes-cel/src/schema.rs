@@ -1,11 +1,9 @@
 //! Types of objects with a known schema: built-in kinds, and custom resources by their structural schema (`common.SchemaDeclType` of
 //! kube-apiserver).
 
-mod escape;
+pub use super::escape::{escape, is_reserved, unescape};
 
-pub use escape::{escape, is_reserved, unescape};
-
-use super::environment::Table;
+use super::message_types::Table;
 use super::types::Type;
 use kubernetes_object::kind::GroupVersionKind;
 use kubernetes_object::schema::{self as builtin, Scalar, Shape as Field, TypeReference};
@@ -280,7 +278,8 @@ fn of_reference(reference: TypeReference, within: &mut Vec<&'static str>) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::environment::{Environment, Messages};
+    use crate::environment::Environment;
+    use crate::message_types::Messages;
     use serde_json::json;
     use std::sync::Arc;
 

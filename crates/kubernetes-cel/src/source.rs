@@ -1,11 +1,14 @@
 //! The lines of a source, and its errors as cel-go prints them.
 
-use super::environment::CompileError;
-
 /// The number of errors that are reported; further errors are only counted (`maxErrorsToReport` of cel-go).
 const MAX_ERRORS: usize = 100;
 /// The bytes of the longest source line that an error repeats (`maxSnippetLength` of cel-go).
 const MAX_SNIPPET: usize = 16384;
+
+/// The reason why a source does not compile, with cel-go's text: all lines, with positions.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CompileError(pub String);
 
 /// A position in a source: a line from 1 and a column from 0, in code points.
 pub(crate) type Position = (usize, usize);
@@ -34,7 +37,7 @@ impl<'a> Source<'a> {
     /// The position of a code point.
     pub(crate) fn position(&self, offset: usize) -> Position {
         let line = self.lines.partition_point(|start| *start <= offset).max(1);
-        (line, offset - self.lines[line - 1])
+        (line, offset - self.lines.get(line - 1).copied().unwrap_or_default())
     }
 
     /// The index of the code point that contains a byte.

@@ -1,8 +1,9 @@
 //! Type checks the expressions of a policy against the kinds that it matches, as kube-controller-manager writes the warnings into
 //! `status.typeChecking` (`TypeChecker` of kube-apiserver's `plugin/policy/validating`).
 
-use super::environment::{Environment, Table};
+use super::environment::Environment;
 use super::estimate::Range;
+use super::message_types::Table;
 use super::messages::{Admission, VARIABLES};
 use super::schema::Declared;
 use super::types::Type;

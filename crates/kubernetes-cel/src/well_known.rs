@@ -339,8 +339,18 @@ fn timestamp<'a>(seconds: i64, nanoseconds: i64) -> Value<'a> {
     Value::Timestamp(whole, nanoseconds.rem_euclid(SECOND) as u32, 0)
 }
 
+/// Selects a field of one of these messages, as the qualifiers of cel-go do.
+///
+/// # Errors
+/// If the message's type does not have the field.
+pub(crate) fn qualify<'a>(message: &Struct<'a>, field: &str, if_present: bool) -> Result<Option<Value<'a>>, Error> {
+    let found = select(message, field).ok_or_else(|| Error::new(format!("no such field '{field}'")))?;
+    let is_present = || message.get(field).is_some_and(|value| value.size() != Some(0));
+    Ok(Some(found).filter(|_| !if_present || is_present()))
+}
+
 /// A field of a message; `None` if its type does not have the field.
-pub(crate) fn select<'a>(message: &Struct<'a>, field: &str) -> Option<Value<'a>> {
+fn select<'a>(message: &Struct<'a>, field: &str) -> Option<Value<'a>> {
     let default = || match Field::find(&message.name, field)? {
         Field::String => Some(Value::text("")),
         _ => Some(Value::Null),

@@ -4,7 +4,7 @@
 //! contains another list twice, which contains another list twice. Therefore the proxy has a bound of its own. The bound belongs to the
 //! thread, from the outermost [`bounded`] on; outside of [`bounded`] there is no bound.
 
-use super::value::Error;
+use super::error::Error;
 use std::cell::Cell;
 
 /// The number of bytes that may be written, including the results of calls for which Kubernetes charges by length: `split('')` makes 160

@@ -9,7 +9,7 @@ mod events;
 mod resource;
 
 use super::defaults::fields::Fields;
-use super::{Object, typed};
+use super::{Object, kinds, typed};
 use crate::kind::GroupVersionKind;
 use serde_json::Value;
 
@@ -35,7 +35,8 @@ pub fn built_in(object: &Object, from: &GroupVersionKind, to: &GroupVersionKind)
 
 /// Whether both are versions of one kind. Events are the only kind that two groups have.
 fn is_stored_alike(one: &GroupVersionKind, other: &GroupVersionKind) -> bool {
-    let is_event = |kind: &GroupVersionKind| kind.kind == "Event" && matches!(&*kind.group, "" | "events.k8s.io");
+    let is_event =
+        |kind: &GroupVersionKind| kind.kind == "Event" && kinds::storage_group(&kind.group, "events").is_empty();
     one.kind == other.kind && one.group == other.group || is_event(one) && is_event(other)
 }
 

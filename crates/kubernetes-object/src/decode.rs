@@ -508,7 +508,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_plain_ends_with_the_first_byte_that_is_not(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn plain_text_ends_before_the_first_byte_that_is_not_plain(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let is_plain = |byte: &u8| (0x20..0x80).contains(byte) && *byte != b'"' && *byte != b'\\';
             let expected = bytes.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len());
             prop_assert_eq!(plain_length(&bytes), expected);

@@ -55,6 +55,25 @@ pub fn of_kind(group: &str, kind: &str) -> Option<&'static BuiltIn> {
     TABLE.rows.get(*TABLE.by_kind.get(&(group, kind))?)
 }
 
+/// Resources that two groups serve from one storage, under the first group (`AddCohabitatingResources`). The second one is a removed API.
+const COHABITANTS: [(&str, [&str; 2]); 2] =
+    [("events", ["", "events.k8s.io"]), ("podsecuritypolicies", ["policy", "extensions"])];
+
+/// The groups that share the storage of a resource, the group that stores the objects first.
+pub fn cohabiting_groups<'a>(group: &'a str, resource: &str) -> impl Iterator<Item = &'a str> {
+    let shared = COHABITANTS.iter().find(|(name, groups)| *name == resource && groups.contains(&group));
+    let (first, second) = match shared {
+        Some((_, [first, second])) => (*first, Some(*second)),
+        None => (group, None),
+    };
+    std::iter::once(first).chain(second)
+}
+
+/// The group under which the objects of a resource are stored.
+pub fn storage_group<'a>(group: &'a str, resource: &str) -> &'a str {
+    cohabiting_groups(group, resource).next().unwrap_or(group)
+}
+
 /// Whether a group has built-in resources. A resource of any other group is a custom one or an aggregated API's.
 pub fn is_built_in_group(group: &str) -> bool {
     TABLE.by_resource.keys().any(|(known, _)| *known == group)
@@ -145,6 +164,19 @@ mod tests {
         assert!(!of_resource("authentication.k8s.io", "tokenreviews").unwrap().is_stored);
         assert!(of_resource("e.com", "widgets").is_none() && of_kind("e.com", "Widget").is_none());
         assert!(is_built_in_group("") && is_built_in_group("authorization.k8s.io") && !is_built_in_group("e.com"));
+    }
+
+    #[test]
+    fn groups_with_one_storage_are_found_from_each_of_them() {
+        for group in ["", "events.k8s.io"] {
+            assert_eq!(cohabiting_groups(group, "events").collect::<Vec<_>>(), ["", "events.k8s.io"]);
+            assert_eq!(storage_group(group, "events"), "");
+            assert_eq!(storage_group(group, "pods"), group);
+        }
+        assert_eq!(storage_group("extensions", "podsecuritypolicies"), "policy");
+        assert_eq!(cohabiting_groups("extensions", "ingresses").collect::<Vec<_>>(), ["extensions"]);
+        let of_events = |group| of_resource(group, "events").map(|facts| (facts.kind, facts.is_namespaced));
+        assert_eq!(of_events(""), of_events("events.k8s.io"));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub mod custom_resource_definition;
 pub mod validation;
 pub mod version;
 mod unwritten;
+#[cfg(test)]
+mod recorded_tests;
 
 pub use name::{InvalidName, check_path_segment, generate_name};
 pub use unwritten::Unwritten;

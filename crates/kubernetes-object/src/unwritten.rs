@@ -91,7 +91,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_is_empty_is_known_where_it_is_not_written() {
+    fn empty_values_that_no_field_shows_are_known() {
         let pod = json!({"metadata": {"name": "a"}, "spec": {
             "overhead": {}, "nodeSelector": null, "hostname": "", "volumes": [],
             "containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i", "env": []}],
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_does_not_come_back() {
+    fn a_removed_value_does_not_come_back() {
         let pod = json!({"spec": {"containers": [{"name": "c", "image": "i", "env": []}], "volumes": []}});
         let mut object = built_in(&GroupVersionKind::new("", "v1", "Pod"), pod).unwrap().unwrap().object;
         assert!(object.set(&["spec", "containers"], json!([])));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_replaces_a_deprecated_version_is_newer() {
+    fn the_replacement_of_a_deprecated_version_is_newer() {
         let said = |version: &str, others: &[&str]| {
             custom_deprecation(&GroupVersionKind::new("e.com", version, "Widget"), others.iter().copied())
         };

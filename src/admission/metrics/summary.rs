@@ -26,9 +26,9 @@ struct State {
     buffer: Vec<f64>,
     count: u64,
     sum: f64,
-    /// Every stream receives every observation. The oldest stream gives the quantiles, until it is emptied and becomes the youngest.
+    /// The oldest stream first. Every stream receives every observation. The oldest stream gives the quantiles, until it is emptied and
+    /// becomes the youngest.
     streams: [Quantiles; STREAMS],
-    oldest: usize,
     /// The instant at which the oldest stream is emptied.
     end: Instant,
 }
@@ -40,7 +40,6 @@ impl Summary {
             count: 0,
             sum: 0.0,
             streams: std::array::from_fn(|_| Quantiles::new(OBJECTIVES)),
-            oldest: 0,
             end: now + MAX_AGE / STREAMS as u32,
         }))
     }
@@ -66,7 +65,8 @@ impl Summary {
         let mut summary = prometheus::proto::Summary::default();
         summary.set_sample_count(state.count);
         summary.set_sample_sum(state.sum);
-        let quantiles = state.streams[state.oldest].query().map(|(quantile, value)| {
+        let [oldest, ..] = &state.streams;
+        let quantiles = oldest.query().map(|(quantile, value)| {
             let mut found = Quantile::default();
             found.set_quantile(quantile);
             found.set_value(value);
@@ -96,8 +96,9 @@ impl State {
     fn move_on(&mut self, now: Instant) {
         while now > self.end {
             self.flush();
-            self.streams[self.oldest].clear();
-            self.oldest = (self.oldest + 1) % STREAMS;
+            let [oldest, ..] = &mut self.streams;
+            oldest.clear();
+            self.streams.rotate_left(1);
             self.end += MAX_AGE / STREAMS as u32;
         }
     }

@@ -34,7 +34,7 @@ fn targets(object: View<'_>) -> String {
     match (shown.len(), more) {
         (0, _) => "<none>".to_owned(),
         (_, 0) => shown.join(", "),
-        _ => format!("{} + {more} more...", shown[..MAX_METRICS].join(", ")),
+        _ => format!("{} + {more} more...", shown.get(..MAX_METRICS).unwrap_or_default().join(", ")),
     }
 }
 

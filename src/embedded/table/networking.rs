@@ -100,7 +100,7 @@ fn with_more(all: Vec<String>, if_empty: &str) -> String {
     match all.len().checked_sub(MAX_SHOWN) {
         None | Some(0) if all.iter().all(String::is_empty) => if_empty.to_owned(),
         None | Some(0) => all.join(","),
-        Some(more) => format!("{} + {more} more...", all[..MAX_SHOWN].join(",")),
+        Some(more) => format!("{} + {more} more...", all.get(..MAX_SHOWN).unwrap_or_default().join(",")),
     }
 }
 

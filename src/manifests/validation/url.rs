@@ -115,16 +115,14 @@ impl<'a> Parsed<'a> {
 
 /// `url.getScheme`
 fn scheme(url: &str) -> Result<(&str, &str), InvalidUrl> {
-    for (at, byte) in url.bytes().enumerate() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' => {}
-            b'0'..=b'9' | b'+' | b'-' | b'.' if at > 0 => {}
-            b':' if at == 0 => return Err(InvalidUrl("missing protocol scheme".into())),
-            b':' => return Ok((&url[..at], &url[at + 1..])),
-            _ => break,
-        }
+    let Some((scheme, rest)) = url.split_once(':') else { return Ok(("", url)) };
+    let is_letter = |c: char| c.is_ascii_alphabetic();
+    if scheme.is_empty() {
+        return Err(InvalidUrl("missing protocol scheme".into()));
     }
-    Ok(("", url))
+    let is_scheme = scheme.starts_with(is_letter)
+        && scheme.chars().all(|c| is_letter(c) || c.is_ascii_digit() || "+-.".contains(c));
+    Ok(if is_scheme { (scheme, rest) } else { ("", url) })
 }
 
 /// `url.parseHost`
@@ -133,7 +131,7 @@ fn check_host(host: &str) -> Result<(), InvalidUrl> {
         let Some((_, after)) = host.rsplit_once(']') else { return Err(InvalidUrl("missing ']' in host".into())) };
         after
     } else {
-        host.rfind(':').map_or("", |colon| &host[colon..])
+        host.rfind(':').map_or("", |colon| host.split_at(colon).1)
     };
     let is_port = port.is_empty()
         || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
@@ -150,9 +148,9 @@ fn check_host(host: &str) -> Result<(), InvalidUrl> {
 /// `url.unescape`, only its errors.
 fn check_escapes(text: &str) -> Result<(), InvalidUrl> {
     for (at, _) in text.match_indices('%') {
-        let rest = &text.as_bytes()[at..];
-        if rest.len() < 3 || !rest[1..3].iter().all(u8::is_ascii_hexdigit) {
-            let shown = String::from_utf8_lossy(&rest[..rest.len().min(3)]);
+        let (_, rest) = text.as_bytes().split_at(at);
+        if !matches!(rest, [_, high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit()) {
+            let shown = String::from_utf8_lossy(rest.get(..3).unwrap_or(rest));
             return Err(InvalidUrl(format!("invalid URL escape {}", go_quote(&shown))));
         }
     }

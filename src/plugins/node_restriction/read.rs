@@ -31,7 +31,7 @@ pub(super) fn value<'a>(object: &'a Object, path: &[&str]) -> Result<Option<&'a 
         }
         map = value
             .as_object()
-            .ok_or_else(|| Denial::forbidden(format!("{}: not an object", path[..=depth].join("."))))?;
+            .ok_or_else(|| Denial::forbidden(format!("{}: not an object", path.split_at(depth + 1).0.join("."))))?;
     }
     Ok(None)
 }

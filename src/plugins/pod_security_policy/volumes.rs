@@ -208,8 +208,7 @@ enum HostPath {
 
 /// Whether the path is the prefix or a path below the prefix. One slash at the end of either does not count.
 fn has_path_prefix(path: &str, prefix: &str) -> bool {
-    let without_slash = |path: &'_ str| path.strip_suffix('/').unwrap_or(path).len();
-    let (path, prefix) = (&path[..without_slash(path)], &prefix[..without_slash(prefix)]);
+    let [path, prefix] = [path, prefix].map(|path| path.strip_suffix('/').unwrap_or(path));
     path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn references_secrets(pod: &Object) -> bool {
         let is_there = |source: &&(&str, &str)| volume.get(source.0).is_some_and(|source| !source.is_null());
         match SECRET_SOURCES.iter().find(is_there) {
             Some(("projected", _)) => any(volume.pointer("/projected/sources"), "/secret/name"),
-            Some((source, pointer)) => is_named(&volume[source], pointer),
+            Some((source, pointer)) => volume.get(source).is_some_and(|source| is_named(source, pointer)),
             None => false,
         }
     };

@@ -108,9 +108,9 @@ impl Validator<'_> {
     }
 
     fn same_types(&mut self, entries: &[Entry<Expr>]) {
-        let Some(first) = entries.first() else { return };
+        let Some((first, others)) = entries.split_first() else { return };
         let expected = (self.r#type(&first.key, false), self.r#type(&first.value, first.optional));
-        for entry in &entries[1..] {
+        for entry in others {
             let found = (self.r#type(&entry.key, false), self.r#type(&entry.value, entry.optional));
             for (at, expected, found) in [(&entry.key, &expected.0, found.0), (&entry.value, &expected.1, found.1)] {
                 if found != *expected {

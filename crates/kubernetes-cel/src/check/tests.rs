@@ -59,7 +59,7 @@ fn variables_of_a_policy_have_the_types_of_their_expressions() {
 }
 
 #[test]
-fn what_comes_to_another_type_is_refused() {
+fn an_expression_of_another_type_is_refused() {
     let environment = environment(Admission::default());
     let refused = |source, types: &[Type]| environment.compile_to(source, types).unwrap_err().0;
     assert_eq!(refused("[1]", &[Type::Bool]), "must evaluate to bool but got list(int)");

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_learnt_from_a_misfit_is_taken_back() {
+    fn substitutions_of_a_misfit_are_taken_back() {
         let mut known = Substitutions::default();
         let of = |name: &str| Type::Parameter(name.into());
         assert!(!known.assign_all(&[Type::Int, Type::String], &[of("a"), of("a")]));

@@ -3,6 +3,7 @@
 use super::{Evaluation, Local, absorb};
 use crate::plan::{Path, Qualifier, QualifierKind, Source};
 use crate::value::{Error, List, Map, Value};
+use crate::well_known;
 use std::sync::Arc;
 
 impl<'a> Evaluation<'a, '_> {
@@ -105,7 +106,7 @@ impl<'a> Evaluation<'a, '_> {
                 Ok(key) if is_of_the_environment(path) => {
                     Err(Error::new(format!("invalid qualifier type: {}", go_type_of_json(&key))))
                 }
-                Ok(key) => Err(invalid_qualifier(&key)),
+                Ok(key) => Err(key.as_invalid_qualifier()),
                 Err(error) => Err(error),
             },
         };
@@ -149,39 +150,13 @@ fn is_of_the_environment(path: &Path) -> bool {
     }
 }
 
-/// The error of an index of a type that no index can have.
-pub(crate) fn invalid_qualifier(key: &Value<'_>) -> Error {
-    Error::new(format!("invalid qualifier type: {}", go_type(key)))
-}
-
 /// The Go name of the type of a value that Go decoded from JSON.
 fn go_type_of_json(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::List(List::Json(_)) => "[]interface {}",
         Value::Map(Map::Json(_)) => "map[string]interface {}",
-        value => go_type(value),
-    }
-}
-
-/// The Go name of a value's type.
-pub(super) fn go_type(value: &Value<'_>) -> &'static str {
-    match value {
-        Value::Null => "types.Null",
-        Value::Bool(_) => "types.Bool",
-        Value::Int(_) => "types.Int",
-        Value::Uint(_) => "types.Uint",
-        Value::Double(_) => "types.Double",
-        Value::String(_) => "types.String",
-        Value::Bytes(_) => "types.Bytes",
-        Value::Duration(_) => "types.Duration",
-        Value::Timestamp(..) => "types.Timestamp",
-        Value::List(_) => "*types.baseList",
-        Value::Map(_) => "*types.baseMap",
-        Value::Type(_) => "*types.Type",
-        Value::Optional(_) => "*types.Optional",
-        Value::Struct(_) => "*dynamic.ObjectVal",
-        Value::Opaque(_) => "ref.Val",
+        value => value.go_type(),
     }
 }
 
@@ -204,7 +179,10 @@ fn select<'a>(
             }
             found
         }
-        (Value::Struct(made), Value::String(name)) => made.select(name, qualifier.field, if_present)?,
+        (Value::Struct(made), Value::String(name)) => match well_known::is_message(&made.name) {
+            true => well_known::qualify(made, name, if_present)?,
+            false => made.select(name, qualifier.field, if_present)?,
+        },
         _ => None,
     };
     if found.is_none() && qualifier.field && !if_present && matches!(value, Value::Map(_)) {

@@ -34,7 +34,7 @@ fn text() -> String {
 }
 
 #[test]
-fn what_is_within_itself_is_not_gone_through_without_end() {
+fn a_list_within_itself_is_not_visited_without_end() {
     let same = [
         "D == D",
         "D != D",
@@ -60,7 +60,7 @@ fn what_is_within_itself_is_not_gone_through_without_end() {
 }
 
 #[test]
-fn what_is_within_itself_is_not_written_without_end() {
+fn a_list_within_itself_is_not_written_without_end() {
     for source in ["D", "Object{a: D}", "{'a': D}", "optional.of(D)"] {
         let program = environment().compile(&source.replace('D', &doubled())).unwrap();
         work::resume(work::Left::of_bytes(LITTLE));

@@ -1,6 +1,5 @@
 //! Comprehensions.
 
-use super::attributes::go_type;
 use super::{Evaluation, Local, absorb, elements};
 use crate::plan::{Call, Fold};
 use crate::value::{Error, List, Map, Value};
@@ -62,7 +61,7 @@ impl<'a> Evaluation<'a, '_> {
             }
             Value::Map(Map::Lazy(_)) => {}
             range => {
-                let name = go_type(&range);
+                let name = range.go_type();
                 return Err(Error::new(if two {
                     format!("unsupported comprehension range type: {name}")
                 } else {

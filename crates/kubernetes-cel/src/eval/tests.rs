@@ -144,7 +144,7 @@ fn lists_and_maps_grow_in_linear_time() {
 }
 
 #[test]
-fn what_is_no_number_is_in_no_list() {
+fn nan_is_in_no_list() {
     for source in ["double('NaN') in [double('NaN'), 1.0]", "object in [double('NaN')]", "0.0 in [double('NaN'), -1.0]"]
     {
         let program = compile(source);

@@ -32,49 +32,57 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(
         "format.dns1123Label",
         &[overload("format.dns1123Label", "format.dns1123Label(): kubernetes.NamedFormat")],
-        |_| Ok(value(0)),
+        |_| Ok(value(&FORMATS[0])),
     ),
     constant(
         "format.dns1123Subdomain",
         &[overload("format.dns1123Subdomain", "format.dns1123Subdomain(): kubernetes.NamedFormat")],
-        |_| Ok(value(1)),
+        |_| Ok(value(&FORMATS[1])),
     ),
     constant(
         "format.dns1035Label",
         &[overload("format.dns1035Label", "format.dns1035Label(): kubernetes.NamedFormat")],
-        |_| Ok(value(2)),
+        |_| Ok(value(&FORMATS[2])),
     ),
     constant(
         "format.qualifiedName",
         &[overload("format.qualifiedName", "format.qualifiedName(): kubernetes.NamedFormat")],
-        |_| Ok(value(3)),
+        |_| Ok(value(&FORMATS[3])),
     ),
     constant(
         "format.dns1123LabelPrefix",
         &[overload("format.dns1123LabelPrefix", "format.dns1123LabelPrefix(): kubernetes.NamedFormat")],
-        |_| Ok(value(4)),
+        |_| Ok(value(&FORMATS[4])),
     ),
     constant(
         "format.dns1123SubdomainPrefix",
         &[overload("format.dns1123SubdomainPrefix", "format.dns1123SubdomainPrefix(): kubernetes.NamedFormat")],
-        |_| Ok(value(5)),
+        |_| Ok(value(&FORMATS[5])),
     ),
     constant(
         "format.dns1035LabelPrefix",
         &[overload("format.dns1035LabelPrefix", "format.dns1035LabelPrefix(): kubernetes.NamedFormat")],
-        |_| Ok(value(6)),
+        |_| Ok(value(&FORMATS[6])),
     ),
     constant(
         "format.labelValue",
         &[overload("format.labelValue", "format.labelValue(): kubernetes.NamedFormat")],
-        |_| Ok(value(7)),
+        |_| Ok(value(&FORMATS[7])),
     ),
-    constant("format.uri", &[overload("format.uri", "format.uri(): kubernetes.NamedFormat")], |_| Ok(value(8))),
-    constant("format.uuid", &[overload("format.uuid", "format.uuid(): kubernetes.NamedFormat")], |_| Ok(value(9))),
-    constant("format.byte", &[overload("format.byte", "format.byte(): kubernetes.NamedFormat")], |_| Ok(value(10))),
-    constant("format.date", &[overload("format.date", "format.date(): kubernetes.NamedFormat")], |_| Ok(value(11))),
+    constant("format.uri", &[overload("format.uri", "format.uri(): kubernetes.NamedFormat")], |_| {
+        Ok(value(&FORMATS[8]))
+    }),
+    constant("format.uuid", &[overload("format.uuid", "format.uuid(): kubernetes.NamedFormat")], |_| {
+        Ok(value(&FORMATS[9]))
+    }),
+    constant("format.byte", &[overload("format.byte", "format.byte(): kubernetes.NamedFormat")], |_| {
+        Ok(value(&FORMATS[10]))
+    }),
+    constant("format.date", &[overload("format.date", "format.date(): kubernetes.NamedFormat")], |_| {
+        Ok(value(&FORMATS[11]))
+    }),
     constant("format.datetime", &[overload("format.datetime", "format.datetime(): kubernetes.NamedFormat")], |_| {
-        Ok(value(12))
+        Ok(value(&FORMATS[12]))
     }),
 ];
 
@@ -151,14 +159,14 @@ impl Opaque for Format {
     }
 }
 
-fn value(at: usize) -> Value<'static> {
-    Value::Opaque(Arc::new(FORMATS[at]))
+fn value(format: &Format) -> Value<'static> {
+    Value::Opaque(Arc::new(*format))
 }
 
 fn named<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [Value::String(name)] = arguments else { return Err(Error::NoSuchOverload) };
-    let at = FORMATS.iter().position(|format| *format.name == **name);
-    Ok(at.map_or(Value::Optional(None), |at| Value::some(value(at))))
+    let found = FORMATS.iter().find(|format| *format.name == **name);
+    Ok(found.map_or(Value::Optional(None), |format| Value::some(value(format))))
 }
 
 fn validate<'a>(arguments: &[Value<'a>]) -> Result<'a> {
@@ -229,7 +237,7 @@ fn is_time(text: &str) -> bool {
     }
     is_zone(rest) || {
         // Any character may separate the fraction.
-        let rest = &text[8..];
+        let rest = text.get(8..).unwrap_or_default();
         let mut characters = rest.chars();
         let separated = characters.next().is_some_and(|separator| separator != '\n');
         let rest = characters.as_str();

@@ -213,7 +213,7 @@ fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Result<'a> {
     if keys.iter().any(|key| key.type_name() != first.type_name()) {
         return Err(Error::new("list elements must have the same type"));
     }
-    let mut order: Vec<usize> = (0..keys.len()).collect();
-    order::sort(&mut order, |a, b| keys[*a].compare(&keys[*b]) == Ok(Ordering::Less));
-    Ok(Value::list(order.into_iter().filter_map(|at| list.get(at)).collect()))
+    let mut order: Vec<_> = keys.iter().enumerate().collect();
+    order::sort(&mut order, |(_, a), (_, b)| a.compare(b) == Ok(Ordering::Less));
+    Ok(Value::list(order.into_iter().filter_map(|(at, _)| list.get(at)).collect()))
 }

@@ -60,8 +60,9 @@ impl<'t> Parser<'t> {
 
     /// `parseIPv4Fields`.
     fn four(&self, text: &str) -> Result<[u8; 4], InvalidAddress> {
-        let mut fields = [0_u8; 4];
-        let (mut field, mut digits, mut value) = (0, 0, 0_u32);
+        // The fields before a dot.
+        let mut fields = Vec::with_capacity(3);
+        let (mut digits, mut value) = (0, 0_u32);
         for (at, character) in text.char_indices() {
             if let Some(digit) = character.to_digit(10) {
                 if digits == 1 && value == 0 {
@@ -72,21 +73,20 @@ impl<'t> Parser<'t> {
                     return self.wrong("IPv4 field has value >255", "");
                 }
             } else if character != '.' {
-                return self.wrong("unexpected character", &text[at..]);
+                return self.wrong("unexpected character", text.get(at..).unwrap_or_default());
             } else if digits == 0 || at == text.len() - 1 {
-                return self.wrong("IPv4 field must have at least one digit", &text[at..]);
-            } else if field == 3 {
+                return self.wrong("IPv4 field must have at least one digit", text.get(at..).unwrap_or_default());
+            } else if fields.len() == 3 {
                 return self.wrong("IPv4 address too long", "");
             } else {
-                fields[field] = value as u8;
-                (field, digits, value) = (field + 1, 0, 0);
+                fields.push(value as u8);
+                (digits, value) = (0, 0);
             }
         }
-        if field < 3 {
-            return self.wrong("IPv4 address too short", "");
+        match *fields {
+            [a, b, c] => Ok([a, b, c, value as u8]),
+            _ => self.wrong("IPv4 address too short", ""),
         }
-        fields[3] = value as u8;
-        Ok(fields)
     }
 
     /// `parseIPv6`.

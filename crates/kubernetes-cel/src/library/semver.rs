@@ -231,7 +231,8 @@ fn compare(arguments: &[Value<'_>]) -> std::result::Result<Ordering, Error> {
 fn part<'a>(arguments: &[Value<'a>], at: usize) -> Result<'a> {
     match arguments {
         [value] => {
-            opaque(value).map(|version: &Version| Value::Int(version.numbers[at] as i64)).ok_or(Error::NoSuchOverload)
+            let number = opaque(value).and_then(|version: &Version| version.numbers.get(at));
+            number.map(|number| Value::Int(*number as i64)).ok_or(Error::NoSuchOverload)
         }
         _ => Err(Error::NoSuchOverload),
     }

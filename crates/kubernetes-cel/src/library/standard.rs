@@ -5,7 +5,6 @@ mod operators;
 mod text;
 mod time;
 
-pub(crate) use conversions::{parse_duration, parse_timestamp};
 pub(super) use operators::add;
 
 use super::overload;

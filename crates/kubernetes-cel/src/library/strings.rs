@@ -1,5 +1,6 @@
 //! Parts and forms of text: `ext.Strings` of cel-go in version 2. Positions in a text are counted in code points.
 
+pub(crate) mod clause;
 mod format;
 mod number;
 
@@ -125,13 +126,14 @@ fn byte_of(text: &str, index: i64) -> Option<usize> {
 
 /// The number of code points before a byte.
 fn index_of_byte(text: &str, at: usize) -> i64 {
-    text[..at].chars().count() as i64
+    text.get(..at).map_or(0, |before| before.chars().count() as i64)
 }
 
 fn char_at<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [Value::String(text), Value::Int(index)] = arguments else { return Err(Error::NoSuchOverload) };
     let Some(at) = byte_of(text, *index) else { return out_of_range(*index) };
-    Ok(text[at..].chars().next().map_or(Value::text(""), |character| Value::string(character.to_string())))
+    let character = text.get(at..).and_then(|rest| rest.chars().next());
+    Ok(character.map_or(Value::text(""), |character| Value::string(character.to_string())))
 }
 
 fn index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {
@@ -146,7 +148,7 @@ fn index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     if offset < 0 {
         return out_of_range(offset);
     }
-    let found = byte_of(text, offset).and_then(|from| Some(from + text[from..].find(&**part)?));
+    let found = byte_of(text, offset).and_then(|from| Some(from + text.get(from..)?.find(&**part)?));
     Ok(Value::Int(found.map_or(-1, |at| index_of_byte(text, at))))
 }
 
@@ -200,7 +202,7 @@ fn split<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         let starts = text.char_indices().map(|(at, _)| at).skip(1).take(count.saturating_sub(1));
         let ends: Vec<_> = starts.chain([text.len()]).take(MAX_ELEMENTS + 1).collect();
         let starts = [0].into_iter().chain(ends.iter().copied());
-        let parts = starts.zip(&ends).map(|(from, to)| &text[from..*to]);
+        let parts = starts.zip(&ends).filter_map(|(from, to)| text.get(from..*to));
         if text.is_empty() || count == 0 { Vec::new() } else { parts.collect() }
     } else {
         text.splitn(count, &**separator).take(MAX_ELEMENTS + 1).collect()
@@ -228,7 +230,7 @@ fn substring<'a>(arguments: &[Value<'a>]) -> Result<'a> {
             None => return out_of_range(end),
         },
     };
-    Ok(Value::string(&text[from..to]))
+    Ok(Value::string(text.get(from..to).unwrap_or_default()))
 }
 
 fn join<'a>(arguments: &[Value<'a>]) -> Result<'a> {

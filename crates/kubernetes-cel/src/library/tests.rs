@@ -87,7 +87,7 @@ fn functions_answer_other_vectors_as_kubernetes_does() {
 }
 
 #[test]
-fn what_is_not_known_of_the_authorizer_is_asked_for() {
+fn an_unknown_answer_of_the_authorizer_is_asked_for() {
     let (value, _) = evaluated(
         &environment(),
         "authorizer.serviceAccount('n', 'sa').group('apps').resource('deployments').subresource('scale').namespace('unknown')\
@@ -127,7 +127,7 @@ fn a_path_is_asked_for_without_a_resource() {
 }
 
 #[test]
-fn what_would_be_too_large_is_refused_before_it_is_there() {
+fn a_result_that_would_be_too_large_is_refused_before_it_exists() {
     for (expression, why) in [
         ("lists.range(1000000000000).size()", "operation cancelled: actual cost limit exceeded"),
         ("lists.range(1000).distinct()", "operation cancelled: actual cost limit exceeded"),

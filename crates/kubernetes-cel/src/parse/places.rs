@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_closes_is_wanted() {
+    fn the_expected_token_closes_the_innermost_part() {
         for (text, expected) in [
             ("a ", "<EOF>"),
             ("f(a ", "')'"),

@@ -1,8 +1,9 @@
 //! The nodes of a program.
 
 use crate::function::{Cost, Function};
+use crate::library::regex::{find_all_with, find_with};
 use crate::re2::Regex;
-use crate::value::Value;
+use crate::value::{Error, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -54,6 +55,38 @@ pub(crate) struct Call {
     pub early: bool,
     /// Whether the call searches text for a pattern, so that its time is proportional to its cost.
     pub is_search: bool,
+}
+
+impl Call {
+    /// Calls the first function that takes the values.
+    ///
+    /// # Errors
+    /// If the function fails, or if no overload takes the values.
+    pub(crate) fn of<'a>(&self, arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
+        let functions = match &self.dispatch {
+            Dispatch::Functions(functions) => functions,
+            Dispatch::NotStrictlyFalse => return Ok(Value::Bool(!matches!(arguments, [Value::Bool(false)]))),
+            Dispatch::Search(search, regex) => {
+                return match (search, arguments) {
+                    (Search::Matches, [Value::String(text), _]) => Ok(Value::Bool(regex.is_match(text))),
+                    (Search::Find, [Value::String(text), _]) => Ok(find_with(regex, text)),
+                    (Search::FindAll, [Value::String(text), _]) => find_all_with(regex, text, -1),
+                    (Search::FindAll, [Value::String(text), _, Value::Int(limit)]) => {
+                        find_all_with(regex, text, *limit)
+                    }
+                    _ => Err(Error::OVERLOAD),
+                };
+            }
+        };
+        for function in functions {
+            match (function.call)(arguments) {
+                Err(Error::NoSuchOverload) => {}
+                result => return result,
+            }
+        }
+        let types: Vec<_> = arguments.iter().map(Value::type_name).collect();
+        Err(Error::new(format!("no such overload: {}({})", self.name, types.join(", "))))
+    }
 }
 
 /// The implementation of a call.

@@ -46,7 +46,7 @@ pub(super) fn call(mut call: Call) -> Result<Node, Error> {
     if let [Node::Constant(_, value)] = &*call.arguments
         && CONVERSIONS.contains(&&*call.name)
     {
-        let value = crate::eval::dispatch(&call, std::slice::from_ref(value))?;
+        let value = call.of(std::slice::from_ref(value))?;
         return Ok(Node::Constant(call.id, value));
     }
     let search = match &*call.name {

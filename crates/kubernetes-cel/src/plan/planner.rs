@@ -253,7 +253,7 @@ impl Planner<'_> {
                 Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_) => {
                     QualifierKind::Constant(key)
                 }
-                _ => return Err(crate::eval::invalid_qualifier(&key)),
+                _ => return Err(key.as_invalid_qualifier()),
             },
             Node::Attribute(path, _) => QualifierKind::Attribute(*path),
             operand => QualifierKind::Computed(Path::Relative { id, operand, qualifiers: Vec::new() }),

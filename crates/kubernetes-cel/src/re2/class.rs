@@ -125,7 +125,7 @@ fn posix(reader: &mut Reader<'_>, folds: bool) -> Result<Option<ClassUnicode>, E
     let Some(rest) = reader.rest().strip_prefix("[:").filter(|_| reader.may_have_name()) else { return Ok(None) };
     let Some((name, _)) = rest.split_once(":]") else { return Ok(None) };
     let (plain, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));
-    let whole = &reader.rest()[..name.len() + 4];
+    let whole = reader.rest().get(..name.len() + 4).unwrap_or_default();
     let (_, ranges) = POSIX.iter().find(|(name, _)| *name == plain).ok_or_else(|| Error::new(INVALID_RANGE, whole))?;
     reader.skip(whole.len());
     Ok(Some(group(ranges, folds, negated)))
@@ -154,12 +154,12 @@ fn named(reader: &mut Reader<'_>, mut negated: bool, folds: bool) -> Result<Clas
         Some('{') => {
             let end = start.find('}').ok_or_else(|| Error::new(INVALID_RANGE, start))?;
             reader.skip(end - 1);
-            &start[3..end]
+            start.get(3..end).unwrap_or_default()
         }
         letter => {
             let length = letter.map_or(0, char::len_utf8);
             reader.skip(length);
-            &start[2..2 + length]
+            start.get(2..2 + length).unwrap_or_default()
         }
     };
     let plain = name.strip_prefix('^').unwrap_or(name);

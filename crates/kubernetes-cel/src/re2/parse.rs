@@ -60,7 +60,7 @@ impl<'p> Reader<'p> {
 
     /// The text between an earlier position and the current one.
     pub(super) fn since(&self, start: &'p str) -> &'p str {
-        &start[..start.len() - self.rest.len()]
+        start.get(..start.len() - self.rest.len()).unwrap_or(start)
     }
 }
 
@@ -323,7 +323,7 @@ impl<'p> Parser<'p> {
         let end = start.find('>').ok_or_else(|| Error::new(INVALID_NAME, start))?;
         let name = start.get(prefix.len()..end).unwrap_or("");
         if name.is_empty() || !name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()) {
-            return Err(Error::new(INVALID_NAME, &start[..=end]));
+            return Err(Error::new(INVALID_NAME, start.get(..=end).unwrap_or(start)));
         }
         self.reader.skip(end + 1);
         self.open()

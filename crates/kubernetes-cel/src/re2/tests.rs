@@ -8,7 +8,7 @@ fn refused(pattern: &str) -> String {
 }
 
 #[test]
-fn what_the_two_syntaxes_read_differently_is_read_as_go_does() {
+fn patterns_that_the_two_syntaxes_read_differently_are_read_as_in_go() {
     for (pattern, text, found) in [
         (r"[a&&b]+", "x&a", Some("&a")),
         (r"[a-z--b]+", "c-b", Some("c-b")),
@@ -41,7 +41,7 @@ fn what_the_two_syntaxes_read_differently_is_read_as_go_does() {
 }
 
 #[test]
-fn what_go_rejects_is_rejected_in_its_words() {
+fn patterns_that_go_rejects_are_rejected_with_its_text() {
     for (pattern, why) in [
         ("(a", "missing closing ): `(a`"),
         ("a)", "unexpected ): `a)`"),
@@ -63,7 +63,7 @@ fn what_go_rejects_is_rejected_in_its_words() {
 }
 
 #[test]
-fn what_is_too_deep_or_too_large_is_refused() {
+fn a_pattern_that_is_too_deep_or_too_large_is_refused() {
     let deep = |levels: usize| format!("{}a{}", "(".repeat(levels), ")".repeat(levels));
     assert!(Regex::compile(&deep(MAX_HEIGHT - 2)).is_ok());
     for pattern in

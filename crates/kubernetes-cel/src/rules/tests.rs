@@ -76,7 +76,7 @@ fn definitions_and_objects_are_refused_as_by_kube_apiserver() {
 }
 
 #[test]
-fn what_is_not_of_its_schema_is_an_error() {
+fn a_value_that_is_not_of_its_schema_is_an_error() {
     let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.a == 1"}], "properties": {"a": {"type": "integer"}}});
     assert_eq!(validate(&schema, &json!({"a": 1.5})), ["<nil>: invalid data, expected int, got float64"]);
     assert_eq!(validate(&schema, &json!({"a": "x"})), ["<nil>: invalid data, expected int, got string"]);

@@ -1,7 +1,7 @@
 //! Messages that an expression makes: `Object{…}` and `JSONPatch{…}` of the mutation environment.
 
 use super::{Error, List, Struct, Value};
-use crate::{well_known, work};
+use crate::work;
 use std::sync::Arc;
 
 /// `JSONPatchTypeName` of Kubernetes.
@@ -36,12 +36,6 @@ impl<'a> Struct<'a> {
 
     /// Selects a field, as the qualifiers of cel-go do. `by_type` is true if the checker knew the type.
     pub(crate) fn select(&self, field: &str, by_type: bool, if_present: bool) -> Result<Option<Value<'a>>, Error> {
-        if well_known::is_message(&self.name) {
-            let why = || Error::new(format!("no such field '{field}'"));
-            let found = well_known::select(self, field).ok_or_else(why)?;
-            let is_present = || self.get(field).is_some_and(|value| value.size() != Some(0));
-            return Ok(Some(found).filter(|_| !if_present || is_present()));
-        }
         let found = self.get(field);
         if &*self.name == JSON_PATCH {
             let found = found.cloned();

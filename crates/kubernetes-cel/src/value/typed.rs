@@ -1,7 +1,6 @@
 //! Values of custom resources by their structural schema: `UnstructuredToVal` of kube-apiserver.
 
-use super::{Error, List, Map, Value};
-use crate::library::standard;
+use super::{Error, List, Map, Value, time};
 use crate::schema::{escape, has, properties, unescape};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -125,12 +124,11 @@ impl<'a> Value<'a> {
 
 fn of_format<'a>(text: &'a str, format: Option<&str>) -> Result<Value<'a>, SchemaMismatch> {
     let time = |text: &str| {
-        standard::parse_timestamp(text)
-            .map(|(seconds, nanoseconds, offset)| Value::Timestamp(seconds, nanoseconds, offset))
+        time::parse_timestamp(text).map(|(seconds, nanoseconds, offset)| Value::Timestamp(seconds, nanoseconds, offset))
     };
     let (what, parsed) = match format {
         Some("byte") => ("byte formatted string", STANDARD.decode(text).ok().map(|bytes| Value::Bytes(bytes.into()))),
-        Some("duration") => ("duration", standard::parse_duration(text).map(Value::Duration)),
+        Some("duration") => ("duration", time::parse_duration(text).map(Value::Duration)),
         Some("date-time") => ("date-time formatted string", time(text)),
         Some("date") => ("date formatted string", time(&format!("{text}T00:00:00Z"))),
         _ => return Ok(Value::text(text)),

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_wrote_since_is_not_given_to_whose_it_was() {
+    fn a_field_that_another_manager_wrote_since_is_not_given_back() {
         check(
             owners(&[("me", "Apply", 1, &["a"]), ("other", "Update", 0, &["taken"])]),
             owners(&[("me", "Apply", 1, &["a", "taken"])]),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_from_an_applier_by_force_stays_gone() {
+    fn a_field_that_was_taken_from_an_applier_by_force_is_not_given_back() {
         check(
             owners(&[("me", "Apply", 1, &["a", "b"])]),
             owners(&[("me", "Apply", 1, &["a", "added", "b"])]),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_instead_of_applied_becomes_an_apply() {
+    fn fields_written_instead_of_applied_become_an_apply() {
         check(
             owners(&[("me", "Apply", 1, &["a", "b"]), ("me", "Update", 0, &["u"])]),
             owners(&[("me", "Apply", 0, &["a"]), ("me", "Update", 1, &["added", "b", "u"])]),

@@ -70,7 +70,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_set_is_read_again() {
         for fields in [
             json!({}),
             json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}}),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_is_not_read() {
+    fn a_text_that_is_not_a_set_is_not_read() {
         for fields in [json!([]), json!({"x": {}}), json!({"f:a": 1})] {
             assert_eq!(decode(&fields), None, "{fields}");
         }

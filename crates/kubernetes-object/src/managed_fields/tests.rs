@@ -19,7 +19,7 @@ fn fields_of(list: &Option<Value>, index: usize) -> Value {
 }
 
 #[test]
-fn who_creates_owns_what_is_there() {
+fn the_creator_owns_all_fields() {
     let pod = kind("", "v1", "Pod");
     let empty = json!({"metadata": {}, "spec": {"containers": null}, "status": {}});
     let new = json!({
@@ -59,7 +59,7 @@ fn entry(manager: &str, second: u32, fields: Value) -> Value {
 }
 
 #[test]
-fn who_changes_a_field_takes_it_from_others() {
+fn a_changed_field_is_taken_from_its_other_managers() {
     let maps = kind("", "v1", "ConfigMap");
     let theirs = json!([entry("other", 1, json!({"f:data": {".": {}, "f:a": {}, "f:b": {}, "f:c": {}}}))]);
     let old = config_map(json!({"a": "1", "b": "2", "c": "3"}), theirs);
@@ -69,7 +69,7 @@ fn who_changes_a_field_takes_it_from_others() {
 }
 
 #[test]
-fn who_changes_nothing_is_not_listed() {
+fn a_manager_that_changes_nothing_is_not_listed() {
     let maps = kind("", "v1", "ConfigMap");
     let theirs = json!([entry("other", 1, json!({"f:data": {".": {}, "f:a": {}}}))]);
     let old = config_map(json!({"a": "1"}), theirs.clone());
@@ -229,7 +229,7 @@ fn applier(manager: &str, fields: Value) -> Value {
 }
 
 #[test]
-fn what_is_applied_no_more_goes_unless_others_own_it() {
+fn a_field_that_is_no_longer_applied_goes_unless_others_own_it() {
     let data = |fields: &[&str]| {
         let fields: Map<String, Value> = fields.iter().map(|field| (format!("f:{field}"), json!({}))).collect();
         json!({ "f:data": fields })
@@ -251,14 +251,14 @@ fn a_map_of_which_nothing_is_applied_goes_as_a_whole() {
 }
 
 #[test]
-fn who_applies_first_owns_what_is_said() {
+fn the_first_applier_owns_the_fields_of_its_configuration() {
     let outcome = applied(None, json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"a": "1"}})).unwrap();
     let fields = json!({"f:metadata": {"f:labels": {"f:x": {}}}, "f:data": {"f:a": {}}});
     assert_eq!(outcome["metadata"]["managedFields"][0]["fieldsV1"], fields);
 }
 
 #[test]
-fn what_other_versions_own_cannot_be_told() {
+fn ownership_in_other_versions_is_unknown() {
     let mut other = entry("other", 1, json!({"f:data": {"f:b": {}}}));
     other["apiVersion"] = "v2".into();
     let live = |own: Value| Some(config_map(json!({"a": "1", "b": "1"}), json!([applier("me", own), other])));

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_is_not_encoded() {
+    fn an_object_that_protobuf_cannot_hold_is_not_encoded() {
         let config_map = |more: Value| {
             let mut whole = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
             whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -123,7 +123,7 @@ mod tests {
     use crate::protobuf::open;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_status_is_read_again() {
         let cause = Cause { reason: "FieldValueInvalid".into(), message: "no".repeat(100), field: "a.b".into() };
         let refusal = Status::invalid("apps", "Deployment", "x", "a.b: no", vec![cause]);
         let bytes = encode_status(&refusal);

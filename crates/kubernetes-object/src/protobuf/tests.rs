@@ -97,7 +97,7 @@ fn bodies_that_are_none_are_refused_as_kube_apiserver_refuses_them() {
 }
 
 #[test]
-fn what_is_left_out_is_as_in_go() {
+fn missing_fields_have_the_values_of_go() {
     let metadata = json!({});
     assert_eq!(config_map(&[]), Ok(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})));
     let pod = decode(&body("v1", "Pod", &field(2, &field(2, &field(1, b"web"))))).unwrap();
@@ -149,7 +149,7 @@ fn numbers_are_read_one_by_one_and_packed() {
 }
 
 #[test]
-fn what_go_encodes_is_complete() {
+fn an_object_that_go_encoded_is_complete() {
     for (body, expected) in OBJECTS.iter() {
         let has_broken_text = expected.to_string().contains('\u{fffd}');
         let message = message(body).unwrap();
@@ -158,7 +158,7 @@ fn what_go_encodes_is_complete() {
 }
 
 #[test]
-fn it_is_noted_when_the_bytes_say_more_than_the_object() {
+fn bytes_with_more_than_the_object_are_noted() {
     let labels = |key: &[u8]| field(1, &field(11, &[field(1, key), field(2, b"v")].concat()));
     let http_get = |port: &[u8]| {
         let probe = field(1, &field(2, &field(2, port)));
@@ -244,7 +244,7 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn what_a_body_may_stand_for_is_bounded() {
+fn the_size_of_a_decoded_body_is_bounded() {
     // Empty containers of two bytes each.
     let raw = [0x12, 0].repeat(400_000);
     let message = table::message("", "v1", "PodTemplate").unwrap();

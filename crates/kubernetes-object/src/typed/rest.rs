@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_writes_nothing_of_is_there_for_its_unknown_fields() {
+    fn an_empty_struct_is_kept_for_its_unknown_fields() {
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]},
             "status": {"loadBalancer": {"next": 1}}});
         assert_eq!(kept(&kind("", "Service"), service, |_| ()).unwrap()["status"]["loadBalancer"]["next"], 1);

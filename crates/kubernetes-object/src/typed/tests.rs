@@ -139,7 +139,7 @@ fn unknown_fields_are_dropped_and_reported_in_the_order_of_the_text() {
 }
 
 #[test]
-fn what_is_there_twice_is_decoded_into_one() {
+fn duplicate_fields_are_decoded_into_one_value() {
     let text = r#"{"spec":{"hostname":"a","x":1,"x":2,"containers":[{"name":"a"},{"name":"b"}]},
         "spec":{"subdomain":"b","hostname":null,"containers":[{"image":"i"}]},"metadata":{"labels":{"a":"1","a":"2"}}}"#;
     let found = read(&pod(), text).unwrap();
@@ -245,7 +245,7 @@ fn encoding_adds_zeros_and_takes_out_what_is_empty() {
 }
 
 #[test]
-fn what_a_document_may_stand_for_is_bounded() {
+fn the_size_of_a_decoded_document_is_bounded() {
     let kind = GroupVersionKind::new("apps", "v1", "DeploymentList");
     let of = |item: &str| {
         let text = format!("{{\"items\":[{}]}}", vec![item; 60_000].join(","));

@@ -1,7 +1,7 @@
 //! `format`: replaces `%` clauses in a text by values, as in cel-go's versions before 4.
 
+use super::clause::{Clause, clause};
 use super::number;
-use crate::check::format::{Clause, clause};
 use crate::library::MAX_TEXT_BYTES;
 use crate::value::{Error, List, Map, Value};
 use crate::work;
@@ -38,7 +38,7 @@ pub(super) fn format(format: &str, values: &List<'_>) -> Text {
         let clause =
             clause(&mut bytes).map_err(|error| Error::new(format!("could not parse formatting clause: {error}")))?;
         // A clause is ASCII, so that its bytes are its characters.
-        rest = &rest[rest.len() - bytes.len()..];
+        rest = rest.get(rest.len() - bytes.len()..).unwrap_or_default();
         let part = filled(clause, &value).map_err(|error| match error {
             error if error.is_absorbable() => Error::new(format!("error during formatting: {error}")),
             error => error,

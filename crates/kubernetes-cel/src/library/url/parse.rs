@@ -111,10 +111,10 @@ impl Url {
             }
         }
         let may_have_host = has_scheme || !is_request && !rest.starts_with("///");
-        if let Some(authority) = rest.strip_prefix("//").filter(|_| may_have_host) {
-            let end = authority.find('/').unwrap_or(authority.len());
-            (url.user, url.host) = authority_of(&url.scheme, &authority[..end])?;
-            rest = &authority[end..];
+        if let Some(after) = rest.strip_prefix("//").filter(|_| may_have_host) {
+            let authority;
+            (authority, rest) = after.split_at(after.find('/').unwrap_or(after.len()));
+            (url.user, url.host) = authority_of(&url.scheme, authority)?;
         } else if has_scheme && rest.starts_with('/') {
             url.has_no_host = true;
         }
@@ -128,10 +128,8 @@ impl Url {
     /// The host without brackets, and the port; the port is empty if there is none (`splitHostPort`).
     pub(super) fn host_and_port(&self) -> (&[u8], &[u8]) {
         let colon = self.host.iter().rposition(|byte| *byte == b':');
-        let (host, port) = match colon {
-            Some(colon) if self.host[colon + 1..].iter().all(u8::is_ascii_digit) => {
-                (&self.host[..colon], &self.host[colon + 1..])
-            }
+        let (host, port) = match colon.map(|colon| self.host.split_at(colon)) {
+            Some((host, [_, port @ ..])) if port.iter().all(u8::is_ascii_digit) => (host, port),
             _ => (&*self.host, &[][..]),
         };
         let inside = host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]"));
@@ -211,11 +209,10 @@ fn wrong(url: &str, error: &InvalidUrl) -> InvalidUrl {
 /// `getScheme`; empty if the text before the colon is no scheme.
 fn scheme(text: &str) -> Result<(&str, &str), InvalidUrl> {
     let end = text.bytes().position(|byte| !(byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)));
-    match end.map(|end| text.split_at(end)) {
-        Some(("", rest)) if rest.starts_with(':') => Err(InvalidUrl("missing protocol scheme".to_owned())),
-        Some((scheme, rest)) if rest.starts_with(':') && scheme.starts_with(|c: char| c.is_ascii_alphabetic()) => {
-            Ok((scheme, &rest[1..]))
-        }
+    let parts = end.map(|end| text.split_at(end)).and_then(|(scheme, rest)| Some((scheme, rest.strip_prefix(':')?)));
+    match parts {
+        Some(("", _)) => Err(InvalidUrl("missing protocol scheme".to_owned())),
+        Some((scheme, rest)) if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) => Ok((scheme, rest)),
         _ => Ok(("", text)),
     }
 }
@@ -243,25 +240,25 @@ fn authority_of(scheme: &str, authority: &str) -> Result<(Option<User>, Vec<u8>)
 
 /// `parseHost`.
 fn host_of(scheme: &str, host: &str) -> Result<Vec<u8>, InvalidUrl> {
-    match host.rfind('[') {
-        Some(0) => bracketed(host),
+    match host.rsplit_once('[') {
+        Some(("", inside)) => bracketed(inside),
         Some(_) => Err(InvalidUrl("invalid IP-literal".to_owned())),
         None => {
             // Only web addresses may have no more than one colon.
             let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
-            check_port(colon.map_or("", |colon| &host[colon..]))?;
+            check_port(colon.map_or("", |colon| host.split_at(colon).1))?;
             unescape(host, Place::Host)
         }
     }
 }
 
-/// Parses `[::1]:80`.
+/// Parses `[::1]:80`, without the first bracket.
 fn bracketed(host: &str) -> Result<Vec<u8>, InvalidUrl> {
-    let (inside, port) = host[1..].rsplit_once(']').ok_or_else(|| InvalidUrl("missing ']' in host".to_owned()))?;
+    let (inside, port) = host.rsplit_once(']').ok_or_else(|| InvalidUrl("missing ']' in host".to_owned()))?;
     check_port(port)?;
     let port = unescape(port, Place::Host)?;
-    let zone = inside.find("%25").unwrap_or(inside.len());
-    let address = [unescape(&inside[..zone], Place::Host)?, unescape(&inside[zone..], Place::Zone)?].concat();
+    let (address, zone) = inside.split_at(inside.find("%25").unwrap_or(inside.len()));
+    let address = [unescape(address, Place::Host)?, unescape(zone, Place::Zone)?].concat();
     // Bytes that are no text are no address either.
     let text = String::from_utf8_lossy(&address);
     match net::address(&text) {
@@ -312,7 +309,7 @@ fn unescape(text: &str, place: Place) -> Result<Vec<u8>, InvalidUrl> {
                     return wrong_escape(rest);
                 }
                 unescaped.push(code);
-                rest = &rest[3..];
+                rest = rest.get(3..).unwrap_or_default();
                 continue;
             }
             b'+' if place == Place::Query => unescaped.push(b' '),

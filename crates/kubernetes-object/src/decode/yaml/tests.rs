@@ -102,7 +102,7 @@ fn duplicate_keys_are_named_with_their_line() {
 }
 
 #[test]
-fn what_is_no_yaml_is_refused() {
+fn a_text_that_is_not_yaml_is_refused() {
     for text in ["a: [", "a: b: c", "*x", "- a\nb", ".nan", "{[1]: 2}", "!!int x", "a: &a [*a]"] {
         assert!(yaml(text.as_bytes()).is_err(), "{text:?}");
     }

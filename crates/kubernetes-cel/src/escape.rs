@@ -55,16 +55,17 @@ pub fn is_reserved(word: &str) -> bool {
 pub fn unescape(name: &str) -> Option<String> {
     let mut property = String::with_capacity(name.len());
     let mut rest = name;
-    while let Some(at) = rest.find("__") {
-        let inner = &rest[at + 2..];
-        let Some(end) = inner.find('_').filter(|end| *end > 0 && inner[*end..].starts_with("__")) else {
+    while let Some((before, inner)) = rest.split_once("__") {
+        let word = inner.split_once('_').filter(|(word, after)| !word.is_empty() && after.starts_with('_'));
+        let Some((word, after)) = word else {
             // No escape sequence begins here.
-            property.push_str(&rest[..=at]);
-            rest = &rest[at + 1..];
+            let (kept, after) = rest.split_at(before.len() + 1);
+            property.push_str(kept);
+            rest = after;
             continue;
         };
-        property.push_str(&rest[..at]);
-        match &inner[..end] {
+        property.push_str(before);
+        match word {
             "underscores" => property.push_str("__"),
             "dot" => property.push('.'),
             "dash" => property.push('-'),
@@ -72,7 +73,7 @@ pub fn unescape(name: &str) -> Option<String> {
             word if name.len() == word.len() + 4 && escape(word).as_deref() == Some(name) => property.push_str(word),
             _ => return None,
         }
-        rest = &inner[end + 2..];
+        rest = after.strip_prefix('_').unwrap_or(after);
     }
     property.push_str(rest);
     Some(property)

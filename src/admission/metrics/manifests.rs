@@ -1,11 +1,11 @@
 //! `apiserver_manifest_admission_config_controller_*`: kube-apiserver's names and labels
 //! (`admission/plugin/manifest/metrics`).
 
-use super::folder::sha256_text;
 use crate::metrics::Registry;
 use jiff::Timestamp;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
 use sha2::{Digest, Sha256};
+use std::fmt::Write;
 
 const PREFIX: &str = "apiserver_manifest_admission_config_controller_";
 
@@ -61,12 +61,12 @@ impl Metrics {
     }
 
     /// Counts a failed reload of a plugin's manifests.
-    pub(super) fn failed(&self, plugin: &str) {
+    pub fn failed(&self, plugin: &str) {
         self.count("failure", plugin);
     }
 
     /// Counts a successful reload of a plugin's manifests, and sets their hash.
-    pub(super) fn loaded(&self, plugin: &str, before: Option<&str>, hash: &str) {
+    pub fn loaded(&self, plugin: &str, before: Option<&str>, hash: &str) {
         self.count("success", plugin);
         if let Some(before) = before {
             // Removal fails only if the old hash is already gone, which is harmless.
@@ -80,6 +80,14 @@ impl Metrics {
         self.reloads.with_label_values(&labels).inc();
         self.last_reload.with_label_values(&labels).set(Timestamp::now().as_duration().as_secs_f64());
     }
+}
+
+/// A hash as labels have it: the text `sha256:` and the digest in hexadecimal.
+pub fn sha256_text(digest: &[u8]) -> String {
+    digest.iter().fold("sha256:".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The host name of this machine; empty if it is unknown.

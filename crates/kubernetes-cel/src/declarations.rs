@@ -48,8 +48,8 @@ fn read(name: &str, id: &'static str, signature: &str) -> Option<Declaration> {
     let (before, rest) = match signature.strip_prefix(name) {
         Some(rest) if rest.starts_with('(') => ("", rest),
         _ => {
-            let (target, rest) = signature.rsplit_once(&format!(".{name}("))?;
-            (target, &signature[signature.len() - rest.len() - 1..])
+            let (target, rest) = signature.split_at(signature.rfind(&format!(".{name}("))?);
+            (target, rest.get(1 + name.len()..)?)
         }
     };
     let (arguments, result) = rest.strip_prefix('(')?.rsplit_once("): ")?;

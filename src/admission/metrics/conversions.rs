@@ -1,6 +1,5 @@
 //! kube-apiserver's metrics of conversion webhooks for custom resources (`conversion.ConversionWebhookMetrics`, `converterMetric`).
 
-use super::Kinds;
 use crate::metrics::Registry;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
 use std::time::Duration;
@@ -10,7 +9,7 @@ const LATENCIES: &[f64] = &[0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.
 
 /// The reason why a call did not convert the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub enum Failure {
     /// The call failed, or the answer is not a review.
     Call,
     /// The review reports a failure, or does not match the request.
@@ -65,23 +64,17 @@ impl Metrics {
     }
 
     /// Records a call to a webhook.
-    pub(super) fn observe_call(&self, elapsed: Duration, failure: Option<Failure>) {
+    pub fn observe_call(&self, elapsed: Duration, failure: Option<Failure>) {
         let result = if failure.is_some() { "failure" } else { "success" };
         let labels = [result, failure.map(Failure::as_str).unwrap_or_default()];
         self.requests.with_label_values(&labels).inc();
         self.latencies.with_label_values(&labels).observe(elapsed.as_secs_f64());
     }
 
-    /// Records a conversion of an object of the definition.
-    pub(super) fn observe_conversion(
-        &self,
-        definition: &str,
-        Kinds { from, to }: Kinds<'_>,
-        elapsed: Duration,
-        succeeded: bool,
-    ) {
+    /// Records a conversion of an object of the definition, between two versions.
+    pub fn observe_conversion(&self, definition: &str, [from, to]: [&str; 2], elapsed: Duration, succeeded: bool) {
         let succeeded = if succeeded { "true" } else { "false" };
-        let labels = [definition, &from.version, &to.version, succeeded];
+        let labels = [definition, from, to, succeeded];
         self.conversions.with_label_values(&labels).observe(elapsed.as_secs_f64());
     }
 }
