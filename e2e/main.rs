@@ -25,6 +25,7 @@ mod deletes;
 mod differential;
 mod documentation;
 mod drop_in;
+mod embedded_aggregation;
 mod embedded_apply;
 mod embedded_definitions;
 mod embedded_rbac;
