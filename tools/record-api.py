@@ -17,10 +17,6 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parent.parent / "src/embedded/data"
 
-# The group of the aggregator, which the embedded server does not have.
-NOT_SERVED = ("apiregistration.k8s.io",)
-# Documents of paths that the embedded server does not have.
-DOCUMENTS_NOT_SERVED = (".well-known/openid-configuration", "openid/v1/jwks")
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -40,17 +36,12 @@ class Server:
             return json.load(response)
 
 
-def served(group):
-    return group not in NOT_SERVED
-
-
 def discovery(server):
     """The groups in the server's order, each version with its APIResourceList's resources."""
     groups = [{"name": "", "versions": [version(server, "/api/v1", "v1")]}]
     for group in server.json("/apis")["groups"]:
-        if served(group["name"]):
-            versions = [version(server, f"/apis/{v['groupVersion']}", v["version"]) for v in group["versions"]]
-            groups.append({"name": group["name"], "versions": versions})
+        versions = [version(server, f"/apis/{v['groupVersion']}", v["version"]) for v in group["versions"]]
+        groups.append({"name": group["name"], "versions": versions})
     return groups
 
 
@@ -63,7 +54,7 @@ def check_aggregated(server, groups):
     items = server.json("/api", AGGREGATED)["items"] + server.json("/apis", AGGREGATED)["items"]
     aggregated = [
         (item["metadata"].get("name", ""), v["version"], r["resource"], [s["subresource"] for s in r.get("subresources", [])])
-        for item in items if served(item["metadata"].get("name", "")) for v in item["versions"] for r in v["resources"]
+        for item in items for v in item["versions"] for r in v["resources"]
     ]
     legacy = []
     for group in groups:
@@ -111,9 +102,6 @@ def openapi_v3(server):
     """Every document's paths, one pool of the schemas they share, and what a document has differently."""
     documents, schemas, rest = {}, {}, None
     for path in server.json("/openapi/v3")["paths"]:
-        group = path.split("/")[1] if path.startswith("apis/") else ""
-        if path in DOCUMENTS_NOT_SERVED or not served(group):
-            continue
         document = without_prose(server.json(f"/openapi/v3/{path}"))
         components = document["components"]
         shared, different = [], {}
@@ -132,11 +120,6 @@ def openapi_v3(server):
 
 def openapi_v2(server):
     document = without_prose(server.json("/openapi/v2"))
-    document["paths"] = {
-        path: item for path, item in document["paths"].items()
-        if not any(path.startswith(f"/apis/{group}/") for group in NOT_SERVED)
-        and path.strip("/") not in DOCUMENTS_NOT_SERVED
-    }
     document["definitions"] = reachable(document)
     return document
 

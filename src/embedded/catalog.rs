@@ -1,6 +1,6 @@
 //! Every resource that a kube-apiserver 1.36 serves by default, recorded by `tools/record-api.py`.
 //!
-//! Does not contain custom resources ([`custom`](super::custom)) and the group `apiregistration.k8s.io`.
+//! Does not contain custom resources ([`custom`](super::custom)).
 
 use super::custom::Custom;
 use super::name::Name;

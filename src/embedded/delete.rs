@@ -1,5 +1,6 @@
 //! Deletion: immediate, graceful, or delayed by finalizers; of one object, of a collection, of a namespace with its objects.
 
+use super::api_services;
 use super::call::Call;
 use super::catalog::{self, Resource};
 use super::custom;
@@ -134,6 +135,8 @@ pub(super) fn finish(state: &mut State, collection: &Collection, key: &str, last
     if collection != initial::NAMESPACES && !namespace.is_empty() {
         finish_namespace(state, &namespace);
         initial::restore(state, collection, &namespace, last.name());
+    } else {
+        api_services::follow(state, collection, last.name());
     }
     removed.unwrap_or_else(|| Arc::new(last))
 }

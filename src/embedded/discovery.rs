@@ -4,8 +4,10 @@
 
 mod aggregated;
 
+use super::api_services::{self, Registered};
 use super::catalog::{ApiResource, Group, Version};
 use super::document;
+use super::name::Name;
 use crate::body::Body;
 use aggregated::Aggregated;
 use http::Response;
@@ -19,23 +21,73 @@ const ACCEPTED: &[&str] = &["application/json", "application/yaml"];
 /// The served groups, and their aggregated documents, which are made at their first use.
 pub(super) struct Groups {
     list: Vec<Group>,
+    /// What the APIServices register, which decides about the order.
+    registered: Vec<Registered>,
+    /// The groups of `/apis` and their versions.
+    names: Vec<(Name, Vec<Name>)>,
     core: OnceLock<Aggregated>,
     named: OnceLock<Aggregated>,
 }
 
 impl Groups {
-    /// The groups in the order of discovery, the core group first.
-    pub(super) fn new(list: Vec<Group>) -> Self {
-        Self { list, core: OnceLock::new(), named: OnceLock::new() }
+    /// The groups, in any order, and what the APIServices register.
+    pub(super) fn new(list: Vec<Group>, registered: Vec<Registered>) -> Self {
+        // No APIService registers their own group, which comes first (`apisHandler.ServeHTTP`).
+        let own = list.iter().filter(|group| group.name == api_services::GROUP).map(|group| {
+            let versions = group.versions.iter().map(|version| version.version.clone()).collect();
+            (group.name.clone(), versions)
+        });
+        let others = api_services::by_priority(&registered).into_iter().map(|(group, versions)| {
+            let versions = versions.into_iter().map(|version| version.version.clone()).collect();
+            (group, versions)
+        });
+        let names = own.chain(others).collect();
+        Self { list, registered, names, core: OnceLock::new(), named: OnceLock::new() }
+    }
+
+    /// Whether an APIService says that a Service serves the version.
+    pub(super) fn is_remote(&self, group: &str, version: &str) -> bool {
+        self.registered.iter().any(|each| each.is_remote && each.group == *group && each.version == *version)
     }
 
     fn named(&self, name: &str) -> Option<&Group> {
         self.list.iter().find(|group| !name.is_empty() && group.name == name)
     }
 
-    /// The document of the groups for which `belongs` holds.
-    fn aggregated<'a>(&self, made: &'a OnceLock<Aggregated>, belongs: fn(&Group) -> bool) -> &'a Aggregated {
-        made.get_or_init(|| aggregated::document(self.list.iter().filter(|group| belongs(group))))
+    /// The versions of a group: those of its APIServices, or those that the server has, if there are no APIServices.
+    fn group_document(&self, name: &str) -> Option<ApiGroupDocument<'_>> {
+        let registered = self.names.iter().find(|(group, _)| group == name);
+        let group = match registered {
+            Some((group, versions)) => ApiGroup::of(group, versions.iter()),
+            None => {
+                let group = self.named(name)?;
+                ApiGroup::of(&group.name, group.versions.iter().map(|version| &version.version))
+            }
+        };
+        Some(ApiGroupDocument { kind: "APIGroup", api_version: "v1", group })
+    }
+
+    fn aggregated_core(&self) -> &Aggregated {
+        let core = || self.list.iter().filter(|group| group.name.is_empty());
+        self.core.get_or_init(|| aggregated::document(core().map(aggregated::current)))
+    }
+
+    fn aggregated_named(&self) -> &Aggregated {
+        self.named.get_or_init(|| {
+            let own = self.named(api_services::GROUP).into_iter().map(aggregated::current);
+            let others = api_services::by_priority_and_name(&self.registered).into_iter();
+            let others = others.filter_map(|(group, versions)| {
+                let known = self.named(&group);
+                let served = |name: &str| known?.versions.iter().find(|version| version.version == *name);
+                let versions = versions.into_iter().filter_map(|version| match version.is_remote {
+                    true => Some((version.version.clone(), None)),
+                    false => Some((version.version.clone(), Some(served(&version.version)?))),
+                });
+                let versions: Vec<_> = versions.collect();
+                (!versions.is_empty()).then_some((group, versions))
+            });
+            aggregated::document(own.chain(others))
+        })
     }
 }
 
@@ -47,20 +99,14 @@ pub(super) fn respond(groups: &Groups, path: &str, accept: &str) -> Option<Respo
     let mut segments = path.strip_prefix('/')?.split('/');
     match (segments.next()?, segments.next(), segments.next(), segments.next()) {
         ("version", None, ..) => Some(version_document(accept)),
-        ("api", None, ..) => {
-            let aggregated = groups.aggregated(&groups.core, |group| group.name.is_empty());
-            Some(root(accept, &api_versions(groups), aggregated))
-        }
-        ("apis", None, ..) => {
-            let aggregated = groups.aggregated(&groups.named, |group| !group.name.is_empty());
-            Some(root(accept, &api_group_list(groups), aggregated))
-        }
+        ("api", None, ..) => Some(root(accept, &api_versions(groups), groups.aggregated_core())),
+        ("apis", None, ..) => Some(root(accept, &api_group_list(groups), groups.aggregated_named())),
         ("api", Some(version), None, _) => {
             let core = groups.list.iter().find(|group| group.name.is_empty())?;
             Some(legacy(accept, &resource_list(core, of_name(core, version)?)))
         }
-        ("apis", Some(group), None, _) => Some(legacy(accept, &ApiGroupDocument::of(groups.named(group)?))),
-        ("apis", Some(group), Some(version), None) => {
+        ("apis", Some(group), None, _) => Some(legacy(accept, &groups.group_document(group)?)),
+        ("apis", Some(group), Some(version), None) if !groups.is_remote(group, version) => {
             let group = groups.named(group)?;
             Some(legacy(accept, &resource_list(group, of_name(group, version)?)))
         }
@@ -218,25 +264,17 @@ struct ApiGroupDocument<'a> {
 }
 
 impl<'a> ApiGroup<'a> {
-    fn of(group: &'a Group) -> Self {
-        let version = |version: &'a Version| GroupVersion {
-            group_version: crate::kind::api_version(&group.name, &version.version),
-            version: &version.version,
-        };
-        let versions: Vec<GroupVersion<'a>> = group.versions.iter().map(version).collect();
-        Self { name: &group.name, preferred_version: versions.first().cloned(), versions }
-    }
-}
-
-impl<'a> ApiGroupDocument<'a> {
-    fn of(group: &'a Group) -> Self {
-        Self { kind: "APIGroup", api_version: "v1", group: ApiGroup::of(group) }
+    fn of(name: &'a Name, versions: impl Iterator<Item = &'a Name>) -> Self {
+        let version =
+            |version: &'a Name| GroupVersion { group_version: crate::kind::api_version(name, version), version };
+        let versions: Vec<GroupVersion<'a>> = versions.map(version).collect();
+        Self { name, preferred_version: versions.first().cloned(), versions }
     }
 }
 
 fn api_group_list(groups: &Groups) -> ApiGroupList<'_> {
-    let named = groups.list.iter().filter(|group| !group.name.is_empty());
-    ApiGroupList { kind: "APIGroupList", api_version: "v1", groups: named.map(ApiGroup::of).collect() }
+    let named = groups.names.iter().map(|(group, versions)| ApiGroup::of(group, versions.iter()));
+    ApiGroupList { kind: "APIGroupList", api_version: "v1", groups: named.collect() }
 }
 
 /// `metav1.APIResourceList`; the list of the core group has no `apiVersion` (`discovery.NewAPIVersionHandler`).
@@ -267,7 +305,9 @@ mod tests {
     use serde_json::{Value, json};
 
     fn respond(path: &str, accept: &str) -> Option<Response<Body>> {
-        super::respond(&Groups::new(catalog::groups(&[], &Default::default())), path, accept)
+        let groups = catalog::groups(&[], &Default::default());
+        let registered = api_services::built_in(&groups);
+        super::respond(&Groups::new(groups, registered), path, accept)
     }
 
     const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

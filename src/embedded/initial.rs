@@ -3,7 +3,7 @@
 use super::body::strings;
 use super::catalog::Resource;
 use super::store::{Collection, State, key};
-use super::{kubernetes_service, metadata, removed};
+use super::{api_services, kubernetes_service, metadata, removed};
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, validation};
 use crate::status::{Status, invalid};
@@ -67,9 +67,10 @@ pub(super) fn contents(state: &mut State, namespace: &str) {
     }
 }
 
-/// Creates again what a client deletes or changes of the [`contents`] of a namespace, and of the Service `default/kubernetes`.
+/// Creates again what a client deletes or changes of the [`contents`] of a namespace, of the Service `default/kubernetes` and of APIServices.
 pub(super) fn restore(state: &mut State, collection: &Collection, namespace: &str, name: &str) {
     kubernetes_service::restore(state, collection, namespace, name);
+    api_services::follow(state, collection, name);
     let is_account = name == "default" && collection == SERVICE_ACCOUNTS;
     let is_root_ca = name == ROOT_CA && collection == CONFIG_MAPS;
     if !is_account && !is_root_ca {
@@ -143,6 +144,7 @@ pub(super) fn prepare(resource: &Resource, object: &mut Object, caller: &UserInf
             default(object, &["spec", "replicas"], json!(1));
         }
         ("certificates.k8s.io", "certificatesigningrequests") => prepare_signing_request(object, caller),
+        ("apiregistration.k8s.io", "apiservices") => api_services::prepare(object),
         ("batch", "jobs") => validation::prepare_for_create(&resource.gvk(), object),
         _ => removed::api(resource).into_iter().for_each(|api| crate::removed::set_defaults(api, object)),
     }

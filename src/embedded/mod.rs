@@ -32,6 +32,8 @@ mod owners;
 mod initial;
 mod initializers;
 mod kubernetes_service;
+mod api_services;
+mod component_status;
 mod pods;
 mod policy_status;
 mod privileged;
@@ -281,6 +283,8 @@ impl Server {
         };
         server.store.with(initial::namespaces);
         server.store.with(kubernetes_service::start);
+        let groups = catalog::groups(&server.removed, &server.apis);
+        server.store.with(|state| api_services::start(state, &groups));
         if rbac {
             server.store.with(rbac::bootstrap);
         }

@@ -13,7 +13,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNIN
 use http::{Response, StatusCode};
 use serde::Serialize;
 use serde::ser::SerializeMap;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// A JSON response.
@@ -75,7 +75,30 @@ pub(super) fn unwritten(Unkept(why): Unkept) -> Status {
 
 /// A JSON value, independent of the form that the client accepts.
 pub(super) fn value(code: StatusCode, value: &Value) -> Response<Body> {
-    json(code, bytes(value))
+    json(code, bytes(&InGoOrder(value)))
+}
+
+/// The fields of an object of a Go type: kind and version first.
+struct KindFirst<'a>(&'a Map<String, Value>);
+
+impl Serialize for KindFirst<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let first = ["kind", "apiVersion"].iter().filter_map(|field| self.0.get_key_value(*field));
+        let rest = self.0.iter().filter(|(field, _)| !matches!(field.as_str(), "kind" | "apiVersion"));
+        serializer.collect_map(first.chain(rest))
+    }
+}
+
+/// A value of a Go type: kind and version first, if it has them. The other fields are in alphabetical order.
+struct InGoOrder<'a>(&'a Value);
+
+impl Serialize for InGoOrder<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(fields) => KindFirst(fields).serialize(serializer),
+            other => other.serialize(serializer),
+        }
+    }
 }
 
 /// The Status of a successful request.
@@ -100,7 +123,8 @@ pub(super) fn object(call: &Call, code: StatusCode, object: &Object) -> Response
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListMeta {
-    /// The resourceVersion of the list.
+    /// The resourceVersion of the list; empty for objects that are not stored.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// The token for the next page.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
@@ -114,13 +138,13 @@ pub(super) struct ListMeta {
 pub(super) fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Response<Body> {
     let resource = &*call.resource;
     let bytes = match call.form {
-        Form::Table(_) => bytes(&table_of(call, objects, Some(metadata))),
+        Form::Table(_) => bytes(&InGoOrder(&table_of(call, objects, Some(metadata)))),
         Form::Metadata(version) => {
             let items: Vec<_> = objects.iter().map(|object| metadata_of(&resource.shown(object), version)).collect();
             let list = json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items,
             });
-            bytes(&list)
+            bytes(&InGoOrder(&list))
         }
         Form::Object => bytes(&List { resource, metadata, objects }),
     };
@@ -141,14 +165,15 @@ impl Serialize for Shown<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shown = self.call.resource.shown(self.object);
         match self.call.form {
+            Form::Object if self.call.resource.custom.is_none() => KindFirst(shown.fields()).serialize(serializer),
             Form::Object => shown.serialize(serializer),
-            Form::Metadata(version) => metadata_of(&shown, version).serialize(serializer),
+            Form::Metadata(version) => InGoOrder(&metadata_of(&shown, version)).serialize(serializer),
             Form::Table(_) => {
                 let mut table = table_of(self.call, &[Arc::new(self.object.clone())], None);
                 if let (false, Some(table)) = (self.with_columns, table.as_object_mut()) {
                     table.insert("columnDefinitions".into(), Value::Null);
                 }
-                table.serialize(serializer)
+                InGoOrder(&table).serialize(serializer)
             }
         }
     }
@@ -182,20 +207,29 @@ struct List<'a> {
 impl Serialize for List<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_map(Some(4))?;
+        let version = self.resource.gvk().api_version();
         match &self.resource.custom {
-            Some(custom) => list.serialize_entry("kind", custom.list_kind())?,
-            None => list.serialize_entry("kind", &format!("{}List", self.resource.kind))?,
-        }
-        list.serialize_entry("apiVersion", &self.resource.gvk().api_version())?;
-        match &self.resource.custom {
-            // `UnstructuredList` has the field always.
-            Some(_) if self.metadata.continue_token.is_empty() => {
-                let version = &self.metadata.resource_version;
-                list.serialize_entry("metadata", &json!({"continue": "", "resourceVersion": version}))?;
+            // The fields of an `UnstructuredList` are in alphabetical order.
+            Some(custom) => {
+                list.serialize_entry("apiVersion", &version)?;
+                list.serialize_entry("items", &Items(self))?;
+                list.serialize_entry("kind", custom.list_kind())?;
+                // `UnstructuredList` has the field `continue` always.
+                match self.metadata {
+                    ListMeta { resource_version, continue_token, .. } if continue_token.is_empty() => {
+                        let metadata = json!({"continue": "", "resourceVersion": resource_version});
+                        list.serialize_entry("metadata", &metadata)?;
+                    }
+                    metadata => list.serialize_entry("metadata", metadata)?,
+                }
             }
-            _ => list.serialize_entry("metadata", self.metadata)?,
+            None => {
+                list.serialize_entry("kind", &format!("{}List", self.resource.kind))?;
+                list.serialize_entry("apiVersion", &version)?;
+                list.serialize_entry("metadata", self.metadata)?;
+                list.serialize_entry("items", &Items(self))?;
+            }
         }
-        list.serialize_entry("items", &Items(self))?;
         list.end()
     }
 }

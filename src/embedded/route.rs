@@ -4,8 +4,8 @@ use super::call::Call;
 use super::catalog::{self, Resource};
 use super::custom::Custom;
 use super::{
-    Server, body, caller, custom, delete, discovery, document, negotiate, openapi, pods, rbac, read, removed, respond,
-    review, scale, token_request,
+    Server, body, caller, component_status, custom, delete, discovery, document, negotiate, openapi, pods, rbac, read,
+    removed, respond, review, scale, token_request,
 };
 use super::{watch, write};
 use crate::authz::AccessAttributes;
@@ -77,6 +77,10 @@ async fn answer_from_store(
         return Ok(response);
     }
     if !info.is_resource_request {
+        let mut segments = parts.uri.path().trim_start_matches('/').split('/');
+        if let (Some("apis"), Some(group), Some(version)) = (segments.next(), segments.next(), segments.next()) {
+            check_is_local(&server.index.current(&server.store), group, version)?;
+        }
         let is_below_apis = ["/api", "/apis"].iter().any(|root| is_below(parts.uri.path(), root));
         return Err(if is_below_apis { Status::no_such_path() } else { Status::page_not_found() });
     }
@@ -152,6 +156,11 @@ fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<
     }
 }
 
+/// Refuses requests for a version that a Service serves (`proxyHandler.ServeHTTP`, for an APIService that is not available).
+fn check_is_local(index: &custom::Index, group: &str, version: &str) -> Result<(), Status> {
+    if index.groups.is_remote(group, version) { Err(Status::text(503, "service unavailable")) } else { Ok(()) }
+}
+
 fn is_below(path: &str, parent: &str) -> bool {
     path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -164,12 +173,11 @@ fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<Resource>, Status
         .or_else(|| removed::resource(&server.removed, group, version, plural));
     let resource = match found {
         Some(resource) => resource.clone(),
-        None => server
-            .index
-            .current(&server.store)
-            .resource(group, version, plural)
-            .ok_or_else(Status::no_such_path)?
-            .clone(),
+        None => {
+            let index = server.index.current(&server.store);
+            check_is_local(&index, group, version)?;
+            index.resource(group, version, plural).ok_or_else(Status::no_such_path)?.clone()
+        }
     };
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
     let is_in_place = if resource.namespaced {
@@ -188,10 +196,16 @@ fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<Resource>, Status
 async fn on_objects(call: &Call) -> Result<Response<Body>, Status> {
     let verb = call.info.verb.as_str();
     let resource = &*call.resource;
+    // The verb of a list with the parameter `watch` (`handlers.ListResource`).
+    if verb == "watch" && resource.serves("list") && !resource.serves(verb) {
+        return Err(Status::method_not_supported(&resource.group, &resource.name, verb));
+    }
     if !resource.serves(verb) {
         return Err(method_not_allowed(call));
     }
     match verb {
+        "get" if component_status::is_component_status(call) => component_status::get(call),
+        "list" if component_status::is_component_status(call) => component_status::list(call),
         "get" => read::get(call).await,
         "list" => read::list(call).await,
         "create" if resource.namespaced && call.info.namespace.is_empty() => Err(method_not_allowed(call)),

@@ -170,7 +170,8 @@ fn cells(resource: &Resource, object: View<'_>) -> Option<Vec<Value>> {
             | "flowcontrol.apiserver.k8s.io"
             | "node.k8s.io"
             | "resource.k8s.io"
-            | "scheduling.k8s.io",
+            | "scheduling.k8s.io"
+            | "apiregistration.k8s.io",
             name,
         ) => return cluster::cells(name, object),
         _ => return None,

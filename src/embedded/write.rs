@@ -5,7 +5,7 @@ use super::catalog::Resource;
 use super::custom;
 use super::owners::{self, Subject};
 use super::store::{self, State};
-use super::{body, delete, initial, initializers, metadata, rbac, removed, respond, validation};
+use super::{api_services, body, delete, initial, initializers, metadata, rbac, removed, respond, validation};
 use crate::body::Body;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -223,6 +223,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     } else if collection == custom::DEFINITIONS {
         custom::follow(state, &key, None);
     }
+    api_services::follow(state, collection, created.name());
     Ok(created)
 }
 

@@ -23,6 +23,7 @@ mod storage;
 mod cluster;
 mod autoscaling;
 mod flowcontrol;
+mod apiregistration;
 mod prepare;
 #[cfg(test)]
 mod tests;
@@ -111,6 +112,7 @@ fn check(kind: &GroupVersionKind, object: &Object, old: Option<&Object>, subreso
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
             flowcontrol::priority_level(object, old, subresource, out);
         }
+        ("apiregistration.k8s.io", "APIService") => apiregistration::api_service(object, old, subresource, out),
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             certificate::signing_request(object, old, subresource, out);
         }

@@ -8,9 +8,6 @@ use crate::object::Object;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Built-in resources that the embedded API server does not have: group, plural, singular and kind.
-const BESIDE: [(&str, &str, &str, &str); 1] = [("apiregistration.k8s.io", "apiservices", "apiservice", "APIService")];
-
 /// The versions of custom resources.
 pub(super) struct Definitions<'m>(Vec<Definition<'m>>);
 
@@ -45,9 +42,7 @@ impl<'m> Definitions<'m> {
             let [plural, singular] = &of.names;
             of.is_served && is_meant(&of.kind.group, &of.kind.version, [plural, singular])
         });
-        let beside = BESIDE.iter().filter(|(group, plural, singular, _)| is_meant(group, "v1", [plural, singular]));
-        let beside = beside.map(|(group, _, _, kind)| GroupVersionKind::new(*group, "v1", *kind));
-        built_in.chain(beside).chain(custom.map(|of| of.kind.clone())).collect()
+        built_in.chain(custom.map(|of| of.kind.clone())).collect()
     }
 
     /// Returns the declaration of a kind for policies, if the kind is known.

@@ -1,5 +1,6 @@
 //! The served custom resources, derived from the stored definitions.
 
+use super::super::api_services::{self, API_SERVICES, Registered};
 use super::super::catalog::{self, Group, Resource};
 use super::super::store::Store;
 use super::super::{discovery, openapi};
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The index of the definitions at one state of the store.
 pub(in crate::embedded) struct Index {
-    /// The resourceVersion of the newest change of a definition.
+    /// The resourceVersion of the newest change of a definition or an APIService.
     revision: u64,
     /// The definitions by name. Definitions whose names are not accepted are left out.
     definitions: BTreeMap<String, Arc<Definition>>,
@@ -36,18 +37,20 @@ pub(in crate::embedded) struct Kept {
 impl Kept {
     /// An index without definitions.
     pub(in crate::embedded) fn new(removed: &[&'static Api], apis: Apis) -> Self {
-        let index = Index::new(0, BTreeMap::new(), removed, &apis, None);
+        let registered = api_services::built_in(&catalog::groups(removed, &apis));
+        let index = Index::new(0, BTreeMap::new(), registered, removed, &apis, None);
         Self { removed: removed.to_vec(), apis, newest: Mutex::new(Arc::new(index)) }
     }
 
-    /// The index of the store's current definitions.
+    /// The index of the store's current definitions and APIServices.
     pub(in crate::embedded) fn current(&self, store: &Store) -> Arc<Index> {
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let changed = store.with(|state| {
-            let revision = state.changed(DEFINITIONS);
-            (revision > newest.revision).then(|| (revision, state.objects(DEFINITIONS, "")))
+            let revision = state.changed(DEFINITIONS).max(state.changed(API_SERVICES));
+            let current = || (revision, state.objects(DEFINITIONS, ""), api_services::registered(state));
+            (revision > newest.revision).then(current)
         });
-        let Some((revision, objects)) = changed else { return newest };
+        let Some((revision, objects, registered)) = changed else { return newest };
         let definitions = objects.into_iter().filter_map(|(name, object)| {
             let before = newest.definitions.get(&name);
             match before.filter(|before| Arc::ptr_eq(&before.object, &object)) {
@@ -55,7 +58,9 @@ impl Kept {
                 None => Some((name, Arc::new(Definition::new(&object, before.map(|before| &**before))?))),
             }
         });
-        let index = Arc::new(Index::new(revision, definitions.collect(), &self.removed, &self.apis, Some(&*newest)));
+        let definitions = definitions.collect();
+        let index = Index::new(revision, definitions, registered, &self.removed, &self.apis, Some(&*newest));
+        let index = Arc::new(index);
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if newest.revision < revision {
             *newest = index.clone();
@@ -68,6 +73,7 @@ impl Index {
     fn new(
         revision: u64,
         definitions: BTreeMap<String, Arc<Definition>>,
+        registered: Vec<Registered>,
         removed: &[&'static Api],
         apis: &Apis,
         before: Option<&Self>,
@@ -101,7 +107,7 @@ impl Index {
             }
         }
         let openapi = openapi::Documents::new(removed, documents);
-        Self { revision, definitions, resources, groups: discovery::Groups::new(groups), openapi }
+        Self { revision, definitions, resources, groups: discovery::Groups::new(groups, registered), openapi }
     }
 
     /// The resource with this group, version and plural name.

@@ -7,7 +7,7 @@ use super::super::call::Call;
 use super::super::catalog::Resource;
 use super::super::delete::{self, Options};
 use super::super::store::{Collection, State};
-use super::super::{metadata, owners};
+use super::super::{api_services, metadata, owners};
 use super::definition::{Definition, is_true};
 use super::resource::Custom;
 use super::schema::{default_causes, pattern, rule_causes};
@@ -18,7 +18,7 @@ use crate::object::{Object, object_meta};
 use crate::status::invalid::aggregate;
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The collection of the definitions.
@@ -103,7 +103,19 @@ pub(in crate::embedded) fn follow(state: &mut State, name: &str, before: Option<
     }
     establish(state, name);
     approve(state, name);
+    api_services::follow_definitions(state, current.str(&["spec", "group"]));
     finalize(state, name);
+}
+
+/// The groups and versions that definitions serve, whether or not their names are accepted.
+pub(in crate::embedded) fn served_versions(state: &State) -> BTreeSet<(String, String)> {
+    let mut served = BTreeSet::new();
+    for (_, definition) in state.objects(DEFINITIONS, "") {
+        let group = definition.str(&["spec", "group"]);
+        let versions = definition.items(&["spec", "versions"]).iter().filter(|version| version["served"] == true);
+        served.extend(versions.filter_map(|version| Some((group.to_owned(), version["name"].as_str()?.to_owned()))));
+    }
+    served
 }
 
 /// `KubernetesAPIApprovalPolicyConformantConditionController`
@@ -336,6 +348,7 @@ pub(in crate::embedded) fn finish(state: &mut State, collection: &Collection) {
 pub(in crate::embedded) fn removed(state: &mut State, definition: &Object) {
     state.forget(&collection_of(definition));
     reconsider_names(state, definition.str(&["spec", "group"]), definition.name());
+    api_services::follow_definitions(state, definition.str(&["spec", "group"]));
 }
 
 fn is_terminating(definition: &Object) -> bool {

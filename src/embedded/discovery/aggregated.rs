@@ -11,13 +11,23 @@ pub(super) struct Aggregated {
     pub(super) tag: String,
 }
 
+/// A group and its versions. A version without content is served elsewhere, and its resources are not known.
+pub(super) type Entry<'a> = (Name, Vec<(Name, Option<&'a Version>)>);
+
+/// The entry of a group that the server serves.
+pub(super) fn current(group: &Group) -> Entry<'_> {
+    let versions = group.versions.iter().map(|version| (version.version.clone(), Some(version)));
+    (group.name.clone(), versions.collect())
+}
+
 /// The document of the groups.
-pub(super) fn document<'a>(groups: impl Iterator<Item = &'a Group>) -> Aggregated {
+pub(super) fn document<'e>(groups: impl Iterator<Item = Entry<'e>>) -> Aggregated {
+    let groups: Vec<Entry<'e>> = groups.collect();
     let list = DiscoveryList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
         metadata: Metadata { name: "" },
-        items: groups.map(GroupDiscovery::of).collect(),
+        items: groups.iter().map(GroupDiscovery::of).collect(),
     };
     let body = super::line(&list);
     Aggregated { tag: tag(&body), body: body.into() }
@@ -48,6 +58,7 @@ struct GroupDiscovery<'a> {
 #[derive(Serialize)]
 struct VersionDiscovery<'a> {
     version: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     resources: Vec<ResourceDiscovery<'a>>,
     freshness: &'static str,
 }
@@ -85,13 +96,13 @@ struct ResponseKind<'a> {
 }
 
 impl<'a> GroupDiscovery<'a> {
-    fn of(group: &'a Group) -> Self {
-        let versions = group.versions.iter().map(|version| VersionDiscovery {
-            version: &version.version,
-            resources: resources_discovery(version),
-            freshness: "Current",
+    fn of((name, versions): &'a Entry<'_>) -> Self {
+        let versions = versions.iter().map(|(version, content)| VersionDiscovery {
+            version,
+            resources: content.map(resources_discovery).unwrap_or_default(),
+            freshness: if content.is_some() { "Current" } else { "Stale" },
         });
-        Self { metadata: Metadata { name: &group.name }, versions: versions.collect() }
+        Self { metadata: Metadata { name }, versions: versions.collect() }
     }
 }
 

@@ -8,6 +8,8 @@ use super::{Action, Change, Collection};
 use crate::object::Object;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -123,6 +125,27 @@ struct Record<T, O> {
     key: T,
     action: Action,
     object: O,
+    /// The checksum ([`Record::checksum`]); missing in records of older versions of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sum: Option<u64>,
+}
+
+impl<T: AsRef<str>, O: AsRef<RawValue>> Record<T, O> {
+    /// The first bytes of a SHA-256 over all fields. The database verifies pages when it opens a file, not when it reads them: a page that is
+    /// damaged later and then copied by a write gets a new checksum of the database.
+    fn checksum(&self, revision: u64) -> u64 {
+        let mut hash = Sha256::new();
+        hash.update(revision.to_be_bytes());
+        hash.update([self.action as u8]);
+        for text in [self.group.as_ref(), self.resource.as_ref(), self.key.as_ref()] {
+            hash.update(text.as_bytes());
+            hash.update([0]);
+        }
+        hash.update(self.object.as_ref().get().as_bytes());
+        let mut first = [0; 8];
+        first.iter_mut().zip(hash.finalize()).for_each(|(to, from)| *to = from);
+        u64::from_be_bytes(first)
+    }
 }
 
 /// An open file.
@@ -218,11 +241,19 @@ impl File {
             for row in database.begin_read()?.open_table(CHANGES)?.iter()? {
                 let (revision, record) = row?;
                 let revision = revision.value();
-                let Record { group, resource, key, action, object } = match serde_json::from_slice(record.value()) {
+                let unreadable = |error| Ok(Some(format!("the change {revision} is unreadable: {error}")));
+                let record: Record<String, Box<RawValue>> = match serde_json::from_slice(record.value()) {
                     Ok(record) => record,
-                    Err(error) => return Ok(Some(format!("the change {revision} is unreadable: {error}"))),
+                    Err(error) => return unreadable(error),
                 };
-                let (group, resource): (String, String) = (group, resource);
+                if record.sum.is_some_and(|sum| sum != record.checksum(revision)) {
+                    return Ok(Some(format!("the change {revision} differs from its checksum")));
+                }
+                let Record { group, resource, key, action, object, .. } = record;
+                let object = match serde_json::from_str(object.get()) {
+                    Ok(object) => object,
+                    Err(error) => return unreadable(error),
+                };
                 visit(
                     Collection { group: group.into(), resource: resource.into() },
                     Loaded { revision, key, action, object },
@@ -321,13 +352,56 @@ fn name(collection: &Collection) -> String {
 }
 
 fn record(collection: &Collection, change: &Change) -> Vec<u8> {
-    let record = Record {
+    let mut record = Record {
         group: &*collection.group,
         resource: &*collection.resource,
         key: change.key.as_str(),
         action: change.action,
-        object: &*change.object,
+        // Keys are strings, and no type here fails to serialize.
+        object: to_raw_value(&*change.object).unwrap_or_default(),
+        sum: None,
     };
-    // Keys are strings, and no type here fails to serialize.
+    record.sum = Some(record.checksum(change.revision));
     serde_json::to_vec(&record).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redb::backends::InMemoryBackend;
+    use serde_json::json;
+
+    fn with_record(revision: u64, record: &[u8]) -> Result<usize, FileError> {
+        let file = File::in_backend(InMemoryBackend::new()).unwrap();
+        let inserted = file.run(|database| {
+            let write = database.begin_write()?;
+            write.open_table(CHANGES)?.insert(revision, record)?;
+            write.commit()?;
+            Ok(())
+        });
+        inserted.unwrap();
+        let mut count = 0;
+        file.visit(|_, _| count += 1).map(|()| count)
+    }
+
+    #[test]
+    fn a_damaged_record_is_found_even_if_the_database_has_a_checksum_of_it() {
+        let object = Object::from_value(json!({"metadata": {"name": "a"}, "n": 1})).unwrap();
+        let change =
+            Change { revision: 7, key: "a".to_owned(), action: Action::Added, object: Arc::new(object), before: None };
+        let written = record(&Collection::built_in("g", "things"), &change);
+        assert_eq!(with_record(7, &written).unwrap(), 1);
+        let text = String::from_utf8(written.clone()).unwrap();
+        for (from, to) in
+            [("\"n\":1", "\"n\":2"), ("\"g\"", "\"h\""), ("Added", "Deleted"), ("\"key\":\"a\"", "\"key\":\"b\"")]
+        {
+            let error = with_record(7, text.replace(from, to).as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("the change 7 differs from its checksum"), "{error}");
+        }
+        assert!(with_record(8, &written).is_err());
+        // A record of an older version has no checksum.
+        let mut old: serde_json::Value = serde_json::from_slice(&written).unwrap();
+        old.as_object_mut().unwrap().remove("sum").unwrap();
+        assert_eq!(with_record(7, old.to_string().as_bytes()).unwrap(), 1);
+    }
 }

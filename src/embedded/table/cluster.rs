@@ -45,6 +45,7 @@ pub(super) fn cells(name: &str, object: View<'_>) -> Option<Vec<Value>> {
         "mutatingadmissionpolicies" => policy(object, "/spec/mutations"),
         "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings" => policy_binding(object),
         "certificatesigningrequests" => certificate_signing_request(object),
+        "apiservices" => api_service(object),
         "leases" => vec![object.name(), json!(object.text("/spec/holderIdentity")), object.age()],
         "flowschemas" => flow_schema(object),
         "prioritylevelconfigurations" => priority_level(object),
@@ -145,6 +146,21 @@ fn component_status(object: View<'_>) -> Vec<Value> {
     };
     let said = |field| healthy.map_or("", |condition| condition.text(field));
     vec![object.name(), json!(status), json!(said("/message")), json!(said("/error"))]
+}
+
+/// `REST.ConvertToTable` of the aggregator.
+fn api_service(object: View<'_>) -> Vec<Value> {
+    let service = match object.has("/spec/service") {
+        true => format!("{}/{}", object.text("/spec/service/namespace"), object.text("/spec/service/name")),
+        false => "Local".to_owned(),
+    };
+    let available = object.condition("/status/conditions", "Available");
+    let status = available.map_or("Unknown", |condition| condition.text("/status"));
+    let shown = match available.map_or("", |condition| condition.text("/reason")) {
+        reason if status == "True" || reason.is_empty() => status.to_owned(),
+        reason => format!("{status} ({reason})"),
+    };
+    vec![object.name(), json!(service), json!(shown), object.age()]
 }
 
 fn role_binding(object: View<'_>) -> Vec<Value> {

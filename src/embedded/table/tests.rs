@@ -335,6 +335,13 @@ fn nodes_and_configuration() {
             json!({"conditions": [{"type": "Healthy", "status": "False", "message": "m", "error": "e"}]}),
             json!(["x", "Unhealthy", "m", "e"]),
         ),
+        ("/apis/apiregistration.k8s.io/v1/apiservices", json!({}), json!(["x", "Local", "Unknown", "5d"])),
+        (
+            "/apis/apiregistration.k8s.io/v1/apiservices",
+            json!({"spec": {"service": {"namespace": "n", "name": "s"}},
+                   "status": {"conditions": [{"type": "Available", "status": "False", "reason": "R"}]}}),
+            json!(["x", "n/s", "False (R)", "5d"]),
+        ),
         ("/apis/coordination.k8s.io/v1/leases", json!({"spec": {"holderIdentity": "me"}}), json!(["x", "me", "5d"])),
         ("/apis/scheduling.k8s.io/v1/priorityclasses", json!({"value": 7}), json!(["x", 7, false, "5d", ""])),
         ("/apis/node.k8s.io/v1/runtimeclasses", json!({"handler": "h"}), json!(["x", "h", "5d"])),

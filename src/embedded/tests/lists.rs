@@ -128,7 +128,7 @@ async fn options_that_make_no_sense_are_refused() {
     let client = Client::new();
     for (query, code, message) in [
         ("resourceVersion=x", 400, "invalid resource version: strconv.ParseUint: parsing \"x\": invalid syntax"),
-        ("resourceVersion=999999", 504, "Timeout: Too large resource version: 999999, current: 9"),
+        ("resourceVersion=999999", 504, "Timeout: Too large resource version: 999999, current: 30"),
         (
             "resourceVersionMatch=Exact",
             422,

@@ -19,3 +19,4 @@ mod initializers;
 mod rbac;
 mod removed;
 mod definitions;
+mod registrations;

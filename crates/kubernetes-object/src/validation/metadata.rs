@@ -27,7 +27,17 @@ pub(super) fn check(object: &Node<'_>, is_namespaced: bool, names: NameRule, out
 
 /// `apimachineryvalidation.ValidateObjectMeta`, which knows no standard finalizers.
 pub(super) fn check_generic(object: &Node<'_>, is_namespaced: bool, names: NameRule, out: &mut Causes) {
-    out.0.extend(object_meta::validate(fields(object), is_namespaced, &names, "metadata"));
+    check_generic_by(object, is_namespaced, &names, out);
+}
+
+/// As [`check_generic`], with a rule that depends on the object.
+pub(super) fn check_generic_by(
+    object: &Node<'_>,
+    is_namespaced: bool,
+    names: &dyn Fn(&str, bool) -> Vec<String>,
+    out: &mut Causes,
+) {
+    out.0.extend(object_meta::validate(fields(object), is_namespaced, names, "metadata"));
 }
 
 /// `ValidateObjectMetaUpdate`

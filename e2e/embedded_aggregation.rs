@@ -1,0 +1,307 @@
+//! Compares APIServices, the order of discovery, ComponentStatuses and the bytes of answers of the embedded API server with kube-apiserver's.
+
+use crate::harness::differential::proxy_only;
+use crate::harness::{Api, ControlPlane, Proxy, Request, User, delete, eventually, get, only, patch, post, put};
+use serde_json::{Value, json};
+
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+fn sides() -> (ControlPlane, Proxy) {
+    let flags = proxy_only(&[]);
+    (ControlPlane::start("aggregation", &only(&[])), Proxy::embedded(&[&flags[0], &flags[1], "--controllers="]))
+}
+
+/// Removes what differs from server to server.
+fn normalize(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for name in ["uid", "resourceVersion", "creationTimestamp", "time", "lastTransitionTime"] {
+                if let Some(text) = fields.get_mut(name).filter(|value| value.is_string()) {
+                    *text = format!("<{name}>").into();
+                }
+            }
+            // The embedded API server has no descriptions.
+            fields.remove("description");
+            fields.values_mut().for_each(normalize);
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalize),
+        _ => {}
+    }
+}
+
+fn seen(api: &Api, request: Request) -> (u16, Vec<String>, Value) {
+    let answer = api.send(&User::admin(), request);
+    let text = answer.text();
+    let mut body = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text));
+    normalize(&mut body);
+    (answer.status, answer.header("warning"), body)
+}
+
+/// Compares the answers, once kube-apiserver's controllers have done their work.
+#[track_caller]
+fn same(real: &Api, embedded: &Api, request: &Request) {
+    let mut last = None;
+    for _ in 0..100 {
+        let both = [real, embedded].map(|api| seen(api, request.clone()));
+        if both[0] == both[1] {
+            return;
+        }
+        last = Some(both);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let [expected, got] = last.unwrap();
+    panic!("{} {}\n  kube-apiserver: {expected:?}\n  embedded:       {got:?}", request.method, request.path);
+}
+
+fn definition(group: &str, versions: &[&str]) -> Value {
+    let version = |(at, name): (usize, &&str)| json!({"name": name, "served": true, "storage": at == 0, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let versions: Vec<Value> = versions.iter().enumerate().map(version).collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("things.{group}")},
+        "spec": {"group": group, "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"}, "versions": versions},
+    })
+}
+
+fn api_service(group: &str, version: &str, priorities: (i64, i64), rest: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": format!("{version}.{group}")},
+        "spec": {"group": group, "version": version, "groupPriorityMinimum": priorities.0, "versionPriority": priorities.1},
+    });
+    object["spec"].as_object_mut().unwrap().extend(rest.as_object().cloned().unwrap());
+    object
+}
+
+#[test]
+fn groups_and_versions_are_registered_and_sorted_as_by_kube_apiserver() {
+    let (real, embedded) = sides();
+    let discovery = |steps: &[Request]| {
+        for request in steps {
+            for api in [&*real, &*embedded] {
+                let answer = api.send(&User::admin(), request.clone());
+                assert!(answer.status < 300, "{} {}: {}", request.method, request.path, answer.text());
+            }
+            for path in ["/apis", "/apis/b.example.com", "/apis/remote.example.com", SERVICES] {
+                same(&real, &embedded, &get(path));
+            }
+            same(&real, &embedded, &get("/apis").header("accept", AGGREGATED));
+        }
+    };
+    discovery(&[get("/apis")]);
+    same(&real, &embedded, &get(SERVICES).header("accept", TABLE).header("x-none", "1"));
+    let service = json!({"service": {"namespace": "default", "name": "remote"}, "insecureSkipTLSVerify": true});
+    let label = json!({"metadata": {"labels": {"kube-aggregator.kubernetes.io/automanaged": null}},
+        "spec": {"groupPriorityMinimum": 1500}});
+    discovery(&[
+        post(DEFINITIONS, &definition("b.example.com", &["v1", "v1beta1", "v2"])),
+        post(DEFINITIONS, &definition("a.example.com", &["v2"])),
+        post(SERVICES, &api_service("remote.example.com", "v1", (2000, 10), service)),
+        patch(&format!("{SERVICES}/v1.apps"), "merge", &json!({"spec": {"groupPriorityMinimum": 100}})),
+        patch(&format!("{SERVICES}/v2.b.example.com"), "merge", &json!({"spec": {"versionPriority": 1}})),
+        delete(&format!("{SERVICES}/v1.b.example.com")),
+        patch(&format!("{SERVICES}/v2.a.example.com"), "merge", &label),
+        patch(&format!("{SERVICES}/v1.policy"), "merge", &json!({"metadata": {"annotations": {"a": "b"}}})),
+        delete(&format!("{DEFINITIONS}/things.b.example.com")),
+    ]);
+    for path in ["/apis/remote.example.com/v1", "/apis/remote.example.com/v1/things", "/apis/remote.example.com/v2"] {
+        same(&real, &embedded, &get(path));
+    }
+}
+
+#[test]
+fn an_api_service_is_checked_as_by_kube_apiserver() {
+    let (real, embedded) = sides();
+    let at = |rest: &str| format!("{SERVICES}{rest}");
+    let service = |service: Value| json!({"service": service, "insecureSkipTLSVerify": true});
+    let remote = json!({"namespace": "default", "name": "remote"});
+    let named = |name: &str, mut object: Value| {
+        object["metadata"]["name"] = json!(name);
+        object
+    };
+    let kube_service = |kind: &str, port: u16| {
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "remote"},
+            "spec": {"type": kind, "ports": [{"name": "https", "port": port}]}})
+    };
+    let services = "/api/v1/namespaces/default/services";
+    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "remote", "labels": {"kubernetes.io/service-name": "remote"}},
+        "endpoints": [], "ports": [{"name": "https", "port": 443}]});
+    let condition = |status: &str| json!({"status": {"conditions": [{"type": "Other", "status": status}]}});
+    let steps = [
+        post(
+            SERVICES,
+            &named(
+                "x",
+                api_service(
+                    "a_b",
+                    "v1.1",
+                    (0, 0),
+                    json!({"service": {}, "caBundle": "aGVsbG8=", "insecureSkipTLSVerify": true}),
+                ),
+            ),
+        ),
+        post(
+            SERVICES,
+            &named(
+                "v2.",
+                api_service("", "v2", (30_000, 2000), json!({"caBundle": "aGVsbG8=", "insecureSkipTLSVerify": true})),
+            ),
+        ),
+        post(
+            SERVICES,
+            &api_service(
+                "remote.example.com",
+                "v1",
+                (1, 1),
+                service(json!({"namespace": "a", "name": "b", "port": 70_000})),
+            ),
+        ),
+        post(SERVICES, &api_service("remote.example.com", "v1", (1, 1), json!({"group": null}))),
+        post(SERVICES, &api_service("local.example.com", "v1", (20_000, 1000), json!({}))),
+        get(&at("/v1.local.example.com")),
+        get("/apis/local.example.com"),
+        get("/apis/local.example.com/v1"),
+        post(SERVICES, &api_service("remote.example.com", "v1", (1000, 10), service(remote))),
+        get(&at("/v1.remote.example.com")),
+        post(services, &kube_service("ClusterIP", 80)),
+        get(&at("/v1.remote.example.com")),
+        patch(&format!("{services}/remote"), "merge", &json!({"spec": {"ports": [{"name": "https", "port": 443}]}})),
+        get(&at("/v1.remote.example.com")),
+        post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &slice),
+        get(&at("/v1.remote.example.com")),
+        get(&at("/v1.remote.example.com"))
+            .header("accept", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
+        patch(&at("/v1.remote.example.com/status"), "merge", &condition("Maybe")),
+        patch(&at("/v1.remote.example.com/status"), "merge", &condition("True")),
+        patch(&at("/v1.remote.example.com"), "merge", &json!({"spec": {"version": "v2"}})),
+        put(&at("/v1.remote.example.com"), &api_service("remote.example.com", "v1", (1000, 10), json!({}))),
+        patch(
+            &at("/v1.remote.example.com"),
+            "merge",
+            &json!({"spec": {"service": null, "insecureSkipTLSVerify": null}}),
+        ),
+        get(&at("/v1.remote.example.com")),
+        get("/apis/remote.example.com/v1"),
+        delete(&at("/v1.remote.example.com")),
+        get("/apis/remote.example.com"),
+    ];
+    for request in &steps {
+        match request.method.as_str() {
+            "GET" => same(&real, &embedded, request),
+            _ => {
+                let [mut expected, mut got] = [&*real, &*embedded].map(|api| seen(api, request.clone()));
+                // The two may choose different addresses, and the controllers of kube-apiserver write a moment later.
+                for answer in [&mut expected, &mut got] {
+                    for pointer in ["/spec/clusterIP", "/spec/clusterIPs", "/status", "/metadata/managedFields"] {
+                        if let Some(value) =
+                            answer.2.pointer_mut(pointer).filter(|value| !value.is_string() || pointer != "/status")
+                        {
+                            *value = Value::Null;
+                        }
+                    }
+                }
+                assert_eq!(got, expected, "{} {}", request.method, request.path);
+            }
+        }
+    }
+}
+
+#[test]
+fn components_are_shown_as_by_kube_apiserver() {
+    let (real, embedded) = sides();
+    let components = "/api/v1/componentstatuses";
+    let at = |rest: &str| format!("{components}{rest}");
+    for request in [
+        get(components),
+        get(&at("?limit=1")),
+        get(&at("?labelSelector=a=b")),
+        get(&at("?fieldSelector=metadata.name=etcd-0")),
+        get(&at("?fieldSelector=metadata.namespace=a")),
+        get(&at("?watch=1")),
+        get(&at("/etcd-0")),
+        get(&at("/scheduler")),
+        get(&at("/controller-manager")),
+        get(&at("/nope")),
+        get(components).header("accept", TABLE),
+        get(components).header("accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
+        post(components, &json!({})),
+        delete(&at("/etcd-0")),
+    ] {
+        // The components are asked at once, so that their order varies.
+        same(&real, &embedded, &request);
+    }
+}
+
+#[test]
+fn answers_begin_with_the_bytes_of_kube_apiserver() {
+    let (real, embedded) = sides();
+    let things = "/apis/example.com/v1/things";
+    for api in [&*real, &*embedded] {
+        api.accepts(post(DEFINITIONS, &definition("example.com", &["v1"])));
+        eventually("the kind", || (api.send(&User::admin(), get(things)).status == 200).then_some(()));
+        let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}});
+        eventually("the storage of the kind", || {
+            (api.send(&User::admin(), post(things, &thing)).status == 201).then_some(())
+        });
+    }
+    let accepts = [
+        "application/json",
+        TABLE,
+        "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+    ];
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    let mut requests = vec![post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review)];
+    for path in [
+        "/api/v1/namespaces/default",
+        "/api/v1/namespaces",
+        "/api/v1/namespaces/nope",
+        "/apis/apps/v1/deployments",
+        "/api/v1/nope",
+        "/nope",
+        "/apis/example.com/v1/things/a",
+        things,
+        "/apis/example.com/v1/things/b",
+        "/apis",
+        "/api",
+        "/apis/apps",
+        "/apis/apps/v1",
+        "/api/v1",
+        "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps",
+    ] {
+        requests.extend(accepts.map(|accept| get(path).header("accept", accept)));
+    }
+    for request in requests {
+        let starts = [&*real, &*embedded].map(|api| {
+            let answer = api.send(&User::admin(), request.clone());
+            let text = answer.text();
+            // Below the first two fields the order is alphabetical.
+            let start = text.split("\"metadata\"").next().unwrap_or_default().chars().take(60).collect::<String>();
+            (answer.status, start)
+        });
+        assert_eq!(starts[1], starts[0], "{} {} {:?}", request.method, request.path, request.headers);
+    }
+}
+
+#[test]
+fn openapi_has_the_paths_of_kube_apiserver() {
+    let (real, embedded) = sides();
+    let paths = |api: &Api, path: &str| -> Vec<String> {
+        let document = api.send(&User::admin(), get(path)).json();
+        document["paths"].as_object().unwrap().keys().cloned().collect()
+    };
+    for path in
+        ["/openapi/v2", "/openapi/v3", "/openapi/v3/.well-known/openid-configuration", "/openapi/v3/openid/v1/jwks"]
+    {
+        let expected = eventually("the document", || {
+            let paths = (real.send(&User::admin(), get(path)).status == 200).then(|| paths(&real, path))?;
+            (path.len() > 12 || paths.iter().any(|path| path.contains("apiregistration"))).then_some(paths)
+        });
+        assert_eq!(paths(&embedded, path), expected, "{path}");
+    }
+}
