@@ -71,8 +71,7 @@ const WITH_TASKS: [&str; 19] = [
 ];
 
 /// The layers that still return texts as errors.
-const WITH_TEXTS_AS_ERRORS: &[&str] =
-    &["app", "backend", "cli", "conversion", "embedded", "pipeline", "plugins", "webhooks"];
+const WITH_TEXTS_AS_ERRORS: &[&str] = &["app", "cli", "embedded", "pipeline"];
 
 /// A line of product code with its position.
 struct Line {

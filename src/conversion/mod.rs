@@ -24,6 +24,7 @@ use crate::object::round_trip::RoundTripError;
 use crate::object::{Object, convert};
 use async_trait::async_trait;
 use serde_json::Value;
+use std::error::Error;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -113,10 +114,11 @@ impl embedded::Webhooks for Converter {
         object: &Object,
         from: &GroupVersionKind,
         to: &GroupVersionKind,
-    ) -> Result<Object, String> {
+    ) -> Result<Object, Box<dyn Error + Send + Sync>> {
         let written = definition.get(&["spec", "conversion", "webhook"]);
         let part = |name: &str| written.and_then(|webhook| webhook.get(name)).cloned().unwrap_or_default();
-        let unreadable = |error: serde_json::Error| format!("spec.conversion.webhook of the definition: {error}");
+        let unreadable =
+            |error: serde_json::Error| ConversionError(format!("spec.conversion.webhook of the definition: {error}"));
         let webhook = ConversionWebhook {
             client_config: match part("clientConfig") {
                 Value::Null => Default::default(),
@@ -124,13 +126,12 @@ impl embedded::Webhooks for Converter {
             },
             review_versions: serde_json::from_value(part("conversionReviewVersions")).map_err(unreadable)?,
         };
-        let webhook =
-            custom::Webhook::new(definition.name(), &webhook, &self.clients).map_err(|why| why.to_string())?;
+        let webhook = custom::Webhook::new(definition.name(), &webhook, &self.clients)?;
         let started = Instant::now();
         let deadline = started + custom::TIMEOUT;
         let converted = webhook.convert(&self.cluster, object, Kinds { from, to }, deadline, &self.metrics).await;
         self.metrics.observe_conversion(definition.name(), Kinds { from, to }, started.elapsed(), converted.is_ok());
-        converted.map_err(|why| why.to_string())
+        Ok(converted?)
     }
 }
 

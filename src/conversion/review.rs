@@ -54,7 +54,8 @@ impl Request {
         let call = |why: String| (Failure::Call, why);
         let malformed = |why: String| (Failure::MalformedResponse, why);
         response::check(answer).map_err(|status| call(status.message))?;
-        let mut review = response::review(answer, self.api_version, KIND, &[V1, V1BETA1]).map_err(call)?;
+        let review = response::review(answer, self.api_version, KIND, &[V1, V1BETA1]);
+        let mut review = review.map_err(|why| call(why.to_string()))?;
         let is_v1 = self.api_version == V1;
         let said = response::said_type(&review);
         if is_v1 && said != (V1, KIND) {
