@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![deny(clippy::missing_errors_doc)]
 
 mod ast;
 mod check;
