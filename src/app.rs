@@ -29,7 +29,7 @@ use crate::request::body::MediaTypes;
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
 use crate::server::{Drain, Listener, Reloading};
-use crate::upstream::Doubled;
+use crate::upstream::{Doubled, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use backend::{Backend, Upstream, all_needs};
@@ -39,6 +39,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use reviews::Reviews;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -141,30 +142,13 @@ pub async fn start(config: Config) -> Result<Running> {
     let is_for_clients = config.front_end.as_ref().is_none_or(|front_end| !front_end.is_alone);
     let listener = is_for_clients.then(|| listener(&serving.addresses)).transpose()?;
     let reviews = config.front_end.as_ref().map(|front_end| Reviews::new(front_end, &serving.protocol)).transpose()?;
-    let health = serving
-        .health_address
-        .map(|address| Listener::bind(address).with_context(|| format!("--health-bind-address={address}")));
-    let health = health.transpose()?;
-    let health_address = health.as_ref().map(Listener::local_addr).transpose()?;
-    let health = health.map(|listener| {
-        let connections = config.limits.health_connections;
-        health::start(listener, checks.clone(), registry.clone(), connections).context("the thread of the health port")
-    });
-    let health = health.transpose()?;
+    let (health, health_address) = start_health(&config, &checks, &registry)?.unzip();
 
     let files = Files::new(&config)?;
     let named = config.tenants_dir.as_ref().map(|_| Arc::<ArcSwap<Certificates>>::default());
-    let data = match &config.upstream {
-        config::Upstream::Embedded(options) => options.data_dir.as_deref().map(DataDir::open).transpose(),
-        config::Upstream::Remote { .. } => Ok(None),
-    };
-    let data = data.context("--data-dir")?;
+    let data = open_data_dir(&config.upstream)?;
     let mut front = is_for_clients.then(|| Front::new(&config, named.as_ref(), data.as_ref())).transpose()?;
-    for spec in &config.admission.plugins {
-        if let Some(removed) = spec.removed {
-            tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
-        }
-    }
+    warn_of_removed_plugins(&config.admission);
     let address = listener.as_ref().map(Listener::local_addr).transpose()?;
     let upstream = Upstream::new(&config, front.as_ref(), address, data.as_ref(), &drain, &vitals).await?;
     let embedded = upstream.embedded.clone();
@@ -181,69 +165,27 @@ pub async fn start(config: Config) -> Result<Running> {
     if let Some(maps) = authority_maps(&config, &upstream)? {
         checks.advise("in-cluster-authorities", move || maps.check());
     }
-    let (mut listeners, mut tenants, mut kept) = (Vec::new(), None, None);
-    if let (Some(folder), Some(named), Some(front)) = (config.tenants_dir.clone(), named, &front) {
-        let shared = tenancy::Shared {
-            metrics: Arc::new(Metrics::new(&registry).context("admission metrics")?),
-            impersonation: impersonation(&config, &registry)?,
-            config: config.clone(),
-            front: front.clone(),
-            drain: drain.clone(),
-            folder,
-            files,
-            audited,
-            named,
-        };
-        let client = upstream.client.clone();
-        let running = tenancy::start(shared, upstream, &registry, &checks).await?;
-        if let Some(reviews) = reviews {
-            let pipeline = running.default_pipeline()?;
-            let reviews = reviews.by_tenants(Arc::new(tenancy::Reviewed(running.tenancy.clone())));
-            listeners.push(reviews.serve(
-                &config,
-                &pipeline,
-                client,
-                certificates.as_ref(),
-                &registry,
-                &checks,
-                &drain,
-            )?);
+    let parts = Parts {
+        listener: listener.zip(address),
+        health_address,
+        reviews,
+        certificates,
+        upstream,
+        audited,
+        registry,
+        checks,
+        drain: drain.clone(),
+    };
+    let (tenants, kept, listeners) = match (config.tenants_dir.clone(), named, front.clone()) {
+        (Some(folder), Some(named), Some(front)) => {
+            let (tenants, listeners) = parts.serve_tenants(&config, folder, named, front, files).await?;
+            (Some(tenants), None, listeners)
         }
-        let shared = Arc::new((running.tenancy.clone(), drain.clone()));
-        tenants = Some(running);
-        let handle = move |request: Request<Incoming>| {
-            let shared = shared.clone();
-            async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
-        };
-        if let (Some(listener), Some(address)) = (listener, address) {
-            front.announce(&config, address, health_address)?;
-            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle)));
+        (.., front) => {
+            let listeners = parts.serve_all_alike(&config, front.as_deref(), &files)?;
+            (None, Some(files), listeners)
         }
-    } else {
-        let client = upstream.client.clone();
-        let client_ca = front.as_ref().and_then(|front| front.client_ca.as_ref());
-        let pipeline = Arc::new(pipeline(&config, client_ca, &files, upstream, audited.audit, &registry, &checks)?);
-        let writes: Arc<dyn Loopback> = pipeline.clone();
-        pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
-        if let Some(reviews) = reviews {
-            if let Some(health) = health_address {
-                tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health));
-            }
-            let certificates = certificates.as_ref();
-            listeners.push(reviews.serve(&config, &pipeline, client, certificates, &registry, &checks, &drain)?);
-        }
-        if let (Some(listener), Some(address), Some(front)) = (listener, address, &front) {
-            front.announce(&config, address, health_address)?;
-            let shared = Arc::new((pipeline, drain.clone()));
-            let handle = move |request: Request<Incoming>| {
-                let shared = shared.clone();
-                // On the heap until the answer: the rest of a watch is small then.
-                async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
-            };
-            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle)));
-        }
-        kept = Some(files);
-    }
+    };
     start.finish();
     Ok(Running {
         address,
@@ -259,6 +201,116 @@ pub async fn start(config: Config) -> Result<Running> {
         drain_timeout: config.serving.drain_timeout,
         _health: health,
     })
+}
+
+/// Starts the health port, if the configuration has one; returns its address as well.
+fn start_health(config: &Config, checks: &Checks, registry: &Registry) -> Result<Option<(DropGuard, SocketAddr)>> {
+    let Some(address) = config.serving.health_address else { return Ok(None) };
+    let listener = Listener::bind(address).with_context(|| format!("--health-bind-address={address}"))?;
+    let (address, connections) = (listener.local_addr()?, config.limits.health_connections);
+    let started = health::start(listener, checks.clone(), registry.clone(), connections);
+    Ok(Some((started.context("the thread of the health port")?, address)))
+}
+
+/// Opens the data folder of the embedded API server, if there is one.
+fn open_data_dir(upstream: &config::Upstream) -> Result<Option<DataDir>> {
+    let config::Upstream::Embedded(options) = upstream else { return Ok(None) };
+    options.data_dir.as_deref().map(DataDir::open).transpose().context("--data-dir")
+}
+
+fn warn_of_removed_plugins(admission: &Admission) {
+    for spec in &admission.plugins {
+        if let Some(removed) = spec.removed {
+            tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
+        }
+    }
+}
+
+/// The parts of the server that the requests of clients and of webhooks share.
+struct Parts {
+    /// The listener for clients, with its address; `None` if the webhook front end is alone.
+    listener: Option<(Listener, SocketAddr)>,
+    health_address: Option<SocketAddr>,
+    /// The webhook front end.
+    reviews: Option<Reviews>,
+    /// The serving certificates of a Secret.
+    certificates: Option<ServingCertificates>,
+    upstream: Upstream,
+    audited: Audited,
+    registry: Registry,
+    checks: Checks,
+    drain: Drain,
+}
+
+impl Parts {
+    /// Serves each tenant by the path of its own.
+    async fn serve_tenants(
+        self,
+        config: &Config,
+        folder: PathBuf,
+        named: Arc<ArcSwap<Certificates>>,
+        front: Arc<Front>,
+        files: Files,
+    ) -> Result<(tenancy::Running, Vec<JoinHandle<()>>)> {
+        let Self { listener, health_address, reviews, certificates, upstream, audited, registry, checks, drain } = self;
+        let shared = tenancy::Shared {
+            metrics: Arc::new(Metrics::new(&registry).context("admission metrics")?),
+            impersonation: impersonation(config, &registry)?,
+            config: config.clone(),
+            front: front.clone(),
+            drain: drain.clone(),
+            folder,
+            files,
+            audited,
+            named,
+        };
+        let (client, mut listeners) = (upstream.client.clone(), Vec::new());
+        let running = tenancy::start(shared, upstream, &registry, &checks).await?;
+        if let Some(reviews) = reviews {
+            let pipeline = running.default_pipeline()?;
+            let reviews = reviews.by_tenants(Arc::new(tenancy::Reviewed(running.tenancy.clone())));
+            let certificates = certificates.as_ref();
+            listeners.push(reviews.serve(config, &pipeline, client, certificates, &registry, &checks, &drain)?);
+        }
+        if let Some((listener, address)) = listener {
+            front.announce(config, address, health_address)?;
+            let shared = Arc::new((running.tenancy.clone(), drain.clone()));
+            let handle = move |request: Request<Incoming>| {
+                let shared = shared.clone();
+                async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
+            };
+            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(config), drain, handle)));
+        }
+        Ok((running, listeners))
+    }
+
+    /// Serves all clients by one path.
+    fn serve_all_alike(self, config: &Config, front: Option<&Front>, files: &Files) -> Result<Vec<JoinHandle<()>>> {
+        let Self { listener, health_address, reviews, certificates, upstream, audited, registry, checks, drain } = self;
+        let (client, mut listeners) = (upstream.client.clone(), Vec::new());
+        let client_ca = front.and_then(|front| front.client_ca.as_ref());
+        let pipeline = Arc::new(pipeline(config, client_ca, files, upstream, audited.audit, &registry, &checks)?);
+        let writes: Arc<dyn Loopback> = pipeline.clone();
+        pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
+        if let Some(reviews) = reviews {
+            if let Some(health) = health_address {
+                tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health));
+            }
+            let certificates = certificates.as_ref();
+            listeners.push(reviews.serve(config, &pipeline, client, certificates, &registry, &checks, &drain)?);
+        }
+        if let (Some((listener, address)), Some(front)) = (listener, front) {
+            front.announce(config, address, health_address)?;
+            let shared = Arc::new((pipeline, drain.clone()));
+            let handle = move |request: Request<Incoming>| {
+                let shared = shared.clone();
+                // On the heap until the answer: the rest of a watch is small then.
+                async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
+            };
+            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(config), drain, handle)));
+        }
+        Ok(listeners)
+    }
 }
 
 /// Binds all addresses with the same port.

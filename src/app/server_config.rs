@@ -3,6 +3,7 @@
 
 use crate::admission::shadow::ShadowNames;
 use crate::admission::{FrontEnd as FrontEndFact, PolicyOptions, Spec};
+use crate::config::admission_file::FileError;
 use crate::config::{
     Audit, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, Embedded, FeatureGates,
     FieldOwnership, FrontEnd, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream, ValidationView,
@@ -142,9 +143,9 @@ impl Admission {
     ///
     /// # Errors
     /// As for [`Self::new`].
-    pub(super) fn configure(&mut self, file: &Path) -> Result<(), String> {
+    pub(super) fn configure(&mut self, file: &Path) -> Result<(), FileError> {
         let names: Vec<&str> = self.plugins.iter().map(|spec| spec.name).collect();
-        let read = admission_file::read(file, &names).map_err(|reason| reason.to_string())?;
+        let read = admission_file::read(file, &names)?;
         self.configurations.retain(|(name, _)| read.iter().all(|(new, _)| new != name));
         self.configurations.extend(shared(read));
         Ok(())

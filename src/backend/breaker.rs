@@ -83,12 +83,20 @@ struct Open {
     is_probed: bool,
 }
 
+/// A call must not be made: so many calls in a row got no answer, the last one for this reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the circuit breaker is open: {calls} calls in a row got no answer, the last: {last}")]
+pub struct CircuitOpen {
+    calls: usize,
+    last: String,
+}
+
 impl Breaker {
-    /// Allows a call, or returns the reason why it must not be made.
+    /// Allows a call.
     ///
     /// # Errors
     /// If too many earlier calls got no answer, and this call is no probe.
-    pub(super) fn enter(&self) -> Result<Permit<'_>, String> {
+    pub(super) fn enter(&self) -> Result<Permit<'_>, CircuitOpen> {
         let mut state = lock(&self.state);
         let is_probe = match &mut state.open {
             None => false,
@@ -97,14 +105,10 @@ impl Breaker {
                 true
             }
             Some(open) => {
-                let calls = self.breakers.settings.failures;
-                let text = format!(
-                    "the circuit breaker is open: {calls} calls in a row got no answer, the last: {}",
-                    open.last
-                );
+                let refused = CircuitOpen { calls: self.breakers.settings.failures, last: open.last.clone() };
                 drop(state);
                 self.breakers.metrics.webhooks().observe_breaker_rejection(&self.endpoint, self.breakers.kind);
-                return Err(text);
+                return Err(refused);
             }
         };
         Ok(Permit { breaker: self, is_probe })
@@ -230,7 +234,7 @@ mod tests {
     }
 
     fn open_text(breaker: &Breaker) -> String {
-        breaker.enter().map(drop).unwrap_err()
+        breaker.enter().map(drop).unwrap_err().to_string()
     }
 
     #[test]

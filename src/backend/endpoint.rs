@@ -52,6 +52,73 @@ pub struct Address {
     pub port: u16,
 }
 
+/// The reason why a text is no address of a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidAddress {
+    /// A part of the URL is invalid.
+    #[error("parse \"{url}\": {why}")]
+    Url {
+        /// The text.
+        url: String,
+        /// The invalid part.
+        why: InvalidUrl,
+    },
+    /// The URL has a user or a password, which the error does not repeat.
+    #[error("server: must be a URL without a user and a password")]
+    Credentials,
+    /// The text is neither a URL nor a pair.
+    #[error("host must be a URL or a host:port pair: \"{0}\"")]
+    NoPair(String),
+    /// The URL has another scheme or a query.
+    #[error("{0:?} must be a URL of http or https without a query")]
+    Query(String),
+}
+
+/// The invalid part of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidUrl {
+    /// The scheme of a webhook's URL.
+    #[error("'https' is the only allowed URL scheme")]
+    NotHttps,
+    /// The scheme of a backend's URL.
+    #[error("the scheme must be https or http")]
+    Scheme,
+    /// The host is missing, or a user stands before it.
+    #[error("no host in request URL")]
+    NoHost,
+    /// The port is no number of 16 bits.
+    #[error("invalid port")]
+    Port,
+    /// The path is no UTF-8.
+    #[error("invalid URL escape")]
+    Escape,
+}
+
+/// The reason why a Service has no address to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unroutable {
+    /// There is no Service of this name.
+    #[error("service \"{0}\" not found")]
+    NoService(String),
+    /// The Service is headless.
+    #[error("cannot route to service with ClusterIP \"None\"")]
+    Headless,
+    /// The Service has no such port.
+    #[error("no service port {port} found for service \"{name}\"")]
+    NoPort {
+        /// The number of the port.
+        port: i32,
+        /// The name of the Service.
+        name: String,
+    },
+    /// No endpoint of the Service of this name is ready.
+    #[error("no endpoints available for service \"{0}\"")]
+    NoEndpoints(String),
+    /// Services of this type have no address.
+    #[error("unsupported service type \"{0}\"")]
+    Type(String),
+}
+
 impl Endpoint {
     /// Creates the endpoint of `clientConfig.service`.
     pub fn service(namespace: &str, name: &str, port: i32, path: &str, ca: Vec<u8>) -> Self {
@@ -73,7 +140,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// As for [`Self::address`].
-    pub fn resolved(self, cluster: &Cluster, turn: usize) -> Result<Self, String> {
+    pub fn resolved(self, cluster: &Cluster, turn: usize) -> Result<Self, Unroutable> {
         let Address { host, port } = self.address(cluster, turn)?;
         // `net.JoinHostPort`
         let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
@@ -84,9 +151,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the text is no https URL.
-    pub fn url(url: &str, ca: Vec<u8>) -> Result<Self, String> {
-        let broken = |why: &str| format!("parse \"{url}\": {why}");
-        let rest = url.strip_prefix("https://").ok_or_else(|| broken("'https' is the only allowed URL scheme"))?;
+    pub fn url(url: &str, ca: Vec<u8>) -> Result<Self, InvalidAddress> {
+        let broken = |why| InvalidAddress::Url { url: url.to_owned(), why };
+        let rest = url.strip_prefix("https://").ok_or_else(|| broken(InvalidUrl::NotHttps))?;
         Self::after_scheme(false, rest, ca).map_err(broken)
     }
 
@@ -94,17 +161,17 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the text is neither.
-    pub fn server(server: &str) -> Result<Self, String> {
+    pub fn server(server: &str) -> Result<Self, InvalidAddress> {
         if server.contains('@') {
-            return Err("server: must be a URL without a user and a password".into());
+            return Err(InvalidAddress::Credentials);
         }
-        let broken = |why: &str| format!("parse \"{server}\": {why}");
+        let broken = |why| InvalidAddress::Url { url: server.to_owned(), why };
         let (is_plain, rest) = match server.split_once("://") {
             Some(("https", rest)) => (false, rest),
             Some(("http", rest)) => (true, rest),
-            Some(_) => return Err(broken("the scheme must be https or http")),
+            Some(_) => return Err(broken(InvalidUrl::Scheme)),
             None if server.trim_end_matches('/').contains('/') => {
-                return Err(format!("host must be a URL or a host:port pair: \"{server}\""));
+                return Err(InvalidAddress::NoPair(server.to_owned()));
             }
             None => (true, server),
         };
@@ -115,28 +182,28 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the text is no authority.
-    pub fn server_at(is_plain: bool, authority: &str) -> Result<Self, &'static str> {
+    pub fn server_at(is_plain: bool, authority: &str) -> Result<Self, InvalidUrl> {
         Self::after_scheme(is_plain, authority, Vec::new())
     }
 
-    fn after_scheme(is_plain: bool, rest: &str, ca: Vec<u8>) -> Result<Self, &'static str> {
+    fn after_scheme(is_plain: bool, rest: &str, ca: Vec<u8>) -> Result<Self, InvalidUrl> {
         let default_port = if is_plain { 80 } else { 443 };
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
         if authority.contains('@') {
-            return Err("no host in request URL");
+            return Err(InvalidUrl::NoHost);
         }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
-                (host, if port.is_empty() { default_port } else { port.parse().map_err(|_| "invalid port")? })
+                (host, if port.is_empty() { default_port } else { port.parse().map_err(|_| InvalidUrl::Port)? })
             }
             _ => (authority, default_port),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         if host.is_empty() {
-            return Err("no host in request URL");
+            return Err(InvalidUrl::NoHost);
         }
-        let path = percent_decode_str(path).decode_utf8().map_err(|_| "invalid URL escape")?;
+        let path = percent_decode_str(path).decode_utf8().map_err(|_| InvalidUrl::Escape)?;
         Ok(Self {
             is_plain,
             authority: authority.to_owned(),
@@ -227,36 +294,34 @@ impl Endpoint {
     ///
     /// # Errors
     /// If there is no such Service or port, or the Service has no address.
-    pub fn address(&self, cluster: &Cluster, turn: usize) -> Result<Address, String> {
+    pub fn address(&self, cluster: &Cluster, turn: usize) -> Result<Address, Unroutable> {
         if let Some(found) = &self.found {
             return Ok(found.clone());
         }
         let Some(Service { namespace, name, port }) = &self.service else {
             return Ok(Address { host: self.host.clone(), port: self.port });
         };
-        let service = cluster.service(namespace, name).ok_or_else(|| format!("service \"{name}\" not found"))?;
+        let service = cluster.service(namespace, name).ok_or_else(|| Unroutable::NoService(name.clone()))?;
         let no_spec = ServiceSpec::default();
         let spec = service.spec.as_ref().unwrap_or(&no_spec);
         let cluster_ip = spec.cluster_ip.as_deref().unwrap_or_default();
         let slices = cluster.endpoints(namespace, name);
         match (spec.type_.as_deref().unwrap_or("ClusterIP"), &slices) {
-            ("ClusterIP", None) if cluster_ip == "None" => {
-                Err("cannot route to service with ClusterIP \"None\"".into())
-            }
+            ("ClusterIP", None) if cluster_ip == "None" => Err(Unroutable::Headless),
             ("ExternalName", None) => {
                 Ok(Address { host: spec.external_name.clone().unwrap_or_default(), port: self.port })
             }
             ("ClusterIP" | "LoadBalancer" | "NodePort", slices) => {
                 let listed = spec.ports.iter().flatten().find(|listed| listed.port == *port);
-                let listed = listed.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
+                let listed = listed.ok_or_else(|| Unroutable::NoPort { port: *port, name: name.clone() })?;
                 let Some(slices) = slices else {
                     return Ok(Address { host: cluster_ip.to_owned(), port: self.port });
                 };
                 let family = spec.ip_families.iter().flatten().next().map(String::as_str);
                 let chosen = choose(slices, listed.name.as_deref().unwrap_or_default(), family, turn);
-                chosen.ok_or_else(|| format!("no endpoints available for service \"{name}\""))
+                chosen.ok_or_else(|| Unroutable::NoEndpoints(name.clone()))
             }
-            (other, _) => Err(format!("unsupported service type \"{other}\"")),
+            (other, _) => Err(Unroutable::Type(other.to_owned())),
         }
     }
 }
@@ -376,7 +441,7 @@ mod tests {
     fn turns(cluster: &Cluster, count: usize) -> Result<Vec<String>, String> {
         let endpoint = Endpoint::service("n", "s", 443, "", Vec::new());
         let at = |turn| endpoint.address(cluster, turn).map(|Address { host, port }| format!("{host} {port}"));
-        (0..count).map(at).collect()
+        (0..count).map(|turn| at(turn).map_err(|why| why.to_string())).collect()
     }
 
     #[test]
@@ -441,7 +506,7 @@ mod tests {
         }
         let headless = cluster(json!({"clusterIP": "None", "ports": ports}), None);
         let endpoint = Endpoint::service("n", "s", 443, "", Vec::new()).resolved(&headless, 0);
-        assert_eq!(endpoint, Err("cannot route to service with ClusterIP \"None\"".into()));
+        assert_eq!(endpoint.unwrap_err().to_string(), "cannot route to service with ClusterIP \"None\"");
     }
 
     #[test]

@@ -69,6 +69,11 @@ pub(super) enum Stage {
 }
 
 impl Failure {
+    /// Creates the failure of anything but the connection.
+    pub(super) fn other(why: impl fmt::Display) -> Self {
+        Self::Other(why.to_string())
+    }
+
     /// Creates the failure of a dial.
     pub(super) fn of_dial(address: SocketAddr, error: &io::Error) -> Self {
         let text = format!("dial tcp {address}: connect: {}", system_error(error));

@@ -1,12 +1,12 @@
 //! `webhook.GenericWebhook`: a backend that a kubeconfig names. A failed call is repeated after growing pauses if that may help.
 
-use super::{Answer, Client, Kubeconfig, NoAnswer, response};
+use super::response::Undecodable;
+use super::{Answer, Client, Kubeconfig, NoAnswer, SetupError, response};
 use crate::cluster::Cluster;
 use crate::config::Limits;
 use crate::status::Status;
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,23 +29,20 @@ pub struct GenericWebhook {
 }
 
 /// The reason why a backend gave no usable answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CallFailure {
     /// The backend answered with an error.
+    #[error(transparent)]
     Status(Box<Status>),
     /// The connection was reset.
+    #[error("{0}")]
     Reset(String),
+    /// The answer has no object.
+    #[error(transparent)]
+    Undecodable(#[from] Undecodable),
     /// Any other failure.
+    #[error("{0}")]
     Other(String),
-}
-
-impl fmt::Display for CallFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(status) => f.write_str(&status.message),
-            Self::Reset(text) | Self::Other(text) => f.write_str(text),
-        }
-    }
 }
 
 impl From<NoAnswer> for CallFailure {
@@ -60,7 +57,7 @@ impl CallFailure {
         let status = match self {
             Self::Status(status) => status,
             Self::Reset(_) => return true,
-            Self::Other(_) => return false,
+            Self::Undecodable(_) | Self::Other(_) => return false,
         };
         let hints_delay = status.details.as_ref().is_some_and(|details| details.retry_after_seconds > 0);
         match &*status.reason {
@@ -109,7 +106,7 @@ impl GenericWebhook {
         retry_backoff: Duration,
         cluster: Arc<Cluster>,
         limits: &Limits,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SetupError> {
         let client = Kubeconfig::load(kubeconfig)?.client(limits.webhook_response_bytes)?;
         Ok(Self { client, cluster, retry_backoff })
     }
@@ -120,7 +117,7 @@ impl GenericWebhook {
     /// If no object comes back until the deadline.
     pub async fn post(&self, body: Bytes, deadline: Instant) -> Result<Map<String, Value>, CallFailure> {
         let answer = with_exponential_backoff(self.retry_backoff, deadline, || self.attempt(body.clone(), deadline));
-        response::object(&answer.await?).map_err(CallFailure::Other)
+        Ok(response::object(&answer.await?)?)
     }
 
     async fn attempt(&self, body: Bytes, deadline: Instant) -> Result<Answer, CallFailure> {

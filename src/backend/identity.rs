@@ -53,18 +53,36 @@ impl TokenFile {
         if read_at.is_some_and(|at| at.elapsed() < TOKEN_FILE_PERIOD) {
             return last;
         }
-        let read = tokio::fs::read_to_string(&self.path).await.map_err(|error| error.to_string());
-        match read.and_then(|token| bearer(&token)) {
+        match self.read().await {
             Ok(value) => {
                 *self.last.lock().unwrap_or_else(PoisonError::into_inner) = (value.clone(), Some(Instant::now()));
                 value
             }
             Err(reason) => {
-                tracing::warn!(path = %self.path.display(), reason, "token file not read: the last token is used");
+                let (path, reason) = (self.path.display(), reason.to_string());
+                tracing::warn!(%path, reason, "token file not read: the last token is used");
                 last
             }
         }
     }
+
+    async fn read(&self) -> Result<HeaderValue, UnusableToken> {
+        bearer(&tokio::fs::read_to_string(&self.path).await?)
+    }
+}
+
+/// The reason why a token cannot be sent; never with the token.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableToken {
+    /// The file of the token cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] std::io::Error),
+    /// There is no token.
+    #[error("the token is empty")]
+    Empty,
+    /// The token is no value of a header.
+    #[error("the token has characters that no header can hold")]
+    Characters,
 }
 
 impl Identity {
@@ -97,12 +115,12 @@ impl fmt::Debug for Identity {
 ///
 /// # Errors
 /// If the token is empty, or has characters that no header can hold.
-pub(super) fn bearer(token: &str) -> Result<HeaderValue, String> {
+pub(super) fn bearer(token: &str) -> Result<HeaderValue, UnusableToken> {
     let token = token.trim();
     if token.is_empty() {
-        return Err("the token is empty".into());
+        return Err(UnusableToken::Empty);
     }
-    secret(&format!("Bearer {token}")).ok_or_else(|| "the token has characters that no header can hold".into())
+    secret(&format!("Bearer {token}")).ok_or(UnusableToken::Characters)
 }
 
 /// Creates a header value that is never printed.

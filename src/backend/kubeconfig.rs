@@ -5,19 +5,19 @@
 
 mod document;
 
-use super::identity::{Authorization, Identity, TokenFile, bearer, secret};
+use super::identity::{Authorization, Identity, TokenFile, UnusableToken, bearer, secret};
 use super::proxy_variables::Proxies;
 use super::tls::{Source, Tls, Trust};
-use super::{Access, Client, Endpoint};
+use super::{Access, Client, Endpoint, SetupError};
 use crate::status::invalid::aggregate;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use document::{Cluster, Document, User};
+use document::{Cluster, Document, InvalidDocument, User};
 use http::{HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 /// The characters that a header's name may have besides letters and digits (`legalHeaderKeyBytes`, without `%`).
 const HEADER_KEY: &AsciiSet = &NON_ALPHANUMERIC
@@ -43,23 +43,91 @@ const AGENT: &str = "Go-http-client/1.1";
 #[derive(Default)]
 pub struct Kubeconfig(Document);
 
+/// The reason why a kubeconfig cannot be used; never with a secret of the file.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeconfigError {
+    /// A file cannot be read: the kubeconfig, or one with a token.
+    #[error("open {}: {why}", path.display())]
+    Unreadable {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the system.
+        why: io::Error,
+    },
+    /// The file is no kubeconfig.
+    #[error("error loading config file \"{}\": {why}", path.display())]
+    Document {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error in the file.
+        why: InvalidDocument,
+    },
+    /// The current context names no cluster.
+    #[error(
+        "invalid configuration: no configuration has been provided: the current context names no cluster in the file"
+    )]
+    NoCluster,
+    /// The rules that the current context, its cluster and its user break, with client-go's text.
+    #[error("invalid configuration: {0}")]
+    Context(String),
+    /// The first rule that a user breaks, with client-go's text.
+    #[error("{0}")]
+    Rule(String),
+    /// The user cannot be used for a call.
+    #[error("user \"{name}\": {why}")]
+    User {
+        /// The name of the user.
+        name: String,
+        /// The error of the user's credentials.
+        why: Box<SetupError>,
+    },
+    /// The cluster has issuers, but its certificate is not to be verified.
+    #[error("specifying a root certificates file with the insecure flag is not allowed")]
+    InsecureBundle,
+    /// The user's token cannot be sent.
+    #[error(transparent)]
+    Token(#[from] UnusableToken),
+    /// The token in a file cannot be sent.
+    #[error("{file}: {why}")]
+    TokenFile {
+        /// The path of the file.
+        file: String,
+        /// The error of the token.
+        why: UnusableToken,
+    },
+    /// The password has characters that no header can hold.
+    #[error("the password cannot be sent")]
+    Password,
+    /// A field of the impersonated user has no header.
+    #[error("no header can be named \"{0}\"")]
+    HeaderName(String),
+    /// A value of the impersonated user is no value of its header.
+    #[error("no {name} header can hold \"{value}\"")]
+    HeaderValue {
+        /// The name of the header.
+        name: HeaderName,
+        /// The value.
+        value: String,
+    },
+}
+
 impl Kubeconfig {
     /// Reads a kubeconfig. Relative paths in it start in its folder.
     ///
     /// # Errors
     /// If the file cannot be read, or is no kubeconfig.
-    pub fn load(path: &Path) -> Result<Self, String> {
-        let bytes = fs::read(path).map_err(|error| format!("open {}: {error}", path.display()))?;
+    pub fn load(path: &Path) -> Result<Self, KubeconfigError> {
+        let bytes = fs::read(path).map_err(|why| KubeconfigError::Unreadable { path: path.to_owned(), why })?;
         let folder = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_owned));
         let document = Document::read(&bytes, &folder.unwrap_or_default());
-        document.map(Self).map_err(|why| format!("error loading config file \"{}\": {why}", path.display()))
+        document.map(Self).map_err(|why| KubeconfigError::Document { path: path.to_owned(), why })
     }
 
     /// Creates the client of the server that the current context names (`webhook.LoadKubeconfig`).
     ///
     /// # Errors
     /// If there is no such server, or the fields of the cluster or of the user are invalid.
-    pub fn client(&self, answer_bytes: usize) -> Result<Client, String> {
+    pub fn client(&self, answer_bytes: usize) -> Result<Client, SetupError> {
         let Document { clusters, users, contexts, current_context } = &self.0;
         let context = contexts.get(current_context);
         let mut faults = Vec::new();
@@ -71,17 +139,13 @@ impl Kubeconfig {
         let user = users.get(user_name).unwrap_or(&no_user);
         let cluster = clusters.get(cluster_name);
         if cluster.is_none() && faults.is_empty() {
-            return Err(
-                "invalid configuration: no configuration has been provided: the current context names no cluster \
-                        in the file"
-                    .into(),
-            );
+            return Err(KubeconfigError::NoCluster.into());
         }
         let cluster = cluster.unwrap_or(&no_cluster);
         faults.extend(user_faults(user_name, user));
         faults.extend(cluster_faults(cluster_name, cluster));
         if let Some(faults) = aggregate(faults) {
-            return Err(format!("invalid configuration: {faults}"));
+            return Err(KubeconfigError::Context(faults).into());
         }
         let endpoint = Endpoint::server(&cluster.server)?;
         Client::new(endpoint.clone(), access(&endpoint, cluster, user)?, answer_bytes)
@@ -93,7 +157,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// If the fields of the user are invalid.
-    pub fn identity(&self, target: &str) -> Result<Identity, String> {
+    pub fn identity(&self, target: &str) -> Result<Identity, KubeconfigError> {
         let Document { users, contexts, current_context, .. } = &self.0;
         let mut names = around(target);
         if let Some(host) = target.strip_suffix(":443") {
@@ -104,9 +168,9 @@ impl Kubeconfig {
         names.extend(contexts.get(current_context).map(|context| context.user.clone()));
         match names.iter().find_map(|name| Some((name, users.get(name)?))) {
             None => Ok(Identity::default()),
-            Some((name, user)) => match user_faults(name, user).first() {
+            Some((name, user)) => match user_faults(name, user).into_iter().next() {
                 None => identity(user),
-                Some(fault) => Err(fault.clone()),
+                Some(fault) => Err(KubeconfigError::Rule(fault)),
             },
         }
     }
@@ -115,14 +179,14 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// If a user is invalid; the first one counts.
-    pub fn check_users(&self) -> Result<(), String> {
+    pub fn check_users(&self) -> Result<(), KubeconfigError> {
         for (name, user) in &self.0.users {
             if let Some(fault) = user_faults(name, user).into_iter().next() {
-                return Err(fault);
+                return Err(KubeconfigError::Rule(fault));
             }
-            let of_user = |why: String| format!("user \"{name}\": {why}");
-            let identity = identity(user).map_err(of_user)?;
-            Tls::new(Trust::Anybody, identity.certificate, false).map_err(of_user)?;
+            let of_user = |why: SetupError| KubeconfigError::User { name: name.clone(), why: Box::new(why) };
+            let identity = identity(user).map_err(|why| of_user(why.into()))?;
+            Tls::new(Trust::Anybody, identity.certificate, false).map_err(|why| of_user(why.into()))?;
         }
         Ok(())
     }
@@ -134,7 +198,7 @@ fn around(target: &str) -> Vec<String> {
     std::iter::once(target.to_owned()).chain(dots).collect()
 }
 
-fn access(endpoint: &Endpoint, cluster: &Cluster, user: &User) -> Result<Access, String> {
+fn access(endpoint: &Endpoint, cluster: &Cluster, user: &User) -> Result<Access, SetupError> {
     let mut identity = identity(user)?;
     let tls = if endpoint.is_plain() {
         // Credentials are only for servers that prove their identity.
@@ -143,9 +207,7 @@ fn access(endpoint: &Endpoint, cluster: &Cluster, user: &User) -> Result<Access,
     } else {
         let bundle = source(&cluster.certificate_authority_data, &cluster.certificate_authority);
         let trust = match (cluster.insecure_skip_tls_verify, bundle) {
-            (true, Some(_)) => {
-                return Err("specifying a root certificates file with the insecure flag is not allowed".into());
-            }
+            (true, Some(_)) => return Err(KubeconfigError::InsecureBundle.into()),
             (true, None) => Trust::Anybody,
             (false, Some(bundle)) => Trust::Bundle(bundle),
             (false, None) => Trust::System,
@@ -165,20 +227,22 @@ fn source(data: &[u8], file: &str) -> Option<Source> {
     (!file.is_empty()).then(|| Source::File(file.into()))
 }
 
-fn identity(user: &User) -> Result<Identity, String> {
+fn identity(user: &User) -> Result<Identity, KubeconfigError> {
     let certificate = source(&user.client_certificate_data, &user.client_certificate)
         .zip(source(&user.client_key_data, &user.client_key));
     let impersonation = if user.impersonate.is_empty() { Vec::new() } else { impersonation(user)? };
     Ok(Identity { authorization: authorization(user)?, certificate, impersonation })
 }
 
-fn authorization(user: &User) -> Result<Authorization, String> {
+fn authorization(user: &User) -> Result<Authorization, KubeconfigError> {
     if !user.token_file.is_empty() {
         let first = match &*user.token {
-            "" => fs::read_to_string(&user.token_file).map_err(|error| format!("open {}: {error}", user.token_file))?,
+            "" => fs::read_to_string(&user.token_file)
+                .map_err(|why| KubeconfigError::Unreadable { path: (&user.token_file).into(), why })?,
             token => token.to_owned(),
         };
-        let first = bearer(&first).map_err(|why| format!("{}: {why}", user.token_file))?;
+        let first = bearer(&first);
+        let first = first.map_err(|why| KubeconfigError::TokenFile { file: user.token_file.clone(), why })?;
         return Ok(Authorization::File(TokenFile::new((&user.token_file).into(), first)));
     }
     if !user.token.is_empty() {
@@ -188,17 +252,19 @@ fn authorization(user: &User) -> Result<Authorization, String> {
         return Ok(Authorization::None);
     }
     let pair = STANDARD.encode(format!("{}:{}", user.username, user.password));
-    secret(&format!("Basic {pair}")).map(Authorization::Fixed).ok_or_else(|| "the password cannot be sent".into())
+    secret(&format!("Basic {pair}")).map(Authorization::Fixed).ok_or(KubeconfigError::Password)
 }
 
 /// Returns the headers of `impersonatingRoundTripper`.
-fn impersonation(user: &User) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+fn impersonation(user: &User) -> Result<Vec<(HeaderName, HeaderValue)>, KubeconfigError> {
     let mut headers = Vec::new();
     let mut add = |name: String, value: &str| {
-        let name = HeaderName::try_from(&*name).map_err(|_| format!("no header can be named \"{name}\""))?;
-        let value = HeaderValue::try_from(value).map_err(|_| format!("no {name} header can hold \"{value}\""))?;
-        headers.push((name, value));
-        Ok::<_, String>(())
+        let name = HeaderName::try_from(&*name).map_err(|_| KubeconfigError::HeaderName(name))?;
+        match HeaderValue::try_from(value) {
+            Ok(value) => headers.push((name, value)),
+            Err(_) => return Err(KubeconfigError::HeaderValue { name, value: value.to_owned() }),
+        }
+        Ok(())
     };
     add("impersonate-user".into(), &user.impersonate)?;
     if !user.impersonate_uid.is_empty() {

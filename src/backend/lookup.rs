@@ -3,7 +3,7 @@
 use super::identity::Identity;
 use super::request::{Chunks, Target};
 use super::tls::{Source, Tls, Trust};
-use super::{AGENT, Access, CallFailure, Client, Endpoint, Proxies, response};
+use super::{AGENT, Access, CallFailure, Client, Endpoint, InvalidAddress, Proxies, SetupError, response};
 use crate::cluster::Cluster;
 use crate::config::Limits;
 use http::Method;
@@ -30,9 +30,9 @@ impl Lookup {
         authorities: Option<PathBuf>,
         cluster: Arc<Cluster>,
         limits: &Limits,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SetupError> {
         if !url.contains("://") || url.contains(['?', '#']) {
-            return Err(format!("{url:?} must be a URL of http or https without a query"));
+            return Err(InvalidAddress::Query(url.to_owned()).into());
         }
         let endpoint = Endpoint::server(url)?;
         let trust = authorities.map_or(Trust::System, |file| Trust::Bundle(Source::File(file)));
@@ -60,7 +60,7 @@ impl Lookup {
         let target = Target { method: Method::GET, path, body: Chunks::default(), referer: None };
         let answer = self.client.follow(&self.cluster, &target, deadline).await?;
         response::check(&answer).map_err(|status| CallFailure::Status(Box::new(status)))?;
-        response::object(&answer).map_err(CallFailure::Other)
+        Ok(response::object(&answer)?)
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
     use crate::cluster::FixedState;
     use std::time::Duration;
 
-    fn lookup(url: &str, authorities: Option<PathBuf>) -> Result<Lookup, String> {
+    fn lookup(url: &str, authorities: Option<PathBuf>) -> Result<Lookup, SetupError> {
         Lookup::new(url, authorities, Cluster::fixed(FixedState::default()), &Limits::default())
     }
 

@@ -24,10 +24,10 @@ mod wire;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use breaker::Permit;
-pub use endpoint::Endpoint;
+pub use breaker::{CircuitOpen, Permit};
+pub use endpoint::{Endpoint, InvalidAddress, Unroutable};
 pub use generic::{CallFailure, GenericWebhook, is_forbidden};
-pub use kubeconfig::Kubeconfig;
+pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use lookup::Lookup;
 pub(crate) use nesting::carried;
 
@@ -61,7 +61,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tls::{HTTP2, Source, Tls, Trust};
+use tls::{HTTP2, Source, Tls, TlsError, Trust};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -107,7 +107,7 @@ impl Clients {
     ///
     /// # Errors
     /// If the CA bundle, the host name or the user of the endpoint cannot be used.
-    pub fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, String> {
+    pub fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, SetupError> {
         let live = || self.lock().get(&endpoint).and_then(Weak::upgrade);
         if let Some(client) = self.cache.get(&endpoint).or_else(live) {
             return Ok(client);
@@ -139,6 +139,23 @@ impl Clients {
     fn lock(&self) -> MutexGuard<'_, HashMap<Endpoint, Weak<Client>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The reason why a client cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The address of the server is invalid.
+    #[error(transparent)]
+    Address(#[from] InvalidAddress),
+    /// The kubeconfig cannot be used.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The certificates, the key or the host name cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// No request can name the host.
+    #[error(transparent)]
+    Request(#[from] http::Error),
 }
 
 /// The client of the webhook at one endpoint.
@@ -191,27 +208,27 @@ pub struct Answer {
 }
 
 /// The reason why there is no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 pub struct NoAnswer {
+    /// The text of Go's client.
     text: String,
     is_reset: bool,
 }
 
-impl fmt::Display for NoAnswer {
-    /// Formats the failure like the error of Go's client.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
 impl NoAnswer {
+    /// Creates the error of a call that was not made, or that ends between requests.
+    fn of(why: impl fmt::Display) -> Self {
+        Self { text: why.to_string(), is_reset: false }
+    }
+
     fn new(failure: &Failure, word: impl FnOnce(&Failure) -> String) -> Self {
         Self { text: word(failure), is_reset: matches!(failure, Failure::Reset(_)) }
     }
 }
 
 impl Client {
-    fn new(endpoint: Endpoint, access: Access, answer_bytes: usize) -> Result<Self, String> {
+    fn new(endpoint: Endpoint, access: Access, answer_bytes: usize) -> Result<Self, SetupError> {
         let template = Template::new(&endpoint, &access.identity, access.agent, access.compression)?;
         let server_name = tls::server_name(access.server_name.as_deref().unwrap_or(endpoint.host()))?;
         let (pool, lookups, turn) = Default::default();
@@ -222,7 +239,7 @@ impl Client {
     ///
     /// # Errors
     /// If the breaker allows no call.
-    pub fn enter(&self) -> Result<Option<Permit<'_>>, String> {
+    pub fn enter(&self) -> Result<Option<Permit<'_>>, CircuitOpen> {
         self.breaker.as_ref().map(Breaker::enter).transpose()
     }
 
@@ -238,8 +255,7 @@ impl Client {
         timeout_seconds: Option<u64>,
         deadline: Instant,
     ) -> Result<Answer, NoAnswer> {
-        let other = |why| NoAnswer::new(&Failure::Other(why), ToString::to_string);
-        let target = Target::post(self.endpoint.path(), timeout_seconds, Chunks::new(body)).map_err(other)?;
+        let target = Target::post(self.endpoint.path(), timeout_seconds, Chunks::new(body)).map_err(NoAnswer::of)?;
         let mut retries = 0;
         loop {
             let answer = self.follow(cluster, &target, deadline).await?;
@@ -281,16 +297,15 @@ impl Client {
         deadline: Instant,
         (mut head, mut body): (Parts, Bytes),
     ) -> Result<(Parts, Bytes), NoAnswer> {
-        let failed = |text| NoAnswer { text, is_reset: false };
         let (mut next, mut elsewhere): (_, Option<Self>) = (target.clone(), None);
         for requests in 1.. {
             let at = elsewhere.as_ref().unwrap_or(self);
-            let redirected = redirect::follow(&at.endpoint, &next, &head, requests).map_err(failed)?;
+            let redirected = redirect::follow(&at.endpoint, &next, &head, requests).map_err(NoAnswer::of)?;
             let Some(redirected) = redirected else { break };
             next = redirected.target;
             if let Some(server) = redirected.elsewhere {
                 let is_own = server.is_same_server(&self.endpoint);
-                elsewhere = if is_own { None } else { Some(self.elsewhere(server, &next.path).map_err(failed)?) };
+                elsewhere = if is_own { None } else { Some(self.elsewhere(server, &next.path)?) };
             }
             (head, body) = elsewhere.as_ref().unwrap_or(self).exchange(cluster, &next, deadline).await?;
         }
@@ -298,12 +313,12 @@ impl Client {
     }
 
     /// Creates a client of another server, for the rest of one call (`http.Client` has one transport for all servers).
-    fn elsewhere(&self, server: Endpoint, path: &PathAndQuery) -> Result<Self, String> {
+    fn elsewhere(&self, server: Endpoint, path: &PathAndQuery) -> Result<Self, NoAnswer> {
         let proxy = Proxies::of_environment().for_endpoint(&server);
         let url = format!("{}{path}", server.base());
         let made = Self::new(server, Access { proxy, ..self.access.clone() }, self.answer_bytes);
         let made = made.map(|made| Self { lookups: self.lookups.clone(), ..made });
-        made.map_err(|why| format!("Post \"{url}\": {why}"))
+        made.map_err(|why| NoAnswer::of(format_args!("Post \"{url}\": {why}")))
     }
 
     /// Sends one request and reads the whole answer.
@@ -371,7 +386,7 @@ impl Client {
                 None => (Box::pin(self.connect(cluster, to, deadline)).await?, false),
             };
             let is_http2 = connection.sharable().is_some();
-            let request = self.template.request(target, is_http2, authorization.as_ref()).map_err(Failure::Other)?;
+            let request = self.template.request(target, is_http2, authorization.as_ref()).map_err(Failure::other)?;
             match connection.send(request).await {
                 Ok(response) => return Ok((connection, response)),
                 Err(Lost { is_unsent: true, .. }) if is_warm => {}
@@ -392,7 +407,7 @@ impl Client {
             return Ok(None);
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        self.endpoint.address(cluster, turn).map(Some).map_err(Failure::Other)
+        self.endpoint.address(cluster, turn).map(Some).map_err(Failure::other)
     }
 
     async fn connect(&self, cluster: &Cluster, to: Option<Address>, deadline: Instant) -> Result<Connection, Failure> {
@@ -400,7 +415,7 @@ impl Client {
             (Some(proxy), _) => self.tunnel(proxy, deadline).await?,
             (None, Some(address)) => dial(address, &self.lookups, deadline).await?,
             (None, None) => {
-                let address = self.endpoint.address(cluster, 0).map_err(Failure::Other)?;
+                let address = self.endpoint.address(cluster, 0).map_err(Failure::other)?;
                 dial(&address, &self.lookups, deadline).await?
             }
         };
@@ -408,7 +423,7 @@ impl Client {
         if self.endpoint.is_plain() {
             return Connection::new(stream, route, to, false).await;
         }
-        let connector = TlsConnector::from(self.access.tls.config().await.map_err(Failure::Other)?);
+        let connector = TlsConnector::from(self.access.tls.config().await.map_err(Failure::other)?);
         let stream = Remembering::beginning(stream, route.beginning.clone());
         let handshake = connector.connect(self.server_name.clone(), stream);
         let stream = match timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await {
@@ -422,10 +437,10 @@ impl Client {
     }
 
     async fn tunnel(&self, proxy: &Proxy, deadline: Instant) -> Result<TcpStream, Failure> {
-        let address = proxy.address().map_err(Failure::Other)?;
+        let address = proxy.address().map_err(Failure::other)?;
         let dialled = dial(&address, &self.lookups, deadline).await;
         let mut stream = dialled.map_err(|failure| Failure::Other(format!("proxyconnect tcp: {failure}")))?;
-        proxy.tunnel(&mut stream, &self.endpoint.target()).await.map_err(Failure::Other)?;
+        proxy.tunnel(&mut stream, &self.endpoint.target()).await.map_err(Failure::other)?;
         Ok(stream)
     }
 }

@@ -6,6 +6,7 @@ use super::endpoint::{Address, Endpoint};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
+use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,7 +24,38 @@ pub(super) struct Proxies {
 
 /// A proxy; or the reason why the configured one cannot be used.
 #[derive(Debug, PartialEq)]
-pub(super) struct Proxy(Result<Reachable, String>);
+pub(super) struct Proxy(Result<Reachable, UnusableProxy>);
+
+/// The reason why the configured proxy cannot be used; never with its password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum UnusableProxy {
+    /// The connection to the proxy would not be plain HTTP.
+    #[error("proxies of the scheme \"{0}\" in HTTPS_PROXY are not supported")]
+    Scheme(String),
+    /// The variable has no address.
+    #[error("invalid proxy address in HTTPS_PROXY")]
+    Address,
+}
+
+/// The reason why a proxy gives no tunnel, with Go's text.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoTunnel {
+    /// The connection fails.
+    #[error(transparent)]
+    Io(io::Error),
+    /// The connection ends before the answer does.
+    #[error("unexpected EOF")]
+    Cut,
+    /// The answer's head is too long.
+    #[error("net/http: server response headers exceeded {HEAD_BYTES} bytes; aborted")]
+    Long,
+    /// The proxy refuses the tunnel, with the text of its status.
+    #[error("{0}")]
+    Refused(String),
+    /// The answer's status has no text.
+    #[error("unknown status code")]
+    UnknownStatus,
+}
 
 #[derive(Debug, PartialEq)]
 struct Reachable {
@@ -133,19 +165,15 @@ fn is_within(host: IpAddr, network: IpAddr, bits: u8) -> bool {
 }
 
 impl Reachable {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, UnusableProxy> {
         let rest = match text.split_once("://") {
             None => text,
             Some(("http", rest)) => rest,
-            Some((scheme, _)) => {
-                return Err(format!("proxies of the scheme \"{scheme}\" in HTTPS_PROXY are not supported"));
-            }
+            Some((scheme, _)) => return Err(UnusableProxy::Scheme(scheme.to_owned())),
         };
-        // The error must not repeat a password.
-        let broken = || "invalid proxy address in HTTPS_PROXY".to_owned();
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let (user, authority) = authority.rsplit_once('@').map_or((None, authority), |(user, rest)| (Some(user), rest));
-        let endpoint = Endpoint::server(&format!("http://{authority}")).map_err(|_| broken())?;
+        let endpoint = Endpoint::server(&format!("http://{authority}")).map_err(|_| UnusableProxy::Address)?;
         let authorization = user.map(|user| {
             let (name, password) = user.split_once(':').unwrap_or((user, ""));
             let pair = [name, ":", password].map(|part| percent_decode_str(part).collect::<Vec<u8>>()).concat();
@@ -160,7 +188,7 @@ impl Proxy {
     ///
     /// # Errors
     /// If the configured proxy cannot be used.
-    pub(super) fn address(&self) -> Result<Address, String> {
+    pub(super) fn address(&self) -> Result<Address, UnusableProxy> {
         self.0.as_ref().map(|reachable| reachable.address.clone()).map_err(Clone::clone)
     }
 
@@ -168,31 +196,31 @@ impl Proxy {
     ///
     /// # Errors
     /// If the proxy refuses the tunnel.
-    pub(super) async fn tunnel(&self, stream: &mut TcpStream, target: &str) -> Result<(), String> {
+    pub(super) async fn tunnel(&self, stream: &mut TcpStream, target: &str) -> Result<(), NoTunnel> {
         let authorization = self.0.as_ref().ok().and_then(|reachable| reachable.authorization.as_ref());
         let authorization = authorization.map(|value| format!("Proxy-Authorization: {value}\r\n")).unwrap_or_default();
         let request = format!(
             "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: Go-http-client/1.1\r\n{authorization}\r\n"
         );
-        stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+        stream.write_all(request.as_bytes()).await.map_err(NoTunnel::Io)?;
         // The head is read byte by byte: the bytes after it are the target's.
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             if head.len() >= HEAD_BYTES {
-                return Err(format!("net/http: server response headers exceeded {HEAD_BYTES} bytes; aborted"));
+                return Err(NoTunnel::Long);
             }
             match stream.read_u8().await {
                 Ok(byte) => head.push(byte),
-                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Err("unexpected EOF".into()),
-                Err(error) => return Err(error.to_string()),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(NoTunnel::Cut),
+                Err(error) => return Err(NoTunnel::Io(error)),
             }
         }
         let head = String::from_utf8_lossy(&head);
         let status = head.lines().next().and_then(|line| line.split_once(' ')).map_or("", |(_, status)| status);
         match status.split_once(' ') {
             _ if status.starts_with("200") => Ok(()),
-            Some((_, text)) => Err(text.to_owned()),
-            None => Err("unknown status code".into()),
+            Some((_, text)) => Err(NoTunnel::Refused(text.to_owned())),
+            None => Err(NoTunnel::UnknownStatus),
         }
     }
 }
@@ -254,7 +282,7 @@ mod tests {
             assert_eq!(Reachable::parse(text), Ok(Reachable { address, authorization }), "{text}");
         }
         for text in ["socks5://p.example", "https://p.example", "http://", "http://u:secret@p:x"] {
-            let error = Reachable::parse(text).unwrap_err();
+            let error = Reachable::parse(text).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }
     }
@@ -275,7 +303,7 @@ mod tests {
         let request = proxy.await.unwrap();
         let mut after = String::new();
         stream.read_to_string(&mut after).await.unwrap();
-        made.map(|()| format!("{request}{after}"))
+        made.map(|()| format!("{request}{after}")).map_err(|why| why.to_string())
     }
 
     #[tokio::test]

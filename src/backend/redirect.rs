@@ -1,11 +1,11 @@
 //! Redirects (`http.Client`): followed as Go's client does, also to another server, with the same credentials and the same CA bundle
 //! there.
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, InvalidUrl};
 use super::request::{Chunks, Target};
 use http::header::LOCATION;
 use http::response::Parts;
-use http::uri::PathAndQuery;
+use http::uri::{InvalidUri, PathAndQuery};
 use http::{HeaderValue, Method};
 
 /// The number of requests that a call may send (`defaultCheckRedirect`).
@@ -19,16 +19,64 @@ pub(super) struct Redirected {
     pub target: Target,
 }
 
+/// The reason why a redirect cannot be followed, with Go's text.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidRedirect {
+    /// The location in the answer from this URL is invalid.
+    #[error("Post \"{from}\": failed to parse Location header \"{location}\": {why}")]
+    Location { from: String, location: String, why: InvalidLocation },
+    /// The location names no server that could be called.
+    #[error("Post \"{location}\": {why}")]
+    Server { location: String, why: NoServer },
+    /// The call has sent so many requests already.
+    #[error("Post \"{location}\": stopped after {requests} redirects")]
+    TooMany { location: String, requests: usize },
+}
+
+/// The reason why a location is invalid.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidLocation {
+    /// The location is no URL.
+    #[error("parse \"{location}\": {why}")]
+    Relative { location: String, why: InvalidReference },
+    /// The path is invalid.
+    #[error(transparent)]
+    Path(InvalidUri),
+    /// The server is invalid.
+    #[error(transparent)]
+    Server(InvalidUrl),
+}
+
+/// The reason why a text is no reference to a URL (`url.Parse`).
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidReference {
+    #[error("missing protocol scheme")]
+    NoScheme,
+    #[error("first path segment in URL cannot contain colon")]
+    Colon,
+}
+
+/// The reason why a URL names no server.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoServer {
+    /// The scheme is not one of HTTP.
+    #[error("unsupported protocol scheme \"{0}\"")]
+    Scheme(String),
+    /// There is no host.
+    #[error("http: no Host in request URL")]
+    NoHost,
+}
+
 /// Returns the request that the head of the answer to `target` redirects to, if any. `requests` counts the requests of the call so far.
 ///
 /// # Errors
-/// If the redirect is invalid, or one too many; in Go's words.
+/// If the redirect is invalid, or one too many.
 pub(super) fn follow(
     endpoint: &Endpoint,
     target: &Target,
     answer: &Parts,
     requests: usize,
-) -> Result<Option<Redirected>, String> {
+) -> Result<Option<Redirected>, InvalidRedirect> {
     let keeps_body = match answer.status.as_u16() {
         301..=303 => false,
         307 | 308 => true,
@@ -39,19 +87,19 @@ pub(super) fn follow(
         return Ok(None);
     };
     let from = format!("{}{}", endpoint.base(), target.path);
-    let broken = |why: &str| format!("Post \"{from}\": failed to parse Location header \"{location}\": {why}");
-    let (server, path) = match resolve(location, &target.path) {
-        Ok(resolved) => resolved,
-        Err(Unusable::Location(why)) => return Err(broken(&format!("parse \"{location}\": {why}"))),
-        Err(Unusable::Url(why)) => return Err(format!("Post \"{location}\": {why}")),
-    };
+    let to = || location.to_owned();
+    let broken = |why| InvalidRedirect::Location { from: from.clone(), location: to(), why };
+    let (server, path) = resolve(location, &target.path).map_err(|why| match why {
+        Unusable::Location(why) => broken(InvalidLocation::Relative { location: to(), why }),
+        Unusable::Url(why) => InvalidRedirect::Server { location: to(), why },
+    })?;
     if requests >= REQUESTS {
-        return Err(format!("Post \"{location}\": stopped after {requests} redirects"));
+        return Err(InvalidRedirect::TooMany { location: to(), requests });
     }
-    let path = PathAndQuery::from_maybe_shared(path).map_err(|error| broken(&error.to_string()))?;
+    let path = PathAndQuery::from_maybe_shared(path).map_err(|why| broken(InvalidLocation::Path(why)))?;
     let server = server.map(|(scheme, authority)| {
         let is_plain = scheme.map_or(endpoint.is_plain(), |scheme| scheme == "http");
-        Endpoint::server_at(is_plain, authority).map_err(broken)
+        Endpoint::server_at(is_plain, authority).map_err(|why| broken(InvalidLocation::Server(why)))
     });
     let elsewhere = server.transpose()?.filter(|server| !server.is_same_server(endpoint));
     let leaves_tls = !endpoint.is_plain() && elsewhere.as_ref().is_some_and(Endpoint::is_plain);
@@ -63,12 +111,12 @@ pub(super) fn follow(
     Ok(Some(Redirected { elsewhere, target }))
 }
 
-/// The reason why a redirect cannot be followed.
+/// The reason why a location cannot be resolved.
 enum Unusable {
     /// The location is no URL.
-    Location(&'static str),
+    Location(InvalidReference),
     /// The URL has no server that could be called.
-    Url(String),
+    Url(NoServer),
 }
 
 /// A resolved location: scheme and authority, if it has them, and path and query.
@@ -79,18 +127,18 @@ fn resolve<'a>(location: &'a str, from: &PathAndQuery) -> Result<Resolved<'a>, U
     let location = location.split('#').next().unwrap_or_default();
     let (scheme, rest) = match location.split_once(':') {
         Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme.to_ascii_lowercase()), rest),
-        Some(("", _)) => return Err(Unusable::Location("missing protocol scheme")),
+        Some(("", _)) => return Err(Unusable::Location(InvalidReference::NoScheme)),
         Some((first, _)) if !first.contains(['/', '?']) => {
-            return Err(Unusable::Location("first path segment in URL cannot contain colon"));
+            return Err(Unusable::Location(InvalidReference::Colon));
         }
         _ => (None, location),
     };
     if let Some(scheme) = scheme.as_ref().filter(|scheme| !matches!(&***scheme, "http" | "https")) {
-        return Err(Unusable::Url(format!("unsupported protocol scheme \"{scheme}\"")));
+        return Err(Unusable::Url(NoServer::Scheme(scheme.clone())));
     }
     let Some(absolute) = rest.strip_prefix("//") else {
         if scheme.is_some() {
-            return Err(Unusable::Url("http: no Host in request URL".into()));
+            return Err(Unusable::Url(NoServer::NoHost));
         }
         let (path, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
         let query = match from.query() {
@@ -144,7 +192,7 @@ mod tests {
         let target = Target::post(endpoint.path(), Some(10), body).unwrap();
         let location = HeaderValue::from_str(location).unwrap();
         let (head, ()) = Response::builder().status(status).header(LOCATION, &location).body(()).unwrap().into_parts();
-        let next = follow(&endpoint, &target, &head, 1)?;
+        let next = follow(&endpoint, &target, &head, 1).map_err(|why| why.to_string())?;
         Ok(next.map(|Redirected { elsewhere, target: Target { method, path, referer, .. } }| {
             let from = format!("{}{}", endpoint.base(), target.path);
             let leaves_tls = url.starts_with("https:") && elsewhere.as_ref().is_some_and(Endpoint::is_plain);

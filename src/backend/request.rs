@@ -35,10 +35,9 @@ impl Target {
     ///
     /// # Errors
     /// If no request can have the path.
-    pub(super) fn post(path: &str, timeout_seconds: Option<u64>, body: Chunks) -> Result<Self, String> {
+    pub(super) fn post(path: &str, timeout_seconds: Option<u64>, body: Chunks) -> Result<Self, http::Error> {
         let query = timeout_seconds.map(|seconds| format!("?timeout={seconds}s")).unwrap_or_default();
-        let path = PathAndQuery::from_maybe_shared(format!("{path}{query}"));
-        let path = path.map_err(|error| error.to_string())?;
+        let path = PathAndQuery::from_maybe_shared(format!("{path}{query}"))?;
         Ok(Self { method: Method::POST, path, body, referer: None })
     }
 }
@@ -53,9 +52,9 @@ impl Template {
         identity: &Identity,
         agent: &'static str,
         compression: bool,
-    ) -> Result<Self, String> {
-        let authority = Authority::try_from(endpoint.authority()).map_err(|error| error.to_string())?;
-        let host = HeaderValue::try_from(endpoint.authority()).map_err(|error| error.to_string())?;
+    ) -> Result<Self, http::Error> {
+        let authority = Authority::try_from(endpoint.authority())?;
+        let host = HeaderValue::try_from(endpoint.authority())?;
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(HOST, host);
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
@@ -74,7 +73,7 @@ impl Template {
         target: &Target,
         is_http2: bool,
         authorization: Option<&HeaderValue>,
-    ) -> Result<Request<Chunks>, String> {
+    ) -> Result<Request<Chunks>, http::Error> {
         let mut headers = self.headers.clone();
         let uri = if is_http2 {
             // HTTP/2 has the host in the URI.
@@ -83,7 +82,7 @@ impl Template {
             parts.scheme = Some(Scheme::HTTPS);
             parts.authority = Some(self.authority.clone());
             parts.path_and_query = Some(target.path.clone());
-            Uri::from_parts(parts).map_err(|error| error.to_string())?
+            Uri::from_parts(parts)?
         } else {
             Uri::from(target.path.clone())
         };

@@ -3,11 +3,71 @@
 use super::Answer;
 use crate::go_text::{go_quote, go_type};
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::object::decode::{self, Decoded};
-use crate::object::typed::{self, Typed};
+use crate::object::decode::{self, Decoded, InvalidJson, InvalidYaml};
+use crate::object::typed::{self, DecodeError, Typed};
 use crate::status::{Cause, Details, Status};
 use serde_json::{Map, Value};
-use std::fmt::Display;
+
+/// The reason why an answer cannot be decoded, with client-go's text.
+#[derive(Debug, thiserror::Error)]
+pub enum Undecodable {
+    /// The body is empty.
+    #[error("0-length response with status code: {code} and content type: {content_type}")]
+    Empty {
+        /// The code of the answer.
+        code: u16,
+        /// The media type of the answer.
+        content_type: String,
+    },
+    /// The body is no JSON.
+    #[error("{BROKEN}: {0}")]
+    Json(InvalidJson),
+    /// The body is neither JSON nor YAML.
+    #[error(transparent)]
+    Yaml(InvalidYaml),
+    /// The body is YAML that cannot be converted to JSON.
+    #[error("{BROKEN}: {0}")]
+    Unconvertible(InvalidYaml),
+    /// The value is no object, but has this type.
+    #[error(
+        "{BROKEN}: json: cannot unmarshal {0} into Go value of type struct {{ APIVersion string \
+         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+    )]
+    NoObject(&'static str),
+    /// The apiVersion or the kind is no text.
+    #[error("{BROKEN}: json: cannot unmarshal {found} into Go struct field .{field} of type string")]
+    NoText {
+        /// The type of the value.
+        found: &'static str,
+        /// The name of the field.
+        field: &'static str,
+    },
+    /// client-go does not know the kind.
+    #[error("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\"")]
+    UnknownKind {
+        /// The apiVersion of the object.
+        api_version: String,
+        /// The kind of the object.
+        kind: String,
+    },
+    /// The object is of a kind that client-go knows, but not of the expected one.
+    #[error("converting ({found}) to ({wanted}): unknown conversion")]
+    OtherKind {
+        /// The version and kind of the object, with a dot between.
+        found: String,
+        /// The expected version and kind.
+        wanted: String,
+    },
+    /// A field has another type.
+    #[error(transparent)]
+    Field(#[from] DecodeError),
+    /// A field of a Status is out of the range that our Status has.
+    #[error(transparent)]
+    Status(#[from] serde_json::Error),
+}
+
+/// The beginning of errors about an object's apiVersion and kind.
+const BROKEN: &str = "couldn't get version/kind; json parse error";
 
 /// Checks that the answer is a success (`Request.transformResponse`).
 ///
@@ -23,16 +83,19 @@ pub fn check(answer: &Answer) -> Result<(), Status> {
 ///
 /// # Errors
 /// If the answer has no object, or another object.
-pub fn review(answer: &Answer, api_version: &str, kind: &str, known: &[&str]) -> Result<Map<String, Value>, String> {
+pub fn review(
+    answer: &Answer,
+    api_version: &str,
+    kind: &str,
+    known: &[&str],
+) -> Result<Map<String, Value>, Undecodable> {
     let (decoded, is_json) = document(answer)?;
     let (said_version, said_kind) = type_of(&decoded.value)?;
     let found = if said_version.is_empty() { api_version } else { said_version };
     let found_kind = if said_kind.is_empty() { kind } else { said_kind };
     let is_known = found_kind == kind && known.contains(&found);
     if !is_known && (found, found_kind) != ("v1", "Status") {
-        return Err(format!(
-            "no kind \"{found_kind}\" is registered for version \"{found}\" in scheme \"pkg/runtime/scheme.go:111\""
-        ));
+        return Err(Undecodable::UnknownKind { api_version: found.to_owned(), kind: found_kind.to_owned() });
     }
     let is_expected = (found, found_kind) == (api_version, kind);
     let (group, version) = split_api_version(found);
@@ -41,10 +104,11 @@ pub fn review(answer: &Answer, api_version: &str, kind: &str, known: &[&str]) ->
         true => typed::decode_json(&found, decoded, &answer.body),
         false => typed::decode(&found, decoded.value),
     };
-    match typed.unwrap_or_else(|| Ok(Typed::default())).map_err(|why| why.to_string())?.value {
+    match typed.unwrap_or_else(|| Ok(Typed::default()))?.value {
         _ if !is_expected => {
             let (_, wanted) = split_api_version(api_version);
-            Err(format!("converting ({}.{}) to ({wanted}.{kind}): unknown conversion", found.version, found.kind))
+            let (found, wanted) = (format!("{}.{}", found.version, found.kind), format!("{wanted}.{kind}"));
+            Err(Undecodable::OtherKind { found, wanted })
         }
         Value::Object(fields) => Ok(fields),
         _ => Ok(Map::new()),
@@ -61,10 +125,10 @@ pub fn said_type(review: &Map<String, Value>) -> (&str, &str) {
 ///
 /// # Errors
 /// If the answer has no object.
-pub fn object(answer: &Answer) -> Result<Map<String, Value>, String> {
+pub fn object(answer: &Answer) -> Result<Map<String, Value>, Undecodable> {
     match document(answer)?.0.value {
         Value::Object(fields) => Ok(fields),
-        other => Err(no_object(&other)),
+        other => Err(Undecodable::NoObject(go_type(&other))),
     }
 }
 
@@ -87,51 +151,33 @@ fn media_type(content_type: &str) -> Result<(), &'static str> {
 }
 
 /// Decodes the body, and returns whether it is JSON: a body that does not begin like an object is YAML.
-fn document(answer: &Answer) -> Result<(Decoded, bool), String> {
+fn document(answer: &Answer) -> Result<(Decoded, bool), Undecodable> {
     if answer.body.is_empty() {
-        return Err(format!(
-            "0-length response with status code: {} and content type: {}",
-            answer.status.as_u16(),
-            if answer.content_type.is_empty() { "application/json" } else { &answer.content_type }
-        ));
+        let content_type = if answer.content_type.is_empty() { "application/json" } else { &answer.content_type };
+        return Err(Undecodable::Empty { code: answer.status.as_u16(), content_type: content_type.to_owned() });
     }
     let is_json = answer.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let decoded = match is_json {
-        true => decode::json(&answer.body).map_err(broken),
-        false => decode::yaml(&answer.body).map_err(|why| match why.to_string() {
-            why if why.starts_with("yaml:") => why,
-            why => broken(why),
+        true => decode::json(&answer.body).map_err(Undecodable::Json),
+        false => decode::yaml(&answer.body).map_err(|why| match why.to_string().starts_with("yaml:") {
+            true => Undecodable::Yaml(why),
+            false => Undecodable::Unconvertible(why),
         }),
     };
     Ok((decoded?, is_json))
 }
 
-fn broken(why: impl Display) -> String {
-    format!("couldn't get version/kind; json parse error: {why}")
-}
-
-fn no_object(value: &Value) -> String {
-    broken(format_args!(
-        "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
-         Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-        go_type(value)
-    ))
-}
-
 /// Returns the apiVersion and the kind of an object; both are empty for null.
-fn type_of(value: &Value) -> Result<(&str, &str), String> {
+fn type_of(value: &Value) -> Result<(&str, &str), Undecodable> {
     let fields = match value {
         Value::Object(fields) => fields,
         Value::Null => return Ok(Default::default()),
-        other => return Err(no_object(other)),
+        other => return Err(Undecodable::NoObject(go_type(other))),
     };
-    let text = |field: &str| match fields.get(field) {
+    let text = |field: &'static str| match fields.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(&**text),
-        Some(other) => Err(broken(format_args!(
-            "json: cannot unmarshal {} into Go struct field .{field} of type string",
-            go_type(other)
-        ))),
+        Some(other) => Err(Undecodable::NoText { found: go_type(other), field }),
     };
     Ok((text("apiVersion")?, text("kind")?))
 }
@@ -146,9 +192,9 @@ pub fn kind_text((api_version, kind): (&str, &str)) -> String {
 ///
 /// # Errors
 /// If the value is no Status.
-pub fn status(value: Value) -> Result<Status, String> {
+pub fn status(value: Value) -> Result<Status, Undecodable> {
     let kind = GroupVersionKind::new("", "v1", "Status");
-    let typed = typed::decode(&kind, value).unwrap_or_else(|| Ok(Typed::default())).map_err(|why| why.to_string())?;
+    let typed = typed::decode(&kind, value).unwrap_or_else(|| Ok(Typed::default()))?;
     typed_status(typed.value)
 }
 
@@ -156,11 +202,11 @@ pub fn status(value: Value) -> Result<Status, String> {
 ///
 /// # Errors
 /// If the value is no Status.
-pub fn typed_status(mut typed: Value) -> Result<Status, String> {
+pub fn typed_status(mut typed: Value) -> Result<Status, Undecodable> {
     if let Some(code) = typed.get_mut("code") {
         *code = code.as_u64().unwrap_or(0).min(u16::MAX.into()).into();
     }
-    let status: Status = serde_json::from_value(typed).map_err(|error| error.to_string())?;
+    let status: Status = serde_json::from_value(typed)?;
     // The kind and apiVersion of the value are ignored.
     let Status { kind, api_version, .. } = Status::failure(0, "", "");
     Ok(Status { kind, api_version, ..status })

@@ -1,8 +1,8 @@
 //! TLS to webhooks: the issuers of a webhook's certificate (a CA bundle, or else the system's roots), and the client's certificate.
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -17,12 +17,46 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// The name of HTTP/2 in a handshake.
 pub(super) const HTTP2: &[u8] = b"h2";
 
+/// The reason why connections to a server cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// No certificate can have the name of the host.
+    #[error("invalid host name \"{0}\"")]
+    HostName(String),
+    /// A file of certificates or keys cannot be read.
+    #[error("open {}: {why}", path.display())]
+    Unreadable {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the system.
+        why: io::Error,
+    },
+    /// The CA bundle has no certificate.
+    #[error("unable to load root certificates: unable to parse bytes as PEM block")]
+    NoRoots,
+    /// No verifier can be built from the roots.
+    #[error("unable to load root certificates: {0}")]
+    Roots(#[from] VerifierBuilderError),
+    /// rustls supports no version of TLS.
+    #[error("unable to load root certificates: {0}")]
+    Versions(Error),
+    /// The client has no certificate.
+    #[error("tls: failed to find any PEM data in certificate input")]
+    NoCertificate,
+    /// The client's certificate has no key.
+    #[error("tls: failed to find any PEM data in key input")]
+    NoKey,
+    /// The client's certificate and key are no pair, or of no known algorithm.
+    #[error("tls: the client's certificate and key cannot be used: {0}")]
+    Pair(Error),
+}
+
 /// Returns the name that a host's certificate must have.
 ///
 /// # Errors
 /// If no certificate can have the name.
-pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
-    ServerName::try_from(host.to_owned()).map_err(|_| format!("invalid host name \"{host}\""))
+pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
+    ServerName::try_from(host.to_owned()).map_err(|_| TlsError::HostName(host.to_owned()))
 }
 
 /// PEM, in memory or in a file. A file is read again for each new connection, as client-go does.
@@ -35,21 +69,19 @@ pub enum Source {
 }
 
 impl Source {
-    fn in_file(path: &std::path::Path, error: &io::Error) -> String {
-        format!("open {}: {error}", path.display())
-    }
-
-    fn read_now(&self) -> Result<Vec<u8>, String> {
+    fn read_now(&self) -> Result<Vec<u8>, TlsError> {
         match self {
             Self::Data(data) => Ok(data.clone()),
-            Self::File(path) => fs::read(path).map_err(|error| Self::in_file(path, &error)),
+            Self::File(path) => fs::read(path).map_err(|why| TlsError::Unreadable { path: path.clone(), why }),
         }
     }
 
-    async fn read(&self) -> Result<Vec<u8>, String> {
+    async fn read(&self) -> Result<Vec<u8>, TlsError> {
         match self {
             Self::Data(data) => Ok(data.clone()),
-            Self::File(path) => tokio::fs::read(path).await.map_err(|error| Self::in_file(path, &error)),
+            Self::File(path) => {
+                tokio::fs::read(path).await.map_err(|why| TlsError::Unreadable { path: path.clone(), why })
+            }
         }
     }
 
@@ -89,7 +121,11 @@ impl Tls {
     ///
     /// # Errors
     /// If the bundle has no certificate, or the client's certificate and key are no pair.
-    pub(super) fn new(trust: Trust, certificate: Option<(Source, Source)>, offers_http2: bool) -> Result<Self, String> {
+    pub(super) fn new(
+        trust: Trust,
+        certificate: Option<(Source, Source)>,
+        offers_http2: bool,
+    ) -> Result<Self, TlsError> {
         let mut inputs = Inputs::default();
         if let Trust::Bundle(source) = &trust {
             inputs.bundle = source.read_now()?;
@@ -106,7 +142,7 @@ impl Tls {
     ///
     /// # Errors
     /// If a file is missing, or cannot be used.
-    pub(super) async fn config(&self) -> Result<Arc<ClientConfig>, String> {
+    pub(super) async fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let (mut inputs, made) = self.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let before = inputs.clone();
         if let Trust::Bundle(source) = &self.trust
@@ -134,7 +170,7 @@ fn config(
     shows_certificate: bool,
     inputs: &Inputs,
     offers_http2: bool,
-) -> Result<Arc<ClientConfig>, String> {
+) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anybody => Arc::new(Verifier::anybody(provider.clone())),
@@ -143,7 +179,7 @@ fn config(
     };
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("unable to load root certificates: {error}"))?
+        .map_err(TlsError::Versions)?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
@@ -157,21 +193,19 @@ fn config(
 }
 
 /// Creates the client's key pair (`tls.X509KeyPair`).
-fn certified_key(inputs: &Inputs, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
+fn certified_key(inputs: &Inputs, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&inputs.certificate).filter_map(Result::ok).collect();
     if chain.is_empty() {
-        return Err("tls: failed to find any PEM data in certificate input".into());
+        return Err(TlsError::NoCertificate);
     }
-    let key = PrivateKeyDer::from_pem_slice(&inputs.key)
-        .map_err(|_| "tls: failed to find any PEM data in key input".to_owned())?;
-    CertifiedKey::from_der(chain, key, provider)
-        .map_err(|error| format!("tls: the client's certificate and key cannot be used: {error}"))
+    let key = PrivateKeyDer::from_pem_slice(&inputs.key).map_err(|_| TlsError::NoKey)?;
+    CertifiedKey::from_der(chain, key, provider).map_err(TlsError::Pair)
 }
 
-fn bundle(ca: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+fn bundle(ca: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(ca).filter_map(Result::ok).collect();
     if certificates.is_empty() {
-        return Err("unable to load root certificates: unable to parse bytes as PEM block".into());
+        return Err(TlsError::NoRoots);
     }
     Ok(certificates)
 }
@@ -196,21 +230,20 @@ impl Verifier {
         Self { roots: None, provider }
     }
 
-    fn of(listed: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+    fn of(listed: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, VerifierBuilderError> {
         let mut store = RootCertStore::empty();
         store.add_parsable_certificates(listed.iter().cloned());
         let chain = if store.is_empty() {
             None
         } else {
-            let built = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone()).build();
-            Some(built.map_err(|error| format!("unable to load root certificates: {error}"))?)
+            Some(WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone()).build()?)
         };
         Ok(Self { roots: Some(Roots { chain, listed }), provider })
     }
 
     /// Returns the verifier with the system's roots, which are read once.
-    fn of_system(provider: Arc<CryptoProvider>) -> Result<Arc<Self>, String> {
-        static VERIFIER: OnceLock<Result<Arc<Verifier>, String>> = OnceLock::new();
+    fn of_system(provider: Arc<CryptoProvider>) -> Result<Arc<Self>, VerifierBuilderError> {
+        static VERIFIER: OnceLock<Result<Arc<Verifier>, VerifierBuilderError>> = OnceLock::new();
         let read = || Self::of(rustls_native_certs::load_native_certs().certs, provider).map(Arc::new);
         VERIFIER.get_or_init(read).clone()
     }

@@ -96,28 +96,49 @@ pub(super) fn with_meaning() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// The reason why arguments are refused, with kube-apiserver's text.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum InvalidArguments {
+    /// No flag has this name.
+    #[error("unknown flag: --{0}")]
+    UnknownFlag(String),
+    /// No flag has this letter.
+    #[error("unknown shorthand flag: {letter:?} in -{argument}")]
+    UnknownLetter { letter: char, argument: String },
+    /// The flag of this name has no value.
+    #[error("flag needs an argument: --{0}")]
+    NoValue(&'static str),
+    /// The arguments are no flags.
+    #[error("{NAME:?} does not take any arguments, got {0:?}")]
+    NotTaken(Vec<String>),
+}
+
 /// Sorts the arguments as kube-apiserver parses them (`pflag.FlagSet.Parse`).
 ///
 /// # Errors
-/// If a flag is unknown or lacks its value; with the text of kube-apiserver.
-pub(super) fn sort(arguments: &[String]) -> Result<Asked, String> {
+/// If a flag is unknown or lacks its value, or an argument is no flag.
+pub(super) fn sort(arguments: &[String]) -> Result<Asked, InvalidArguments> {
     let meaning = with_meaning();
     let mut given = Given::default();
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let (flag, value) = match argument.strip_prefix("--") {
             Some("") => {
-                let others: Vec<&String> = arguments.by_ref().collect();
-                return others.is_empty().then_some(Asked::Serve(given)).ok_or_else(|| not_taken(&others));
+                let others: Vec<String> = arguments.cloned().collect();
+                return if others.is_empty() {
+                    Ok(Asked::Serve(given))
+                } else {
+                    Err(InvalidArguments::NotTaken(others))
+                };
             }
             Some(text) => {
                 let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-                let flag = flag(name).ok_or_else(|| format!("unknown flag: --{name}"))?;
+                let flag = flag(name).ok_or_else(|| InvalidArguments::UnknownFlag(name.to_owned()))?;
                 (flag, value.map(str::to_owned))
             }
             None => match argument.strip_prefix('-').filter(|rest| !rest.is_empty()) {
                 Some(rest) => short(rest)?,
-                None => return Err(not_taken(&[argument])),
+                None => return Err(InvalidArguments::NotTaken(vec![argument.clone()])),
             },
         };
         match flag.name {
@@ -126,10 +147,7 @@ pub(super) fn sort(arguments: &[String]) -> Result<Asked, String> {
             _ => {}
         }
         let value = match value {
-            None if !flag.is_optional => {
-                let next = arguments.next().ok_or_else(|| format!("flag needs an argument: --{}", flag.name))?;
-                Some(next.clone())
-            }
+            None if !flag.is_optional => Some(arguments.next().ok_or(InvalidArguments::NoValue(flag.name))?.clone()),
             value => value,
         };
         given.all.push((flag.name, value.clone()));
@@ -150,23 +168,18 @@ fn flag(name: &str) -> Option<Flag> {
 }
 
 /// A flag of one letter, and the value that follows in the same argument.
-fn short(text: &str) -> Result<(Flag, Option<String>), String> {
+fn short(text: &str) -> Result<(Flag, Option<String>), InvalidArguments> {
     let (name, value) = match (text.get(..1), text.get(1..)) {
         (Some("h"), _) => ("help", None),
         (Some("v"), Some("")) => ("v", None),
         (Some("v"), Some(value)) => ("v", Some(value.strip_prefix('=').unwrap_or(value).to_owned())),
         _ => {
             let letter = text.chars().next().unwrap_or_default();
-            return Err(format!("unknown shorthand flag: {letter:?} in -{text}"));
+            return Err(InvalidArguments::UnknownLetter { letter, argument: text.to_owned() });
         }
     };
-    let flag = flag(name).ok_or_else(|| format!("unknown flag: --{name}"))?;
+    let flag = flag(name).ok_or_else(|| InvalidArguments::UnknownFlag(name.to_owned()))?;
     Ok((flag, value))
-}
-
-fn not_taken(arguments: &[&String]) -> String {
-    let arguments: Vec<String> = arguments.iter().map(|argument| argument.to_string()).collect();
-    format!("{NAME:?} does not take any arguments, got {arguments:?}")
 }
 
 /// The configuration for these flags.
@@ -249,7 +262,7 @@ mod tests {
 
     fn given(arguments: &[&str]) -> Result<Given, String> {
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        match sort(&arguments)? {
+        match sort(&arguments).map_err(|why| why.to_string())? {
             Asked::Serve(given) => Ok(given),
             asked => Err(format!("{asked:?}")),
         }

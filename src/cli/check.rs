@@ -24,7 +24,7 @@ pub(super) fn check(files: &[PathBuf], objects: &[PathBuf]) -> Report {
         for file in files {
             match manifests::read(file) {
                 Ok(manifests) => all.extend(manifests),
-                Err(why) => report.add(file, "", vec![Finding::Error(why)]),
+                Err(why) => report.add(file, "", vec![Finding::Error(why.to_string())]),
             }
         }
         all
@@ -34,7 +34,7 @@ pub(super) fn check(files: &[PathBuf], objects: &[PathBuf]) -> Report {
     for manifest in &manifests {
         let findings = match &manifest.object {
             Ok(object) => of_object(manifest, object, &definitions),
-            Err(why) => vec![Finding::Error(why.clone())],
+            Err(why) => vec![Finding::Error(why.to_string())],
         };
         report.add(&manifest.file, &manifest.name, findings);
     }

@@ -43,6 +43,26 @@ impl PluginConfiguration {
         Err(BuildError(format!("{origin}: must be {api_version} {kind}, not {version:?} {found:?}")))
     }
 
+    /// Checks that the configuration has one of these pairs of apiVersion and kind; errors recommend the first one.
+    ///
+    /// # Errors
+    /// If the apiVersion or kind is missing or unknown; the error names the file.
+    pub(crate) fn expect_kind_among(&self, known: &[(&str, &str)]) -> Result<(), BuildError> {
+        let text = |field: &str| self.value.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        let why = if kind.is_empty() {
+            "kind: must be set".to_owned()
+        } else if version.is_empty() {
+            "apiVersion: must be set".to_owned()
+        } else if !known.contains(&(version, kind)) {
+            format!("no kind {kind:?} is registered for version {version:?}")
+        } else {
+            return Ok(());
+        };
+        let (wanted_version, wanted) = known.first().copied().unwrap_or_default();
+        Err(BuildError(format!("{}: {why}: {wanted} of {wanted_version} is wanted", self.origin)))
+    }
+
     /// Decodes the fields of a configuration of this apiVersion and kind, without these two.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! Converts custom resources according to their definition (`crConverter`).
 
-use super::review::{self, Metadata};
+use super::review::{self, InvalidMetadata, Metadata, NoObjects};
 use super::{ConversionError, Kinds};
 use crate::admission::metrics::conversions::{Failure, Metrics};
-use crate::backend::{Client, Clients, Endpoint};
+use crate::backend::{Client, Clients, Endpoint, InvalidAddress};
 use crate::cluster::{Cluster, ConversionWebhook};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
@@ -23,6 +23,70 @@ pub(super) fn as_version(object: &Object, to: &GroupVersionKind) -> Object {
     let mut converted = object.clone();
     converted.fields_mut().insert("apiVersion".into(), to.api_version().into());
     converted
+}
+
+/// The reason why a webhook has no address.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAddress {
+    /// The definition has neither.
+    #[error("webhook configuration must have either service or URL")]
+    Missing,
+    /// The URL is invalid.
+    #[error("Unparsable URL: {0}")]
+    Url(InvalidAddress),
+}
+
+/// The fault of a webhook that does not convert an object.
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookFault {
+    /// The call gives no objects.
+    #[error("failed: {0}")]
+    Call(#[from] NoObjects),
+    /// The answer has so many objects.
+    #[error("returned {0} objects, expected 1")]
+    Count(usize),
+    /// The object has another apiVersion.
+    #[error("returned invalid object at index 0: invalid groupVersion (expected {wanted}, received {got})")]
+    Version {
+        /// The wanted apiVersion.
+        wanted: String,
+        /// The apiVersion of the object.
+        got: String,
+    },
+    /// The object has another kind.
+    #[error("returned invalid object at index 0: invalid kind (expected {wanted}, received {got})")]
+    Kind {
+        /// The wanted kind.
+        wanted: String,
+        /// The kind of the object.
+        got: String,
+    },
+    /// The object is another one.
+    #[error("returned invalid object: must have the same {what}: {before} != {after}")]
+    Identity {
+        /// The name of the field.
+        what: &'static str,
+        /// The value in the original object.
+        before: String,
+        /// The value in the converted object.
+        after: String,
+    },
+    /// The object's metadata is invalid.
+    #[error("returned invalid metadata: {0}")]
+    Metadata(#[from] InvalidMetadata),
+}
+
+impl ConversionError {
+    /// The label of a failed call in metrics.
+    fn label(&self) -> Failure {
+        let Self::Webhook { why, .. } = self else { return Failure::InvalidConvertedObject };
+        match why {
+            WebhookFault::Call(why) if why.is_of_call() => Failure::Call,
+            WebhookFault::Call(_) => Failure::MalformedResponse,
+            WebhookFault::Count(_) => Failure::PartialResponse,
+            _ => Failure::InvalidConvertedObject,
+        }
+    }
 }
 
 /// A conversion webhook (`webhookConverter`).
@@ -45,24 +109,17 @@ impl<'a> Webhook<'a> {
         let ByteString(ca) = config.ca_bundle.clone().unwrap_or_default();
         // A CA bundle of white space counts as missing.
         let ca = if ca.trim_ascii().is_empty() { Vec::new() } else { ca };
-        let failed = |why: String| {
-            ConversionError(format!("failed calling webhook \"conversion_webhook_for_{definition}\": {why}"))
-        };
+        let failed = |why| ConversionError::NoAddress { definition: definition.to_owned(), why };
         let endpoint = match (&config.service, config.url.as_deref()) {
             (Some(service), _) => {
                 let port = service.port.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT);
                 let path = service.path.as_deref().unwrap_or_default();
                 Endpoint::service(&service.namespace, &service.name, port, path, ca)
             }
-            (None, None | Some("")) => {
-                return Err(failed("webhook configuration must have either service or URL".into()));
-            }
-            (None, Some(url)) => Endpoint::url(url, ca).map_err(|error| failed(format!("Unparsable URL: {error}")))?,
+            (None, None | Some("")) => return Err(failed(NoAddress::Missing)),
+            (None, Some(url)) => Endpoint::url(url, ca).map_err(|why| failed(NoAddress::Url(why)))?,
         };
-        Ok(Self {
-            client: clients.client(endpoint).map_err(|why| ConversionError(why.to_string()))?,
-            review_versions: &webhook.review_versions,
-        })
+        Ok(Self { client: clients.client(endpoint)?, review_versions: &webhook.review_versions })
     }
 
     /// Calls the webhook to convert the object.
@@ -79,57 +136,41 @@ impl<'a> Webhook<'a> {
     ) -> Result<Object, ConversionError> {
         let started = Instant::now();
         let Some(request) = review::request(self.review_versions, object, to) else {
-            return Err(ConversionError("no supported conversion review versions".into()));
+            return Err(ConversionError::ReviewVersions);
         };
         let deadline = deadline.min(started + TIMEOUT);
         let answer = self.client.post(cluster, request.body.clone(), Some(TIMEOUT.as_secs()), deadline).await;
-        let answer = answer.map_err(|error| {
-            // In Go, the client's own timeout ends such a call and adds this text.
-            let text = error.to_string();
-            let waits = if text.ends_with("context deadline exceeded") {
-                " (Client.Timeout exceeded while awaiting headers)"
-            } else {
-                ""
-            };
-            (Failure::Call, format!("{text}{waits}"))
-        });
-        let webhook = format!("conversion webhook for {}/{}, Kind={}", from.group, from.version, from.kind);
-        let objects = answer.and_then(|answer| request.objects(&answer));
-        let converted = objects.map_err(|(failure, why)| (failure, format!("{webhook} failed: {why}")));
-        let converted = converted.and_then(|objects| converted_object(&webhook, objects, object, from, to));
-        metrics.observe_call(started.elapsed(), converted.as_ref().err().map(|(failure, _)| *failure));
-        converted.map_err(|(_, why)| ConversionError(why))
+        let objects = answer.map_err(NoObjects::NoAnswer).and_then(|answer| request.objects(&answer));
+        let of_webhook = |why| ConversionError::Webhook { from: from.clone(), why };
+        let converted = objects
+            .map_err(|why| of_webhook(why.into()))
+            .and_then(|objects| converted_object(objects, object, Kinds { from, to }, &of_webhook));
+        metrics.observe_call(started.elapsed(), converted.as_ref().err().map(ConversionError::label));
+        converted
     }
 }
 
 /// The only object of an answer. It must equal the original, except for the fields that a webhook may change.
 fn converted_object(
-    webhook: &str,
     mut objects: Vec<Value>,
     original: &Object,
-    from: &GroupVersionKind,
-    to: &GroupVersionKind,
-) -> Result<Object, (Failure, String)> {
+    Kinds { from, to }: Kinds<'_>,
+    of_webhook: &impl Fn(WebhookFault) -> ConversionError,
+) -> Result<Object, ConversionError> {
     if objects.len() != 1 {
-        let why = format!("{webhook} returned {} objects, expected 1", objects.len());
-        return Err((Failure::PartialResponse, why));
+        return Err(of_webhook(WebhookFault::Count(objects.len())));
     }
-    let invalid = |why: String| (Failure::InvalidConvertedObject, why);
-    let converted = review::object(objects.remove(0)).map_err(|ConversionError(why)| invalid(why))?;
+    let converted = review::object(objects.remove(0))?;
     let wanted = to.api_version();
     if converted.api_version() != wanted {
-        let got = converted.api_version();
-        return Err(invalid(format!(
-            "{webhook} returned invalid object at index 0: invalid groupVersion (expected {wanted}, received {got})"
-        )));
+        let got = converted.api_version().to_owned();
+        return Err(of_webhook(WebhookFault::Version { wanted, got }));
     }
     if converted.kind() != from.kind {
-        let (expected, got) = (&from.kind, converted.kind());
-        return Err(invalid(format!(
-            "{webhook} returned invalid object at index 0: invalid kind (expected {expected}, received {got})"
-        )));
+        let (wanted, got) = (from.kind.clone(), converted.kind().to_owned());
+        return Err(of_webhook(WebhookFault::Kind { wanted, got }));
     }
     let metadata = Metadata { original };
-    metadata.check(&converted).map_err(|why| invalid(format!("{webhook} returned invalid object: {why}")))?;
-    metadata.restore(converted).map_err(|why| invalid(format!("{webhook} returned invalid metadata: {why}")))
+    metadata.check(&converted).map_err(of_webhook)?;
+    metadata.restore(converted).map_err(|why| of_webhook(why.into()))
 }

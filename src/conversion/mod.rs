@@ -10,10 +10,12 @@ mod review;
 mod versioned;
 
 pub use crate::admission::metrics::conversions::Metrics;
+pub use custom::{NoAddress, WebhookFault};
 pub use equivalents::Equivalent;
+pub use review::{InvalidMetadata, NoObject, NoObjects};
 pub use versioned::{Objects, Versioned};
 
-use crate::backend::{Clients, Kubeconfig};
+use crate::backend::{Clients, Kubeconfig, SetupError};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Conversion, ConversionWebhook};
 use crate::config::Limits;
@@ -21,20 +23,58 @@ use crate::embedded;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::round_trip::RoundTripError;
 use crate::object::{Object, convert};
+use crate::status::Status;
 use async_trait::async_trait;
 use serde_json::Value;
+use std::error::Error;
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// The reason why an object cannot be converted, with kube-apiserver's text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConversionError(String);
-
-impl From<RoundTripError> for ConversionError {
-    fn from(why: RoundTripError) -> Self {
-        Self(why.to_string())
-    }
+#[derive(Debug, thiserror::Error)]
+pub enum ConversionError {
+    /// The definition of the resource is not known.
+    #[error(transparent)]
+    Definition(Box<Status>),
+    /// Nothing converts one kind to the other; both with their versions.
+    #[error("converting ({from}) to ({to}): unknown conversion")]
+    Unknown {
+        /// The kind of the object.
+        from: String,
+        /// The wanted kind.
+        to: String,
+    },
+    /// The internal version cannot hold the object.
+    #[error(transparent)]
+    RoundTrip(#[from] RoundTripError),
+    /// The webhook of a stored definition cannot be decoded.
+    #[error("spec.conversion.webhook of the definition: {0}")]
+    Stored(serde_json::Error),
+    /// The webhook has no address.
+    #[error("failed calling webhook \"conversion_webhook_for_{definition}\": {why}")]
+    NoAddress {
+        /// The name of the definition.
+        definition: String,
+        /// The error of the address.
+        why: NoAddress,
+    },
+    /// There is no client for the webhook's address.
+    #[error(transparent)]
+    Client(#[from] SetupError),
+    /// The webhook supports no known version of the review.
+    #[error("no supported conversion review versions")]
+    ReviewVersions,
+    /// The webhook does not convert the object.
+    #[error("conversion webhook for {}/{}, Kind={} {why}", from.group, from.version, from.kind)]
+    Webhook {
+        /// The kind of the object.
+        from: GroupVersionKind,
+        /// The fault of the webhook.
+        why: WebhookFault,
+    },
+    /// The webhook's object cannot be decoded.
+    #[error(transparent)]
+    Undecodable(#[from] NoObject),
 }
 
 /// The kinds of an object before and after its conversion.
@@ -79,14 +119,11 @@ impl Converter {
         if let Some(converted) = convert::built_in(object, from, to) {
             return Ok(converted);
         }
-        let definition =
-            self.cluster.find_definition(resource).await.map_err(|status| ConversionError(status.message))?;
+        let definition = self.cluster.find_definition(resource).await;
+        let definition = definition.map_err(|status| ConversionError::Definition(Box::new(status)))?;
         let Some(definition) = definition.filter(|definition| definition.version(&to.version).is_some()) else {
-            let (from_version, to_version) = (&from.version, &to.version);
-            return Err(ConversionError(format!(
-                "converting ({from_version}.{}) to ({to_version}.{}): unknown conversion",
-                from.kind, to.kind
-            )));
+            let [from, to] = [from, to].map(|kind| format!("{}.{}", kind.version, kind.kind));
+            return Err(ConversionError::Unknown { from, to });
         };
         match &definition.conversion {
             Conversion::None => Ok(custom::as_version(object, to)),
@@ -117,19 +154,18 @@ impl embedded::Webhooks for Converter {
         object: &Object,
         from: &GroupVersionKind,
         to: &GroupVersionKind,
-    ) -> Result<Object, String> {
+    ) -> Result<Object, Box<dyn Error + Send + Sync>> {
         let written = definition.get(&["spec", "conversion", "webhook"]);
         let part = |name: &str| written.and_then(|webhook| webhook.get(name)).cloned().unwrap_or_default();
-        let unreadable = |error: serde_json::Error| format!("spec.conversion.webhook of the definition: {error}");
         let webhook = ConversionWebhook {
             client_config: match part("clientConfig") {
                 Value::Null => Default::default(),
-                config => serde_json::from_value(config).map_err(unreadable)?,
+                config => serde_json::from_value(config).map_err(ConversionError::Stored)?,
             },
-            review_versions: serde_json::from_value(part("conversionReviewVersions")).map_err(unreadable)?,
+            review_versions: serde_json::from_value(part("conversionReviewVersions"))
+                .map_err(ConversionError::Stored)?,
         };
-        let webhook =
-            custom::Webhook::new(definition.name(), &webhook, &self.clients).map_err(|why| why.to_string())?;
+        let webhook = custom::Webhook::new(definition.name(), &webhook, &self.clients)?;
         let started = Instant::now();
         let deadline = started + custom::TIMEOUT;
         let converted = webhook.convert(&self.cluster, object, Kinds { from, to }, deadline, &self.metrics).await;
@@ -139,7 +175,7 @@ impl embedded::Webhooks for Converter {
             started.elapsed(),
             converted.is_ok(),
         );
-        converted.map_err(|why| why.to_string())
+        Ok(converted?)
     }
 }
 

@@ -1,13 +1,14 @@
 //! The ConversionReview request to a webhook, and the check of its answer (`getConvertedObjectsFromResponse`).
 
-use super::ConversionError;
-use crate::admission::metrics::conversions::Failure;
-use crate::backend::{Answer, response};
+use super::WebhookFault;
+use crate::backend::response::Undecodable;
+use crate::backend::{Answer, NoAnswer, response};
 use crate::go_text::{go_dynamic_type, go_quote, go_type};
 use crate::kind::GroupVersionKind;
 use crate::names::{label_value_errors, qualified_name_errors};
 use crate::object::Object;
 use crate::object::structural::numbers;
+use crate::status::Status;
 use crate::status::invalid::aggregate;
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -45,36 +46,76 @@ pub(super) fn request(versions: &[String], object: &Object, to: &GroupVersionKin
     Some(Request { api_version, uid, body })
 }
 
+/// The reason why a call gives no objects.
+#[derive(Debug, thiserror::Error)]
+pub enum NoObjects {
+    /// No answer comes. In Go, the client's own timeout ends such a call and adds its text.
+    #[error("{}{}", .0, waits(.0))]
+    NoAnswer(NoAnswer),
+    /// The server answers with an error.
+    #[error(transparent)]
+    Refused(Box<Status>),
+    /// The answer is no review.
+    #[error(transparent)]
+    Undecodable(#[from] Undecodable),
+    /// The answer does not name its kind.
+    #[error("expected webhook response of {V1}, Kind={KIND}, got {0}")]
+    Kind(String),
+    /// The review has no response.
+    #[error("no response provided")]
+    NoResponse,
+    /// The response is for another request.
+    #[error("expected response.uid={}, got {}", go_quote(wanted), go_quote(got))]
+    Uid {
+        /// The request's identifier.
+        wanted: String,
+        /// The response's identifier.
+        got: String,
+    },
+    /// The response has this status instead of success, and no message.
+    #[error("response.result.status was '{0}', not 'Success'")]
+    Status(String),
+    /// The webhook's own message of a failure.
+    #[error("{0}")]
+    Message(String),
+}
+
+impl NoObjects {
+    /// Whether the call itself failed, rather than its review.
+    pub(super) fn is_of_call(&self) -> bool {
+        matches!(self, Self::NoAnswer(_) | Self::Refused(_) | Self::Undecodable(_))
+    }
+}
+
+fn waits(error: &NoAnswer) -> &'static str {
+    let is_late = error.to_string().ends_with("context deadline exceeded");
+    if is_late { " (Client.Timeout exceeded while awaiting headers)" } else { "" }
+}
+
 impl Request {
     /// The objects of an answer, as undecoded JSON.
     ///
     /// # Errors
     /// If the answer is not a review, or reports a failure.
-    pub(super) fn objects(&self, answer: &Answer) -> Result<Vec<Value>, (Failure, String)> {
-        let call = |why: String| (Failure::Call, why);
-        let malformed = |why: String| (Failure::MalformedResponse, why);
-        response::check(answer).map_err(|status| call(status.message))?;
-        let mut review = response::review(answer, self.api_version, KIND, &[V1, V1BETA1]).map_err(call)?;
+    pub(super) fn objects(&self, answer: &Answer) -> Result<Vec<Value>, NoObjects> {
+        response::check(answer).map_err(|status| NoObjects::Refused(Box::new(status)))?;
+        let mut review = response::review(answer, self.api_version, KIND, &[V1, V1BETA1])?;
         let is_v1 = self.api_version == V1;
         let said = response::said_type(&review);
         if is_v1 && said != (V1, KIND) {
-            let got = response::kind_text(said);
-            return Err(malformed(format!("expected webhook response of {V1}, Kind={KIND}, got {got}")));
+            return Err(NoObjects::Kind(response::kind_text(said)));
         }
         let Some(Value::Object(mut fields)) = review.remove("response") else {
-            return Err(malformed("no response provided".into()));
+            return Err(NoObjects::NoResponse);
         };
         let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         let of_result = |field: &str| text(fields.get("result").and_then(|result| result.get(field)));
         let (uid, status, message) = (text(fields.get("uid")), of_result("status"), of_result("message"));
         if is_v1 && uid != self.uid {
-            return Err(malformed(format!("expected response.uid={}, got {}", go_quote(&self.uid), go_quote(&uid))));
+            return Err(NoObjects::Uid { wanted: self.uid.clone(), got: uid });
         }
         if status != "Success" {
-            return Err(malformed(match message.is_empty() {
-                true => format!("response.result.status was '{status}', not 'Success'"),
-                false => message,
-            }));
+            return Err(if message.is_empty() { NoObjects::Status(status) } else { NoObjects::Message(message) });
         }
         match fields.remove("convertedObjects") {
             Some(Value::Array(objects)) => Ok(objects),
@@ -83,22 +124,66 @@ impl Request {
     }
 }
 
+/// The reason why a value is no object, with kube-apiserver's text.
+#[derive(Debug, thiserror::Error)]
+pub enum NoObject {
+    /// The object has no kind.
+    #[error("Object 'Kind' is missing in '{0}'")]
+    NoKind(Value),
+    /// The value is null.
+    #[error("unexpected end of JSON input")]
+    Null,
+    /// The value has this type.
+    #[error("json: cannot unmarshal {0} into Go value of type struct {{ Items gojson.RawMessage }}")]
+    Type(&'static str),
+}
+
 /// Decodes a converted object (`Unstructured.UnmarshalJSON`).
 ///
 /// # Errors
 /// If the value has no kind, or is not a JSON object.
-pub(super) fn object(mut value: Value) -> Result<Object, ConversionError> {
+pub(super) fn object(mut value: Value) -> Result<Object, NoObject> {
     let found = go_type(&value);
     if value.is_object() && value.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
-        return Err(ConversionError(format!("Object 'Kind' is missing in '{value}'")));
+        return Err(NoObject::NoKind(value));
     }
     numbers::read(&mut value);
-    Object::from_value(value).ok_or_else(|| match found {
-        "null" => ConversionError("unexpected end of JSON input".to_owned()),
-        _ => ConversionError(format!(
-            "json: cannot unmarshal {found} into Go value of type struct {{ Items gojson.RawMessage }}"
-        )),
+    Object::from_value(value).ok_or(match found {
+        "null" => NoObject::Null,
+        _ => NoObject::Type(found),
     })
+}
+
+/// The reason why the metadata of a converted object is invalid.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidMetadata {
+    /// There is none.
+    #[error("missing metadata in converted object")]
+    Missing,
+    /// The metadata has this type.
+    #[error("invalid metadata of type {0} in converted object")]
+    Type(&'static str),
+    /// The labels or annotations have another type.
+    #[error("invalid metadata.{field} of type {found} in converted object")]
+    FieldType {
+        /// The name of the field.
+        field: &'static str,
+        /// The type of the field.
+        found: &'static str,
+    },
+    /// A label or an annotation has another type.
+    #[error("metadata.{field}[{key}] must be a string, but is {found} in converted object")]
+    ValueType {
+        /// The name of the field.
+        field: &'static str,
+        /// The key of the value.
+        key: String,
+        /// The type of the value.
+        found: &'static str,
+    },
+    /// The rules of the API that labels or annotations break, with their text.
+    #[error("{0}")]
+    Rules(String),
 }
 
 /// The metadata of the original object. A webhook may change only labels and annotations.
@@ -108,7 +193,7 @@ pub(super) struct Metadata<'a> {
 
 impl Metadata<'_> {
     /// `validateConvertedObject`
-    pub(super) fn check(&self, converted: &Object) -> Result<(), ConversionError> {
+    pub(super) fn check(&self, converted: &Object) -> Result<(), WebhookFault> {
         let original = self.original;
         for (what, before, after) in [
             ("name", original.name(), converted.name()),
@@ -116,23 +201,19 @@ impl Metadata<'_> {
             ("UID", original.uid(), converted.uid()),
         ] {
             if before != after {
-                return Err(ConversionError(format!("must have the same {what}: {before} != {after}")));
+                let (before, after) = (before.to_owned(), after.to_owned());
+                return Err(WebhookFault::Identity { what, before, after });
             }
         }
         Ok(())
     }
 
     /// Returns the converted object with the original's metadata, but with the converted labels and annotations (`restoreObjectMeta`).
-    pub(super) fn restore(&self, mut converted: Object) -> Result<Object, ConversionError> {
+    pub(super) fn restore(&self, mut converted: Object) -> Result<Object, InvalidMetadata> {
         let answered = match converted.fields_mut().remove("metadata") {
-            None => return Err(ConversionError("missing metadata in converted object".into())),
+            None => return Err(InvalidMetadata::Missing),
             Some(Value::Object(answered)) => answered,
-            Some(other) => {
-                return Err(ConversionError(format!(
-                    "invalid metadata of type {} in converted object",
-                    go_dynamic_type(&other)
-                )));
-            }
+            Some(other) => return Err(InvalidMetadata::Type(go_dynamic_type(&other))),
         };
         let original = self.original.get(&["metadata"]);
         let mut metadata = original.and_then(Value::as_object).cloned().unwrap_or_default();
@@ -142,18 +223,13 @@ impl Metadata<'_> {
                 None | Some(Value::Null) => continue,
                 Some(Value::Object(after)) => after,
                 Some(other) => {
-                    let found = go_dynamic_type(other);
-                    return Err(ConversionError(format!(
-                        "invalid metadata.{name} of type {found} in converted object"
-                    )));
+                    return Err(InvalidMetadata::FieldType { field: name, found: go_dynamic_type(other) });
                 }
             };
             for (key, value) in after {
                 if !value.is_string() {
-                    let found = go_dynamic_type(value);
-                    return Err(ConversionError(format!(
-                        "metadata.{name}[{key}] must be a string, but is {found} in converted object"
-                    )));
+                    let (key, found) = (key.clone(), go_dynamic_type(value));
+                    return Err(InvalidMetadata::ValueType { field: name, key, found });
                 }
             }
             let empty = Map::new();
@@ -168,7 +244,7 @@ impl Metadata<'_> {
 }
 
 /// `ValidateLabels` and `ValidateAnnotations`. The latter names its field `metadata.annotation`, as kube-apiserver does.
-fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), ConversionError> {
+fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), InvalidMetadata> {
     let mut errors = Vec::new();
     let mut invalid = |path: &str, value: &str, why: Vec<String>| {
         errors.extend(why.iter().map(|why| format!("{path}: Invalid value: {}: {why}", go_quote(value))));
@@ -187,5 +263,5 @@ fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), ConversionEr
             errors.push(format!("metadata.annotation: Too long: may not be more than {MAX_ANNOTATION_BYTES} bytes"));
         }
     }
-    aggregate(errors).map_or(Ok(()), |why| Err(ConversionError(why)))
+    aggregate(errors).map_or(Ok(()), |why| Err(InvalidMetadata::Rules(why)))
 }

@@ -9,7 +9,8 @@ use super::store::Collection;
 use crate::config::Apis;
 use crate::kind::GroupVersionKind;
 use crate::object::kinds::{self, BuiltIn};
-use crate::object::{Object, convert, normal};
+use crate::object::normal::{self, NormalError};
+use crate::object::{Object, convert};
 use crate::removed::Api;
 use crate::status::Status;
 use serde::{Deserialize, Serialize};
@@ -124,17 +125,32 @@ impl Resource {
     }
 }
 
+/// The reason why an object cannot be converted.
+#[derive(Debug, thiserror::Error)]
+enum Unconvertible {
+    /// The object does not fit its kind.
+    #[error(transparent)]
+    NoForm(#[from] NormalError),
+    /// The kind is not built in.
+    #[error("{0} is not known")]
+    Kind(String),
+    /// The version does not have the kind.
+    #[error("{kind} is not known in {version}")]
+    Version { kind: String, version: String },
+}
+
 /// Converts an object to another version of its kind, with the defaults of the first version.
-fn converted(mut object: Object, from: &GroupVersionKind, to: &GroupVersionKind) -> Result<Object, String> {
+fn converted(mut object: Object, from: &GroupVersionKind, to: &GroupVersionKind) -> Result<Object, Unconvertible> {
     if from.kind == "PodSecurityPolicy" {
         object.fields_mut().insert("apiVersion".to_owned(), to.api_version().into());
         return Ok(object);
     }
     let normal = match normal::built_in(from, object.into_value()) {
-        Some(normal) => normal.map_err(|why| why.to_string())?.object,
-        None => return Err(format!("{} is not known", from.kind)),
+        Some(normal) => normal?.object,
+        None => return Err(Unconvertible::Kind(from.kind.clone())),
     };
-    convert::built_in(&normal, from, to).ok_or_else(|| format!("{} is not known in {}", from.kind, to.api_version()))
+    let unknown = || Unconvertible::Version { kind: from.kind.clone(), version: to.api_version() };
+    convert::built_in(&normal, from, to).ok_or_else(unknown)
 }
 
 /// Every resource, in the order of discovery.

@@ -292,7 +292,7 @@ impl Server {
     }
 
     /// A check whether the data folder can be written; `None` without a folder.
-    pub(crate) fn data_health(&self) -> Option<impl Fn() -> Result<(), String> + Send + Sync + 'static> {
+    pub(crate) fn data_health(&self) -> Option<impl Fn() -> Result<(), store::Unkept> + Send + Sync + 'static> {
         self.store.health()
     }
 

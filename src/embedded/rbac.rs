@@ -5,7 +5,7 @@ mod escalation;
 
 use super::metadata;
 use super::store::{Collection, State, key, prefix};
-use crate::authz::AccessAttributes;
+use crate::authz::{AccessAttributes, Decision};
 use crate::go_text::go_quote;
 use crate::object::Object;
 use crate::object::selector::LabelSelector;
@@ -77,14 +77,11 @@ fn recorded() -> Vec<Value> {
     serde_json::from_reader(data).expect("the recorded bootstrap policy is well-formed")
 }
 
-/// Whether the user may do this, with the reason (`RBACAuthorizer.Authorize`).
-///
-/// # Errors
-/// If the user may not; the reason names roles that do not exist, and is mostly empty.
-pub(super) fn authorize(state: &State, user: &UserInfo, attributes: &AccessAttributes) -> Result<String, String> {
+/// Whether the user may do this (`RBACAuthorizer.Authorize`). The reason against it names roles that do not exist, and is mostly empty.
+pub(super) fn authorize(state: &State, user: &UserInfo, attributes: &AccessAttributes) -> Decision {
     // `authorizerfactory.NewPrivilegedGroups`
     if user.groups.iter().any(|group| group == "system:masters") {
-        return Ok(String::new());
+        return Decision { allowed: true, ..Decision::default() };
     }
     let (mut reason, mut missing) = (None, Vec::new());
     visit_rules(state, user, &attributes.namespace, &mut |granted, rules| {
@@ -100,7 +97,9 @@ pub(super) fn authorize(state: &State, user: &UserInfo, attributes: &AccessAttri
         }
         !allows
     });
-    reason.ok_or_else(|| aggregate(missing).map(|why| format!("RBAC: {why}")).unwrap_or_default())
+    let allowed = reason.is_some();
+    let reason = reason.or_else(|| aggregate(missing).map(|why| format!("RBAC: {why}")));
+    Decision { allowed, reason: reason.unwrap_or_default(), ..Decision::default() }
 }
 
 /// The rules of the user in a namespace, for a SelfSubjectRulesReview: those on resources, and those on paths.

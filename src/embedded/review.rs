@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::token_request::{self, Authenticated};
 use super::{body, rbac, respond};
-use crate::authz::AccessAttributes;
+use crate::authz::{AccessAttributes, Decision};
 use crate::body::Body;
 use crate::object::Object;
 use crate::status::Status;
@@ -81,11 +81,7 @@ fn access_status(call: &Call, user: &UserInfo, review: &Object) -> Result<Value,
     if !call.rbac {
         return Ok(json!({"allowed": true}));
     }
-    let decided = call.store.with(|state| rbac::authorize(state, user, &attributes));
-    let (allowed, reason) = match decided {
-        Ok(reason) => (true, reason),
-        Err(reason) => (false, reason),
-    };
+    let Decision { allowed, reason, .. } = call.store.with(|state| rbac::authorize(state, user, &attributes));
     let mut status = json!({ "allowed": allowed });
     if let (false, Some(fields)) = (reason.is_empty(), status.as_object_mut()) {
         fields.insert("reason".to_owned(), reason.into());

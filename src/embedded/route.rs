@@ -126,7 +126,7 @@ fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(
     }
     let attributes = AccessAttributes::from(info);
     let decided = server.store.with(|state| rbac::authorize(state, caller, &attributes));
-    decided.map(drop).map_err(|reason| attributes.forbidden(caller, &reason))
+    if decided.allowed { Ok(()) } else { Err(attributes.forbidden(caller, &decided.reason)) }
 }
 
 /// The health or the metrics, if the path is theirs.

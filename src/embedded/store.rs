@@ -131,8 +131,9 @@ pub(super) struct Expired {
 }
 
 /// The error of a change that is not in the file, and will not be, for this reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unkept(pub String);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unkept(pub(super) String);
 
 struct Watcher {
     id: u64,
@@ -304,9 +305,9 @@ impl Store {
     }
 
     /// A check whether the file can be written; `None` without a file.
-    pub(super) fn health(&self) -> Option<impl Fn() -> Result<(), String> + Send + Sync + 'static> {
+    pub(super) fn health(&self) -> Option<impl Fn() -> Result<(), Unkept> + Send + Sync + 'static> {
         let progress = self.keeper.as_ref()?.progress();
-        Some(move || failure(&progress).map_or(Ok(()), |Unkept(why)| Err(why)))
+        Some(move || failure(&progress).map_or(Ok(()), Err))
     }
 
     /// Writes the changes so far, and closes the file. Later writes fail.

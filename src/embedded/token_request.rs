@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::initial::{PODS, SERVICE_ACCOUNTS};
 use super::store::{Collection, State, key};
-use super::tokens::{Bound, Claims, Reference, Tokens};
+use super::tokens::{Bound, Claims, InvalidToken, Reference, Tokens};
 use super::{body, metadata, respond};
 use crate::body::Body;
 use crate::kind::{GroupVersionKind, split_api_version};
@@ -165,49 +165,46 @@ pub(super) struct Authenticated {
 /// Returns the user of a token; `None` for a token of another issuer.
 ///
 /// # Errors
-/// If the token is invalid, with kube-apiserver's text.
+/// If the token is invalid.
 pub(super) fn authenticate(
     state: &State,
     tokens: &Tokens,
     token: &str,
     audiences: &[String],
-) -> Result<Option<Authenticated>, String> {
+) -> Result<Option<Authenticated>, InvalidToken> {
     let Some(claims) = tokens.verify(token)? else { return Ok(None) };
     let wanted = if audiences.is_empty() { tokens.audiences() } else { audiences };
     // A legacy token without audiences is for the API server.
     let given = if claims.aud.is_empty() { tokens.audiences() } else { &claims.aud };
     let audiences: Vec<String> = given.iter().filter(|audience| wanted.contains(audience)).cloned().collect();
     if audiences.is_empty() {
-        return Err(format!(
-            "token audiences {} is invalid for the target audiences {}",
-            quoted(given),
-            quoted(wanted)
-        ));
+        return Err(InvalidToken::Audiences { given: quoted(given), wanted: quoted(wanted) });
     }
     let now = Timestamp::now().as_second();
     if claims.exp != 0 && now > claims.exp.saturating_add(LEEWAY_SECONDS) {
-        return Err("service account token has expired".to_owned());
+        return Err(InvalidToken::Expired);
     }
     if now < claims.nbf.saturating_sub(LEEWAY_SECONDS) {
-        return Err("service account token is not valid yet".to_owned());
+        return Err(InvalidToken::NotYetValid);
     }
     if now < claims.iat.saturating_sub(LEEWAY_SECONDS) {
-        return Err("service account token is issued in the future".to_owned());
+        return Err(InvalidToken::NotYetIssued);
     }
     check_bound(state, &claims.kubernetes, now)?;
     Ok(Some(Authenticated { user: user(&claims), audiences }))
 }
 
 /// Checks that the objects of a token exist (`validator.Validate`).
-fn check_bound(state: &State, bound: &Bound, now: i64) -> Result<(), String> {
+fn check_bound(state: &State, bound: &Bound, now: i64) -> Result<(), InvalidToken> {
     let account = &bound.serviceaccount;
     let found = state.object(SERVICE_ACCOUNTS, &key(&bound.namespace, &account.name));
-    let found = found.ok_or_else(|| format!("serviceaccounts {:?} not found", account.name))?;
+    let found = found.ok_or_else(|| InvalidToken::NoAccount(account.name.clone()))?;
     if found.uid() != account.uid {
-        return Err(format!("service account UID ({}) does not match claim ({})", found.uid(), account.uid));
+        return Err(InvalidToken::OtherAccount { found: found.uid().to_owned(), claimed: account.uid.clone() });
     }
     if is_gone(&found, now) {
-        return Err(format!("service account {}/{} has been deleted", bound.namespace, account.name));
+        let (namespace, name) = (bound.namespace.clone(), account.name.clone());
+        return Err(InvalidToken::DeletedAccount { namespace, name });
     }
     // The node of a token for a pod is only information.
     let node = bound.node.as_ref().filter(|_| bound.pod.is_none());
@@ -217,17 +214,13 @@ fn check_bound(state: &State, bound: &Bound, now: i64) -> Result<(), String> {
         ("node", NODES, "", node),
     ] {
         let Some(reference) = reference else { continue };
-        let invalidated = || "service account token has been invalidated".to_owned();
-        let found = state.object(collection, &key(namespace, &reference.name)).ok_or_else(invalidated)?;
+        let found = state.object(collection, &key(namespace, &reference.name)).ok_or(InvalidToken::Unbound)?;
         if found.uid() != reference.uid {
-            return Err(format!(
-                "{kind} UID ({}) does not match service account {kind} ref claim ({})",
-                found.uid(),
-                reference.uid
-            ));
+            let (found, claimed) = (found.uid().to_owned(), reference.uid.clone());
+            return Err(InvalidToken::OtherObject { kind, found, claimed });
         }
         if is_gone(&found, now) {
-            return Err(invalidated());
+            return Err(InvalidToken::Unbound);
         }
     }
     Ok(())

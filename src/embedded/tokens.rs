@@ -40,6 +40,44 @@ pub(crate) enum KeyError {
     Made,
 }
 
+/// The reason why a token is invalid, with kube-apiserver's text.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum InvalidToken {
+    /// No key has the identifier that the token names.
+    #[error("invalid signature, no keys found")]
+    NoKey,
+    /// No key has signed the token; with the text of go-jose.
+    #[error("go-jose/go-jose: error in cryptographic primitive")]
+    Signature,
+    /// The token is for other audiences.
+    #[error("token audiences {given} is invalid for the target audiences {wanted}")]
+    Audiences { given: String, wanted: String },
+    /// The token is too old.
+    #[error("service account token has expired")]
+    Expired,
+    /// The token is too young.
+    #[error("service account token is not valid yet")]
+    NotYetValid,
+    /// The token is of the future.
+    #[error("service account token is issued in the future")]
+    NotYetIssued,
+    /// The service account of this name does not exist.
+    #[error("serviceaccounts {0:?} not found")]
+    NoAccount(String),
+    /// There is another service account of that name.
+    #[error("service account UID ({found}) does not match claim ({claimed})")]
+    OtherAccount { found: String, claimed: String },
+    /// The service account is being deleted.
+    #[error("service account {namespace}/{name} has been deleted")]
+    DeletedAccount { namespace: String, name: String },
+    /// An object to which the token is bound does not exist, or is being deleted.
+    #[error("service account token has been invalidated")]
+    Unbound,
+    /// There is another object of the name to which the token is bound.
+    #[error("{kind} UID ({found}) does not match service account {kind} ref claim ({claimed})")]
+    OtherObject { kind: &'static str, found: String, claimed: String },
+}
+
 /// The claims of a token.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Claims {
@@ -231,7 +269,7 @@ impl Tokens {
     ///
     /// # Errors
     /// If no key has signed the token.
-    pub(super) fn verify(&self, token: &str) -> Result<Option<Claims>, String> {
+    pub(super) fn verify(&self, token: &str) -> Result<Option<Claims>, InvalidToken> {
         let Some((signed, signature)) = token.rsplit_once('.') else { return Ok(None) };
         let Some((header, payload)) = signed.split_once('.').filter(|(_, payload)| !payload.contains('.')) else {
             return Ok(None);
@@ -251,15 +289,14 @@ impl Tokens {
         }
         let mut keys = self.verifiers.iter().filter(|key| header.kid.is_empty() || key.id == header.kid).peekable();
         if keys.peek().is_none() {
-            return Err("invalid signature, no keys found".to_owned());
+            return Err(InvalidToken::NoKey);
         }
         let is_signed_by = |key: &Verifier| {
             let check = UnparsedPublicKey::new(key.check, &key.key);
             key.algorithm == header.alg && check.verify(signed.as_bytes(), &signature).is_ok()
         };
         if !keys.any(is_signed_by) {
-            // The error of go-jose.
-            return Err("go-jose/go-jose: error in cryptographic primitive".to_owned());
+            return Err(InvalidToken::Signature);
         }
         Ok(Some(claims))
     }
@@ -440,12 +477,12 @@ mod tests {
     fn a_token_of_another_key_or_issuer_is_refused() {
         let (tokens, others) = (Tokens::default(), Tokens::default());
         let token = tokens.sign(claims()).unwrap();
-        assert_eq!(others.verify(&token).unwrap_err(), "invalid signature, no keys found");
+        assert_eq!(others.verify(&token).unwrap_err().to_string(), "invalid signature, no keys found");
         let other = tokens.sign(Claims::default()).unwrap();
         let (signed, _) = token.rsplit_once('.').unwrap();
         let (_, signature) = other.rsplit_once('.').unwrap();
         let forged = tokens.verify(&format!("{signed}.{signature}"));
-        assert_eq!(forged.unwrap_err(), "go-jose/go-jose: error in cryptographic primitive");
+        assert_eq!(forged.unwrap_err().to_string(), "go-jose/go-jose: error in cryptographic primitive");
         for none in ["", "a", "a.b.c", "a.b.c.d", "eyJhbGciOiJub25lIn0.e30."] {
             assert!(matches!(tokens.verify(none), Ok(None)), "{none}");
         }

@@ -2,7 +2,7 @@
 
 use crate::audit::{EventInProgress, OBJECT_BYTES};
 use crate::body::{Body, BoxError, full};
-use crate::object::protobuf::{self, Envelope};
+use crate::object::protobuf::{self, Envelope, InvalidProtobuf};
 use crate::object::{cbor, decode};
 use crate::processor;
 use crate::status::Status;
@@ -102,7 +102,7 @@ async fn answered(bytes: &Bytes, encoding: Option<&HeaderValue>) -> Result<Value
             _ => Err(Unread::Unknown("it is no CBOR".to_owned())),
         },
         Some(_) => match protobuf::open(&bytes) {
-            Ok(envelope) => protobuf_object(&envelope).map_err(Unread::Unknown),
+            Ok(envelope) => protobuf_object(&envelope).map_err(|why| Unread::Unknown(why.to_string())),
             Err(_) => match decode::yaml(&bytes) {
                 Ok(decoded) if decoded.value.is_object() => Ok(decoded.value),
                 _ => Err(Unread::Unknown("it is neither JSON nor YAML nor protobuf".to_owned())),
@@ -111,14 +111,24 @@ async fn answered(bytes: &Bytes, encoding: Option<&HeaderValue>) -> Result<Value
     }
 }
 
-fn protobuf_object(envelope: &Envelope<'_>) -> Result<Value, String> {
+/// The reason why an object in protobuf cannot be in an event.
+#[derive(Debug, thiserror::Error)]
+enum Unprintable {
+    /// The bytes are no object of their kind.
+    #[error(transparent)]
+    Protobuf(#[from] InvalidProtobuf),
+    /// The Status has no JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+fn protobuf_object(envelope: &Envelope<'_>) -> Result<Value, Unprintable> {
     if envelope.kind == "Status" {
-        let status = protobuf::status(envelope).map_err(|why| why.to_string())?;
-        return serde_json::to_value(status).map_err(|error| error.to_string());
+        return Ok(serde_json::to_value(protobuf::status(envelope)?)?);
     }
     let version = &envelope.api_version;
     let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let message = envelope.object(group, version, &envelope.kind).map_err(|why| why.to_string())?;
+    let message = envelope.object(group, version, &envelope.kind)?;
     let mut object = Map::new();
     object.insert("kind".to_owned(), envelope.kind.as_str().into());
     object.insert("apiVersion".to_owned(), envelope.api_version.as_str().into());

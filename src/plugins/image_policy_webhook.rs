@@ -50,13 +50,13 @@ struct ImagePolicyWebhook {
 
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let given = environment.configuration.ok_or_else(|| BuildError("no config specified".to_owned()))?;
-    let error = |why: String| BuildError(format!("{}: {why}", given.origin));
-    let configuration = Configuration::read(&given.value).map_err(error)?;
+    let configuration = Configuration::read(&given.value);
+    let configuration = configuration.map_err(|why| BuildError(format!("{}: {why}", given.origin)))?;
     let PluginEnvironment { cluster, limits, .. } = environment;
     let backend =
         GenericWebhook::new(&configuration.kubeconfig_file, configuration.retry_backoff, cluster.clone(), limits);
     Ok(Box::new(ImagePolicyWebhook {
-        backend: backend.map_err(|why| error(format!("imagePolicy.kubeConfigFile: {why}")))?,
+        backend: backend.map_err(|why| BuildError(format!("{}: imagePolicy.kubeConfigFile: {why}", given.origin)))?,
         answers: Answers::new(configuration.allow_ttl, configuration.deny_ttl, limits.image_review_cache_bytes),
         default_allow: configuration.default_allow,
     }))
@@ -103,7 +103,7 @@ impl Plugin for ImagePolicyWebhook {
 impl ImagePolicyWebhook {
     async fn ask(&self, spec: &str, attributes: &Attributes) -> Result<Verdict, CallFailure> {
         let answer = self.backend.post(review::body(spec).into(), attributes.call_deadline()).await?;
-        Verdict::read(&answer).map_err(CallFailure::Other)
+        Verdict::read(&answer).map_err(|why| CallFailure::Other(why.to_string()))
     }
 
     /// The outcome of a request if the backend failed (`webhookError`).

@@ -131,12 +131,23 @@ fn finalizing(group: &str, version: &str, resource: &str, name: &str) -> authz::
     }
 }
 
-/// Checks a permission of the caller. The error contains the reason and the error in Go's form; either may be empty.
-async fn allowed(attributes: &Attributes, question: &authz::AccessAttributes) -> Result<(), String> {
+/// The reason why the caller lacks a permission: the authorizer's reason and error in Go's form, of which one is missing.
+#[derive(Debug, thiserror::Error)]
+enum NotAllowed {
+    /// The authorizer allows nothing, for this reason; may be empty.
+    #[error("{0}, <nil>")]
+    Denied(String),
+    /// The authorizer gives no decision.
+    #[error(", {0}")]
+    Undecided(ReviewError),
+}
+
+/// Checks a permission of the caller.
+async fn allowed(attributes: &Attributes, question: &authz::AccessAttributes) -> Result<(), NotAllowed> {
     match attributes.authorizer.check(question).await {
         Ok(decision) if decision.allowed => Ok(()),
-        Ok(decision) => Err(format!("{}, <nil>", decision.reason)),
-        Err(ReviewError(error)) => Err(format!(", {error}")),
+        Ok(decision) => Err(NotAllowed::Denied(decision.reason)),
+        Err(error) => Err(NotAllowed::Undecided(error)),
     }
 }
 

@@ -128,7 +128,7 @@ impl PodSecurity {
             Err(why) => {
                 let status =
                     Status::internal_error(format_args!("failed to lookup namespace {:?}", attributes.namespace));
-                return Err(self.undecidable(attributes, status, Some(&why)));
+                return Err(self.undecidable(attributes, status, Some(&why.message)));
             }
         };
         let (policy, faults) = self.policy_of(&namespace);
@@ -260,16 +260,13 @@ impl PodSecurity {
         Ok(is_among(&self.configuration.runtime_classes, spec.text("runtimeClassName")?))
     }
 
-    /// The namespace, from the cache or from the API server. The error is the text of the failure.
-    async fn namespace(&self, name: &str) -> Result<Arc<Namespace>, String> {
+    /// The namespace, from the cache or from the API server.
+    async fn namespace(&self, name: &str) -> Result<Arc<Namespace>, Status> {
         if let Some(namespace) = self.cluster.namespace(name) {
             return Ok(namespace);
         }
-        match self.cluster.live_namespace(name).await {
-            Ok(Some(namespace)) => Ok(namespace),
-            Ok(None) => Err(Status::not_found("", "namespaces", name).message),
-            Err(status) => Err(status.message),
-        }
+        let live = self.cluster.live_namespace(name).await?;
+        live.ok_or_else(|| Status::not_found("", "namespaces", name))
     }
 
     fn policy_of(&self, namespace: &Namespace) -> (Policy, Vec<LabelFault>) {

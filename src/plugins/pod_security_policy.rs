@@ -27,7 +27,7 @@ use crate::object::Object;
 use async_trait::async_trait;
 use authorization::{Subjects, Ways};
 use defaults::Defaults;
-use pod::Pod;
+use pod::{Pod, Undecodable};
 pub(crate) use policy::PodSecurityPolicy;
 use report::Report;
 use review::{Phase, review};
@@ -127,7 +127,7 @@ impl PodSecurityPolicyPlugin {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         self.cluster.check_decodable(&[NEED], "")?;
-        let pod = attributes.object.as_ref().map_or_else(|| Err("it is missing".to_owned()), Pod::read);
+        let pod = attributes.object.as_ref().ok_or(Undecodable::Missing).and_then(Pod::read);
         let pod =
             pod.map_err(|why| Denial::forbidden(format!("PodSecurityPolicy: the pod cannot be decoded: {why}")))?;
         let policies = self.policies();

@@ -6,7 +6,7 @@ use crate::admission::{
 use crate::cluster::{Cluster, Need};
 use crate::go_text;
 use crate::object::Object;
-use crate::object::decode::json;
+use crate::object::decode::{InvalidJson, json};
 use crate::plugins::rules::pod::is_best_effort;
 use crate::plugins::rules::toleration::{TOO_MANY, are_allowed, merge};
 use crate::status::Status;
@@ -172,7 +172,7 @@ impl PodTolerationRestriction {
         match found.annotations.get(key) {
             None => Ok(None),
             Some("") => Ok(Some(Vec::new())),
-            Some(text) => tolerations(text).map(Some).map_err(Denial::Plain),
+            Some(text) => tolerations(text).map(Some).map_err(|why| Denial::Plain(why.to_string())),
         }
     }
 }
@@ -186,27 +186,37 @@ const FIELDS: [(&str, &str); 5] = [
     ("tolerationSeconds", "int64"),
 ];
 
-/// Parses a list of tolerations like Go's `encoding/json`: keys in any letter case, unknown keys ignored, errors in Go's words.
-fn tolerations(text: &str) -> Result<Vec<Value>, String> {
-    match json(text.as_bytes()).map_err(|why| why.to_string())?.value {
+/// The reason why a text is no list of tolerations, with the text of Go's `encoding/json`.
+#[derive(Debug, thiserror::Error)]
+enum NoTolerations {
+    /// The text is no JSON.
+    #[error(transparent)]
+    Syntax(#[from] InvalidJson),
+    /// The value is no list.
+    #[error("json: cannot unmarshal {0} into Go value of type []v1.Toleration")]
+    List(&'static str),
+    /// An item is no object.
+    #[error("json: cannot unmarshal {0} into Go value of type v1.Toleration")]
+    Item(&'static str),
+    /// A field has another type; `found` includes the number that is none of Go's `int64`.
+    #[error("json: cannot unmarshal {found} into Go struct field Toleration.{field} of type {wanted}")]
+    Field { found: String, field: &'static str, wanted: &'static str },
+}
+
+/// Parses a list of tolerations like Go's `encoding/json`: keys in any letter case, unknown keys ignored.
+fn tolerations(text: &str) -> Result<Vec<Value>, NoTolerations> {
+    match json(text.as_bytes())?.value {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => items.iter().map(toleration).collect(),
-        other => {
-            Err(format!("json: cannot unmarshal {} into Go value of type []v1.Toleration", go_text::go_type(&other)))
-        }
+        other => Err(NoTolerations::List(go_text::go_type(&other))),
     }
 }
 
-fn toleration(item: &Value) -> Result<Value, String> {
+fn toleration(item: &Value) -> Result<Value, NoTolerations> {
     let given = match item {
         Value::Null => return Ok(json!({})),
         Value::Object(given) => given,
-        other => {
-            return Err(format!(
-                "json: cannot unmarshal {} into Go value of type v1.Toleration",
-                go_text::go_type(other)
-            ));
-        }
+        other => return Err(NoTolerations::Item(go_text::go_type(other))),
     };
     let mut read = Map::new();
     for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
@@ -214,10 +224,8 @@ fn toleration(item: &Value) -> Result<Value, String> {
         let is_right = if *go_type == "int64" { value.is_i64() } else { value.is_string() };
         if !is_right {
             let number = if *go_type == "int64" && value.is_number() { format!(" {value}") } else { String::new() };
-            let kind = go_text::go_type(value);
-            return Err(format!(
-                "json: cannot unmarshal {kind}{number} into Go struct field Toleration.{field} of type {go_type}"
-            ));
+            let found = format!("{}{number}", go_text::go_type(value));
+            return Err(NoTolerations::Field { found, field, wanted: go_type });
         }
         if value != "" {
             read.insert((*field).to_owned(), value.clone());
@@ -323,7 +331,7 @@ mod tests {
             ),
             ("[x]", Err("invalid character 'x' looking for beginning of value".to_owned())),
         ] {
-            assert_eq!(tolerations(text), want, "{text}");
+            assert_eq!(tolerations(text).map_err(|why| why.to_string()), want, "{text}");
         }
     }
 

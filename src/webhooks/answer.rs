@@ -1,11 +1,12 @@
 //! The content of a webhook's HTTP answer: client-go's decoding, then `request.VerifyAdmissionResponse`.
 
 use super::hook::ReviewVersion;
+use crate::backend::response::Undecodable;
 use crate::backend::{Answer, response};
 use crate::go_text::go_quote;
 use crate::status::Status;
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use serde_json::{Map, Value};
 
 /// The decision of a webhook.
@@ -26,17 +27,59 @@ pub(super) struct Response {
 }
 
 /// The reason why an answer is no decision.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum AnswerError {
-    /// The server answered with an error, or without a review; the code is for metrics.
-    Call(String, u16),
+    /// The server answered with an error.
+    #[error(transparent)]
+    Refused(Box<Status>),
+    /// The server answered without a review.
+    #[error(transparent)]
+    Undecodable(#[from] Undecodable),
+    /// The patch is no base64.
+    #[error(transparent)]
+    Patch(#[from] DecodeError),
     /// The review breaks a rule.
-    Invalid(String),
+    #[error(transparent)]
+    Invalid(#[from] InvalidReview),
+}
+
+/// The rule that a review breaks (`VerifyAdmissionResponse`).
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidReview {
+    /// The review has no response.
+    #[error("webhook response was absent")]
+    NoResponse,
+    /// The response is for another request.
+    #[error("expected response.uid={}, got {}", go_quote(wanted), go_quote(got))]
+    Uid { wanted: String, got: String },
+    /// The review does not name its kind.
+    #[error("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {0}")]
+    Kind(String),
+    /// The patch has no type.
+    #[error("webhook returned response.patch but not response.patchType")]
+    NoPatchType,
+    /// There is a type, but no patch.
+    #[error("webhook returned response.patchType but not response.patch")]
+    NoPatch,
+    /// The type of the patch is empty.
+    #[error("webhook returned invalid response.patchType of \"\"")]
+    EmptyPatchType,
+    /// Only mutating webhooks may return a patch.
+    #[error("validating webhook may not return response.patch")]
+    ForbiddenPatch,
+    /// Only mutating webhooks may return the type of a patch.
+    #[error("validating webhook may not return response.patchType")]
+    ForbiddenPatchType,
+}
+
+impl AnswerError {
+    /// The code for metrics: of the server's error, or of a Go error that is no Status (`error calling webhook`).
+    pub(super) fn code(&self) -> u16 {
+        if let Self::Refused(status) = self { status.code } else { 503 }
+    }
 }
 
 const KIND: &str = "AdmissionReview";
-/// The code of a Go error that is no Status (`error calling webhook`).
-const UNAVAILABLE: u16 = 503;
 
 /// Reads and verifies an answer.
 ///
@@ -48,18 +91,15 @@ pub(super) fn read(
     uid: &str,
     mutating: bool,
 ) -> Result<Response, AnswerError> {
-    let call = |text: String| AnswerError::Call(text, UNAVAILABLE);
-    response::check(answer).map_err(|status| AnswerError::Call(status.message, status.code))?;
+    response::check(answer).map_err(|status| AnswerError::Refused(Box::new(status)))?;
     let known = [ReviewVersion::V1.api_version(), ReviewVersion::V1Beta1.api_version()];
-    let mut review = response::review(answer, version.api_version(), KIND, &known).map_err(call)?;
+    let mut review = response::review(answer, version.api_version(), KIND, &known)?;
     let Some(Value::Object(fields)) = review.remove("response") else {
-        return Err(AnswerError::Invalid("webhook response was absent".into()));
+        return Err(InvalidReview::NoResponse.into());
     };
-    let parsed = Fields::read(fields).map_err(call)?;
+    let parsed = Fields::read(fields)?;
     match version {
-        ReviewVersion::V1 => {
-            parsed.verify_v1(uid, response::said_type(&review), mutating).map_err(AnswerError::Invalid)
-        }
+        ReviewVersion::V1 => Ok(parsed.verify_v1(uid, response::said_type(&review), mutating)?),
         ReviewVersion::V1Beta1 => Ok(parsed.into_v1beta1(mutating)),
     }
 }
@@ -74,7 +114,7 @@ struct Fields {
 
 impl Fields {
     /// Reads decoded fields: each has its type already.
-    fn read(fields: Map<String, Value>) -> Result<Self, String> {
+    fn read(fields: Map<String, Value>) -> Result<Self, AnswerError> {
         let mut read = Self::default();
         let response = &mut read.response;
         for (name, value) in fields {
@@ -82,9 +122,7 @@ impl Fields {
                 ("uid", Value::String(uid)) => read.uid = uid,
                 ("allowed", value) => response.allowed = value == true,
                 ("status", status) => response.status = Some(response::typed_status(status)?),
-                ("patch", Value::String(text)) => {
-                    response.patch = STANDARD.decode(text).map_err(|error| error.to_string())?;
-                }
+                ("patch", Value::String(text)) => response.patch = STANDARD.decode(text)?,
                 ("patchType", Value::String(patch_type)) => read.patch_type = Some(patch_type),
                 ("auditAnnotations", Value::Object(pairs)) => {
                     response.audit_annotations = pairs
@@ -111,23 +149,20 @@ impl Fields {
     }
 
     /// A v1 answer must repeat the uid and name its kind; patch and patch type come together, and only from a mutating hook.
-    fn verify_v1(self, uid: &str, said: (&str, &str), mutating: bool) -> Result<Response, String> {
+    fn verify_v1(self, uid: &str, said: (&str, &str), mutating: bool) -> Result<Response, InvalidReview> {
         let Self { uid: got, patch_type, mut response } = self;
         if got != uid {
-            return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(&got)));
+            return Err(InvalidReview::Uid { wanted: uid.to_owned(), got });
         }
         if said != (ReviewVersion::V1.api_version(), KIND) {
-            let got = response::kind_text(said);
-            return Err(format!("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}"));
+            return Err(InvalidReview::Kind(response::kind_text(said)));
         }
         match (mutating, response.patch.is_empty(), patch_type) {
-            (true, false, None) => Err("webhook returned response.patch but not response.patchType".into()),
-            (true, true, Some(_)) => Err("webhook returned response.patchType but not response.patch".into()),
-            (true, _, Some(kind)) if kind.is_empty() => {
-                Err("webhook returned invalid response.patchType of \"\"".into())
-            }
-            (false, false, _) => Err("validating webhook may not return response.patch".into()),
-            (false, true, Some(_)) => Err("validating webhook may not return response.patchType".into()),
+            (true, false, None) => Err(InvalidReview::NoPatchType),
+            (true, true, Some(_)) => Err(InvalidReview::NoPatch),
+            (true, _, Some(kind)) if kind.is_empty() => Err(InvalidReview::EmptyPatchType),
+            (false, false, _) => Err(InvalidReview::ForbiddenPatch),
+            (false, true, Some(_)) => Err(InvalidReview::ForbiddenPatchType),
             (_, _, patch_type) => {
                 response.patch_type = patch_type.unwrap_or_default();
                 Ok(response)

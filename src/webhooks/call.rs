@@ -8,6 +8,7 @@ use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
 use crate::backend::Answer;
 use crate::cluster::Cluster;
 use crate::status::Status;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -133,8 +134,8 @@ pub(super) async fn exchange(
     let answer = send(hook, prepared, cluster).await?;
     answer::read(&answer, prepared.version, &prepared.request.uid, webhook_type == WebhookType::Mutating).map_err(
         |error| match error {
-            AnswerError::Call(why, code) => CallError::calling(format!("failed to call webhook: {why}"), code),
             AnswerError::Invalid(why) => CallError::calling(format!("received invalid webhook response: {why}"), 503),
+            why => CallError::calling(format!("failed to call webhook: {why}"), why.code()),
         },
     )
 }
@@ -155,10 +156,10 @@ async fn send(hook: &Hook, prepared: &Prepared, cluster: &Cluster) -> Result<Ans
     let Prepared { request, deadline, .. } = prepared;
     let client = hook.client.as_ref();
     let client = client.map_err(|why| CallError::calling(format!("could not get REST client: {why}"), 500))?;
-    let failed = |why: String| CallError::calling(format!("failed to call webhook: {why}"), 503);
+    let failed = |why: &dyn fmt::Display| CallError::calling(format!("failed to call webhook: {why}"), 503);
     let is_late = || deadline.saturating_duration_since(Instant::now()).is_zero();
     if is_late() {
-        return Err(failed("context deadline exceeded".into()));
+        return Err(failed(&"context deadline exceeded"));
     }
     // The failurePolicy of a webhook does not cover the want of a place, which the caller's own requests cause.
     let place = match &prepared.places {
@@ -166,20 +167,17 @@ async fn send(hook: &Hook, prepared: &Prepared, cluster: &Cluster) -> Result<Ans
         None => Some(None),
     };
     let Some(_place) = place else { return Err(CallError::Internal(Box::new(Status::try_again_later()))) };
-    let permit = client.enter().map_err(failed)?;
+    let permit = client.enter().map_err(|why| failed(&why))?;
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout_seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-    let answer = client
-        .post(cluster, request.body.clone(), Some(timeout_seconds), *deadline)
-        .await
-        .map_err(|error| error.to_string());
+    let answer = client.post(cluster, request.body.clone(), Some(timeout_seconds), *deadline).await;
     match (&answer, permit) {
         (Ok(_), Some(permit)) => permit.answered(),
         // A request that had less time than the hook's timeout proves no fault of the hook.
-        (Err(why), Some(permit)) if prepared.is_whole || Instant::now() < *deadline => permit.failed(why.clone()),
+        (Err(why), Some(permit)) if prepared.is_whole || Instant::now() < *deadline => permit.failed(why.to_string()),
         _ => {}
     }
-    answer.map_err(failed)
+    answer.map_err(|why| failed(&why))
 }
 
 /// Creates the Status of a rejection (`errors.ToStatusErr`).
@@ -263,7 +261,7 @@ impl CallError {
     }
 
     /// `NewInternalError`, which no failurePolicy covers.
-    pub(super) fn internal(why: impl std::fmt::Display) -> Self {
+    pub(super) fn internal(why: impl fmt::Display) -> Self {
         Self::Internal(Box::new(Status::internal_error(why)))
     }
 }

@@ -1,7 +1,7 @@
 //! The plugins' configuration file: `apiserver.config.k8s.io/v1` `WebhookAdmissionConfiguration`.
 
 use crate::admission::BuildError;
-use crate::backend::Kubeconfig;
+use crate::backend::{Kubeconfig, KubeconfigError};
 use crate::config::{FeatureGates, PluginConfiguration};
 use crate::manifests;
 use serde_json::Value;
@@ -56,9 +56,20 @@ pub fn read(configuration: Option<&PluginConfiguration>, gates: &FeatureGates) -
     Ok(read)
 }
 
-fn kubeconfig(path: &str) -> Result<Kubeconfig, String> {
+/// The reason why `kubeConfigFile` is invalid.
+#[derive(Debug, thiserror::Error)]
+enum InvalidFile {
+    /// The path is relative.
+    #[error("Invalid value: {0:?}: must be an absolute file path")]
+    Relative(String),
+    /// The file or a user in it cannot be used.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+}
+
+fn kubeconfig(path: &str) -> Result<Kubeconfig, InvalidFile> {
     if !path.starts_with('/') {
-        return Err(format!("Invalid value: {path:?}: must be an absolute file path"));
+        return Err(InvalidFile::Relative(path.to_owned()));
     }
     let users = Kubeconfig::load(Path::new(path))?;
     users.check_users()?;

@@ -4,7 +4,7 @@ use super::machinery::Registration;
 use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::shadow::{self, ShadowNames};
-use crate::backend::{Client, Clients, Endpoint};
+use crate::backend::{Client, Clients, Endpoint, InvalidAddress, SetupError};
 use crate::cluster::Cluster;
 use crate::expressions::{Conditions, Verdict};
 use crate::matching::{Candidates, Criteria, Index, View, is_exempt};
@@ -82,7 +82,26 @@ pub(super) struct Hook {
     /// Whether reinvocationPolicy is `IfNeeded`: the hook is called again after a later change.
     pub reinvocable: bool,
     /// The client for the hook's endpoint; or the reason why the hook cannot be called.
-    pub client: Result<Arc<Client>, String>,
+    pub client: Result<Arc<Client>, Uncallable>,
+}
+
+/// The reason why a hook cannot be called.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Uncallable {
+    /// The hook of this name has neither a Service nor a URL.
+    #[error("failed calling webhook \"{0}\": webhook configuration must have either service or URL")]
+    NoAddress(String),
+    /// The hook's URL is invalid.
+    #[error("failed calling webhook \"{name}\": Unparsable URL: {why}")]
+    Url {
+        /// The name of the hook.
+        name: String,
+        /// The error in the URL.
+        why: InvalidAddress,
+    },
+    /// There is no client for the address.
+    #[error(transparent)]
+    Client(#[from] SetupError),
 }
 
 /// The fields that both kinds of webhook have.
@@ -170,13 +189,13 @@ impl Hook {
             ),
             conditions: Conditions::of_webhook(fields.match_conditions, fields.failure_policy),
             reinvocable: fields.reinvocation_policy == Some("IfNeeded"),
-            client: endpoint(fields.name, fields.client_config).and_then(|endpoint| clients.client(endpoint)),
+            client: endpoint(fields.name, fields.client_config).and_then(|endpoint| Ok(clients.client(endpoint)?)),
         }
     }
 }
 
 /// Returns the hook's endpoint (`ClientManager.hookClientConfig`).
-fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, String> {
+fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, Uncallable> {
     let ca = config.ca_bundle.as_ref().map(|ByteString(ca)| ca.clone()).unwrap_or_default();
     if let Some(service) = &config.service {
         let port = service.port.filter(|port| *port != 0).unwrap_or(DEFAULT_SERVICE_PORT);
@@ -184,11 +203,8 @@ fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, String
         return Ok(Endpoint::service(&service.namespace, &service.name, port, path, ca));
     }
     match config.url.as_deref() {
-        None | Some("") => {
-            Err(format!("failed calling webhook \"{name}\": webhook configuration must have either service or URL"))
-        }
-        Some(url) => Endpoint::url(url, ca)
-            .map_err(|error| format!("failed calling webhook \"{name}\": Unparsable URL: {error}")),
+        None | Some("") => Err(Uncallable::NoAddress(name.to_owned())),
+        Some(url) => Endpoint::url(url, ca).map_err(|why| Uncallable::Url { name: name.to_owned(), why }),
     }
 }
 

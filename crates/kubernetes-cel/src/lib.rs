@@ -1,5 +1,5 @@
 #![doc = include_str!("../README.md")]
-#![deny(clippy::indexing_slicing)]
+#![deny(clippy::indexing_slicing, clippy::missing_errors_doc)]
 
 mod error;
 pub mod work;

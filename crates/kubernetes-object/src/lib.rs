@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![deny(clippy::indexing_slicing)]
+#![deny(clippy::missing_errors_doc)]
 
 pub mod kind;
 pub mod names;

@@ -1,6 +1,6 @@
 //! The fields of a kubeconfig, with absolute paths.
 
-use crate::object::decode;
+use crate::object::decode::{self, InvalidYaml};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -52,17 +52,52 @@ pub(super) struct Context {
     pub user: String,
 }
 
+/// The reason why a file is no kubeconfig: with the place of the error, and never with the value there.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidDocument {
+    /// The file is no YAML.
+    #[error(transparent)]
+    Yaml(#[from] InvalidYaml),
+    /// The apiVersion or the kind is another.
+    #[error("no kind \"{kind}\" is registered for version \"{version}\": must be v1 Config")]
+    Kind {
+        /// The kind of the document.
+        kind: String,
+        /// The apiVersion of the document.
+        version: String,
+    },
+    /// The document is no mapping.
+    #[error("must be a mapping")]
+    NoMapping,
+    /// A field has another type.
+    #[error("{path}: must be {wanted}")]
+    Field {
+        /// The path of the field.
+        path: String,
+        /// The type that the field must have.
+        wanted: &'static str,
+    },
+    /// Two items of a list have the same name.
+    #[error("{list}: duplicate name \"{name}\" in list")]
+    Duplicate {
+        /// The name of the list.
+        list: String,
+        /// The name of the items.
+        name: String,
+    },
+}
+
 impl Document {
     /// Reads JSON or YAML. Unknown fields are ignored; relative paths start in `folder`.
     ///
     /// # Errors
-    /// If a field is invalid; with the place of the error, and never with the value there.
-    pub(super) fn read(bytes: &[u8], folder: &Path) -> Result<Self, String> {
-        let value = decode::yaml(bytes).map_err(|why| why.to_string())?.value;
+    /// If a field is invalid.
+    pub(super) fn read(bytes: &[u8], folder: &Path) -> Result<Self, InvalidDocument> {
+        let value = decode::yaml(bytes)?.value;
         let fields = Fields::of("", Some(&value))?;
         let (version, kind) = (fields.text("apiVersion")?, fields.text("kind")?);
         if !matches!(&*version, "" | "v1") || !matches!(&*kind, "" | "Config") {
-            return Err(format!("no kind \"{kind}\" is registered for version \"{version}\": must be v1 Config"));
+            return Err(InvalidDocument::Kind { kind, version });
         }
         Ok(Self {
             clusters: fields.named("clusters", "cluster", |of| Cluster::read(of, folder))?,
@@ -74,7 +109,7 @@ impl Document {
 }
 
 impl Cluster {
-    fn read(of: &Fields<'_>, folder: &Path) -> Result<Self, String> {
+    fn read(of: &Fields<'_>, folder: &Path) -> Result<Self, InvalidDocument> {
         Ok(Self {
             server: of.text("server")?,
             tls_server_name: of.text("tls-server-name")?,
@@ -88,7 +123,7 @@ impl Cluster {
 }
 
 impl User {
-    fn read(of: &Fields<'_>, folder: &Path) -> Result<Self, String> {
+    fn read(of: &Fields<'_>, folder: &Path) -> Result<Self, InvalidDocument> {
         Ok(Self {
             client_certificate: of.path("client-certificate", folder)?,
             client_certificate_data: of.data("client-certificate-data")?,
@@ -109,7 +144,7 @@ impl User {
 }
 
 impl Context {
-    fn read(of: &Fields<'_>) -> Result<Self, String> {
+    fn read(of: &Fields<'_>) -> Result<Self, InvalidDocument> {
         Ok(Self { cluster: of.text("cluster")?, user: of.text("user")? })
     }
 }
@@ -121,11 +156,12 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn of(path: &str, value: Option<&'a Value>) -> Result<Self, String> {
+    fn of(path: &str, value: Option<&'a Value>) -> Result<Self, InvalidDocument> {
         let fields = match value {
             None | Some(Value::Null) => None,
             Some(Value::Object(fields)) => Some(fields),
-            Some(_) => return Err(format!("{path}: must be a mapping").trim_start_matches(": ").to_owned()),
+            Some(_) if path.is_empty() => return Err(InvalidDocument::NoMapping),
+            Some(_) => return Err(InvalidDocument::Field { path: path.to_owned(), wanted: "a mapping" }),
         };
         Ok(Self { path: path.to_owned(), fields })
     }
@@ -134,12 +170,12 @@ impl<'a> Fields<'a> {
         self.fields?.get(field).filter(|value| !value.is_null())
     }
 
-    fn must<T>(&self, field: &str, what: &str) -> Result<T, String> {
+    fn must<T>(&self, field: &str, wanted: &'static str) -> Result<T, InvalidDocument> {
         let dot = if self.path.is_empty() { "" } else { "." };
-        Err(format!("{}{dot}{field}: must be {what}", self.path))
+        Err(InvalidDocument::Field { path: format!("{}{dot}{field}", self.path), wanted })
     }
 
-    fn text(&self, field: &str) -> Result<String, String> {
+    fn text(&self, field: &str) -> Result<String, InvalidDocument> {
         match self.get(field) {
             None => Ok(String::new()),
             Some(Value::String(text)) => Ok(text.clone()),
@@ -147,12 +183,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn path(&self, field: &str, folder: &Path) -> Result<String, String> {
+    fn path(&self, field: &str, folder: &Path) -> Result<String, InvalidDocument> {
         let text = self.text(field)?;
         Ok(if text.is_empty() { text } else { folder.join(text).to_string_lossy().into_owned() })
     }
 
-    fn flag(&self, field: &str) -> Result<bool, String> {
+    fn flag(&self, field: &str) -> Result<bool, InvalidDocument> {
         match self.get(field) {
             None => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
@@ -160,12 +196,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn data(&self, field: &str) -> Result<Vec<u8>, String> {
+    fn data(&self, field: &str) -> Result<Vec<u8>, InvalidDocument> {
         let text: String = self.text(field)?.split(['\r', '\n']).collect();
         STANDARD.decode(text).or_else(|_| self.must(field, "base64"))
     }
 
-    fn list(&self, field: &str) -> Result<&'a [Value], String> {
+    fn list(&self, field: &str) -> Result<&'a [Value], InvalidDocument> {
         match self.get(field) {
             None => Ok(&[]),
             Some(Value::Array(items)) => Ok(items),
@@ -173,7 +209,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn texts(&self, field: &str) -> Result<Vec<String>, String> {
+    fn texts(&self, field: &str) -> Result<Vec<String>, InvalidDocument> {
         let text = |item: &Value| match item {
             Value::String(text) => Ok(text.clone()),
             _ => self.must(field, "a list of strings"),
@@ -181,7 +217,7 @@ impl<'a> Fields<'a> {
         self.list(field)?.iter().map(text).collect()
     }
 
-    fn text_lists(&self, field: &str) -> Result<BTreeMap<String, Vec<String>>, String> {
+    fn text_lists(&self, field: &str) -> Result<BTreeMap<String, Vec<String>>, InvalidDocument> {
         let inside = Fields::of(&format!("{}.{field}", self.path), self.get(field))?;
         inside.fields.into_iter().flatten().map(|(key, _)| Ok((key.clone(), inside.texts(key)?))).collect()
     }
@@ -191,8 +227,8 @@ impl<'a> Fields<'a> {
         &self,
         field: &str,
         inner: &str,
-        read: impl Fn(&Fields<'a>) -> Result<T, String>,
-    ) -> Result<BTreeMap<String, T>, String> {
+        read: impl Fn(&Fields<'a>) -> Result<T, InvalidDocument>,
+    ) -> Result<BTreeMap<String, T>, InvalidDocument> {
         let mut all = BTreeMap::new();
         for (index, item) in self.list(field)?.iter().enumerate() {
             let path = format!("{field}[{index}]");
@@ -200,7 +236,7 @@ impl<'a> Fields<'a> {
             let name = item.text("name")?;
             let read = read(&Fields::of(&format!("{path}.{inner}"), item.get(inner))?)?;
             if all.contains_key(&name) {
-                return Err(format!("{field}: duplicate name \"{name}\" in list"));
+                return Err(InvalidDocument::Duplicate { list: field.to_owned(), name });
             }
             all.insert(name, read);
         }

@@ -27,7 +27,8 @@ fn file(content: &Value) -> TempDir {
 
 fn backend(folder: &TempDir) -> Result<GenericWebhook, String> {
     let cluster = State::fixed(FixedState::default());
-    GenericWebhook::new(&folder.path().join("kubeconfig"), Duration::ZERO, cluster, &Limits::default())
+    let made = GenericWebhook::new(&folder.path().join("kubeconfig"), Duration::ZERO, cluster, &Limits::default());
+    made.map_err(|why| why.to_string())
 }
 
 async fn post(folder: &TempDir) -> Result<Map<String, Value>, CallFailure> {
@@ -252,7 +253,7 @@ fn what_is_wrong_with_a_kubeconfig_is_said_and_no_secret_with_it() {
         let error = backend(&file(&content)).err().unwrap();
         assert!(error.contains(part), "{content}: {error}");
     }
-    let error = Kubeconfig::load(Path::new("/not/there")).err().unwrap();
+    let error = Kubeconfig::load(Path::new("/not/there")).err().unwrap().to_string();
     assert!(error.starts_with("open /not/there: "), "{error}");
 }
 

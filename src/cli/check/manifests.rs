@@ -2,10 +2,10 @@
 
 use crate::go_text::go_quote;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::manifests::documents_of;
+use crate::manifests::{LoadError, documents_of};
 use crate::object::Object;
-use crate::object::decode::{self, Decoded};
-use crate::object::normal::{self, Normal};
+use crate::object::decode::{self, Decoded, InvalidJson, InvalidYaml};
+use crate::object::normal::{self, Normal, NormalError};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -21,9 +21,40 @@ pub(super) struct Manifest {
     /// The value as written.
     pub(super) value: Value,
     /// The object as kube-apiserver decodes it, or the error of the decoder.
-    pub(super) object: Result<Object, String>,
+    pub(super) object: Result<Object, Undecodable>,
     /// The errors of strict decoding.
     pub(super) unknown: Vec<String>,
+}
+
+/// The reason why an object cannot be decoded, with the text of kube-apiserver's decoder.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Undecodable {
+    /// The object does not fit its kind.
+    #[error(transparent)]
+    NoForm(#[from] NormalError),
+    /// The kind is unknown.
+    #[error("no kind {} is registered for version {}", go_quote(kind), go_quote(api_version))]
+    UnknownKind { kind: String, api_version: String },
+}
+
+/// The reason why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    /// The file cannot be opened.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The file has no documents.
+    #[error(transparent)]
+    Documents(#[from] LoadError),
+    /// A document is no JSON.
+    #[error(transparent)]
+    Json(#[from] InvalidJson),
+    /// A document is no YAML.
+    #[error(transparent)]
+    Yaml(#[from] InvalidYaml),
+    /// An object lacks this field.
+    #[error("an object has no {0}")]
+    Missing(&'static str),
 }
 
 impl Manifest {
@@ -37,16 +68,13 @@ impl Manifest {
 ///
 /// # Errors
 /// If the file cannot be read, or a document in it is not an object.
-pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, String> {
-    let text = std::fs::read(file).map_err(|error| error.to_string())?;
+pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, Unreadable> {
+    let text = std::fs::read(file)?;
     let mut manifests = Vec::new();
-    for document in documents_of(&text).map_err(|why| why.to_string())? {
+    for document in documents_of(&text)? {
         let is_json = document.starts_with(b"{");
-        let decoded = match is_json {
-            true => decode::json(&document).map_err(|why| why.to_string()),
-            false => decode::yaml(&document).map_err(|why| why.to_string()),
-        };
-        let Decoded { value, duplicates } = decoded?;
+        let decoded = if is_json { decode::json(&document)? } else { decode::yaml(&document)? };
+        let Decoded { value, duplicates } = decoded;
         let duplicates = duplicates
             .iter()
             .map(|field| if is_json { format!("duplicate field {}", go_quote(field)) } else { field.clone() });
@@ -60,7 +88,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, String> {
 }
 
 /// Adds an object, or the items of a list.
-fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Result<(), String> {
+fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Result<(), Unreadable> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
     for (field, text) in [("apiVersion", &api_version), ("kind", &kind)] {
@@ -68,7 +96,7 @@ fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Resu
             return Ok(());
         }
         if text.is_empty() {
-            return Err(format!("an object has no {field}"));
+            return Err(Unreadable::Missing(field));
         }
     }
     if let Some(item) = kind.strip_suffix("List")
@@ -91,10 +119,8 @@ fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Resu
     let name = format!("{} {}", kind.kind, go_quote(name));
     let decoded = match GROUPS.contains(&group) {
         true => match normal::built_in(&kind, value.clone()) {
-            Some(normal) => normal.map_err(|why| why.to_string()),
-            None => {
-                Err(format!("no kind {} is registered for version {}", go_quote(&kind.kind), go_quote(&api_version)))
-            }
+            Some(normal) => normal.map_err(Undecodable::NoForm),
+            None => Err(Undecodable::UnknownKind { kind: kind.kind.clone(), api_version: api_version.clone() }),
         },
         // Another kind has no expressions, and may be unknown here.
         false => Ok(Normal { object: Object::from_value(value.clone()).unwrap_or_default(), unknown: Vec::new() }),

@@ -7,6 +7,7 @@ use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
 use crate::status::Status;
 use async_trait::async_trait;
+use std::error::Error;
 use std::sync::Arc;
 
 /// Calls the webhooks of definitions with `spec.conversion.strategy: Webhook`.
@@ -22,7 +23,7 @@ pub(crate) trait Webhooks: Send + Sync {
         object: &Object,
         from: &GroupVersionKind,
         to: &GroupVersionKind,
-    ) -> Result<Object, String>;
+    ) -> Result<Object, Box<dyn Error + Send + Sync>>;
 }
 
 /// A stored object for a response: converted to the version of the request if a webhook converts it. Other conversions need no call; see

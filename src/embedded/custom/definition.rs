@@ -5,6 +5,7 @@ use super::json_path::JsonPath;
 use super::schema::Schema;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
+use crate::object::structural::CompileSchemaError;
 use crate::object::structural::validate::Scale;
 use crate::object::version::custom_deprecation;
 use crate::status::Status;
@@ -46,7 +47,7 @@ pub(super) struct Version {
     pub(super) selectable: Vec<Selectable>,
     /// The warning for clients, if the version is deprecated.
     pub(super) deprecation: Option<String>,
-    schema: OnceLock<Result<Schema, String>>,
+    schema: OnceLock<Result<Schema, CompileSchemaError>>,
 }
 
 /// A column of a table.
@@ -165,10 +166,10 @@ impl Version {
     pub(super) fn schema(&self) -> Result<&Schema, Status> {
         let compile = || {
             let preserves = spec(&self.of.0, "preserveUnknownFields") == Some(&Value::Bool(true));
-            Schema::compile(self.raw_schema(), preserves).map_err(|why| why.to_string())
+            Schema::compile(self.raw_schema(), preserves)
         };
         self.schema.get_or_init(compile).as_ref().map_err(|why| {
-            tracing::warn!(kind = ?self.kind, why, "the schema of a custom resource cannot be used");
+            tracing::warn!(kind = ?self.kind, why = why.to_string(), "the schema of a custom resource cannot be used");
             Status::internal_error("error resolving resource")
         })
     }

@@ -51,9 +51,9 @@ pub(in crate::embedded) fn check(
         }
         let rules = rules(state, object, call.namespace())
             .ok_or_else(|| Status::not_found(GROUP, &resource.name, &of("name")))?;
-        return confirm(state, call, &rules).map_err(|why| forbidden(&why));
+        return confirm(state, call, &rules).map_err(|why| forbidden(&why.to_string()));
     }
-    confirm(state, call, object.items(&["rules"])).map_err(|why| forbidden(&why))?;
+    confirm(state, call, object.items(&["rules"])).map_err(|why| forbidden(&why.to_string()))?;
     let selects = |role: &Object| !role.items(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
     if *resource.name == *"clusterroles" && (selects(object) || current.is_some_and(selects)) {
         let all = [
@@ -78,7 +78,7 @@ fn may(state: &State, call: &Call, verb: &str, resource: &str, name: &str) -> bo
         name: name.to_owned(),
         ..AccessAttributes::default()
     };
-    authorize(state, &call.caller, &attributes).is_ok()
+    authorize(state, &call.caller, &attributes).allowed
 }
 
 /// Whether an update changes nothing but what the garbage collector needs (`IsOnlyMutatingGCFields`).
@@ -94,11 +94,29 @@ fn changes_only_owners(object: &Object, current: &Object) -> bool {
     object == current
 }
 
+/// The caller would grant rules that the caller lacks.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}{}",
+    go_quote(username),
+    quoted(groups),
+    rules.join("\n"),
+    missing_roles.as_ref().map(|why| format!("; resolution errors: [{why}]")).unwrap_or_default()
+)]
+struct Escalation {
+    username: String,
+    groups: Vec<String>,
+    /// The texts of the rules.
+    rules: Vec<String>,
+    /// The roles of the caller that do not exist.
+    missing_roles: Option<String>,
+}
+
 /// Checks that the caller holds these rules (`ConfirmNoEscalation`).
 ///
 /// # Errors
-/// A text with the rules that the caller lacks.
-fn confirm(state: &State, call: &Call, rules: &[Value]) -> Result<(), String> {
+/// If the caller lacks rules.
+fn confirm(state: &State, call: &Call, rules: &[Value]) -> Result<(), Escalation> {
     let (mut held, mut missing_roles) = (Vec::new(), Vec::new());
     visit_rules(state, &call.caller, call.namespace(), &mut |granted: &Granted<'_>, rules| {
         match rules {
@@ -117,15 +135,8 @@ fn confirm(state: &State, call: &Call, rules: &[Value]) -> Result<(), String> {
     if missing.is_empty() {
         return Ok(());
     }
-    let UserInfo { username, groups, .. } = &call.caller;
-    let rules: Vec<String> = missing.into_iter().collect();
-    let resolution = aggregate(missing_roles).map(|why| format!("; resolution errors: [{why}]")).unwrap_or_default();
-    Err(format!(
-        "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}{resolution}",
-        go_quote(username),
-        quoted(groups),
-        rules.join("\n")
-    ))
+    let UserInfo { username, groups, .. } = call.caller.clone();
+    Err(Escalation { username, groups, rules: missing.into_iter().collect(), missing_roles: aggregate(missing_roles) })
 }
 
 /// The smallest part of a rule (`BreakdownRule`): one verb on one resource, on one object of it, or on one URL.

@@ -219,13 +219,13 @@ impl Webhooks for Renaming {
         object: &Object,
         from: &GroupVersionKind,
         to: &GroupVersionKind,
-    ) -> Result<Object, String> {
+    ) -> Result<Object, Box<dyn std::error::Error + Send + Sync>> {
         assert_eq!(definition.name(), "widgets.example.com");
         let (field, other) = if from.version == "v1" { ("size", "length") } else { ("length", "size") };
         let mut converted = object.clone();
         let size = converted.remove(&["spec", field]).unwrap_or_default();
         if size.as_i64().is_some_and(|size| size > 99) {
-            return Err("conversion webhook for example.com/v1, Kind=Widget failed: too large".to_owned());
+            return Err("conversion webhook for example.com/v1, Kind=Widget failed: too large".into());
         }
         assert!(converted.set(&["spec", other], size));
         assert!(converted.set(&["apiVersion"], to.api_version().into()));

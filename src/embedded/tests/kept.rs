@@ -215,7 +215,7 @@ async fn a_full_disk_ends_the_service_and_loses_nothing_that_was_answered() {
     disk.fill(true);
     let lost = client.post(CONFIG_MAPS, config_map("b")).await.refused(500);
     assert!(lost.contains("the change may be lost, because the data folder cannot be written"), "{lost}");
-    assert!(health().unwrap_err().starts_with("test: "));
+    assert!(health().unwrap_err().to_string().starts_with("test: "));
     client.post(CONFIG_MAPS, config_map("c")).await.refused(503);
     client.get(CONFIG_MAPS).await.refused(503);
     disk.fill(false);

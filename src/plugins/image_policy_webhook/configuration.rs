@@ -40,18 +40,44 @@ const ALLOW_TTL: Range =
 const DENY_TTL: Range =
     Range { field: "denyTTL", unit: SECOND, least: SECOND, most: 30 * MINUTE, default: 30 * SECOND };
 
+/// The reason why the configuration is invalid.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum Invalid {
+    /// The configuration is no object.
+    #[error("must be an object with imagePolicy")]
+    NoObject,
+    /// `imagePolicy` is no object, but has this type.
+    #[error("imagePolicy: must be an object, not {0}")]
+    NoPolicy(&'static str),
+    /// The field has another type.
+    #[error("imagePolicy.{field}: must be {wanted}, not {found}")]
+    WrongType { field: &'static str, wanted: &'static str, found: &'static str },
+    /// A duration is out of its range.
+    #[error("imagePolicy.{field}: valid value is between {least} and {most}, got {got}")]
+    OutOfRange { field: &'static str, least: String, most: String, got: String },
+    /// The configuration names no kubeconfig.
+    #[error("imagePolicy.kubeConfigFile: must name the kubeconfig of the backend")]
+    NoKubeconfig,
+}
+
+impl Invalid {
+    fn wrong_type(field: &'static str, wanted: &'static str, found: &Value) -> Self {
+        Self::WrongType { field, wanted, found: go_type(found) }
+    }
+}
+
 impl Configuration {
     /// Reads the configuration. Unknown fields are ignored, as in kube-apiserver.
     ///
     /// # Errors
-    /// If a field is invalid, with the field's name.
-    pub(super) fn read(value: &Value) -> Result<Self, String> {
-        let root = value.as_object().ok_or("must be an object with imagePolicy")?;
+    /// If a field is invalid.
+    pub(super) fn read(value: &Value) -> Result<Self, Invalid> {
+        let root = value.as_object().ok_or(Invalid::NoObject)?;
         let none = Map::new();
         let fields = match field(root, "imagePolicy") {
             None | Some(Value::Null) => &none,
             Some(Value::Object(fields)) => fields,
-            Some(other) => return Err(format!("imagePolicy: must be an object, not {}", go_type(other))),
+            Some(other) => return Err(Invalid::NoPolicy(go_type(other))),
         };
         let retry_backoff = RETRY_BACKOFF.read(fields)?;
         let allow_ttl = ALLOW_TTL.read(fields)?;
@@ -59,16 +85,12 @@ impl Configuration {
         let default_allow = match field(fields, "defaultAllow") {
             None | Some(Value::Null) => false,
             Some(Value::Bool(flag)) => *flag,
-            Some(other) => {
-                return Err(format!("imagePolicy.defaultAllow: must be true or false, not {}", go_type(other)));
-            }
+            Some(other) => return Err(Invalid::wrong_type("defaultAllow", "true or false", other)),
         };
         let kubeconfig_file = match field(fields, "kubeConfigFile") {
             Some(Value::String(path)) if !path.is_empty() => PathBuf::from(path),
-            None | Some(Value::Null | Value::String(_)) => {
-                return Err("imagePolicy.kubeConfigFile: must name the kubeconfig of the backend".into());
-            }
-            Some(other) => return Err(format!("imagePolicy.kubeConfigFile: must be a string, not {}", go_type(other))),
+            None | Some(Value::Null | Value::String(_)) => return Err(Invalid::NoKubeconfig),
+            Some(other) => return Err(Invalid::wrong_type("kubeConfigFile", "a string", other)),
         };
         Ok(Self { kubeconfig_file, allow_ttl, deny_ttl, retry_backoff, default_allow })
     }
@@ -81,13 +103,11 @@ fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
 }
 
 impl Range {
-    fn read(&self, fields: &Map<String, Value>) -> Result<Duration, String> {
+    fn read(&self, fields: &Map<String, Value>) -> Result<Duration, Invalid> {
         let Self { field: name, unit, least, most, default } = *self;
         let number = match field(fields, name) {
             None | Some(Value::Null) => 0,
-            Some(value) => value
-                .as_i64()
-                .ok_or_else(|| format!("imagePolicy.{name}: must be a whole number, not {}", go_type(value)))?,
+            Some(value) => value.as_i64().ok_or_else(|| Invalid::wrong_type(name, "a whole number", value))?,
         };
         let nanoseconds = match number {
             // -1 turns the cache off.
@@ -97,7 +117,7 @@ impl Range {
                 let scaled = number.saturating_mul(unit);
                 if !(least..=most).contains(&scaled) {
                     let [least, most, got] = [least, most, scaled].map(duration::go);
-                    return Err(format!("imagePolicy.{name}: valid value is between {least} and {most}, got {got}"));
+                    return Err(Invalid::OutOfRange { field: name, least, most, got });
                 }
                 scaled
             }
@@ -114,7 +134,8 @@ mod tests {
     fn read(fields: Value) -> Result<Configuration, String> {
         let mut whole = json!({"kubeConfigFile": "k"});
         whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        Configuration::read(&json!({ "imagePolicy": whole, "podNodeSelectorPluginConfig": {} }))
+        let whole = json!({ "imagePolicy": whole, "podNodeSelectorPluginConfig": {} });
+        Configuration::read(&whole).map_err(|why| why.to_string())
     }
 
     fn milliseconds(configuration: &Configuration) -> [u128; 3] {
@@ -160,7 +181,7 @@ mod tests {
             (json!({"imagePolicy": []}), "imagePolicy: must be an object, not array"),
             (json!([]), "must be an object with imagePolicy"),
         ] {
-            assert_eq!(Configuration::read(&value), Err(message.to_owned()));
+            assert_eq!(Configuration::read(&value).unwrap_err().to_string(), message);
         }
         assert!(read(json!({"allowTTL": i64::MAX})).is_err());
         assert!(read(json!({"allowTTL": i64::MIN})).is_err());

@@ -1,6 +1,7 @@
 //! `imagepolicy.k8s.io/v1alpha1` ImageReview: the request to the backend, and its answer.
 
 use crate::admission::Attributes;
+use crate::backend::response::Undecodable;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::{Object, typed};
@@ -81,33 +82,52 @@ pub(super) struct Verdict {
     pub audit_annotations: Vec<(String, String)>,
 }
 
+/// The reason why an answer has no verdict.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoVerdict {
+    /// The answer is no ImageReview.
+    #[error(transparent)]
+    Undecodable(#[from] Undecodable),
+    /// A field has another type, with the text of Go's decoder.
+    #[error("json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")]
+    WrongType { found: &'static str, path: String, wanted: &'static str },
+}
+
+impl NoVerdict {
+    fn wrong_type(found: &Value, path: &str, wanted: &'static str) -> Self {
+        Self::WrongType { found: go_type(found), path: path.to_owned(), wanted }
+    }
+}
+
 impl Verdict {
     /// Reads an answer. A missing field means that the pod is refused.
     ///
     /// # Errors
-    /// If the answer is not an ImageReview, in Go's words.
-    pub(super) fn read(answer: &Map<String, Value>) -> Result<Self, String> {
+    /// If the answer is not an ImageReview.
+    pub(super) fn read(answer: &Map<String, Value>) -> Result<Self, NoVerdict> {
         check_type(answer)?;
         let no_fields = Map::new();
-        let object = |of: &'_ Map<String, Value>, field: &str, path: &str, of_type: &str| match of.get(field) {
+        let object = |of: &'_ Map<String, Value>, field: &str, path: &str, of_type: &'static str| match of.get(field) {
             None | Some(Value::Null) => Ok(Map::new()),
             Some(Value::Object(fields)) => Ok(fields.clone()),
-            Some(other) => Err(wrong_type(other, path, of_type)),
+            Some(other) => Err(NoVerdict::wrong_type(other, path, of_type)),
         };
         if let Some(metadata) = answer.get("metadata") {
-            typed::object_meta(metadata.clone()).map_err(|why| why.to_string())?;
+            typed::object_meta(metadata.clone()).map_err(Undecodable::Field)?;
         }
         object(answer, "spec", "ImageReview.spec", "v1alpha1.ImageReviewSpec")?;
         let status = match answer.get("status") {
             None | Some(Value::Null) => &no_fields,
             Some(Value::Object(fields)) => fields,
-            Some(other) => return Err(wrong_type(other, "ImageReview.status", "v1alpha1.ImageReviewStatus")),
+            Some(other) => {
+                return Err(NoVerdict::wrong_type(other, "ImageReview.status", "v1alpha1.ImageReviewStatus"));
+            }
         };
         let path = |field: &str| format!("ImageReviewStatus.status.{field}");
         let allowed = match status.get("allowed") {
             None | Some(Value::Null) => false,
             Some(Value::Bool(allowed)) => *allowed,
-            Some(other) => return Err(wrong_type(other, &path("allowed"), "bool")),
+            Some(other) => return Err(NoVerdict::wrong_type(other, &path("allowed"), "bool")),
         };
         let reason = text(status.get("reason"), &path("reason"))?;
         let given = object(status, "auditAnnotations", &path("auditAnnotations"), "map[string]string")?;
@@ -126,28 +146,20 @@ impl Verdict {
     }
 }
 
-fn text(value: Option<&Value>, path: &str) -> Result<String, String> {
+fn text(value: Option<&Value>, path: &str) -> Result<String, NoVerdict> {
     match value {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(other) => Err(wrong_type(other, path, "string")),
+        Some(other) => Err(NoVerdict::wrong_type(other, path, "string")),
     }
 }
 
-fn wrong_type(value: &Value, path: &str, of_type: &str) -> String {
-    format!("json: cannot unmarshal {} into Go struct field {path} of type {of_type}", go_type(value))
-}
-
 /// Checks that client-go would decode the object as a review. A missing apiVersion or kind is accepted.
-fn check_type(answer: &Map<String, Value>) -> Result<(), String> {
-    let given = |field: &str| match answer.get(field) {
+fn check_type(answer: &Map<String, Value>) -> Result<(), Undecodable> {
+    let given = |field: &'static str| match answer.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(&**text),
-        Some(other) => Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of \
-             type string",
-            go_type(other)
-        )),
+        Some(other) => Err(Undecodable::NoText { found: go_type(other), field }),
     };
     let (api_version, kind) = (given("apiVersion")?, given("kind")?);
     let api_version = if api_version.is_empty() { API_VERSION } else { api_version };
@@ -161,9 +173,8 @@ fn check_type(answer: &Map<String, Value>) -> Result<(), String> {
     let is_admission_review =
         kind == "AdmissionReview" && matches!(api_version, "admission.k8s.io/v1" | "admission.k8s.io/v1beta1");
     if known || is_status || is_admission_review {
-        return Err(format!("converting ({version}.{kind}) to (v1alpha1.ImageReview): unknown conversion"));
+        let (found, wanted) = (format!("{version}.{kind}"), "v1alpha1.ImageReview".to_owned());
+        return Err(Undecodable::OtherKind { found, wanted });
     }
-    Err(format!(
-        "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
-    ))
+    Err(Undecodable::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() })
 }

@@ -84,20 +84,45 @@ struct Percentile {
     memory: Option<Usage>,
 }
 
+/// An item of the file is invalid.
+#[derive(Debug, thiserror::Error)]
+#[error("{list}[{index}].{fault}")]
+pub(super) struct InvalidItem {
+    list: &'static str,
+    index: usize,
+    fault: Fault,
+}
+
+/// The reason why an item is invalid.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum Fault {
+    /// The time cannot be parsed.
+    #[error("time: {0:?} must be a time like 2026-01-31T12:00:00Z")]
+    Time(String),
+    /// The number of days is not one for which the plugin asks.
+    #[error("days: must be {WEEK} or {MONTH}, not {0}")]
+    Days(u8),
+    /// The amount is no quantity, or is negative.
+    #[error("{}: {value} must be a quantity from 0 on", kind.name())]
+    Amount { kind: Kind, value: Value },
+}
+
 impl History {
     /// Checks and indexes the file.
     ///
     /// # Errors
-    /// If a value is invalid; the error names the item.
-    pub(super) fn new(written: Written) -> Result<Self, String> {
+    /// If a value is invalid.
+    pub(super) fn new(written: Written) -> Result<Self, InvalidItem> {
         let mut history = Self::default();
-        for (i, sample) in written.samples.into_iter().enumerate() {
-            let sample = Sample::new(sample).map_err(|why| format!("samples[{i}].{why}"))?;
+        for (index, sample) in written.samples.into_iter().enumerate() {
+            let invalid = |fault| InvalidItem { list: "samples", index, fault };
+            let sample = Sample::new(sample).map_err(invalid)?;
             history.samples.entry(without_tag(&sample.image).to_owned()).or_default().push(sample);
         }
-        for (i, written) in written.percentiles.into_iter().enumerate() {
+        for (index, written) in written.percentiles.into_iter().enumerate() {
             let image = written.image.clone();
-            let percentile = Percentile::new(written).map_err(|why| format!("percentiles[{i}].{why}"))?;
+            let invalid = |fault| InvalidItem { list: "percentiles", index, fault };
+            let percentile = Percentile::new(written).map_err(invalid)?;
             history.percentiles.entry(image).or_default().push(percentile);
         }
         Ok(history)
@@ -141,19 +166,19 @@ impl History {
 }
 
 impl Sample {
-    fn new(written: WrittenSample) -> Result<Self, String> {
+    fn new(written: WrittenSample) -> Result<Self, Fault> {
         let WrittenSample { image, namespace, time, cpu, memory } = written;
-        let time = time.parse().map_err(|_| format!("time: {time:?} must be a time like 2026-01-31T12:00:00Z"))?;
+        let time = time.parse().map_err(|_| Fault::Time(time))?;
         let value = |kind, value: Option<Value>| value.map(|value| amount(kind, &value)).transpose();
         Ok(Self { image, namespace, time, cpu: value(Kind::Cpu, cpu)?, memory: value(Kind::Memory, memory)? })
     }
 }
 
 impl Percentile {
-    fn new(written: WrittenPercentile) -> Result<Self, String> {
+    fn new(written: WrittenPercentile) -> Result<Self, Fault> {
         let WrittenPercentile { namespace, days, cpu, memory, .. } = written;
         if ![WEEK, MONTH].contains(&days) {
-            return Err(format!("days: must be {WEEK} or {MONTH}, not {days}"));
+            return Err(Fault::Days(days));
         }
         let usage = |kind, written: Option<WrittenUsage>| written.map(|written| written.usage(kind)).transpose();
         Ok(Self { namespace, days, cpu: usage(Kind::Cpu, cpu)?, memory: usage(Kind::Memory, memory)? })
@@ -161,20 +186,20 @@ impl Percentile {
 }
 
 impl WrittenUsage {
-    fn usage(self, kind: Kind) -> Result<Usage, String> {
+    fn usage(self, kind: Kind) -> Result<Usage, Fault> {
         Ok(Usage { value: amount(kind, &self.value)?, samples: self.samples.into() })
     }
 }
 
 /// A value in the unit of its kind. Fractions are cut off.
-fn amount(kind: Kind, value: &Value) -> Result<i64, String> {
+fn amount(kind: Kind, value: &Value) -> Result<i64, Fault> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         _ => String::new(),
     };
     let amount = Amount::parse(&text).ok().filter(|amount| amount.sign() >= 0);
-    let amount = amount.ok_or_else(|| format!("{}: {value} must be a quantity from 0 on", kind.name()))?;
+    let amount = amount.ok_or_else(|| Fault::Amount { kind, value: value.clone() })?;
     let factor = if kind == Kind::Cpu { 1000.0 } else { 1.0 };
     // A decimal like 0.123 has no exact double, whose product with 1000 may be a little too small.
     Ok((amount.as_f64() * factor + 1e-6) as i64)
@@ -190,7 +215,7 @@ mod tests {
 
     fn history(written: Value) -> Result<History, String> {
         let written: Written = serde_json::from_value(written).map_err(|error| error.to_string())?;
-        History::new(written)
+        History::new(written).map_err(|why| why.to_string())
     }
 
     fn question<'a>(kind: Kind, image: &'a str, namespace: Option<&'a str>, days: u8) -> Question<'a> {

@@ -1,7 +1,7 @@
 //! Questions about past usage, and their sources.
 
 use super::history::History;
-use crate::backend::Lookup;
+use crate::backend::{CallFailure, Lookup};
 use crate::manifests::FollowedFile;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
@@ -70,6 +70,17 @@ pub(super) struct Usage {
     pub(super) samples: i64,
 }
 
+/// The reason why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoUsage {
+    /// The server gives no object.
+    #[error(transparent)]
+    Call(#[from] CallFailure),
+    /// The object has not the two numbers.
+    #[error("the answer must have a value and samples, both numbers from 0 on")]
+    Numbers,
+}
+
 /// The source of past usage.
 pub(super) enum Source {
     /// No source: the plugin has no configuration.
@@ -85,7 +96,7 @@ impl Source {
     ///
     /// # Errors
     /// If the server gives no answer.
-    pub(super) async fn answer(&self, question: &Question<'_>, deadline: Instant) -> Result<Usage, String> {
+    pub(super) async fn answer(&self, question: &Question<'_>, deadline: Instant) -> Result<Usage, NoUsage> {
         match self {
             Self::None => Ok(Usage::default()),
             Self::File(history) => Ok(history.load().answer(question)),
@@ -94,7 +105,7 @@ impl Source {
     }
 }
 
-async fn ask(lookup: &Lookup, question: &Question<'_>, deadline: Instant) -> Result<Usage, String> {
+async fn ask(lookup: &Lookup, question: &Question<'_>, deadline: Instant) -> Result<Usage, NoUsage> {
     let time = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (percentile, start, end) = (question.percentile.to_string(), time(question.start()), time(question.end));
     let mut parameters = vec![
@@ -107,8 +118,7 @@ async fn ask(lookup: &Lookup, question: &Question<'_>, deadline: Instant) -> Res
     ];
     parameters.extend(question.namespace.map(|namespace| ("namespace", namespace)));
     let until = deadline.min(Instant::now() + TIME_FOR_A_QUESTION);
-    let answer = lookup.ask(&parameters, until).await.map_err(|failure| failure.to_string())?;
-    read(&answer).ok_or_else(|| "the answer must have a value and samples, both numbers from 0 on".to_owned())
+    read(&lookup.ask(&parameters, until).await?).ok_or(NoUsage::Numbers)
 }
 
 /// Reads `{"value": N, "samples": N}`. Fractions are cut off.

@@ -5,6 +5,7 @@ use super::{REGIONS, ZONE_DELIMITER, ZONES};
 use crate::cluster::Cluster;
 use crate::manifests::FollowedFile;
 use crate::object::Object;
+use crate::status::Status;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde::Deserialize;
@@ -21,6 +22,49 @@ pub(super) struct Place {
     pub(super) region: String,
 }
 
+/// The reason why the place of a volume is not known.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UnknownPlace {
+    /// The plugin has no source; with Kubernetes' text, which may be empty.
+    #[error("{0}")]
+    NoSource(&'static str),
+    /// The file of this name lacks the volume.
+    #[error("the volume is not in {0}: add its zone and region there")]
+    NotInFile(String),
+    /// The volume names no StorageClass.
+    #[error("the PersistentVolume has no storageClassName")]
+    NoClass,
+    /// The StorageClass does not exist.
+    #[error("the StorageClass {0} does not exist")]
+    MissingClass(String),
+    /// The StorageClass cannot be decoded.
+    #[error(transparent)]
+    UndecodableClass(Box<Status>),
+    /// The StorageClass gives no place.
+    #[error("the StorageClass {name}: {why}")]
+    Class { name: String, why: NoPlace },
+    /// The volume names no node.
+    #[error("the node affinity of the PersistentVolume names no node by {HOST_NAME}")]
+    NoNode,
+    /// No node has this host name.
+    #[error("no node has the label {HOST_NAME}={0}")]
+    MissingNode(String),
+    /// The nodes give no place.
+    #[error("the nodes of the volume: {0}")]
+    Nodes(NoPlace),
+}
+
+/// The reason why zones and regions are no place.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoPlace {
+    /// There are none.
+    #[error("it has no zone and no region")]
+    Empty,
+    /// A place has one region.
+    #[error("it has several regions")]
+    SeveralRegions,
+}
+
 impl Place {
     /// The labels of the place.
     pub(super) fn labels(self) -> super::Labels {
@@ -29,12 +73,12 @@ impl Place {
     }
 
     /// The place of all these zones.
-    fn of(zones: &BTreeSet<String>, regions: &BTreeSet<String>) -> Result<Self, String> {
+    fn of(zones: &BTreeSet<String>, regions: &BTreeSet<String>) -> Result<Self, NoPlace> {
         let region = match regions.iter().collect::<Vec<_>>()[..] {
-            [] if zones.is_empty() => return Err("it has no zone and no region".to_owned()),
+            [] if zones.is_empty() => return Err(NoPlace::Empty),
             [] => String::new(),
             [region] => region.clone(),
-            _ => return Err("it has several regions".to_owned()),
+            _ => return Err(NoPlace::SeveralRegions),
         };
         let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
         Ok(Self { zone: zones.join(ZONE_DELIMITER), region })
@@ -74,12 +118,12 @@ impl Source {
         cluster: &Cluster,
         volume: &Object,
         looked: Option<&Looked<'_>>,
-    ) -> Result<Place, String> {
+    ) -> Result<Place, UnknownPlace> {
         match self {
-            Self::None => Err(looked.map_or("", Looked::no_cloud).to_owned()),
+            Self::None => Err(UnknownPlace::NoSource(looked.map_or("", Looked::no_cloud))),
             Self::File { name, volumes } => {
                 let place = looked.and_then(|looked| volumes.load().place(looked).cloned());
-                place.ok_or_else(|| format!("the volume is not in {name}: add its zone and region there"))
+                place.ok_or_else(|| UnknownPlace::NotInFile(name.clone()))
             }
             Self::StorageClass => of_class(cluster, volume.str(&["spec", "storageClassName"])),
             Self::Node => of_nodes(cluster, &host_names(volume)),
@@ -88,13 +132,14 @@ impl Source {
 }
 
 /// The place of a StorageClass: from its allowed topologies, else from its labels.
-fn of_class(cluster: &Cluster, name: &str) -> Result<Place, String> {
+fn of_class(cluster: &Cluster, name: &str) -> Result<Place, UnknownPlace> {
     if name.is_empty() {
-        return Err("the PersistentVolume has no storageClassName".to_owned());
+        return Err(UnknownPlace::NoClass);
     }
-    cluster.check_known::<StorageClass>("", name).map_err(|status| status.message)?;
+    let known = cluster.check_known::<StorageClass>("", name);
+    known.map_err(|status| UnknownPlace::UndecodableClass(Box::new(status)))?;
     let class = cluster.find::<StorageClass>("", name);
-    let class = class.ok_or_else(|| format!("the StorageClass {name} does not exist"))?;
+    let class = class.ok_or_else(|| UnknownPlace::MissingClass(name.to_owned()))?;
     let values = |keys: [&str; 2]| {
         let terms = class.allowed_topologies.iter().flatten();
         let expressions = terms.flat_map(|term| term.match_label_expressions.iter().flatten());
@@ -102,13 +147,13 @@ fn of_class(cluster: &Cluster, name: &str) -> Result<Place, String> {
         let allowed: BTreeSet<String> = of_keys.flat_map(|expression| expression.values.iter().cloned()).collect();
         if allowed.is_empty() { label(class.metadata.labels.as_ref(), keys).into_iter().collect() } else { allowed }
     };
-    Place::of(&values(ZONES), &values(REGIONS)).map_err(|why| format!("the StorageClass {name}: {why}"))
+    Place::of(&values(ZONES), &values(REGIONS)).map_err(|why| UnknownPlace::Class { name: name.to_owned(), why })
 }
 
 /// The place of the nodes with these host names.
-fn of_nodes(cluster: &Cluster, names: &BTreeSet<&str>) -> Result<Place, String> {
+fn of_nodes(cluster: &Cluster, names: &BTreeSet<&str>) -> Result<Place, UnknownPlace> {
     if names.is_empty() {
-        return Err(format!("the node affinity of the PersistentVolume names no node by {HOST_NAME}"));
+        return Err(UnknownPlace::NoNode);
     }
     let (mut found, mut zones, mut regions) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for node in cluster.all::<Node>().iter() {
@@ -119,9 +164,9 @@ fn of_nodes(cluster: &Cluster, names: &BTreeSet<&str>) -> Result<Place, String> 
         regions.extend(label(labels, REGIONS));
     }
     if let Some(name) = names.difference(&found).next() {
-        return Err(format!("no node has the label {HOST_NAME}={name}"));
+        return Err(UnknownPlace::MissingNode((*name).to_owned()));
     }
-    Place::of(&zones, &regions).map_err(|why| format!("the nodes of the volume: {why}"))
+    Place::of(&zones, &regions).map_err(UnknownPlace::Nodes)
 }
 
 /// The value of the first of the labels that is set.

@@ -129,12 +129,32 @@ pub(super) struct Volumes {
     by_driver: BTreeMap<String, ById>,
 }
 
+/// The place of a volume in the file is invalid.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}[{id:?}]: {fault}")]
+pub(super) struct InvalidPlace {
+    path: String,
+    id: String,
+    fault: Fault,
+}
+
+/// The reason why a place is invalid.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    /// The place is empty.
+    #[error("must have a zone or a region")]
+    Empty,
+    /// A zone among several ones is empty.
+    #[error("zone: must not have an empty zone between \"__\"")]
+    EmptyZone,
+}
+
 impl Volumes {
     /// Checks the places.
     ///
     /// # Errors
-    /// If a place has neither zone nor region, or an empty zone among others; the error names the volume.
-    pub(super) fn new(written: Written) -> Result<Self, String> {
+    /// If a place has neither zone nor region, or an empty zone among others.
+    pub(super) fn new(written: Written) -> Result<Self, InvalidPlace> {
         let Written { aws_elastic_block_store, gce_persistent_disk, azure_disk, cinder, vsphere_volume, csi } = written;
         let lists = [aws_elastic_block_store, gce_persistent_disk, azure_disk, cinder, vsphere_volume];
         let by_kind: BTreeMap<_, _> = KINDS.iter().map(|kind| kind.field).zip(lists).collect();
@@ -162,16 +182,14 @@ impl Volumes {
     }
 }
 
-fn check(path: &str, volumes: &ById) -> Result<(), String> {
+fn check(path: &str, volumes: &ById) -> Result<(), InvalidPlace> {
     for (id, place) in volumes {
-        let why = match (&*place.zone, &*place.region) {
-            ("", "") => "must have a zone or a region",
-            (zone, _) if !zone.is_empty() && zones(zone).is_none() => {
-                "zone: must not have an empty zone between \"__\""
-            }
+        let fault = match (&*place.zone, &*place.region) {
+            ("", "") => Fault::Empty,
+            (zone, _) if !zone.is_empty() && zones(zone).is_none() => Fault::EmptyZone,
             _ => continue,
         };
-        return Err(format!("{path}[{id:?}]: {why}"));
+        return Err(InvalidPlace { path: path.to_owned(), id: id.clone(), fault });
     }
     Ok(())
 }
@@ -191,7 +209,7 @@ mod tests {
             ),
         ] {
             let written: Written = serde_json::from_value(written).unwrap();
-            assert_eq!(Volumes::new(written).unwrap_err(), fault);
+            assert_eq!(Volumes::new(written).unwrap_err().to_string(), fault);
         }
         for written in [json!({"nfs": {}}), json!({"cinder": {"a": {"zone": "z", "rack": "r"}}}), json!({"cinder": []})]
         {

@@ -2,8 +2,8 @@
 
 use crate::cluster::{Need, Projection, RemovedKind};
 use crate::kind::GroupVersionKind;
-use crate::object::normal;
-use crate::object::selector::LabelSelector;
+use crate::object::normal::{self, NormalError};
+use crate::object::selector::{InvalidSelector, LabelSelector};
 use crate::removed::{Api, POD_PRESETS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::Deserialize;
@@ -14,12 +14,19 @@ use serde_json::{Value, json};
 pub(super) struct Preset {
     pub(super) name: Box<str>,
     pub(super) resource_version: Box<str>,
-    /// The selector, or the reason why it cannot be used.
-    pub(super) selector: Result<LabelSelector, String>,
+    pub(super) selector: Result<LabelSelector, UnusableSelector>,
     pub(super) env: Vec<Value>,
     pub(super) env_from: Vec<Value>,
     pub(super) volumes: Vec<Value>,
     pub(super) volume_mounts: Vec<Value>,
+}
+
+/// The reason why a selector cannot be used, with the selector as Go prints it.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("{selector} for selector: {why}")]
+pub(super) struct UnusableSelector {
+    selector: String,
+    why: InvalidSelector,
 }
 
 /// A decoded PodPreset.
@@ -56,20 +63,30 @@ struct Spec {
     volume_mounts: Value,
 }
 
-impl TryFrom<Written> for Decoded {
-    type Error = String;
+/// The reason why the lists of a PodPreset are no lists of a pod.
+#[derive(Debug, thiserror::Error)]
+enum NoPod {
+    /// The table of types lacks pods.
+    #[error("pods have no type")]
+    NoType,
+    /// A pod with the lists has no normal form.
+    #[error(transparent)]
+    NoForm(#[from] NormalError),
+}
 
-    fn try_from(written: Written) -> Result<Self, String> {
+impl TryFrom<Written> for Decoded {
+    type Error = NoPod;
+
+    fn try_from(written: Written) -> Result<Self, NoPod> {
         let Metadata { namespace, name, resource_version } = written.metadata;
         let Spec { selector, env, env_from, volumes, volume_mounts } = written.spec.unwrap_or_default();
         let selector = selector.unwrap_or_default();
         let converted = LabelSelector::from_api(Some(&selector));
-        let selector = converted.map_err(|why| format!("{} for selector: {why}", go_print(&selector)));
+        let selector = converted.map_err(|why| UnusableSelector { selector: go_print(&selector), why });
         // The API server gives the lists of a PodPreset the defaults that they have in a pod.
         let container = json!({"env": env, "envFrom": env_from, "volumeMounts": volume_mounts});
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"volumes": volumes, "containers": [container]}});
-        let pod = normal::built_in(&GroupVersionKind::new("", "v1", "Pod"), pod).ok_or("pods have no type")?;
-        let pod = pod.map_err(|why| why.to_string())?.object;
+        let pod = normal::built_in(&GroupVersionKind::new("", "v1", "Pod"), pod).ok_or(NoPod::NoType)??.object;
         let container = pod.items(&["spec", "containers"]).first().unwrap_or(&Value::Null);
         let list = |field: &str| container.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
         let preset = Preset {

@@ -8,9 +8,12 @@ use crate::names::{dns_1123_label_errors, dns_1123_subdomain_errors};
 use serde_json::{Map, Value};
 
 pub(super) const KIND: &str = "PodSecurityConfiguration";
-const GROUP: &str = "pod-security.admission.config.k8s.io";
 /// The supported versions, which have equal fields.
-const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
+const KINDS: [(&str, &str); 3] = [
+    ("pod-security.admission.config.k8s.io/v1", KIND),
+    ("pod-security.admission.config.k8s.io/v1beta1", KIND),
+    ("pod-security.admission.config.k8s.io/v1alpha1", KIND),
+];
 static EMPTY: Value = Value::String(String::new());
 
 /// The default policy for namespaces without labels, and the exemptions.
@@ -35,40 +38,18 @@ impl Configuration {
     /// # Errors
     /// If the kind is wrong, a field is unknown, or a value is invalid. The error lists all invalid fields.
     pub(super) fn read(configuration: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
-        let Some(PluginConfiguration { origin, value, .. }) = configuration else { return Ok(Self::default()) };
-        if value.is_null() {
-            return Ok(Self::default());
-        }
+        let Some(given) = configuration.filter(|given| !given.value.is_null()) else { return Ok(Self::default()) };
+        let PluginConfiguration { origin, value, .. } = given;
+        let fields = value.as_object().ok_or_else(|| BuildError(format!("{origin}: must be a mapping")))?;
+        given.expect_kind_among(&KINDS)?;
         let mut reader = Reader::default();
-        let configuration = match is_of_this_kind(value) {
-            Ok(fields) => reader.configuration(fields),
-            Err(problem) => return Err(BuildError(format!("{origin}: {problem}"))),
-        };
+        let configuration = reader.configuration(fields);
         let problems = if reader.strict.is_empty() { reader.invalid } else { reader.strict };
         match problems.as_slice() {
             [] => Ok(configuration),
             problems => Err(BuildError(format!("{origin}: {}", problems.join(", ")))),
         }
     }
-}
-
-/// The fields of the value, if its kind is `PodSecurityConfiguration`.
-fn is_of_this_kind(value: &Value) -> Result<&Map<String, Value>, String> {
-    let fields = value.as_object().ok_or("must be a mapping")?;
-    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    for (field, text) in [("kind", kind), ("apiVersion", api_version)] {
-        if text.is_empty() {
-            return Err(format!("{field}: must be set: {KIND} of {GROUP}/v1 is wanted"));
-        }
-    }
-    let is_known = VERSIONS.iter().any(|version| api_version.strip_prefix(GROUP) == Some(&format!("/{version}")));
-    if kind != KIND || !is_known {
-        return Err(format!(
-            "no kind {kind:?} is registered for version {api_version:?}: {KIND} of {GROUP}/v1 is wanted"
-        ));
-    }
-    Ok(fields)
 }
 
 /// Reads fields and collects errors.
@@ -194,7 +175,8 @@ mod tests {
     }
 
     fn with(version: &str, field: &str, value: Value) -> Result<Configuration, String> {
-        let mut json = json!({"apiVersion": format!("{GROUP}/{version}"), "kind": KIND});
+        let version = format!("pod-security.admission.config.k8s.io/{version}");
+        let mut json = json!({"apiVersion": version, "kind": KIND});
         json.as_object_mut().unwrap().insert(field.into(), value);
         read(json)
     }
@@ -215,7 +197,7 @@ mod tests {
 
     #[test]
     fn every_version_is_read() {
-        for version in VERSIONS {
+        for version in ["v1", "v1beta1", "v1alpha1"] {
             let defaults = json!({"enforce": "baseline", "enforce-version": "v1.20", "audit": "restricted",
                                   "audit-version": "v1.21", "warn": "restricted", "warn-version": "latest"});
             let policy = with(version, "defaults", defaults).unwrap().defaults;

@@ -1,6 +1,6 @@
 //! Ranges of IDs, and the rules for groups: `runAsGroup`, `supplementalGroups`, `fsGroup`.
 
-use super::policy::{IdRange, StrategyOptions};
+use super::policy::{IdRange, StrategyOptions, UnusableRule};
 use super::report::Report;
 use std::fmt;
 
@@ -54,17 +54,17 @@ pub(super) enum GroupRule {
 impl GroupRule {
     /// # Errors
     /// If the rule is unknown or lacks ranges. `field` is the field of the policy.
-    pub(super) fn new(field: &str, options: StrategyOptions) -> Result<Self, String> {
+    pub(super) fn new(field: &'static str, options: StrategyOptions) -> Result<Self, UnusableRule> {
         let rule = options.rule.as_deref().unwrap_or_default();
         let ranges = || {
             let ranges = Ranges::new(options.ranges.unwrap_or_default());
-            ranges.ok_or_else(|| format!("spec.{field}: ranges must be supplied for {rule}"))
+            ranges.ok_or_else(|| UnusableRule::NoRanges { field, rule: rule.to_owned() })
         };
         match rule {
             "RunAsAny" => Ok(Self::Any),
             "MayRunAs" => ranges().map(Self::May),
             "MustRunAs" => ranges().map(Self::Must),
-            _ => Err(format!("spec.{field}: unrecognized strategy type {rule:?}")),
+            _ => Err(UnusableRule::unknown(field, rule)),
         }
     }
 
@@ -164,9 +164,9 @@ mod tests {
     fn a_rule_without_ranges_is_refused() {
         for rule in ["MayRunAs", "MustRunAs"] {
             let why = GroupRule::new("fsGroup", options(rule, &[])).unwrap_err();
-            assert_eq!(why, format!("spec.fsGroup: ranges must be supplied for {rule}"));
+            assert_eq!(why.to_string(), format!("spec.fsGroup: ranges must be supplied for {rule}"));
         }
         let why = GroupRule::new("fsGroup", options("MustRunAsNonRoot", &[(1, 1)])).unwrap_err();
-        assert_eq!(why, "spec.fsGroup: unrecognized strategy type \"MustRunAsNonRoot\"");
+        assert_eq!(why.to_string(), "spec.fsGroup: unrecognized strategy type \"MustRunAsNonRoot\"");
     }
 }

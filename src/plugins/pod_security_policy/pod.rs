@@ -131,12 +131,26 @@ struct Mount<'a> {
     read_only: Option<bool>,
 }
 
+/// The reason why a pod cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Undecodable {
+    /// The request has no object.
+    #[error("it is missing")]
+    Missing,
+    /// A field of the spec has another type.
+    #[error("spec: {0}")]
+    Spec(serde_json::Error),
+    /// The volumes are no list of objects.
+    #[error("spec.volumes: must be a list of objects")]
+    Volumes,
+}
+
 impl<'a> Pod<'a> {
     /// # Errors
     /// If a field has another type than it must have.
-    pub(super) fn read(object: &'a Object) -> Result<Self, String> {
+    pub(super) fn read(object: &'a Object) -> Result<Self, Undecodable> {
         let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
-        let spec = Option::<Spec<'_>>::deserialize(spec).map_err(|error| format!("spec: {error}"))?;
+        let spec = Option::<Spec<'_>>::deserialize(spec).map_err(Undecodable::Spec)?;
         let mut spec = spec.unwrap_or_default();
         let mut security = spec.security_context.take().unwrap_or_default();
         if security.supplemental_groups.is_none() && object.is_empty_but_not_nil(&GROUPS) {

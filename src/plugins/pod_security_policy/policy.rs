@@ -18,7 +18,31 @@ use std::sync::Arc;
 pub(crate) struct PodSecurityPolicy {
     pub(super) name: Arc<str>,
     /// The rules; the error of a policy that cannot be applied (`CreateStrategies`).
-    pub(super) rules: Result<Rules, String>,
+    pub(super) rules: Result<Rules, UnusableRule>,
+}
+
+/// The reason why a policy cannot be applied.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum UnusableRule {
+    /// The rule of the field is unknown.
+    #[error("spec.{field}: unrecognized strategy type {rule:?}")]
+    Unknown { field: &'static str, rule: String },
+    /// The rule for groups lacks ranges.
+    #[error("spec.{field}: ranges must be supplied for {rule}")]
+    NoRanges { field: &'static str, rule: String },
+    /// The rule for users lacks ranges.
+    #[error("spec.runAsUser: MustRunAs requires at least one range")]
+    NoUserRanges,
+    /// The rule for SELinux options lacks options.
+    #[error("spec.seLinux: MustRunAs requires seLinuxOptions")]
+    NoSeLinuxOptions,
+}
+
+impl UnusableRule {
+    /// The rule of the field is unknown.
+    pub(super) fn unknown(field: &'static str, rule: &str) -> Self {
+        Self::Unknown { field, rule: rule.to_owned() }
+    }
 }
 
 /// The rules of a policy.
@@ -173,7 +197,7 @@ impl RemovedKind for PodSecurityPolicy {
 impl Rules {
     /// # Errors
     /// If a strategy is unknown or lacks its values.
-    fn new(spec: Spec, annotations: &BTreeMap<String, String>) -> Result<Self, String> {
+    fn new(spec: Spec, annotations: &BTreeMap<String, String>) -> Result<Self, UnusableRule> {
         let drivers = spec.allowed_flex_volumes.unwrap_or_default().into_iter().map(|flex| flex.driver);
         let csi_drivers = spec.allowed_csi_drivers.unwrap_or_default().into_iter().map(|driver| driver.name);
         let groups = |field, options: Option<_>| GroupRule::new(field, options.unwrap_or_default());

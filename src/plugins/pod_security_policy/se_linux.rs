@@ -1,6 +1,6 @@
 //! The rule for SELinux options: `seLinux`.
 
-use super::policy::SeLinuxStrategy;
+use super::policy::{SeLinuxStrategy, UnusableRule};
 use super::report::{Quoted, Report};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,14 +39,14 @@ pub(super) enum SeLinuxRule {
 impl SeLinuxRule {
     /// # Errors
     /// If the rule is unknown or lacks options.
-    pub(super) fn new(strategy: SeLinuxStrategy) -> Result<Self, String> {
+    pub(super) fn new(strategy: SeLinuxStrategy) -> Result<Self, UnusableRule> {
         match strategy.rule.as_deref().unwrap_or_default() {
             "RunAsAny" => Ok(Self::Any),
             "MustRunAs" => {
-                let options = strategy.se_linux_options.ok_or("spec.seLinux: MustRunAs requires seLinuxOptions")?;
+                let options = strategy.se_linux_options.ok_or(UnusableRule::NoSeLinuxOptions)?;
                 Ok(Self::Must(Arc::new(options)))
             }
-            rule => Err(format!("spec.seLinux: unrecognized strategy type {rule:?}")),
+            rule => Err(UnusableRule::unknown("seLinux", rule)),
         }
     }
 

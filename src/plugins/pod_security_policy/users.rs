@@ -1,7 +1,7 @@
 //! The rule for the user of a container: `runAsUser`.
 
 use super::groups::Ranges;
-use super::policy::StrategyOptions;
+use super::policy::{StrategyOptions, UnusableRule};
 use super::report::Report;
 use std::fmt;
 
@@ -16,16 +16,15 @@ pub(super) enum UserRule {
 impl UserRule {
     /// # Errors
     /// If the rule is unknown or lacks ranges.
-    pub(super) fn new(options: StrategyOptions) -> Result<Self, String> {
+    pub(super) fn new(options: StrategyOptions) -> Result<Self, UnusableRule> {
         match options.rule.as_deref().unwrap_or_default() {
             "RunAsAny" => Ok(Self::Any),
             "MustRunAsNonRoot" => Ok(Self::NonRoot),
             "MustRunAs" => {
                 let ranges = Ranges::new(options.ranges.unwrap_or_default());
-                let ranges = ranges.ok_or("spec.runAsUser: MustRunAs requires at least one range")?;
-                Ok(Self::Must(ranges))
+                ranges.map(Self::Must).ok_or(UnusableRule::NoUserRanges)
             }
-            rule => Err(format!("spec.runAsUser: unrecognized strategy type {rule:?}")),
+            rule => Err(UnusableRule::unknown("runAsUser", rule)),
         }
     }
 

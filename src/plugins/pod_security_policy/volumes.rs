@@ -1,6 +1,6 @@
 //! The rules for volumes: `volumes`, `allowedHostPaths`, `allowedFlexVolumes`, `allowedCSIDrivers`.
 
-use super::pod::Pod;
+use super::pod::{Pod, Undecodable};
 use super::policy::AllowedHostPath;
 use super::report::{Quoted, Report};
 use crate::object::Object;
@@ -53,14 +53,14 @@ impl<'a> Volume<'a> {
     ///
     /// # Errors
     /// If the volumes are no list of objects.
-    pub(super) fn all(pod: &'a Object) -> Result<Vec<Self>, String> {
-        let wrong = || "spec.volumes: must be a list of objects".to_owned();
+    pub(super) fn all(pod: &'a Object) -> Result<Vec<Self>, Undecodable> {
         match pod.get(&["spec", "volumes"]) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(volumes)) => {
-                volumes.iter().map(|volume| volume.as_object().map(Self::read).ok_or_else(wrong)).collect()
+                let read = |volume: &'a Value| volume.as_object().map(Self::read).ok_or(Undecodable::Volumes);
+                volumes.iter().map(read).collect()
             }
-            Some(_) => Err(wrong()),
+            Some(_) => Err(Undecodable::Volumes),
         }
     }
 

@@ -38,11 +38,11 @@ impl Configuration {
     /// # Errors
     /// If the kind is wrong, a field is unknown, or a value is invalid. The error lists all invalid fields.
     pub(super) fn read(configuration: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
-        let Some(PluginConfiguration { origin, value, .. }) = configuration else { return Ok(Self::default()) };
-        if value.is_null() {
-            return Ok(Self::default());
-        }
-        let fields = of_known_kind(value).map_err(|problem| BuildError(format!("{origin}: {problem}")))?;
+        let Some(given) = configuration.filter(|given| !given.value.is_null()) else { return Ok(Self::default()) };
+        let PluginConfiguration { origin, value, .. } = given;
+        let fields = value.as_object();
+        let fields = fields.ok_or_else(|| BuildError(format!("{origin}: must be a mapping, not {value}")))?;
+        given.expect_kind_among(&KINDS)?;
         let mut reader = Reader::default();
         reader.unknown("", fields, &["apiVersion", "kind", "limitedResources"]);
         let items = reader.list(fields, "", "limitedResources");
@@ -71,24 +71,6 @@ impl Configuration {
         // Invalid selectors were refused when the configuration was read.
         scopes.filter(|selector| selector.matches(scoped).unwrap_or(true)).cloned().collect()
     }
-}
-
-fn of_known_kind(value: &Value) -> Result<&Map<String, Value>, String> {
-    let fields = value.as_object().ok_or_else(|| format!("must be a mapping, not {value}"))?;
-    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (version, kind) = (text("apiVersion"), text("kind"));
-    let (wanted_version, wanted) = KINDS[0];
-    for (field, text) in [("kind", kind), ("apiVersion", version)] {
-        if text.is_empty() {
-            return Err(format!("{field}: must be set: {wanted} of {wanted_version} is wanted"));
-        }
-    }
-    if !KINDS.contains(&(version, kind)) {
-        return Err(format!(
-            "no kind {kind:?} is registered for version {version:?}: {wanted} of {wanted_version} is wanted"
-        ));
-    }
-    Ok(fields)
 }
 
 /// Reads fields and collects errors.

@@ -17,8 +17,8 @@ fn answer(code: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Answer {
 
 fn text(code: u16, content_type: &str, body: &str) -> String {
     match read(&answer(code, content_type, body), ReviewVersion::V1, "u", true).unwrap_err() {
-        AnswerError::Call(text, _) => text,
-        AnswerError::Invalid(text) => format!("invalid: {text}"),
+        AnswerError::Invalid(why) => format!("invalid: {why}"),
+        why => why.to_string(),
     }
 }
 
@@ -140,7 +140,7 @@ fn a_review_is_decoded_as_a_whole() {
     assert!(twice(r#""allowed":null"#) && !twice(r#""allowed":false"#));
     for version in [ReviewVersion::V1, ReviewVersion::V1Beta1] {
         let wrong = read(&answer(200, "application/json", r#"{"response":{"patch":5}}"#), version, "u", false);
-        assert!(matches!(wrong, Err(AnswerError::Call(..))), "{wrong:?}");
+        assert!(matches!(wrong, Err(AnswerError::Undecodable(_))), "{wrong:?}");
     }
 }
 
@@ -180,7 +180,7 @@ fn http_errors_are_named_by_their_code() {
 #[test]
 fn patch_and_patch_type_come_together_and_only_from_mutating_hooks() {
     let invalid = |fields: Value, mutating: bool| match read_json(&review(fields), ReviewVersion::V1, mutating) {
-        Err(AnswerError::Invalid(text)) => text,
+        Err(AnswerError::Invalid(why)) => why.to_string(),
         other => panic!("{other:?}"),
     };
     let patch = "W10=";

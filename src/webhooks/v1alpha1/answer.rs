@@ -2,30 +2,51 @@
 
 use super::review::{API_VERSION, KIND};
 use crate::admission::Denial;
+use crate::backend::response::Undecodable;
 use crate::backend::{Answer, response};
 use crate::status::Status;
 use serde_json::Value;
+
+/// The reason why an answer is no decision.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoDecision {
+    /// The server answered with an error.
+    #[error(transparent)]
+    Refused(Box<Status>),
+    /// The server answered without an object, or the status of the refusal is none.
+    #[error(transparent)]
+    Undecodable(#[from] Undecodable),
+    /// The object is of this other kind.
+    #[error("expected an answer of {API_VERSION}, Kind={KIND}, got {0}")]
+    Kind(String),
+    /// The status of the review has another type.
+    #[error("status: must be an object")]
+    Status,
+    /// The decision has another type.
+    #[error("status.allowed: must be a boolean")]
+    Allowed,
+}
 
 /// Reads an answer: whether it allows the request, and if not, its refusal.
 ///
 /// # Errors
 /// If the answer is no review: the call failed.
-pub(super) fn read(answer: &Answer, hook: &str) -> Result<Result<(), Denial>, String> {
-    response::check(answer).map_err(|status| status.message)?;
+pub(super) fn read(answer: &Answer, hook: &str) -> Result<Result<(), Denial>, NoDecision> {
+    response::check(answer).map_err(|status| NoDecision::Refused(Box::new(status)))?;
     let mut review = response::object(answer)?;
     let said = response::said_type(&review);
     if !matches!(said, ("" | API_VERSION, "" | KIND)) {
-        return Err(format!("expected an answer of {API_VERSION}, Kind={KIND}, got {}", response::kind_text(said)));
+        return Err(NoDecision::Kind(response::kind_text(said)));
     }
     let mut status = match review.remove("status") {
         None | Some(Value::Null) => Default::default(),
         Some(Value::Object(status)) => status,
-        Some(_) => return Err("status: must be an object".into()),
+        Some(_) => return Err(NoDecision::Status),
     };
     match status.get("allowed") {
         Some(Value::Bool(true)) => return Ok(Ok(())),
         None | Some(Value::Null | Value::Bool(false)) => {}
-        Some(_) => return Err("status.allowed: must be a boolean".into()),
+        Some(_) => return Err(NoDecision::Allowed),
     }
     let result = status.remove("status").filter(|result| !result.is_null());
     Ok(Err(match result {
@@ -64,7 +85,7 @@ mod tests {
         Answer { status, content_type: content_type.into(), retry_after_seconds: None, body: body.to_owned().into() }
     }
 
-    fn verdict(review: Value) -> Result<Result<(), Denial>, String> {
+    fn verdict(review: Value) -> Result<Result<(), Denial>, NoDecision> {
         read(&answer(200, "application/json", &review.to_string()), "a.lab.io")
     }
 

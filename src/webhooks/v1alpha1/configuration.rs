@@ -3,8 +3,8 @@
 use crate::admission::Attributes;
 use crate::cluster::{Need, Projection, RemovedKind};
 use crate::matching::rules::Rule;
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -60,6 +60,11 @@ impl RemovedKind for ExternalAdmissionHookConfiguration {
     const API: &'static crate::removed::Api = &crate::removed::EXTERNAL_ADMISSION_HOOK_CONFIGURATIONS;
 }
 
+/// A CA bundle is no base64.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("caBundle: {0}")]
+pub(super) struct InvalidBundle(DecodeError);
+
 /// A compiled hook.
 #[derive(Debug)]
 pub(super) struct ExternalHook {
@@ -70,7 +75,7 @@ pub(super) struct ExternalHook {
     /// The name of the hook's Service.
     pub service: String,
     /// The CA bundle; or the reason why the hook cannot be called.
-    pub ca: Result<Vec<u8>, String>,
+    pub ca: Result<Vec<u8>, InvalidBundle>,
     rules: Vec<Rule>,
 }
 
@@ -85,7 +90,7 @@ impl ExternalHook {
             name: hook.name.clone(),
             namespace: service.namespace.clone(),
             service: service.name.clone(),
-            ca: ca.map_err(|error| format!("caBundle: {error}")),
+            ca: ca.map_err(InvalidBundle),
             rules: rules.collect(),
         }
     }
@@ -184,7 +189,7 @@ mod tests {
             {"name": "a.lab.io", "clientConfig": {"caBundle": "?", "url": "https://x", "service": {"path": "/p"}}},
             {"name": "b.lab.io", "clientConfig": {"caBundle": "eA=="}, "failurePolicy": "Ignore"}]});
         let hooks = compile(&[Arc::new(serde_json::from_value(configuration).unwrap())]);
-        assert!(hooks[0].ca.as_ref().unwrap_err().starts_with("caBundle: "));
+        assert!(hooks[0].ca.as_ref().unwrap_err().to_string().starts_with("caBundle: "));
         assert_eq!(hooks[1].ca, Ok(b"x".to_vec()));
     }
 }

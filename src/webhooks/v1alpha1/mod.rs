@@ -14,14 +14,15 @@ pub use configuration::ExternalAdmissionHookConfiguration;
 
 use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
 use crate::admission::{Attributes, Denial};
-use crate::backend::{Clients, Endpoint, Kubeconfig};
+use crate::backend::{CircuitOpen, Clients, Endpoint, Kubeconfig, NoAnswer, SetupError, Unroutable};
 use crate::cluster::{Cluster, Need, Projection};
 use crate::config::Limits;
 use crate::derived::Derived;
 use crate::manifests::RemovedObjects;
 use crate::status::{Cause, Details, Status};
+use answer::NoDecision;
 use bytes::Bytes;
-use configuration::ExternalHook;
+use configuration::{ExternalHook, InvalidBundle};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
@@ -129,6 +130,7 @@ impl External {
             Err(reason) => {
                 self.metrics.webhooks().observe(&call, elapsed, false, 503);
                 self.metrics.webhooks().observe_fail_open(&hook.name, STEP);
+                let reason = reason.to_string();
                 tracing::warn!(webhook = hook.name, reason, "failed calling webhook, failing open");
                 None
             }
@@ -144,7 +146,7 @@ impl External {
         hook: &ExternalHook,
         attributes: &Attributes,
         body: &Bytes,
-    ) -> Result<Result<(), Denial>, String> {
+    ) -> Result<Result<(), Denial>, CallError> {
         let whole = Instant::now() + TIMEOUT;
         let deadline = whole.min(attributes.call_deadline());
         let endpoint = Endpoint::service(&hook.namespace, &hook.service, PORT, "", hook.ca.clone()?);
@@ -152,15 +154,40 @@ impl External {
         let client = self.clients.client(endpoint)?;
         let permit = client.enter()?;
         let body = [body.clone(), Bytes::new(), Bytes::new(), Bytes::new()];
-        let answer = client.post(&self.cluster, body, None, deadline).await.map_err(|error| error.to_string());
+        let answer = client.post(&self.cluster, body, None, deadline).await;
         match (&answer, permit) {
             (Ok(_), Some(permit)) => permit.answered(),
             // A request that had less time than the hook's timeout proves no fault of the hook.
-            (Err(why), Some(permit)) if deadline == whole || Instant::now() < deadline => permit.failed(why.clone()),
+            (Err(why), Some(permit)) if deadline == whole || Instant::now() < deadline => {
+                permit.failed(why.to_string())
+            }
             _ => {}
         }
-        answer::read(&answer?, &hook.name)
+        Ok(answer::read(&answer?, &hook.name)?)
     }
+}
+
+/// The reason why a hook gives no decision.
+#[derive(Debug, thiserror::Error)]
+enum CallError {
+    /// The hook's CA bundle is invalid.
+    #[error(transparent)]
+    Bundle(#[from] InvalidBundle),
+    /// The hook's Service has no address.
+    #[error(transparent)]
+    Unroutable(#[from] Unroutable),
+    /// There is no client for the address.
+    #[error(transparent)]
+    Client(#[from] SetupError),
+    /// The circuit breaker allows no call.
+    #[error(transparent)]
+    Open(#[from] CircuitOpen),
+    /// No answer comes.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    /// The answer is no decision.
+    #[error(transparent)]
+    NoDecision(#[from] NoDecision),
 }
 
 /// Awaits all calls, and returns the refusal that came first.

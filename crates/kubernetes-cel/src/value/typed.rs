@@ -149,6 +149,9 @@ impl<'a> Object<'a> {
     }
 
     /// `unstructuredMap.Equal`: compares unknown properties only if both objects have them.
+    ///
+    /// # Errors
+    /// If two values of a property cannot be compared, or the comparison is too much work.
     pub fn equals(&self, other: &Object<'_>) -> Result<bool, Error> {
         if self.size != other.size {
             return Ok(false);
@@ -165,6 +168,9 @@ impl<'a> Object<'a> {
 
 impl<'a> Keyed<'a> {
     /// Whether both lists have equal elements, in any order.
+    ///
+    /// # Errors
+    /// If two elements cannot be compared, or the comparison is too much work.
     pub fn equals(&self, other: &List<'_>) -> Result<bool, Error> {
         if self.elements.len() != other.len() {
             return Ok(false);
