@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -219,13 +219,6 @@ fn product_of(folder: &str) -> Vec<Line> {
     lines
 }
 
-/// The layer of a file, or `None` for the crate's roots.
-fn layer(file: &str) -> Option<&str> {
-    let first = file.split('/').next().unwrap();
-    let name = first.strip_suffix(".rs").unwrap_or(first);
-    (!["lib", "main"].contains(&name)).then_some(name)
-}
-
 /// The path of a file's module in its crate.
 fn module_of(file: &str) -> Vec<&str> {
     let path: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
@@ -393,6 +386,38 @@ fn imports_are_found_in_all_their_forms() {
     assert_eq!(from_root(&module, "super::b::C").unwrap(), ["room", "b", "C"]);
     assert_eq!(from_root(&module, "crate::g::H").unwrap(), ["g", "H"]);
     assert_eq!(from_root(&module, "serde_json::json"), None);
+}
+
+#[test]
+fn a_type_that_other_folders_import_has_a_name_of_its_own() {
+    let lines = product();
+    let mut files: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+    lines.iter().for_each(|line| files.entry(&line.file).or_default().push(line));
+    // For each name of a type the folders that it is imported from, each with the folders that import it.
+    let mut imported: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for (file, lines) in &files {
+        let module = module_of(file);
+        let Some(own) = module.first() else { continue };
+        for named in names(lines).into_iter().filter(|named| named.is_import) {
+            let Some(path) = from_root(&module, &named.path) else { continue };
+            let [home, .., name] = path.as_slice() else { continue };
+            let is_type = name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
+            if is_type && home != own {
+                let homes = imported.entry(name.clone()).or_default();
+                homes.entry(home.clone()).or_default().insert((*own).to_owned());
+            }
+        }
+    }
+    let mut faults = Vec::new();
+    for (name, homes) in &imported {
+        // A folder that imports the name itself passes the same type on.
+        let passed_on: BTreeSet<&String> = homes.values().flatten().collect();
+        let homes: Vec<&String> = homes.keys().filter(|home| !passed_on.contains(home)).collect();
+        if homes.len() > 1 {
+            faults.push(format!("{name} is a type of each of {homes:?}, and other folders import both: rename one"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
