@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use kube_admission_proxy::cel::messages::Admission;
-use kube_admission_proxy::cel::{Environment, Limits, Type, Value};
+use kube_admission_proxy::cel::messages::AdmissionTypes;
+use kube_admission_proxy::cel::{Environment, EvaluationLimits, Type, Value};
 use serde_json::json;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ fn main() {
         "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web", "tier": "front"}},
         "spec": {"replicas": 3, "template": {"spec": {"containers": [container("a"), container("b"), container("c")]}}},
     });
-    let environment = Environment::new(Arc::new(Admission::default())).variable("object", Type::Dyn);
-    let limits = Limits { cost: 1_000_000, deadline: None };
+    let environment = Environment::new(Arc::new(AdmissionTypes::default())).variable("object", Type::Dyn);
+    let limits = EvaluationLimits { cost: 1_000_000, deadline: None };
     for expression in EXPRESSIONS {
         let program = environment.compile(expression).unwrap();
         let variables = [Some(Value::json(&object))];

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use http::{HeaderMap, Uri};
-use kube_admission_proxy::tenants::{Addresses, Members, Origin, Owners, read, split_path};
+use kube_admission_proxy::tenants::{Members, Origin, Owners, TenantAddresses, read, split_path};
 use kube_admission_proxy::user::UserInfo;
 use std::hint::black_box;
 use std::time::Instant;
@@ -41,7 +41,7 @@ fn main() {
     let begun = Instant::now();
     let all = read(folder.path(), &[]).unwrap();
     println!("reading {} files: {:.1?}", all.len(), begun.elapsed());
-    let (addresses, members, owners) = (Addresses::new(&all), Members::new(&all), Owners::new(&all, &None));
+    let (addresses, members, owners) = (TenantAddresses::new(&all), Members::new(&all), Owners::new(&all, &None));
     let headers = HeaderMap::new();
     let of = |name: &str, groups: &[&str]| UserInfo {
         username: name.to_owned(),

@@ -12,7 +12,7 @@ use kube_admission_proxy::admission::Attributes;
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::kind::GroupVersionKind;
 use kube_admission_proxy::object::Object;
-use kube_admission_proxy::request::body::{Form, MediaType, decode_object};
+use kube_admission_proxy::request::body::{BodyForm, MediaType, decode_object};
 use std::hint::black_box;
 use tokio::runtime::Builder;
 
@@ -56,7 +56,10 @@ fn pod() -> GroupVersionKind {
 }
 
 fn decode(bytes: &[u8], media_type: MediaType) -> Object {
-    decode_object(bytes, media_type, &pod(), Form::Normal(None)).ok().map(|decoded| decoded.object).unwrap_or_default()
+    decode_object(bytes, media_type, &pod(), BodyForm::Normal(None))
+        .ok()
+        .map(|decoded| decoded.object)
+        .unwrap_or_default()
 }
 
 /// The admission attributes of the pod's create in this namespace.

@@ -64,7 +64,7 @@ pub(crate) fn put(object: &mut Object, value: Option<Value>) {
 
 /// A decoded value of the field.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Decoded {
+pub(crate) struct DecodedInitializers {
     /// The value as Go writes it; `None` for null.
     pub(crate) value: Option<Value>,
     /// The strict decoding errors.
@@ -80,9 +80,9 @@ pub(crate) struct InvalidInitializers(String);
 ///
 /// # Errors
 /// If a value has another type.
-pub(crate) fn decode(value: &Value) -> Result<Decoded, InvalidInitializers> {
+pub(crate) fn decode(value: &Value) -> Result<DecodedInitializers, InvalidInitializers> {
     let fields = match value {
-        Value::Null => return Ok(Decoded::default()),
+        Value::Null => return Ok(DecodedInitializers::default()),
         Value::Object(fields) => fields,
         other => return Err(mistyped(other, "ObjectMeta.metadata.initializers", "v1.Initializers")),
     };
@@ -101,7 +101,7 @@ pub(crate) fn decode(value: &Value) -> Result<Decoded, InvalidInitializers> {
             (other, _) => unknown.push(unknown_field(other)),
         }
     }
-    Ok(Decoded { value: Some(Value::Object(decoded)), unknown })
+    Ok(DecodedInitializers { value: Some(Value::Object(decoded)), unknown })
 }
 
 /// Decodes an item of `pending` (`metav1.Initializer`).
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(decoded.value, Some(expected));
         let unknown = ["pending[0].x", "result.y", "z"].map(unknown_field);
         assert_eq!(decoded.unknown, unknown);
-        assert_eq!(decode(&Value::Null), Ok(Decoded::default()));
+        assert_eq!(decode(&Value::Null), Ok(DecodedInitializers::default()));
         assert_eq!(decode(&json!({"pending": null, "result": null})).unwrap().value, Some(json!({})));
     }
 

@@ -64,7 +64,7 @@ use crate::request::{RequestInfo, timeout};
 use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
-use crate::upstream::{Kept, LongRunning, Upgrade, strip_connection};
+use crate::upstream::{KeptUntilClose, LongRunning, Upgrade, strip_connection};
 use http::header::{TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
@@ -224,9 +224,9 @@ impl Pipeline {
             request.headers_mut().remove(header);
         }
         let mut exchange = Exchange { audit_id, ..Exchange::default() };
-        let form = response::Form::of(request.headers(), request.uri(), self.media_types);
+        let form = response::ResponseForm::of(request.headers(), request.uri(), self.media_types);
         let form_of_filters = match self.media_types.has_cbor {
-            true => response::Form::of(request.headers(), request.uri(), MediaTypes::default()),
+            true => response::ResponseForm::of(request.headers(), request.uri(), MediaTypes::default()),
             false => form,
         };
         let answered = match info.is_long_running() {
@@ -294,7 +294,7 @@ impl Pipeline {
         let upgrades = request.extensions().get::<Upgrade>().is_some();
         let seat = self.in_flight.enter(request.method(), info, upgrades, &caller.user)?;
         if upgrades {
-            request.extensions_mut().insert(Kept(Arc::new(seat.clone())));
+            request.extensions_mut().insert(KeptUntilClose(Arc::new(seat.clone())));
         }
         exchange.seat = Some(seat);
         if self.tenant.is_some() {

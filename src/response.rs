@@ -5,7 +5,7 @@ mod yaml;
 use crate::body::{Body, full};
 use crate::go_text::json::escape_html;
 use crate::object::{cbor, protobuf};
-use crate::request::accept::{self, Agreed, Answer};
+use crate::request::accept::{self, Agreed, AnswerType};
 use crate::request::body::{MediaType, MediaTypes};
 use crate::status::Status;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
@@ -13,13 +13,13 @@ use http::{HeaderMap, Response, StatusCode, Uri};
 
 /// The form of a Status for a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Form(Option<Agreed>);
+pub struct ResponseForm(Option<Agreed>);
 
-impl Form {
+impl ResponseForm {
     /// Returns the form that a request accepts; indented JSON if the server supports no such form
     /// (`responsewriters.ErrorNegotiated`).
     pub fn of(headers: &HeaderMap, uri: &Uri, known: MediaTypes) -> Self {
-        Self(accept::negotiate(headers, uri, Answer::Failure, known))
+        Self(accept::negotiate(headers, uri, AnswerType::Failure, known))
     }
 
     /// Whether the form is JSON.
@@ -29,7 +29,7 @@ impl Form {
 }
 
 /// Writes a Status as an HTTP response, in the form that the client accepts.
-pub fn status(status: &Status, form: Form) -> Response<Body> {
+pub fn status(status: &Status, form: ResponseForm) -> Response<Body> {
     if status.is_text {
         return text(status);
     }
@@ -83,12 +83,12 @@ mod tests {
     use super::*;
     use http_body_util::BodyExt;
 
-    fn form(accept: &'static str, uri: &'static str) -> Form {
+    fn form(accept: &'static str, uri: &'static str) -> ResponseForm {
         let headers = HeaderMap::from_iter([(http::header::ACCEPT, HeaderValue::from_static(accept))]);
-        Form::of(&headers, &Uri::from_static(uri), MediaTypes { has_cbor: true })
+        ResponseForm::of(&headers, &Uri::from_static(uri), MediaTypes { has_cbor: true })
     }
 
-    async fn written(status: &Status, form: Form) -> (String, String) {
+    async fn written(status: &Status, form: ResponseForm) -> (String, String) {
         let (parts, body) = super::status(status, form).into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         (parts.headers[CONTENT_TYPE].to_str().unwrap().to_owned(), String::from_utf8_lossy(&body).into_owned())

@@ -3,7 +3,7 @@
 #![no_main]
 
 use kube_admission_proxy::kind::GroupVersionKind;
-use kube_admission_proxy::request::body::{Form, MediaType, WriteOptions, decode_object};
+use kube_admission_proxy::request::body::{BodyForm, MediaType, WriteOptions, decode_object};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -20,11 +20,11 @@ fuzz_target!(|bytes: &[u8]| {
         _ => GroupVersionKind::new("example.com", "v1", "Foo"),
     };
     let _ = WriteOptions::for_delete(bytes, media_type, "");
-    let Ok(decoded) = decode_object(bytes, media_type, &kind, Form::Normal(None)) else { return };
+    let Ok(decoded) = decode_object(bytes, media_type, &kind, BodyForm::Normal(None)) else { return };
     assert_eq!((decoded.object.kind(), decoded.object.api_version()), (&*kind.kind, &*kind.api_version()));
     // What the proxy would send on in its place is the same object, and one whose bytes could be sent on.
     let written = serde_json::to_vec(&decoded.object).unwrap();
-    let again = decode_object(&written, MediaType::Json, &kind, Form::Normal(None)).unwrap();
+    let again = decode_object(&written, MediaType::Json, &kind, BodyForm::Normal(None)).unwrap();
     assert_eq!(again.object, decoded.object);
     assert!(again.is_verbatim);
 });

@@ -3,8 +3,8 @@
 
 #![no_main]
 
-use kube_admission_proxy::cel::messages::Admission;
-use kube_admission_proxy::cel::{Environment, Limits, Type, Value, work};
+use kube_admission_proxy::cel::messages::AdmissionTypes;
+use kube_admission_proxy::cel::{Environment, EvaluationLimits, Type, Value, work};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const COST: u64 = 20_000;
 
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
-    Environment::new(Arc::new(Admission::default().with_patches()))
+    Environment::new(Arc::new(AdmissionTypes::default().with_patches()))
         .variable("object", Type::Dyn)
         .variable("request", Type::object("kubernetes.AdmissionRequest"))
 });
@@ -29,7 +29,7 @@ fuzz_target!(|source: &str| {
         Err(error) => assert!(!error.0.contains("panicked"), "{error}"),
     }
     let Ok(program) = ENVIRONMENT.compile(source) else { return };
-    let limits = Limits { cost: COST, deadline: Some(Instant::now() + Duration::from_secs(5)) };
+    let limits = EvaluationLimits { cost: COST, deadline: Some(Instant::now() + Duration::from_secs(5)) };
     let object = Some(Value::json(&OBJECT));
     work::bounded(|| match program.evaluate(&[object.clone(), object], &limits).value {
         Ok(value) => {

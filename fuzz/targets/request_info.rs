@@ -3,7 +3,7 @@
 #![no_main]
 
 use http::{HeaderMap, Method, Uri};
-use kube_admission_proxy::request::accept::{Answer, negotiate};
+use kube_admission_proxy::request::accept::{AnswerType, negotiate};
 use kube_admission_proxy::request::body::{MediaTypes, OptionsKind, WriteOptions, media_type};
 use kube_admission_proxy::request::{is_canonical, request_info, timeout};
 use libfuzzer_sys::fuzz_target;
@@ -34,7 +34,7 @@ fuzz_target!(|text: &str| {
     if let Ok(value) = header.parse() {
         headers.insert("accept", value);
     }
-    for answer in [Answer::Failure, Answer::BuiltIn { has_table: true }, Answer::Custom] {
+    for answer in [AnswerType::Failure, AnswerType::BuiltIn { has_table: true }, AnswerType::Custom] {
         negotiate(&headers, &uri, answer, MediaTypes { has_cbor: true });
     }
 });

@@ -308,7 +308,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{FrontEnd, Phases, Resources};
+    use crate::admission::{FrontEndSupport, Phases, Resources};
     use crate::plugins::checker::attributes;
     use async_trait::async_trait;
     use serde_json::json;
@@ -343,7 +343,7 @@ mod tests {
             needs: &[],
             configuration: None,
             removed: None,
-            front_end: FrontEnd::Full,
+            front_end: FrontEndSupport::Full,
             about: "",
             build: |_| Ok(Box::new(Counter)),
         }

@@ -24,7 +24,7 @@ pub use chain::Chain;
 pub use denial::Denial;
 pub use effects::Effects;
 pub use options::PolicyOptions;
-pub use spec::{FrontEnd, Operations, Phases, PluginEnvironment, Removed, Resources, Spec};
+pub use spec::{FrontEndSupport, Operations, Phases, PluginEnvironment, Removed, Resources, Spec};
 pub use warnings::Warnings;
 
 pub use crate::config::BuildError;

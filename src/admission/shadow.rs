@@ -95,7 +95,7 @@ pub fn is_annotated(hook: &str, annotation: Option<&str>) -> bool {
 /// The decision that a shadow would have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Decision {
+pub enum ShadowVerdict {
     /// The request would have passed unchanged.
     Allowed,
     /// The request would have been refused.
@@ -108,7 +108,7 @@ pub enum Decision {
     FailedClosed,
 }
 
-impl Decision {
+impl ShadowVerdict {
     fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
@@ -146,7 +146,7 @@ pub struct Report {
     #[serde(flatten)]
     pub shadow: Shadow,
     /// The decision.
-    pub decision: Decision,
+    pub decision: ShadowVerdict,
     /// The HTTP code of the refusal; 0 if there is no refusal.
     #[serde(skip_serializing_if = "is_zero")]
     pub code: u16,
@@ -174,7 +174,7 @@ fn is_empty(bytes: &usize) -> bool {
 
 impl Report {
     /// A report without code, message and patch.
-    pub fn new(shadow: Shadow, decision: Decision, elapsed: Duration) -> Self {
+    pub fn new(shadow: Shadow, decision: ShadowVerdict, elapsed: Duration) -> Self {
         Self { shadow, decision, code: 0, message: String::new(), paths: Vec::new(), patch_bytes: 0, elapsed }
     }
 

@@ -108,7 +108,7 @@ impl Resources {
 
 /// How a plugin works in the webhook front end, which only sees the reviews of an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrontEnd {
+pub enum FrontEndSupport {
     /// As in the proxy.
     Full,
     /// With this difference.
@@ -121,7 +121,7 @@ pub enum FrontEnd {
     Refused(&'static str),
 }
 
-impl FrontEnd {
+impl FrontEndSupport {
     /// Whether the front end runs the plugin.
     pub const fn runs(self) -> bool {
         matches!(self, Self::Full | Self::Part(_) | Self::Of(_))
@@ -187,7 +187,7 @@ pub struct Spec {
     /// The history of a plugin that Kubernetes removed; `None` for a plugin of the current release.
     pub removed: Option<Removed>,
     /// How the plugin works in the webhook front end.
-    pub front_end: FrontEnd,
+    pub front_end: FrontEndSupport,
     /// A description of the plugin, in one line.
     pub about: &'static str,
     /// The plugin's constructor.
@@ -198,7 +198,7 @@ impl Spec {
     /// The resources that the plugin handles in the webhook front end.
     pub const fn reviewed(&self) -> Resources {
         match self.front_end {
-            FrontEnd::Of(list) => Resources::Only(list),
+            FrontEndSupport::Of(list) => Resources::Only(list),
             _ => self.resources,
         }
     }

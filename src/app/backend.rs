@@ -9,7 +9,7 @@ use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity};
-use crate::embedded::catalog::Resource;
+use crate::embedded::catalog::ServedResource;
 use crate::embedded::{self, DataDir, Tokens, Vitals};
 use crate::manifests;
 use crate::removed::Api;
@@ -18,7 +18,7 @@ use crate::server::{Drain, Reloading};
 use crate::shares::Shares;
 use crate::tenants::Owners;
 use crate::upstream::{
-    self, Forwarder, FrontProxy, Identity, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
+    self, CallerIdentity, Forwarder, FrontProxy, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
     SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
@@ -76,7 +76,7 @@ impl Upstream {
                     health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
                 };
                 for (group, version) in options.apis.wanted() {
-                    let is_served = |each: &Arc<Resource>| each.group == group && each.version == version;
+                    let is_served = |each: &Arc<ServedResource>| each.group == group && each.version == version;
                     if !embedded::catalog::resources().iter().any(is_served) {
                         tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
                     }
@@ -90,7 +90,7 @@ impl Upstream {
                 }
                 embedded::run_controllers(&server);
                 embedded = Some(server.clone());
-                (Arc::new(server), Identity::Impersonate, None)
+                (Arc::new(server), CallerIdentity::Impersonate, None)
             }
             config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream::Bounds::from(&config.limits)).await;
@@ -103,13 +103,13 @@ impl Upstream {
                     None => Arc::new(remote),
                 };
                 let identity = match identity {
-                    UpstreamIdentity::Impersonate => Identity::Impersonate,
+                    UpstreamIdentity::Impersonate => CallerIdentity::Impersonate,
                     UpstreamIdentity::RequestHeader => {
                         let (identity, front_proxy) = front_proxy(&remote, known, &config.limits);
                         checks.ready("front-proxy-headers", move || front_proxy.check());
                         identity
                     }
-                    UpstreamIdentity::Passthrough => Identity::Passthrough,
+                    UpstreamIdentity::Passthrough => CallerIdentity::Passthrough,
                 };
                 if let Some(given) = given {
                     forwarding = Some(impersonator(given, &remote, &config.limits, checks).await?);
@@ -137,14 +137,14 @@ impl Upstream {
                 let (identity, front_proxy) = front_proxy(&remote, KnownHeaders::default(), limits);
                 (identity, Some(front_proxy))
             }
-            UpstreamIdentity::Impersonate | UpstreamIdentity::Passthrough => (Identity::Impersonate, None),
+            UpstreamIdentity::Impersonate | UpstreamIdentity::Passthrough => (CallerIdentity::Impersonate, None),
         };
         Ok(Self { url: Some(url), front_proxy, ..Self::with(remote.clone(), remote, identity, drain) })
     }
 
     /// `transport` is that of the proxy's own requests, `forwarding` that of clients' requests.
-    fn with(transport: SharedTransport, forwarding: SharedTransport, identity: Identity, drain: &Drain) -> Self {
-        let is_passthrough = matches!(identity, Identity::Passthrough);
+    fn with(transport: SharedTransport, forwarding: SharedTransport, identity: CallerIdentity, drain: &Drain) -> Self {
+        let is_passthrough = matches!(identity, CallerIdentity::Passthrough);
         let forwarder = Forwarder::new(forwarding, identity, drain.clone());
         let client = kube_client(transport.clone());
         Self { client, transport, forwarder, is_passthrough, url: None, embedded: None, front_proxy: None }
@@ -152,25 +152,25 @@ impl Upstream {
 }
 
 /// Follows the header names that the API server publishes for front proxies; the API server is not ready while they cannot be read.
-fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Limits) -> (Identity, FrontProxy) {
+fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Limits) -> (CallerIdentity, FrontProxy) {
     let (every, patience) = (limits.front_proxy_headers_interval, limits.call_timeout);
     let front_proxy = FrontProxy::follow(transport.clone(), known.clone(), every, patience);
-    (Identity::RequestHeader(known), front_proxy)
+    (CallerIdentity::RequestHeader(known), front_proxy)
 }
 
 /// Returns the transport of clients' requests by the second identity. The proxy is not ready without a token of a service account.
 async fn impersonator(
-    given: &config::Impersonator,
+    given: &config::ImpersonatorOptions,
     remote: &SharedTransport,
     limits: &Limits,
     checks: &Checks,
 ) -> Result<SharedTransport> {
     match given {
-        config::Impersonator::Kubeconfig(path) => {
+        config::ImpersonatorOptions::Kubeconfig(path) => {
             let other = Remote::from_kubeconfig(path, upstream::Bounds::from(limits)).await;
             Ok(Arc::new(other.with_context(|| format!("--upstream-impersonator-kubeconfig={}", path.display()))?))
         }
-        config::Impersonator::ServiceAccount { namespace, name } => {
+        config::ImpersonatorOptions::ServiceAccount { namespace, name } => {
             let client = kube_client(remote.clone());
             let account = Impersonator::start(remote.clone(), client, namespace, name, limits.call_timeout);
             let account = Arc::new(account);

@@ -2,7 +2,7 @@
 
 use super::Config;
 use crate::authn::{CertificateAuthority, StaticTokens};
-use crate::config::written_kubeconfig::{self, Kubeconfig};
+use crate::config::written_kubeconfig::{self, WrittenKubeconfig};
 use crate::config::{self, CertificateFiles};
 use crate::embedded::DataDir;
 use crate::server::certificates::Authority;
@@ -133,7 +133,7 @@ pub(super) async fn certificates_of(secret: &config::CertificateSecret, client: 
 /// A kubeconfig for a user of the server.
 pub(super) fn kubeconfig_of(own: &Authority, address: SocketAddr, user: &str, group: &str) -> Result<String> {
     let client = own.client(user, group)?;
-    let kubeconfig = Kubeconfig {
+    let kubeconfig = WrittenKubeconfig {
         server: &format!("https://{}", reachable(address)),
         certificate_authority: &own.pem(),
         client_certificate: &client.certificate_pem,

@@ -5,7 +5,7 @@ use super::{Config, incoming};
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::cluster::CaBundles;
 use crate::config::{self, Limits, TlsProtocol};
-use crate::front_end::{FrontEnd, Metrics, OwnUser, Seats, Tenants};
+use crate::front_end::{FrontEnd, FrontEndMetrics, OwnUserName, ReviewingTenants, Seats};
 use crate::metrics::Registry;
 use crate::pipeline::Pipeline;
 use crate::server::health::{Checks, Unhealthy};
@@ -30,12 +30,12 @@ pub(super) struct Reviews {
     client_ca: Option<Reloading<CertificateAuthority>>,
     tokens: Option<Reloading<StaticTokens>>,
     /// The tenants whose plugins answer, if there are any.
-    tenants: Option<Arc<dyn Tenants>>,
+    tenants: Option<Arc<dyn ReviewingTenants>>,
 }
 
 impl Reviews {
     /// Binds the address and reads the files.
-    pub(super) fn new(config: &config::FrontEnd, protocol: &TlsProtocol) -> Result<Self> {
+    pub(super) fn new(config: &config::FrontEndOptions, protocol: &TlsProtocol) -> Result<Self> {
         let listener =
             Listener::bind(config.address).with_context(|| format!("--webhook-bind-address={}", config.address))?;
         let authorities = config.client_ca.iter().cloned().collect();
@@ -55,7 +55,7 @@ impl Reviews {
     }
 
     /// Has the plugins of tenants answer.
-    pub(super) fn by_tenants(self, tenants: Arc<dyn Tenants>) -> Self {
+    pub(super) fn by_tenants(self, tenants: Arc<dyn ReviewingTenants>) -> Self {
         Self { tenants: Some(tenants), ..self }
     }
 
@@ -103,7 +103,7 @@ impl Reviews {
             own_user: follow_own_user(client, limits, checks),
             seats: Seats::new(limits.reviews_inflight, limits.caller_reviews_inflight),
             room: Shares::new(limits.whole_reviews_bytes, limits.whole_reviews_bytes / 2),
-            metrics: Metrics::register(registry).context("metrics of reviews")?,
+            metrics: FrontEndMetrics::register(registry).context("metrics of reviews")?,
             limits: limits.clone(),
         };
         tracing::info!("answering reviews on https://{}", reachable(self.listener.local_addr()?));
@@ -130,8 +130,8 @@ impl Reviews {
 }
 
 /// Asks the upstream API server for the proxy's own user until it answers.
-fn follow_own_user(client: kube::Client, limits: &Limits, checks: &Checks) -> Arc<OwnUser> {
-    let own_user = Arc::new(OwnUser::default());
+fn follow_own_user(client: kube::Client, limits: &Limits, checks: &Checks) -> Arc<OwnUserName> {
+    let own_user = Arc::new(OwnUserName::default());
     let (asked, known) = (own_user.clone(), own_user.clone());
     checks.advise("webhook-own-user", move || known.check());
     let (timeout, pause) = (limits.call_timeout, limits.probe_interval);

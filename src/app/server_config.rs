@@ -2,12 +2,12 @@
 //! configuration of each plugin.
 
 use crate::admission::shadow::ShadowNames;
-use crate::admission::{FrontEnd as FrontEndFact, PolicyOptions, Spec};
+use crate::admission::{FrontEndSupport, PolicyOptions, Spec};
 use crate::config::admission_file::FileError;
 use crate::config::{
-    Audit, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, Embedded, FeatureGates,
-    FieldOwnership, FrontEnd, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream, ValidationView,
-    admission_file,
+    AuditOptions, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, Embedded,
+    FeatureGates, FieldOwnership, FrontEndOptions, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream,
+    ValidationView, admission_file,
 };
 use crate::initializers;
 use crate::status::invalid::aggregate;
@@ -34,9 +34,9 @@ pub struct Config {
     /// The owner of the fields that admission changes.
     pub field_ownership: FieldOwnership,
     /// The webhook front end.
-    pub front_end: Option<FrontEnd>,
+    pub front_end: Option<FrontEndOptions>,
     /// The audit log.
-    pub audit: Audit,
+    pub audit: AuditOptions,
     /// The folder of the tenants' files.
     pub tenants_dir: Option<PathBuf>,
     /// The limits of the process.
@@ -69,7 +69,7 @@ impl Config {
             validation_view: ValidationView::default(),
             field_ownership: FieldOwnership::default(),
             front_end: None,
-            audit: Audit::default(),
+            audit: AuditOptions::default(),
             tenants_dir: None,
             limits: Limits::default(),
         })
@@ -261,9 +261,9 @@ pub fn reviewing(
     let mut plugins = Vec::new();
     for spec in candidates.iter().copied().filter(|spec| names.is_empty() || is_named(spec)) {
         match spec.front_end {
-            FrontEndFact::LeftOut(_) if names.is_empty() => {}
-            FrontEndFact::LeftOut(why) | FrontEndFact::Refused(why) => return Err(refusal(spec.name, why)),
-            FrontEndFact::Full | FrontEndFact::Part(_) | FrontEndFact::Of(_) => plugins.push(spec),
+            FrontEndSupport::LeftOut(_) if names.is_empty() => {}
+            FrontEndSupport::LeftOut(why) | FrontEndSupport::Refused(why) => return Err(refusal(spec.name, why)),
+            FrontEndSupport::Full | FrontEndSupport::Part(_) | FrontEndSupport::Of(_) => plugins.push(spec),
         }
     }
     match plugins.is_empty() {
@@ -275,7 +275,7 @@ pub fn reviewing(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{BuildError, FrontEnd, Operations, Phases, Removed, Resources};
+    use crate::admission::{BuildError, FrontEndSupport, Operations, Phases, Removed, Resources};
 
     const fn spec(name: &'static str, default_on: bool) -> Spec {
         Spec {
@@ -287,7 +287,7 @@ mod tests {
             needs: &[],
             configuration: None,
             removed: None,
-            front_end: FrontEnd::Full,
+            front_end: FrontEndSupport::Full,
             about: "",
             build: |_| Err(BuildError(String::new())),
         }
@@ -331,9 +331,9 @@ mod tests {
 
     #[test]
     fn the_front_end_runs_the_plugins_that_work_there() {
-        static HOOKS: Spec = Spec { front_end: FrontEnd::LeftOut("it calls"), ..spec("Hooks", true) };
-        static LOST: Spec = Spec { front_end: FrontEnd::Refused("it cannot"), ..spec("Lost", false) };
-        static HALF: Spec = Spec { front_end: FrontEnd::Part("less"), ..spec("Half", false) };
+        static HOOKS: Spec = Spec { front_end: FrontEndSupport::LeftOut("it calls"), ..spec("Hooks", true) };
+        static LOST: Spec = Spec { front_end: FrontEndSupport::Refused("it cannot"), ..spec("Lost", false) };
+        static HALF: Spec = Spec { front_end: FrontEndSupport::Part("less"), ..spec("Half", false) };
         let all = [&ON, &HOOKS, &LOST, &HALF];
         let of = |enabled: &[&'static Spec], names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -17,14 +17,14 @@ use crate::config::{AuthorizationMode, UpstreamIdentity};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
-use crate::pipeline::{DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant as Context, Tenants};
+use crate::pipeline::{DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant, Tenants};
 use crate::processor::Processor;
 use crate::request::body::MediaTypes;
 use crate::server::health::{Checks, Unhealthy};
-use crate::server::{Budget, Drain, Reloading, reload, tls::Certificates};
+use crate::server::{ConnectionBudget, Drain, Reloading, reload, tls::Certificates};
 use crate::status::Status;
 use crate::tenants::profile::Identity;
-use crate::tenants::{self, Addresses, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, Tenant};
+use crate::tenants::{self, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, TenantAddresses, TenantFile};
 use anyhow::{Context as _, Result, anyhow};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -59,7 +59,7 @@ struct Builder {
     processor: Processor,
     room: Room,
     seats: InFlight,
-    counted: tenants::Metrics,
+    counted: tenants::TenantMetrics,
     state: Mutex<State>,
 }
 
@@ -122,7 +122,7 @@ impl Running {
 pub(super) struct Reviewed(pub(super) Arc<Tenancy>);
 
 #[async_trait]
-impl crate::front_end::Tenants for Reviewed {
+impl crate::front_end::ReviewingTenants for Reviewed {
     async fn plugins(&self, attributes: &Attributes) -> Result<Option<Arc<Chain>>, Status> {
         let part = self.0.of_object(attributes).await?;
         Ok(part.and_then(|part| part.reviewing.clone()))
@@ -147,7 +147,7 @@ fn told(faults: &[Fault]) -> String {
 /// If the tenants cannot be used at the start.
 pub(super) async fn start(shared: Shared, upstream: Upstream, registry: &Registry, checks: &Checks) -> Result<Running> {
     let limits = &shared.config.limits;
-    let counted = tenants::Metrics::register(registry).context("metrics of tenants")?;
+    let counted = tenants::TenantMetrics::register(registry).context("metrics of tenants")?;
     let (folder, flag) = (shared.folder.clone(), format!("--tenants-dir={}", shared.folder.display()));
     let builder = Arc::new(Builder {
         processor: Processor::new(limits.long_work),
@@ -269,7 +269,7 @@ impl Builder {
         let index = |name: &str| read.iter().position(|tenant| tenant.name == name);
         let default = index(DEFAULT).ok_or_else(|| Invalid(format!("there is no tenant {DEFAULT:?}")))?;
         let tenants = Tenants {
-            addresses: Addresses::new(&read),
+            addresses: TenantAddresses::new(&read),
             members: Members::new(&read),
             parts: ordered,
             default,
@@ -291,8 +291,8 @@ impl Builder {
     fn backends(&self, prepared: &[Prepared<'_>]) -> Result<(Backends, AllOwners), Fault> {
         let Shared { config, front, files, drain, .. } = &self.shared;
         let present = self.state().backends.clone();
-        let all: Vec<&Tenant> = prepared.iter().map(|one| one.tenant).collect();
-        let mut needs: ByKubeconfig<(Vec<Need>, &Tenant)> = HashMap::new();
+        let all: Vec<&TenantFile> = prepared.iter().map(|one| one.tenant).collect();
+        let mut needs: ByKubeconfig<(Vec<Need>, &TenantFile)> = HashMap::new();
         for one in prepared {
             let (known, _) =
                 needs.entry(one.tenant.kubeconfig()).or_insert_with(|| (vec![Need::NAMESPACES], one.tenant));
@@ -384,7 +384,7 @@ impl Builder {
         let calls = calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
         let group_prefix = profile.upstream.as_ref().map(|upstream| upstream.group_prefix.clone()).unwrap_or_default();
         let owners = backend.owners.clone();
-        let context = Context { name: name.clone(), is_confined, owners, rate, calls, group_prefix };
+        let context = Tenant { name: name.clone(), is_confined, owners, rate, calls, group_prefix };
         let context = Arc::new(context);
         let pipeline = Arc::new(Pipeline {
             authenticator,
@@ -421,7 +421,7 @@ impl Builder {
         let writes: Arc<dyn Loopback> = pipeline.clone();
         pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
         let probe = backend.probe.clone();
-        let connections = Budget::new(config.limits.connections / 2);
+        let connections = ConnectionBudget::new(config.limits.connections / 2);
         Ok(Part { tenant: context, pipeline, reviewing, connections, is_down: Arc::new(move || probe.is_down()) })
     }
 
@@ -448,7 +448,7 @@ impl Builder {
     }
 
     /// Opens a log; two tenants with the same path have the same log.
-    fn log(&self, tenant: &Tenant, path: &str, logs: &mut HashMap<String, Weak<Log>>) -> Result<Arc<Log>, Fault> {
+    fn log(&self, tenant: &TenantFile, path: &str, logs: &mut HashMap<String, Weak<Log>>) -> Result<Arc<Log>, Fault> {
         let field = "spec.audit.logPath";
         let path = tenant.path(path).display().to_string();
         let audited = &self.shared.audited;

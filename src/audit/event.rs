@@ -1,6 +1,6 @@
 //! One request's audit event, from the arrival of the request to its end.
 
-use super::{Decision, Level, Parts, Stage};
+use super::{AuditDecision, Level, Parts, Stage};
 use crate::admission::{Annotation, Level as AnnotationLevel};
 use crate::go_text::duration;
 use crate::object::Object;
@@ -125,7 +125,7 @@ struct ResponseStatus {
 /// A request's event. A dropped event that did not end is written as kube-apiserver does when a client disconnects.
 pub struct EventInProgress {
     parts: Arc<Parts>,
-    decision: Decision,
+    decision: AuditDecision,
     event: Event,
     received: Timestamp,
     /// The latencies of parts of the request.
@@ -139,7 +139,12 @@ pub struct EventInProgress {
 }
 
 impl EventInProgress {
-    pub(super) fn new(parts: Arc<Parts>, decision: Decision, request: &Request<'_>, user: Option<&UserInfo>) -> Self {
+    pub(super) fn new(
+        parts: Arc<Parts>,
+        decision: AuditDecision,
+        request: &Request<'_>,
+        user: Option<&UserInfo>,
+    ) -> Self {
         let info = request.info;
         let object_ref = info.is_resource_request.then(|| ObjectReference {
             resource: info.resource.clone(),

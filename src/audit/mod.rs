@@ -13,7 +13,7 @@ pub use event::{EventInProgress, Request};
 pub use log::Log;
 pub use metrics::Metrics;
 pub use origin::{AUDIT_ID, audit_id, source_ips};
-pub use policy::{Decision, Level, Policy, PolicyError, Stage};
+pub use policy::{AuditDecision, Level, Policy, PolicyError, Stage};
 
 use crate::user::UserInfo;
 use jiff::Timestamp;

@@ -123,7 +123,7 @@ pub(super) struct GroupResources {
 
 /// The policy's decision about one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct AuditDecision {
     /// The audit level.
     pub level: Level,
     omitted_stages: [bool; 4],
@@ -131,7 +131,7 @@ pub struct Decision {
     pub omit_managed_fields: bool,
 }
 
-impl Decision {
+impl AuditDecision {
     /// Whether an event is written at the stage.
     pub fn wants(&self, stage: Stage) -> bool {
         !Stage::ALL.iter().zip(self.omitted_stages).any(|(of, omitted)| *of == stage && omitted)
@@ -142,7 +142,7 @@ impl Decision {
 #[derive(Clone, Debug)]
 pub struct Policy {
     file: File,
-    decisions: Vec<Decision>,
+    decisions: Vec<AuditDecision>,
 }
 
 /// The reason why a policy is invalid, in kube-apiserver's words.
@@ -163,7 +163,7 @@ impl Policy {
     }
 
     /// The decision of the first matching rule. No event is written if no rule matches (`EvaluatePolicyRule`).
-    pub fn evaluate(&self, info: &RequestInfo, user: Option<&UserInfo>) -> Decision {
+    pub fn evaluate(&self, info: &RequestInfo, user: Option<&UserInfo>) -> AuditDecision {
         let matching = self.file.rules.iter().position(|rule| rule.matches(info, user));
         matching.and_then(|at| self.decisions.get(at).copied()).unwrap_or_default()
     }
@@ -202,10 +202,10 @@ impl std::str::FromStr for Policy {
 }
 
 impl Rule {
-    fn decision(&self, file: &File) -> Decision {
+    fn decision(&self, file: &File) -> AuditDecision {
         let is_omitted =
             |stage: Stage| file.omit_stages.iter().chain(&self.omit_stages).any(|omitted| omitted == stage.as_str());
-        Decision {
+        AuditDecision {
             level: Level::parse(&self.level).unwrap_or_default(),
             omitted_stages: Stage::ALL.map(is_omitted),
             omit_managed_fields: self.omit_managed_fields.unwrap_or(file.omit_managed_fields),

@@ -6,7 +6,7 @@
 //! own.
 
 use super::apiserver::{Given, NAME};
-use crate::config::written_kubeconfig::{self, Kubeconfig};
+use crate::config::written_kubeconfig::{self, WrittenKubeconfig};
 use crate::server::certificates::Authority;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
@@ -116,7 +116,7 @@ impl Behind {
         let key = file("apiserver.key", &serving.key_pem)?;
         let authorities = file("client-ca.crt", &format!("{}\n{clients}", authority.pem()))?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let kubeconfig = Kubeconfig {
+        let kubeconfig = WrittenKubeconfig {
             server: &format!("https://127.0.0.1:{port}"),
             certificate_authority: &authority.pem(),
             client_certificate: &client.certificate_pem,

@@ -5,7 +5,7 @@ use super::arguments::Arguments;
 use super::table;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::ShadowNames;
-use crate::admission::{Chain, FrontEnd, PluginEnvironment, PolicyOptions};
+use crate::admission::{Chain, FrontEndSupport, PluginEnvironment, PolicyOptions};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{self, Cluster, FixedState};
 use crate::config::{DefaultTolerations, FeatureGates, Limits};
@@ -41,11 +41,11 @@ fn the_table_of_the_front_end_is_that_of_the_program() {
     let mut rows = "| plugin | in the front end |\n| --- | --- |\n".to_owned();
     for spec in crate::plugins::ALL {
         let how = match spec.front_end {
-            FrontEnd::Full => "in full".to_owned(),
-            FrontEnd::Of(_) => "in part: only for the resources that it checks".to_owned(),
-            FrontEnd::Part(difference) => format!("in part: {difference}"),
-            FrontEnd::LeftOut(why) => format!("left out: {why}"),
-            FrontEnd::Refused(why) => format!("refused at the start: {why}"),
+            FrontEndSupport::Full => "in full".to_owned(),
+            FrontEndSupport::Of(_) => "in part: only for the resources that it checks".to_owned(),
+            FrontEndSupport::Part(difference) => format!("in part: {difference}"),
+            FrontEndSupport::LeftOut(why) => format!("left out: {why}"),
+            FrontEndSupport::Refused(why) => format!("refused at the start: {why}"),
         };
         let _ = writeln!(rows, "| {} | {how} |", spec.name);
     }
@@ -178,8 +178,8 @@ fn all_metrics() -> Registry {
     audit::Metrics::register(&registry).unwrap();
     impersonation::Metrics::register(&registry).unwrap();
     InFlight::new(&limits, &registry).unwrap();
-    front_end::Metrics::register(&registry).unwrap();
-    crate::tenants::Metrics::register(&registry).unwrap();
+    front_end::FrontEndMetrics::register(&registry).unwrap();
+    crate::tenants::TenantMetrics::register(&registry).unwrap();
     registry
 }
 

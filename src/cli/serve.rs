@@ -6,8 +6,8 @@ use crate::admission::shadow::ShadowNames;
 use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::{
-    Addresses, Apis, Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles,
-    CertificateSecret, ConfigError, Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEnd, Limits,
+    Addresses, Apis, AuditLog, AuditOptions, Authentication, Authorization, AuthorizationMode, CertificateFiles,
+    CertificateSecret, ConfigError, Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEndOptions, Limits,
     RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity,
 };
 use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol};
@@ -98,7 +98,7 @@ fn front_end(
     all: &[&'static Spec],
     enabled: Vec<&'static Spec>,
     has_tenants: bool,
-) -> Result<(Option<FrontEnd>, Vec<&'static Spec>), ConfigError> {
+) -> Result<(Option<FrontEndOptions>, Vec<&'static Spec>), ConfigError> {
     let refusal = |reason: &str| Err(ConfigError::flag("webhook-bind-address", address.to_string(), reason));
     match upstream {
         Upstream::Embedded { .. } => {
@@ -138,7 +138,7 @@ fn front_end(
         let reason = "is not enabled: name it in --enable-admission-plugins as well, or serve with --webhook-only";
         return Err(ConfigError::flag("webhook-admission-plugins", spec.name, reason));
     }
-    let front_end = FrontEnd {
+    let front_end = FrontEndOptions {
         address,
         is_alone: flags.webhook_only,
         certificate,
@@ -401,7 +401,7 @@ fn is_https(url: &str) -> bool {
     url.parse::<http::Uri>().is_ok_and(|url| url.scheme_str() == Some("https"))
 }
 
-fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
+fn audit(flags: &arguments::Audit) -> Result<AuditOptions, ConfigError> {
     let log = match flags.audit_log_path.as_deref() {
         None => None,
         Some(path) if path == Path::new("-") => Some(AuditLog::Stdout),
@@ -411,7 +411,7 @@ fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
             Some(AuditLog::File(path.to_owned()))
         }
     };
-    Ok(Audit { log, policy_file: readable("audit-policy-file", flags.audit_policy_file.as_deref())? })
+    Ok(AuditOptions { log, policy_file: readable("audit-policy-file", flags.audit_policy_file.as_deref())? })
 }
 
 /// Splits the values of a flag that may be given several times, each with several values. Empty values are dropped.

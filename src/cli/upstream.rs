@@ -2,7 +2,7 @@
 
 use super::arguments;
 use super::serve::{list, options_of, readable};
-use crate::config::{ConfigError, Embedded, Impersonator, Upstream, UpstreamIdentity};
+use crate::config::{ConfigError, Embedded, ImpersonatorOptions, Upstream, UpstreamIdentity};
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use crate::user::{UserInfo, invalid_group_prefix};
 use std::path::{Path, PathBuf};
@@ -81,13 +81,13 @@ fn shown(path: Option<&Path>) -> Option<String> {
     path.map(|path| path.display().to_string())
 }
 
-fn impersonator(flags: &arguments::Upstream) -> Result<Option<Impersonator>, ConfigError> {
+fn impersonator(flags: &arguments::Upstream) -> Result<Option<ImpersonatorOptions>, ConfigError> {
     if let Some(account) = &flags.upstream_impersonator {
         let (namespace, name) = namespaced("upstream-impersonator", account)?;
-        return Ok(Some(Impersonator::ServiceAccount { namespace, name }));
+        return Ok(Some(ImpersonatorOptions::ServiceAccount { namespace, name }));
     }
     let path = readable("upstream-impersonator-kubeconfig", flags.upstream_impersonator_kubeconfig.as_deref())?;
-    Ok(path.map(Impersonator::Kubeconfig))
+    Ok(path.map(ImpersonatorOptions::Kubeconfig))
 }
 
 /// Returns the user of the names: the user's name, then groups.

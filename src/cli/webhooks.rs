@@ -2,7 +2,7 @@
 
 use super::arguments::{FailurePolicy, Webhooks};
 use super::serve::list;
-use crate::admission::{FrontEnd, Operations, Resources, Spec};
+use crate::admission::{FrontEndSupport, Operations, Resources, Spec};
 use crate::config::ConfigError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -204,9 +204,9 @@ pub(super) fn by_plugin(all: &[&'static Spec]) -> String {
     let mut data = "# The output of `kube-admission-proxy print webhooks --by-plugin`.\n".to_owned();
     for spec in all {
         let front_end = match spec.front_end {
-            FrontEnd::LeftOut(_) => "leftOut",
-            FrontEnd::Refused(_) => "refused",
-            FrontEnd::Full | FrontEnd::Part(_) | FrontEnd::Of(_) => "runs",
+            FrontEndSupport::LeftOut(_) => "leftOut",
+            FrontEndSupport::Refused(_) => "refused",
+            FrontEndSupport::Full | FrontEndSupport::Part(_) | FrontEndSupport::Of(_) => "runs",
         };
         data += &format!("{}:\n  frontEnd: {front_end}\n", spec.name);
         if front_end != "runs" {

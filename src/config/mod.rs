@@ -153,7 +153,7 @@ pub enum FieldOwnership {
 
 /// The webhook front end.
 #[derive(Clone, Debug)]
-pub struct FrontEnd {
+pub struct FrontEndOptions {
     /// The address of `/mutate` and `/validate`, served over TLS. Port 0 selects a free port.
     pub address: SocketAddr,
     /// Whether clients have no port: the process serves the front end alone.
@@ -202,7 +202,7 @@ pub enum Upstream {
         /// Whether the API server calls webhooks itself.
         calls_webhooks: CallsWebhooks,
         /// The second identity, which forwards the requests of clients; the kubeconfig's identity forwards them if there is none.
-        impersonator: Option<Impersonator>,
+        impersonator: Option<ImpersonatorOptions>,
         /// The user of the proxy's own requests as a front proxy; the kubeconfig's token names the user if there is none.
         own_user: Option<UserInfo>,
         /// The mark of admitted requests, `NAMESPACE/NAME`.
@@ -214,7 +214,7 @@ pub enum Upstream {
 
 /// The identity that forwards the requests of clients, and impersonates them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Impersonator {
+pub enum ImpersonatorOptions {
     /// A service account, whose tokens the proxy requests.
     ServiceAccount {
         /// The namespace.
@@ -228,7 +228,7 @@ pub enum Impersonator {
 
 /// The audit log.
 #[derive(Clone, Debug, Default)]
-pub struct Audit {
+pub struct AuditOptions {
     /// The destination of events; `None` to write no events.
     pub log: Option<AuditLog>,
     /// The `audit.k8s.io/v1` Policy.

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The data with which a client reaches the proxy as one user.
-pub struct Kubeconfig<'a> {
+pub struct WrittenKubeconfig<'a> {
     /// `https://host:port`.
     pub server: &'a str,
     /// The authorities of the server's certificate, as PEM.
@@ -45,7 +45,7 @@ pub fn write(path: &Path, kubeconfig: &str) -> io::Result<()> {
     fs::rename(beside, path)
 }
 
-impl Kubeconfig<'_> {
+impl WrittenKubeconfig<'_> {
     /// Returns the kubeconfig as JSON, which is YAML too.
     pub fn text(&self) -> String {
         let data = |pem: &str| STANDARD.encode(pem);
@@ -76,7 +76,7 @@ mod tests {
     fn a_client_can_read_it_and_others_cannot() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/kubeconfig");
-        let kubeconfig = Kubeconfig {
+        let kubeconfig = WrittenKubeconfig {
             server: "https://127.0.0.1:6443",
             certificate_authority: "ca",
             client_certificate: "certificate",

@@ -3,7 +3,7 @@
 use super::{ConversionError, Converter};
 use crate::admission::Attributes;
 use crate::kind::GroupVersionKind;
-use crate::object::round_trip::Kept;
+use crate::object::round_trip::InternalValues;
 use crate::object::{Object, normal};
 
 /// A request's objects in another version than the request's.
@@ -54,7 +54,7 @@ pub struct Versioned<'a> {
     /// The objects in the current version; `None` for the request's own version.
     current: Option<Objects>,
     /// Set after a change in the current version (`Dirty`): the fields that the internal version keeps of the object before the change.
-    changed: Option<Kept>,
+    changed: Option<InternalValues>,
     /// Whether the object changed since the last call of [`Self::is_new`].
     is_new: bool,
     /// Whether the object is defaulted, if its kind is built in.
@@ -108,7 +108,7 @@ impl<'a> Versioned<'a> {
             None => (&mut attributes.object, &attributes.kind),
         };
         let before = place.as_ref().map(Object::fields);
-        self.changed.get_or_insert_with(|| before.map(|before| Kept::of(kind, before)).unwrap_or_default());
+        self.changed.get_or_insert_with(|| before.map(|before| InternalValues::of(kind, before)).unwrap_or_default());
         if place.as_ref() != Some(&object) {
             self.is_new = true;
             *place = Some(object);

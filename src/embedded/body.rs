@@ -5,7 +5,7 @@ use super::custom::{self, Custom};
 use crate::initializers;
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, discard_nulls, typed};
-use crate::request::body::{self, DecodedObject, Form, MediaType, MediaTypes, Unseen};
+use crate::request::body::{self, BodyForm, DecodedObject, MediaType, MediaTypes, Unseen};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
@@ -20,8 +20,8 @@ pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Sta
     let custom = call.resource.custom.as_ref().filter(|_| *kind == call.resource.gvk());
     // The unknown fields of built-in kinds may be those of a later release; a definition's are mistakes.
     let form = match custom.is_some() || custom::is_definition(&call.resource) {
-        true => Form::Normal(custom.and_then(Custom::structural)),
-        false => Form::Carrying(None),
+        true => BodyForm::Normal(custom.and_then(Custom::structural)),
+        false => BodyForm::Carrying(None),
     };
     let mut decoded = body::decode_object(&call.body, media_type, kind, form)?;
     if call.initializers {
@@ -37,7 +37,7 @@ pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Sta
             }
         }
         Some("Ignore") => {}
-        _ if matches!(form, Form::Normal(_)) => decoded.strict_warnings().for_each(|text| call.warn(text.clone())),
+        _ if matches!(form, BodyForm::Normal(_)) => decoded.strict_warnings().for_each(|text| call.warn(text.clone())),
         _ => {}
     }
     if custom.is_some() {
@@ -53,7 +53,7 @@ pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Sta
 pub(super) fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status> {
     let text = value.to_string();
     let decoded =
-        body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::Carrying(None)).map_err(|status| {
+        body::decode_object(text.as_bytes(), MediaType::Json, kind, BodyForm::Carrying(None)).map_err(|status| {
             // `handlers.jsonPatcher.applyPatchToCurrentObject`: a decoding error is reported as an error of the patch.
             let Some((_, why)) = status.message.split_once(&format!("cannot be handled as a {}: ", kind.kind)) else {
                 return status;

@@ -1,7 +1,7 @@
 //! One request on a resource, described by its method, URL, headers and body.
 
 use super::Limits;
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use super::custom::Webhooks;
 use super::initializers::Waiting;
 use super::negotiate::Form;
@@ -32,7 +32,7 @@ pub(super) struct Call {
     /// The parts of the URL.
     pub info: RequestInfo,
     /// The resource that the URL names.
-    pub resource: Arc<Resource>,
+    pub resource: Arc<ServedResource>,
     /// The URL.
     pub uri: Uri,
     /// The user of the request.

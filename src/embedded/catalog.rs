@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 /// A resource whose objects can be written and read.
 #[derive(Debug)]
-pub struct Resource {
+pub struct ServedResource {
     /// API group; empty for the core group.
     pub group: Name,
     /// API version.
@@ -47,7 +47,7 @@ pub struct Resource {
     pub(super) custom: Option<Custom>,
 }
 
-/// A subresource of a [`Resource`].
+/// A subresource of a [`ServedResource`].
 #[derive(Debug)]
 pub struct Subresource {
     /// The name, as in URLs.
@@ -58,7 +58,7 @@ pub struct Subresource {
     pub verbs: Vec<&'static str>,
 }
 
-impl Resource {
+impl ServedResource {
     /// Group, version and kind of the objects.
     pub fn gvk(&self) -> GroupVersionKind {
         GroupVersionKind::new(&*self.group, &*self.version, &*self.kind)
@@ -154,13 +154,13 @@ fn converted(mut object: Object, from: &GroupVersionKind, to: &GroupVersionKind)
 }
 
 /// Every resource, in the order of discovery.
-pub fn resources() -> &'static [Arc<Resource>] {
+pub fn resources() -> &'static [Arc<ServedResource>] {
     &CATALOG.resources
 }
 
 /// The resource with that group, version and plural name.
-pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Arc<Resource>> {
-    let index: &HashMap<(&str, &str, &str), &'static Arc<Resource>> = &INDEX;
+pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Arc<ServedResource>> {
+    let index: &HashMap<(&str, &str, &str), &'static Arc<ServedResource>> = &INDEX;
     index.get(&(group, version, plural)).copied()
 }
 
@@ -236,7 +236,7 @@ pub(super) fn groups(removed: &[&'static Api], apis: &Apis) -> Vec<Group> {
 
 struct Catalog {
     groups: Vec<Group>,
-    resources: Vec<Arc<Resource>>,
+    resources: Vec<Arc<ServedResource>>,
 }
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
@@ -252,12 +252,12 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 });
 
 /// The resources by group, version and plural name.
-type Index = HashMap<(&'static str, &'static str, &'static str), &'static Arc<Resource>>;
+type Index = HashMap<(&'static str, &'static str, &'static str), &'static Arc<ServedResource>>;
 
 static INDEX: LazyLock<Index> =
     LazyLock::new(|| CATALOG.resources.iter().map(|r| ((&*r.group, &*r.version, &*r.name), r)).collect());
 
-pub(super) fn resources_of(group: &Name, version: &Version) -> Vec<Resource> {
+pub(super) fn resources_of(group: &Name, version: &Version) -> Vec<ServedResource> {
     let (below, top): (Vec<&ApiResource>, Vec<&ApiResource>) =
         version.resources.iter().partition(|recorded| recorded.name.contains('/'));
     let subresources_of = |parent: &str| {
@@ -277,7 +277,7 @@ pub(super) fn resources_of(group: &Name, version: &Version) -> Vec<Resource> {
         below.iter().filter_map(subresource).collect()
     };
     top.into_iter()
-        .map(|recorded| Resource {
+        .map(|recorded| ServedResource {
             group: group.clone(),
             version: version.version.clone(),
             name: recorded.name.clone(),
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn is_served_as_the_table_of_kinds_has_it() {
         for resource in resources() {
-            let Resource { group, name, kind, namespaced, .. } = &**resource;
+            let ServedResource { group, name, kind, namespaced, .. } = &**resource;
             let facts = kinds::of_resource(group, name).unwrap();
             let subresources = (resource.subresource("status").is_some(), resource.subresource("scale").is_some());
             assert_eq!((facts.kind, facts.is_namespaced), (&**kind, *namespaced), "{group} {name}");

@@ -2,7 +2,7 @@
 
 use super::api_services;
 use super::call::Call;
-use super::catalog::{self, Resource};
+use super::catalog::{self, ServedResource};
 use super::custom;
 use super::removed;
 use super::respond::{self, ListMeta};
@@ -56,7 +56,7 @@ pub(super) async fn delete(call: &Call) -> Result<Response<Body>, Status> {
     })?;
     // `DeleteResource`: a cascade by `orphanDependents`, the old option, has a status code of its own.
     let code = if !outcome.is_deleted && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
-    let Resource { group, name, .. } = &*call.resource;
+    let ServedResource { group, name, .. } = &*call.resource;
     if !outcome.is_deleted || call.resource.facts().is_returned {
         let object = custom::shown_to(call, outcome.object).await?;
         return Ok(respond::object(call, code, &object));
@@ -149,7 +149,8 @@ pub(super) fn as_controller(
     current: &Arc<Object>,
     options: &Options,
 ) {
-    let is_of = |resource: &&Resource| (&resource.group, &resource.name) == (&collection.group, &collection.resource);
+    let is_of =
+        |resource: &&ServedResource| (&resource.group, &resource.name) == (&collection.group, &collection.resource);
     let removed = || removed::of_collection(&collection.group, &collection.resource);
     let mut built_in = catalog::resources().iter().map(|resource| &**resource);
     let defined;
@@ -190,7 +191,7 @@ impl Options {
     }
 
     /// Checks the preconditions (`rest.BeforeDelete`).
-    fn check_object(&self, resource: &Resource, object: &Object) -> Result<(), Status> {
+    fn check_object(&self, resource: &ServedResource, object: &Object) -> Result<(), Status> {
         let conflict = |why: String| Err(Status::conflict(&resource.group, &resource.kind, object.name(), &why));
         if let Some(uid) = self.uid.as_deref().filter(|uid| *uid != object.uid()) {
             return conflict(format!(
@@ -233,7 +234,7 @@ fn is_orphaning(object: &Object) -> bool {
 
 fn delete_in(
     state: &mut State,
-    resource: &Resource,
+    resource: &ServedResource,
     collection: &Collection,
     key: &str,
     current: &Arc<Object>,

@@ -1,7 +1,7 @@
 //! Values that the server sets in new objects of a few kinds, because clients rely on them: addresses, phases, finalizers.
 
 use super::body::strings;
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use super::store::{Collection, State, key};
 use super::{api_services, kubernetes_service, metadata, removed};
 use crate::kind::GroupVersionKind;
@@ -120,7 +120,7 @@ fn named(kind: &str, namespace: &str, name: &str) -> Object {
 }
 
 /// Sets fields of a new object that do not depend on other objects (`PrepareForCreate`); `object` is in its stored form.
-pub(super) fn prepare(resource: &Resource, object: &mut Object, caller: &UserInfo) {
+pub(super) fn prepare(resource: &ServedResource, object: &mut Object, caller: &UserInfo) {
     // A kubelet creates its node with a status.
     if resource.subresource("status").is_some() && resource.name != "nodes" {
         object.fields_mut().remove("status");
@@ -156,7 +156,7 @@ pub(super) fn prepare(resource: &Resource, object: &mut Object, caller: &UserInf
 /// If no address is left for a service that needs one.
 pub(super) fn keep(
     state: &mut State,
-    resource: &Resource,
+    resource: &ServedResource,
     object: &mut Object,
     current: &Object,
 ) -> Result<(), Status> {

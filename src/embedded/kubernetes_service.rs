@@ -3,7 +3,7 @@
 //!
 //! kube-apiserver looks every 10 seconds whether they are as they should be. Here they are repaired with the write that changes them.
 
-use super::catalog::{self, Resource};
+use super::catalog::{self, ServedResource};
 use super::store::{Collection, State, key};
 use super::{initial, metadata, owners, validation};
 use crate::kind::GroupVersionKind;
@@ -129,7 +129,7 @@ fn current(state: &State, collection: &Collection) -> Option<Object> {
 }
 
 /// Creates or replaces an object, as a request of the server to itself.
-fn write(state: &mut State, resource: &Resource, object: Value) -> Result<(), Status> {
+fn write(state: &mut State, resource: &ServedResource, object: Value) -> Result<(), Status> {
     let kind = resource.gvk();
     let normal = normal::built_in(&kind, object).ok_or_else(|| Status::internal_error("the kind has no type"))?;
     let mut object = normal.map_err(Status::internal_error)?.object;

@@ -1,6 +1,6 @@
 //! Metadata that the server sets, rather than the client.
 
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use crate::go_text::go_quote;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::names::path_segment_errors;
@@ -37,7 +37,7 @@ pub(super) fn name_causes(name: &str) -> Vec<Cause> {
 }
 
 /// Sets the metadata of a new object (`rest.BeforeCreate`).
-pub(super) fn begin(resource: &Resource, object: &mut Object) {
+pub(super) fn begin(resource: &ServedResource, object: &mut Object) {
     for field in SERVERS {
         object.remove(&["metadata", field]);
     }
@@ -103,7 +103,7 @@ pub(super) fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
 }
 
 /// Increments the generation if a field outside of the metadata and the status changes.
-pub(super) fn count_generation(resource: &Resource, object: &mut Object, current: &Object) {
+pub(super) fn count_generation(resource: &ServedResource, object: &mut Object, current: &Object) {
     let wanted = |object: &Object| {
         let mut fields = object.fields().clone();
         for other in ["metadata", "status", "apiVersion", "kind"] {

@@ -9,7 +9,7 @@ mod swagger;
 
 pub(super) use swagger::{Operations, Parts, schema as v2_schema};
 
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use super::document::{self, Clause};
 use crate::body::{Body, empty};
 use crate::removed::Api;
@@ -55,7 +55,7 @@ pub(super) struct Documents {
 
 /// A document of custom resources, made at its first use, and their part of OpenAPI v2.
 pub(super) struct CustomDocument {
-    resources: Vec<Arc<Resource>>,
+    resources: Vec<Arc<ServedResource>>,
     writers: Writers,
     made: OnceLock<Document>,
     part: OnceLock<Parts>,
@@ -64,18 +64,18 @@ pub(super) struct CustomDocument {
 /// The functions that write the document of resources, and their part of OpenAPI v2.
 #[derive(Clone, Copy)]
 pub(super) struct Writers {
-    pub(super) v3: fn(&[Arc<Resource>]) -> Vec<u8>,
-    pub(super) v2: fn(&[Arc<Resource>]) -> Parts,
+    pub(super) v3: fn(&[Arc<ServedResource>]) -> Vec<u8>,
+    pub(super) v2: fn(&[Arc<ServedResource>]) -> Parts,
 }
 
 impl CustomDocument {
     /// The document of these resources.
-    pub(super) fn new(resources: Vec<Arc<Resource>>, writers: Writers) -> Self {
+    pub(super) fn new(resources: Vec<Arc<ServedResource>>, writers: Writers) -> Self {
         Self { resources, writers, made: OnceLock::new(), part: OnceLock::new() }
     }
 
     /// Whether the document is that of exactly these resources.
-    pub(super) fn is_of(&self, resources: &[Arc<Resource>]) -> bool {
+    pub(super) fn is_of(&self, resources: &[Arc<ServedResource>]) -> bool {
         self.resources.len() == resources.len()
             && self.resources.iter().zip(resources).all(|(own, other)| Arc::ptr_eq(own, other))
     }

@@ -3,10 +3,10 @@
 //! The server's own objects and changes have no owners.
 
 use super::call::Call;
-use super::catalog::{self, Resource};
+use super::catalog::{self, ServedResource};
 use super::removed;
 use crate::kind::GroupVersionKind;
-use crate::object::managed_fields::{Change, InVersion, OneVersion, Versions, is_too_large, manager_name};
+use crate::object::managed_fields::{Change, InVersion, OneVersion, VersionConverter, is_too_large, manager_name};
 use crate::object::merge::Node;
 use crate::object::typed::Rest;
 use crate::object::{Object, convert, normal, typed};
@@ -18,9 +18,9 @@ use std::sync::Arc;
 pub(super) const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// The versions in which a resource is served.
-struct Served(Arc<Resource>);
+struct Served(Arc<ServedResource>);
 
-impl Versions for Served {
+impl VersionConverter for Served {
     fn convert(&self, object: &Value, from: &str, to: &str) -> InVersion<'_> {
         let (Some(from), Some(to)) = (self.kind(from), self.kind(to)) else { return InVersion::Missing };
         let Some(node) = node(&self.0, &to) else { return InVersion::Missing };
@@ -51,7 +51,7 @@ impl Served {
         }
         let all = catalog::resources().iter().map(|resource| &**resource).chain(removed::resources());
         let cohabitants = all.filter(|other| other.collection == self.0.collection);
-        cohabitants.map(Resource::gvk).find(|kind| kind.api_version() == api_version)
+        cohabitants.map(ServedResource::gvk).find(|kind| kind.api_version() == api_version)
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Subject<'a> {
     call: &'a Call,
     kind: GroupVersionKind,
     manager: String,
-    versions: Box<dyn Versions + Send + Sync>,
+    versions: Box<dyn VersionConverter + Send + Sync>,
 }
 
 impl<'a> Subject<'a> {
@@ -74,7 +74,7 @@ impl<'a> Subject<'a> {
         Self::new(call, kind, Box::new(OneVersion))
     }
 
-    fn new(call: &'a Call, kind: GroupVersionKind, versions: Box<dyn Versions + Send + Sync>) -> Self {
+    fn new(call: &'a Call, kind: GroupVersionKind, versions: Box<dyn VersionConverter + Send + Sync>) -> Self {
         let manager = manager_name(&call.parameter("fieldManager").unwrap_or_default(), &call.user_agent);
         Self { call, kind, manager, versions }
     }
@@ -153,7 +153,7 @@ impl<'a> Subject<'a> {
 }
 
 /// The types of the fields of a kind of the resource.
-fn node<'r>(resource: &'r Resource, kind: &GroupVersionKind) -> Option<Node<'r>> {
+fn node<'r>(resource: &'r ServedResource, kind: &GroupVersionKind) -> Option<Node<'r>> {
     if let Some(custom) = resource.custom.as_ref().filter(|_| kind.group == *resource.group) {
         return Some(custom.structural_of(&kind.version)?.root().map_or(Node::Deduced, Node::Whole));
     }

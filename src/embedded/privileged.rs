@@ -1,12 +1,12 @@
 //! `--allow-privileged=false`: the refusal of privileged containers (`validateSecurityContext`).
 
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use crate::object::Object;
 use crate::status::{Cause, invalid};
 use serde_json::Value;
 
 /// The causes to refuse an object whose containers, or those of whose pod template, are privileged.
-pub(super) fn causes(resource: &Resource, object: &Object) -> Vec<Cause> {
+pub(super) fn causes(resource: &ServedResource, object: &Object) -> Vec<Cause> {
     let path: &[&str] = match (&*resource.group, &*resource.name) {
         ("", "pods") => &["spec"],
         ("", "podtemplates") => &["template", "spec"],

@@ -1,6 +1,6 @@
 //! The APIs that Kubernetes removed, as the embedded API server serves them: resources, discovery, defaults and validation.
 
-use super::catalog::{self, ApiResource, Group, Resource, Version};
+use super::catalog::{self, ApiResource, Group, ServedResource, Version};
 use super::name::Name;
 use crate::object::Object;
 use crate::object::kinds::BuiltIn;
@@ -75,12 +75,12 @@ static PLACES: [Place; 5] = [
 ];
 
 /// Every resource of a removed API.
-static RESOURCES: LazyLock<Vec<(&'static Api, Arc<Resource>)>> =
+static RESOURCES: LazyLock<Vec<(&'static Api, Arc<ServedResource>)>> =
     LazyLock::new(|| PLACES.iter().map(|place| (place.api, Arc::new(place.resource()))).collect());
 
 impl Place {
-    fn resource(&self) -> Resource {
-        Resource {
+    fn resource(&self) -> ServedResource {
+        ServedResource {
             group: self.group.into(),
             version: self.version.into(),
             name: self.api.plural.into(),
@@ -141,25 +141,25 @@ pub(super) fn resource(
     group: &str,
     version: &str,
     plural: &str,
-) -> Option<&'static Arc<Resource>> {
+) -> Option<&'static Arc<ServedResource>> {
     let is_it =
-        |resource: &Resource| (&*resource.group, &*resource.version, &*resource.name) == (group, version, plural);
+        |resource: &ServedResource| (&*resource.group, &*resource.version, &*resource.name) == (group, version, plural);
     let (api, resource) = RESOURCES.iter().find(|(_, resource)| is_it(resource))?;
     served.iter().any(|each| std::ptr::eq(*each, *api)).then_some(resource)
 }
 
 /// The resources whose objects are in the collection of the group and plural name, if they are of a removed API.
-pub(super) fn of_collection(group: &str, plural: &str) -> Option<&'static Resource> {
+pub(super) fn of_collection(group: &str, plural: &str) -> Option<&'static ServedResource> {
     resources().find(|resource| (&*resource.group, &*resource.name) == (group, plural))
 }
 
 /// The resources of all removed APIs.
-pub(super) fn resources() -> impl Iterator<Item = &'static Resource> {
+pub(super) fn resources() -> impl Iterator<Item = &'static ServedResource> {
     RESOURCES.iter().map(|(_, resource)| &**resource)
 }
 
 /// The structural schema of a resource, if its API is a removed one.
-pub(super) fn schema(resource: &Resource) -> Option<&'static Structural> {
+pub(super) fn schema(resource: &ServedResource) -> Option<&'static Structural> {
     static SCHEMAS: LazyLock<Vec<(&'static str, Structural)>> = LazyLock::new(|| {
         let compiled = |api: &&'static Api| Some((api.kind, Structural::compile(api.schema()).ok()?));
         removed::ALL.iter().filter_map(compiled).collect()
@@ -169,8 +169,8 @@ pub(super) fn schema(resource: &Resource) -> Option<&'static Structural> {
 }
 
 /// The API of a resource, if it is a removed one.
-pub(super) fn api(resource: &Resource) -> Option<&'static Api> {
-    let is_it = |other: &Resource| (&other.group, &other.name) == (&resource.group, &resource.name);
+pub(super) fn api(resource: &ServedResource) -> Option<&'static Api> {
+    let is_it = |other: &ServedResource| (&other.group, &other.name) == (&resource.group, &resource.name);
     RESOURCES.iter().find(|(_, other)| is_it(other)).map(|(api, _)| *api)
 }
 
@@ -203,7 +203,7 @@ pub(super) fn keep(api: &Api, object: &mut Object, current: &Object) {
 ///
 /// # Errors
 /// 422 with every error.
-pub(super) fn check(resource: &Resource, object: &mut Object, current: Option<&Object>) -> Result<(), Status> {
+pub(super) fn check(resource: &ServedResource, object: &mut Object, current: Option<&Object>) -> Result<(), Status> {
     let Some(api) = api(resource) else { return Ok(()) };
     let causes = match current {
         None => removed::validate(api, object),

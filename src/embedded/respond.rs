@@ -1,7 +1,7 @@
 //! Responses: objects and lists in the form that the client accepts, and failures.
 
 use super::call::Call;
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use super::negotiate::Form;
 use super::store::Unkept;
 use super::table::{self, IncludeObject};
@@ -199,7 +199,7 @@ fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -
 
 /// A list. The items of a built-in kind omit their kind.
 struct List<'a> {
-    resource: &'a Resource,
+    resource: &'a ServedResource,
     metadata: &'a ListMeta,
     objects: &'a [Arc<Object>],
 }
@@ -243,7 +243,7 @@ impl Serialize for Items<'_> {
     }
 }
 
-struct Item<'a>(&'a Resource, &'a Object);
+struct Item<'a>(&'a ServedResource, &'a Object);
 
 impl Serialize for Item<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

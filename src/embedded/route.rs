@@ -1,7 +1,7 @@
 //! Dispatches a request to its handler.
 
 use super::call::Call;
-use super::catalog::{self, Resource};
+use super::catalog::{self, ServedResource};
 use super::custom::Custom;
 use super::{
     Server, body, caller, component_status, custom, delete, discovery, document, negotiate, openapi, pods, rbac, read,
@@ -166,7 +166,7 @@ fn is_below(path: &str, parent: &str) -> bool {
 }
 
 /// The resource that a URL names, if the URL's form is valid for that resource.
-fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<Resource>, Status> {
+fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<ServedResource>, Status> {
     let (group, version, plural) = (&*info.api_group, &*info.api_version, &*info.resource);
     let found = catalog::resource(group, version, plural)
         .filter(|_| server.apis.serves(group, version))

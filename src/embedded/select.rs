@@ -1,7 +1,7 @@
 //! Selection of the objects for a list, a watch or a deletecollection.
 
 use super::call::Call;
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use super::initializers;
 use crate::object::Object;
 use crate::object::selector::{FieldSelector, LabelSelector};
@@ -17,7 +17,7 @@ pub(super) struct Selection {
     name: String,
     /// Whether uninitialized objects are not selected.
     hides_uninitialized: bool,
-    resource: Arc<Resource>,
+    resource: Arc<ServedResource>,
 }
 
 /// Selectable fields of the kinds, besides name and namespace (`AddFieldLabelConversionFunc` and each registry's `ToSelectableFields`), by
@@ -118,7 +118,7 @@ impl Selection {
     }
 }
 
-fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
+fn check_field(resource: &ServedResource, field: &str) -> Result<(), Status> {
     if matches!(field, "metadata.name" | "metadata.namespace") {
         return Ok(());
     }
@@ -139,7 +139,7 @@ fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
 }
 
 /// The value of a field for its selector; the object is in its stored form.
-fn value(resource: &Resource, object: &Object, field: &str) -> String {
+fn value(resource: &ServedResource, object: &Object, field: &str) -> String {
     if let Some(custom) = resource.custom.as_ref().filter(|_| !field.starts_with("metadata.")) {
         return custom.selected(&custom.shown(object), field);
     }
@@ -166,7 +166,7 @@ fn value(resource: &Resource, object: &Object, field: &str) -> String {
 }
 
 /// The value of an unset field for a selector.
-fn unset(object: &Object, resource: &Resource, field: &str) -> String {
+fn unset(object: &Object, resource: &ServedResource, field: &str) -> String {
     match (&*resource.name, field) {
         ("pods", "spec.hostNetwork") | ("nodes", "spec.unschedulable") => "false".into(),
         ("pods", "spec.restartPolicy") => "Always".into(),

@@ -16,7 +16,7 @@ mod storage;
 mod cluster;
 mod events;
 
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use super::custom;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ impl IncludeObject {
 
 /// The `meta.k8s.io/v1` Table of objects of a resource: of a list if there is list metadata, otherwise of one object.
 pub fn table(
-    resource: &Resource,
+    resource: &ServedResource,
     objects: &[Value],
     list_metadata: Option<&Map<String, Value>>,
     include_object: IncludeObject,
@@ -70,7 +70,7 @@ pub fn table(
 }
 
 /// The columns of a resource's table.
-pub fn column_definitions(resource: &Resource) -> Value {
+pub fn column_definitions(resource: &ServedResource) -> Value {
     if let Some(custom) = &resource.custom {
         return custom::columns(custom);
     }
@@ -121,7 +121,7 @@ fn metadata(objects: &[Value], list_metadata: Option<&Map<String, Value>>) -> Va
     }
 }
 
-fn row(resource: &Resource, object: &Value, include_object: IncludeObject, now: jiff::Timestamp) -> Value {
+fn row(resource: &ServedResource, object: &Value, include_object: IncludeObject, now: jiff::Timestamp) -> Value {
     let view = View::new(object, now);
     let cells = match &resource.custom {
         Some(custom) => custom::cells(custom, object, now),
@@ -151,7 +151,7 @@ pub(super) fn age(time: jiff::Timestamp, now: jiff::Timestamp) -> String {
 }
 
 /// The cells of an object by its kind's printer; `None` for kinds without a printer in kube-apiserver.
-fn cells(resource: &Resource, object: View<'_>) -> Option<Vec<Value>> {
+fn cells(resource: &ServedResource, object: View<'_>) -> Option<Vec<Value>> {
     Some(match (&*resource.group, &*resource.name) {
         ("", name) => return core_cells(name, object),
         ("apps" | "batch", name) => return workloads::cells(name, object),

@@ -1,6 +1,6 @@
 //! Validation of built-in objects before they are stored ([`crate::object::validation`]).
 
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use super::settings::Settings;
 use super::{policy_status, privileged};
 use crate::initializers;
@@ -17,7 +17,7 @@ use std::borrow::Cow;
 ///
 /// # Errors
 /// 422 with every error.
-pub(super) fn create(settings: &Settings, resource: &Resource, object: &Object) -> Result<(), Status> {
+pub(super) fn create(settings: &Settings, resource: &ServedResource, object: &Object) -> Result<(), Status> {
     if !is_built_in(resource) {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(super) fn create(settings: &Settings, resource: &Resource, object: &Object) 
 /// 422 with every error.
 pub(super) fn update(
     settings: &Settings,
-    resource: &Resource,
+    resource: &ServedResource,
     object: &Object,
     current: &Object,
     subresource: &str,
@@ -66,17 +66,17 @@ pub(super) fn update(
 }
 
 /// The causes of `--allow-privileged=false`.
-fn privileged(settings: &Settings, resource: &Resource, object: &Object) -> Vec<Cause> {
+fn privileged(settings: &Settings, resource: &ServedResource, object: &Object) -> Vec<Cause> {
     if settings.allow_privileged { Vec::new() } else { privileged::causes(resource, object) }
 }
 
 /// The causes to refuse a webhook configuration, a policy or a binding.
-fn registration(settings: &Settings, resource: &Resource, object: &Object) -> Vec<Cause> {
+fn registration(settings: &Settings, resource: &ServedResource, object: &Object) -> Vec<Cause> {
     if *resource.group == *"admissionregistration.k8s.io" { (settings.registration)(object) } else { Vec::new() }
 }
 
 /// Whether the resource is one of Kubernetes 1.36, rather than a removed or a custom one.
-fn is_built_in(resource: &Resource) -> bool {
+fn is_built_in(resource: &ServedResource) -> bool {
     kinds::of_resource(&resource.group, &resource.name).is_some()
 }
 

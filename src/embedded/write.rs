@@ -1,7 +1,7 @@
 //! Create, update, patch and apply.
 
 use super::call::Call;
-use super::catalog::Resource;
+use super::catalog::ServedResource;
 use super::custom;
 use super::owners::{self, Subject};
 use super::store::{self, State};
@@ -268,7 +268,7 @@ pub(super) fn name_object(state: &State, call: &Call, object: &mut Object) -> Re
 }
 
 /// The 409 of a create whose name is another object's.
-pub(super) fn taken(resource: &Resource, object: &Object, current: &Object) -> Status {
+pub(super) fn taken(resource: &ServedResource, object: &Object, current: &Object) -> Status {
     let mut status = Status::already_exists(&resource.group, &resource.name, object.name());
     if metadata::is_deleting(current) {
         status.message = format!("object is being deleted: {}", status.message);
@@ -375,7 +375,7 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
 }
 
 /// Applies a write of the status: the fields that the strategy resets keep their current values.
-fn with_status(resource: &Resource, mut object: Object, current: &Object) -> Object {
+fn with_status(resource: &ServedResource, mut object: Object, current: &Object) -> Object {
     let owners = object.get(&owners::MANAGED_FIELDS).cloned();
     for field in resource.facts().resets("status") {
         let path: Vec<&str> = field.iter().map(|step| step.strip_prefix("f:").unwrap_or(step)).collect();
@@ -392,7 +392,7 @@ fn with_status(resource: &Resource, mut object: Object, current: &Object) -> Obj
 ///
 /// # Errors
 /// 409 if the client saw another version.
-pub(super) fn check_version(resource: &Resource, object: &Object, current: &Object) -> Result<(), Status> {
+pub(super) fn check_version(resource: &ServedResource, object: &Object, current: &Object) -> Result<(), Status> {
     let (group, name) = (&*resource.group, &*resource.name);
     match object.resource_version() {
         "" | "0" if resource.facts().updated_by_version => {

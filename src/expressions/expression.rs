@@ -5,9 +5,9 @@ use super::variables::{Variable, Variables};
 use crate::cel::environment::CompileError;
 use crate::cel::estimate::Range;
 use crate::cel::library::jsonpatch;
-use crate::cel::messages::{Admission, VARIABLES};
+use crate::cel::messages::{AdmissionTypes, VARIABLES};
 use crate::cel::value::{Map, Review};
-use crate::cel::{Environment, Error, Limits, Program, Type, Value};
+use crate::cel::{Environment, Error, EvaluationLimits, Program, Type, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ impl Expression {
     }
 
     /// Evaluates the expression and returns its cost, which the caller takes from a budget.
-    pub(super) fn run<'a>(&'a self, slots: &Slots<'a>, limits: &Limits) -> (Result<Value<'a>, Failure>, u64) {
+    pub(super) fn run<'a>(&'a self, slots: &Slots<'a>, limits: &EvaluationLimits) -> (Result<Value<'a>, Failure>, u64) {
         match &self.program {
             Err(CompileError(why)) => (Err(Failure::Compilation(why.clone())), 0),
             Ok(program) => {
@@ -97,14 +97,14 @@ pub enum Failure {
 /// The compiler of the expressions of one policy or webhook.
 #[derive(Debug, Default)]
 pub struct Compiler {
-    messages: Admission,
+    messages: AdmissionTypes,
     has_parameters: bool,
 }
 
 impl Compiler {
     /// Creates the compiler for a policy with or without a paramKind.
     pub fn new(has_parameters: bool) -> Self {
-        Self { messages: Admission::default().with_variables(), has_parameters }
+        Self { messages: AdmissionTypes::default().with_variables(), has_parameters }
     }
 
     /// Compiles the policy's variables. A variable may use the variables before it, and expressions that are compiled later may use all.
@@ -148,7 +148,7 @@ impl Compiler {
 }
 
 /// Creates the environment of these declarations; [`Slots::of`] has the order of its variables.
-fn environment(messages: Admission, declarations: Declarations) -> Environment {
+fn environment(messages: AdmissionTypes, declarations: Declarations) -> Environment {
     let mut environment = Environment::new(Arc::new(messages))
         .variable("object", Type::Dyn)
         .variable("oldObject", Type::Dyn)
@@ -235,13 +235,13 @@ pub struct Evaluated<'a> {
 #[derive(Debug)]
 pub struct Series<'a> {
     variables: &'a Variables<'a>,
-    limits: Limits,
+    limits: EvaluationLimits,
     budget: u64,
 }
 
 impl<'a> Series<'a> {
     /// Creates a series that evaluates these variables anew; `budget` is the maximum cost of the series.
-    pub fn new(variables: &'a Variables<'a>, limits: Limits, budget: u64) -> Self {
+    pub fn new(variables: &'a Variables<'a>, limits: EvaluationLimits, budget: u64) -> Self {
         Self { variables, limits, budget }
     }
 

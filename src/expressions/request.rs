@@ -5,7 +5,7 @@ use super::reviews::Reviews;
 use crate::admission::{Attributes, CallerAuthorizer};
 use crate::cel::library::authz::{authorizer, resource_check};
 use crate::cel::value::{Access, Map};
-use crate::cel::{Limits, Value};
+use crate::cel::{EvaluationLimits, Value};
 use crate::cluster::Namespace;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::matching::View;
@@ -138,8 +138,8 @@ impl<'a> Shown<'a> {
     }
 
     /// Returns the bounds of an evaluation.
-    pub fn limits(&self) -> Limits {
-        Limits { cost: EXPRESSION_COST, deadline: Some(self.attributes.deadline.into_std()) }
+    pub fn limits(&self) -> EvaluationLimits {
+        EvaluationLimits { cost: EXPRESSION_COST, deadline: Some(self.attributes.deadline.into_std()) }
     }
 
     fn request(&self) -> &Json {

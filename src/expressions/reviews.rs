@@ -3,8 +3,8 @@
 
 use crate::admission::CallerAuthorizer;
 use crate::authz::AccessAttributes;
-use crate::cel::library::authz::{self, ReviewError};
-use crate::cel::value::{Access, Decision, Review};
+use crate::cel::library::authz::{self, AccessReviewError};
+use crate::cel::value::{Access, AccessDecision, Review};
 use crate::cel::work;
 use crate::processor;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,10 +38,10 @@ pub struct Reviews {
 
 /// The answers of access reviews, as expressions read them.
 #[derive(Debug, Default)]
-pub struct Answers(Mutex<Vec<(Review, Result<Decision, ReviewError>)>>);
+pub struct Answers(Mutex<Vec<(Review, Result<AccessDecision, AccessReviewError>)>>);
 
 impl authz::Answers for Answers {
-    fn answer(&self, review: &Review) -> Option<Result<Decision, ReviewError>> {
+    fn answer(&self, review: &Review) -> Option<Result<AccessDecision, AccessReviewError>> {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         answers.iter().find(|(asked, _)| asked == review).map(|(_, answer)| answer.clone())
     }
@@ -69,8 +69,8 @@ impl Reviews {
             None => self.authorizer.check(&attributes).await,
             Some((namespace, name)) => self.authorizer.check_service_account(namespace, name, &attributes).await,
         };
-        let answer = answer.map(|decision| Decision { allowed: decision.allowed, reason: decision.reason });
-        let answer = answer.map_err(|error| ReviewError(error.to_string()));
+        let answer = answer.map(|decision| AccessDecision { allowed: decision.allowed, reason: decision.reason });
+        let answer = answer.map_err(|error| AccessReviewError(error.to_string()));
         self.answers.0.lock().unwrap_or_else(PoisonError::into_inner).push((review, answer));
     }
 }

@@ -1,8 +1,8 @@
 //! `variables`: evaluated when an expression reads them, once for each series of evaluations (`cel.compositionContext`).
 
 use super::expression::{Expression, Failure, Slots, text};
-use crate::cel::value::{Lazy, Map};
-use crate::cel::{Error, Limits, Value};
+use crate::cel::value::{LazyValue, Map};
+use crate::cel::{Error, EvaluationLimits, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,7 @@ pub struct Variable {
 /// are made.
 pub struct Variables<'a> {
     list: &'a [Variable],
-    limits: Limits,
+    limits: EvaluationLimits,
     found: Box<[OnceLock<Result<Value<'a>, Error>>]>,
     slots: Slots<'a>,
     own: OnceLock<Slots<'a>>,
@@ -36,7 +36,7 @@ struct Names<'a>(&'a Variables<'a>);
 
 impl<'a> Variables<'a> {
     /// Creates unevaluated variables, for expressions with these values.
-    pub fn new(list: &'a [Variable], slots: Slots<'a>, limits: Limits) -> Self {
+    pub fn new(list: &'a [Variable], slots: Slots<'a>, limits: EvaluationLimits) -> Self {
         let found = list.iter().map(|_| OnceLock::new()).collect();
         let busy = list.iter().map(|_| AtomicBool::new(false)).collect();
         let (own, names) = (OnceLock::new(), OnceLock::new());
@@ -77,7 +77,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-impl Lazy for Names<'_> {
+impl LazyValue for Names<'_> {
     fn get<'s>(&'s self, name: &str) -> Option<Result<Value<'s>, Error>> {
         self.0.find(name)
     }

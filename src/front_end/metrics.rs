@@ -10,12 +10,12 @@ const LATENCIES: &[f64] = &[0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.
 
 /// The metrics of the front end.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct FrontEndMetrics {
     reviews: IntCounterVec,
     seconds: HistogramVec,
 }
 
-impl Metrics {
+impl FrontEndMetrics {
     /// Creates and registers the metrics.
     ///
     /// # Errors

@@ -9,8 +9,8 @@ mod patch;
 mod review;
 mod seats;
 
-pub use metrics::Metrics;
-pub use own_user::OwnUser;
+pub use metrics::FrontEndMetrics;
+pub use own_user::OwnUserName;
 pub use seats::Seats;
 
 use crate::admission::{Annotations, Attributes, Budget, CallerAuthorizer, Chain, Denial, Level, Warnings};
@@ -22,7 +22,7 @@ use crate::matching::is_exempt;
 use crate::processor::{self, Processor};
 use crate::request::body::{self, MediaType, MediaTypes};
 use crate::request::timeout;
-use crate::response::{self, Form};
+use crate::response::{self, ResponseForm};
 use crate::server::Connection;
 use crate::shares::Shares;
 use crate::status::Status;
@@ -41,7 +41,7 @@ const GROUPS_OF_REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8
 
 /// The tenants of a gateway, whose plugins answer the reviews of their namespaces.
 #[async_trait]
-pub trait Tenants: Send + Sync {
+pub trait ReviewingTenants: Send + Sync {
     /// Returns the plugins of the tenant of a request; `None` if the namespace is nobody's.
     ///
     /// # Errors
@@ -58,19 +58,19 @@ pub struct FrontEnd {
     /// The plugins.
     pub chain: Arc<Chain>,
     /// The tenants with other plugins.
-    pub tenants: Option<Arc<dyn Tenants>>,
+    pub tenants: Option<Arc<dyn ReviewingTenants>>,
     /// The authorizer of which plugins ask whether the user of a review may do something.
     pub authorizer: Arc<Authorizer>,
     /// The scheduler of the work on reviews.
     pub processor: Processor,
     /// The user of the proxy's own requests, which are not reviewed.
-    pub own_user: Arc<OwnUser>,
+    pub own_user: Arc<OwnUserName>,
     /// The places of reviews.
     pub seats: Seats,
     /// The bytes of the reviews in memory.
     pub room: Arc<Shares>,
     /// The metrics of reviews.
-    pub metrics: Metrics,
+    pub metrics: FrontEndMetrics,
     /// The limits of the process.
     pub limits: Limits,
 }
@@ -109,7 +109,7 @@ impl FrontEnd {
             }
             Err(refusal) => {
                 tracing::debug!(code = refusal.code, why = refusal.message, "review not answered");
-                (None, response::status(&Status { is_text: true, ..refusal }, Form::default()))
+                (None, response::status(&Status { is_text: true, ..refusal }, ResponseForm::default()))
             }
         };
         self.metrics.answered(phase, response.status().as_u16(), allowed, started.elapsed());

@@ -11,9 +11,9 @@ const PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// The name of the user, once it is known.
 #[derive(Debug, Default)]
-pub struct OwnUser(OnceLock<String>);
+pub struct OwnUserName(OnceLock<String>);
 
-impl OwnUser {
+impl OwnUserName {
     /// Whether this is the user's name.
     pub fn is(&self, username: &str) -> bool {
         self.0.get().is_some_and(|own| own == username)

@@ -1,7 +1,7 @@
 use super::*;
 use crate::admission::metrics::Metrics as AdmissionMetrics;
 use crate::admission::{
-    Denial, FrontEnd as Facts, Operations, Phases, Plugin, PluginEnvironment, PolicyOptions, Resources, Spec,
+    Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, PolicyOptions, Resources, Spec,
 };
 use crate::authn::{self, StaticTokens, fake::Upstream};
 use crate::authz;
@@ -60,7 +60,7 @@ fn side(specs: &[&'static Spec]) -> Side {
         own_user: Arc::default(),
         seats: Seats::new(2, 1),
         room: Shares::new(1 << 20, 1 << 19),
-        metrics: Metrics::register(&registry).unwrap(),
+        metrics: FrontEndMetrics::register(&registry).unwrap(),
         limits,
     };
     Side { front_end, registry }
@@ -171,7 +171,7 @@ static WITNESS: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: Facts::Full,
+    front_end: FrontEndSupport::Full,
     about: "",
     build: |_| Ok(Box::new(Witness)),
 };

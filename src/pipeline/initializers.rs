@@ -1,7 +1,7 @@
 //! `metadata.initializers`, which the types lack: kept in the objects of writes if the API server behind has the field.
 
 use super::write::{Write, schema};
-use crate::initializers::{self, Decoded, InvalidInitializers};
+use crate::initializers::{self, DecodedInitializers, InvalidInitializers};
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, typed};
 use crate::status::Status;
@@ -13,13 +13,13 @@ const FIELD: &str = "initializers";
 ///
 /// # Errors
 /// If the field has values of wrong types, with the text of Go's decoder.
-pub(super) fn take(write: &Write<'_>, patched: &mut Value) -> Result<Decoded, InvalidInitializers> {
+pub(super) fn take(write: &Write<'_>, patched: &mut Value) -> Result<DecodedInitializers, InvalidInitializers> {
     if !write.pipeline.keeps_initializers {
-        return Ok(Decoded::default());
+        return Ok(DecodedInitializers::default());
     }
     let metadata = patched.get_mut("metadata").and_then(Value::as_object_mut);
     let field = metadata.and_then(|metadata| metadata.remove(FIELD));
-    field.map_or_else(|| Ok(Decoded::default()), |field| initializers::decode(&field))
+    field.map_or_else(|| Ok(DecodedInitializers::default()), |field| initializers::decode(&field))
 }
 
 /// Applies a strategic merge patch to an object. The field has no schema, so it is merged by itself.

@@ -7,7 +7,7 @@ use crate::body::Body;
 use crate::cluster::Loopback;
 use crate::request::body;
 use crate::request::info::{is_canonical, request_info};
-use crate::response::{self, Form};
+use crate::response::{self, ResponseForm};
 use crate::status::Status;
 use crate::user::UserInfo;
 use async_trait::async_trait;
@@ -55,7 +55,7 @@ impl Loopback for Pipeline {
         (*request.method_mut(), *request.uri_mut()) = (Method::POST, uri);
         request.headers_mut().extend([(ACCEPT, JSON), (CONTENT_TYPE, JSON)]);
         let answer = Box::pin(self.answer_to_system(request)).await;
-        let response = answer.unwrap_or_else(|refusal| response::status(&refusal, Form::default()));
+        let response = answer.unwrap_or_else(|refusal| response::status(&refusal, ResponseForm::default()));
         let (head, body) = response.into_parts();
         Ok(Response::from_parts(head, body::read(body, answer_bytes).await?))
     }

@@ -6,7 +6,7 @@ use super::write::schema;
 use crate::body::Body;
 use crate::object::patch::PatchType;
 use crate::request::RequestInfo;
-use crate::request::accept::{self, Agreed, Answer};
+use crate::request::accept::{self, Agreed, AnswerType};
 use crate::request::body::{self, MediaTypes};
 use crate::status::{Details, Status};
 use http::header::CONTENT_TYPE;
@@ -38,7 +38,7 @@ pub(super) fn check(
 /// Returns the form of the answer; `None` if the client accepts no supported form.
 pub(super) fn agree(headers: &HeaderMap, uri: &Uri, target: &Target, known: MediaTypes) -> Option<Agreed> {
     let is_built_in = schema(target.kind()).is_some();
-    let answer = if is_built_in { Answer::BuiltIn { has_table: target.has_table() } } else { Answer::Custom };
+    let answer = if is_built_in { AnswerType::BuiltIn { has_table: target.has_table() } } else { AnswerType::Custom };
     accept::negotiate(headers, uri, answer, known)
 }
 

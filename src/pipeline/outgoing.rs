@@ -8,7 +8,7 @@ use crate::body::Body;
 use crate::kind::GroupVersionKind;
 use crate::object::patch::{PatchType, merge_diff};
 use crate::object::{Object, protobuf};
-use crate::request::body::{self, Form, MediaType};
+use crate::request::body::{self, BodyForm, MediaType};
 use crate::request::query::{query_value, query_values};
 use crate::response;
 use crate::status::Status;
@@ -81,7 +81,7 @@ impl Write<'_> {
 
     /// Converts a protobuf body to JSON, for an API server that does not take protobuf.
     fn in_json(&self, outgoing: Outgoing) -> Result<Outgoing, Status> {
-        let decoded = body::decode_object(&outgoing.body, MediaType::Protobuf, self.target.kind(), Form::AsSent)?;
+        let decoded = body::decode_object(&outgoing.body, MediaType::Protobuf, self.target.kind(), BodyForm::AsSent)?;
         let body = serde_json::to_vec(&decoded.object).map_err(Status::internal_error)?.into();
         Ok(Outgoing { body, content_type: "application/json", is_encoded: false, ..outgoing })
     }
@@ -189,7 +189,7 @@ impl Write<'_> {
     /// client accepts.
     pub(super) async fn respond(&self, answer: Answer) -> Result<Response<Body>, Status> {
         let is_json = answer.headers.get(CONTENT_TYPE).is_some_and(|form| form == "application/json");
-        let form = response::Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
+        let form = response::ResponseForm::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
         if !is_json || answer.status.is_success() || form.is_json() {
             return Ok(answer.into_response());
         }
@@ -202,7 +202,7 @@ impl Write<'_> {
     /// Converts a refusal in JSON to the form that the client accepts.
     pub(super) async fn refusal_in_accepted_form(&self, refusal: Answer) -> Result<Answer, Status> {
         let Some(status) = refusal.status().filter(|_| !self.accepts_plain_json()) else { return Ok(refusal) };
-        let form = response::Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
+        let form = response::ResponseForm::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
         let (written, body) = response::status(&status, form).into_parts();
         let body = body::read(body, self.pipeline.limits.response_bytes).await?;
         let mut headers = refusal.headers;

@@ -8,11 +8,11 @@ use crate::body::Body;
 use crate::impersonation::Impersonated;
 use crate::request::RequestInfo;
 use crate::request::info::{is_canonical, request_info};
-use crate::server::{Budget, Connection, Drain};
+use crate::server::{Connection, ConnectionBudget, Drain};
 use crate::status::Status;
 use crate::tenants::{
-    Addressed, Addresses, DEFAULT, LABEL, Members, Membership, Metrics, Misaddressed, Need, OPERATORS, Origin, Owner,
-    Owners, Rate, need, split_path,
+    Addressed, DEFAULT, LABEL, Members, Membership, Misaddressed, NamespaceNeed, OPERATORS, Origin, Owner, Owners,
+    Rate, TenantAddresses, TenantMetrics, need, split_path,
 };
 use crate::user::UserInfo;
 use arc_swap::ArcSwap;
@@ -96,7 +96,7 @@ pub struct Part {
     /// The plugins that answer reviews of the tenant's namespaces, if the API server of the flags is the tenant's and sends reviews.
     pub reviewing: Option<Arc<Chain>>,
     /// The connections of clients whose first request was the tenant's.
-    pub connections: Arc<Budget>,
+    pub connections: Arc<ConnectionBudget>,
     /// Whether the API server of the tenant is known not to answer.
     pub is_down: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -104,7 +104,7 @@ pub struct Part {
 /// The tenants at one time. A request ends with those that it began with.
 pub struct Tenants {
     /// The tenants by address.
-    pub addresses: Addresses,
+    pub addresses: TenantAddresses,
     /// The members of the tenants.
     pub members: Members,
     /// The tenants, by index.
@@ -120,7 +120,7 @@ pub struct Tenancy {
     /// The present tenants.
     pub current: Arc<ArcSwap<Tenants>>,
     /// The metrics.
-    pub metrics: Metrics,
+    pub metrics: TenantMetrics,
 }
 
 impl Tenancy {
@@ -342,10 +342,10 @@ impl Pipeline {
         let Some(tenant) = self.tenant.as_deref().filter(|tenant| &*tenant.name != OPERATORS) else { return Ok(()) };
         let is_write = !is_read(method) || connect::may_be(info);
         let is_allowed = match need(method, info) {
-            Need::Nothing | Need::NewNamespace => true,
-            Need::Cluster => !tenant.is_confined,
-            Need::Namespace(_) if !is_write && !tenant.is_confined => true,
-            Need::Namespace(namespace) => tenant.has(&self.owner(tenant, namespace).await?),
+            NamespaceNeed::Nothing | NamespaceNeed::NewNamespace => true,
+            NamespaceNeed::Cluster => !tenant.is_confined,
+            NamespaceNeed::Namespace(_) if !is_write && !tenant.is_confined => true,
+            NamespaceNeed::Namespace(namespace) => tenant.has(&self.owner(tenant, namespace).await?),
         };
         if is_allowed {
             return Ok(());

@@ -13,14 +13,16 @@ mod wire;
 
 use super::*;
 use crate::admission::metrics::Metrics;
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec};
+use crate::admission::{
+    Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+};
 use crate::authz::{self, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
 use crate::config::DefaultTolerations;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
-use crate::upstream::{Forwarder, Identity, Release, SharedTransport, from_fn, kube_client};
+use crate::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, from_fn, kube_client};
 use crate::{authn, embedded};
 use async_trait::async_trait;
 use http_body_util::BodyExt;
@@ -143,7 +145,7 @@ static WITNESS: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "",
     build: |_| Ok(Box::new(Witness)),
 };
@@ -200,7 +202,7 @@ impl Path {
             policies: &policies,
             discovery: discovery.clone(),
         });
-        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, Drain::new());
+        let forwarder = Forwarder::new(transport.clone(), CallerIdentity::Impersonate, Drain::new());
         let pipeline = Pipeline {
             authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
             tenant: None,

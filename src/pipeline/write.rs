@@ -13,7 +13,7 @@ use crate::object::merge::Node;
 use crate::object::patch::PatchType;
 use crate::object::structural::Structural;
 use crate::object::{Object, typed};
-use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
+use crate::request::body::{self, BodyForm, MediaType, OptionsKind, WriteOptions};
 use crate::request::timeout;
 use crate::status::Status;
 use bytes::Bytes;
@@ -200,7 +200,7 @@ impl<'a> Write<'a> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
         let schema = self.schema.as_deref();
-        let form = if self.may_have_rest { Form::Carrying(schema) } else { Form::Normal(schema) };
+        let form = if self.may_have_rest { BodyForm::Carrying(schema) } else { BodyForm::Normal(schema) };
         let mut decoded = body::decode_object(&self.body, media_type, kind, form)?;
         if self.pipeline.keeps_initializers {
             decoded = decoded.with_initializers(&self.body, media_type, kind)?;
@@ -385,6 +385,6 @@ pub(super) fn wipe_system_fields(object: &mut Object) {
 }
 
 /// Returns the schema of a built-in kind; `None` for a kind of a custom resource or an aggregated API.
-pub(super) fn schema(kind: &GroupVersionKind) -> Option<&'static crate::object::schema::Type> {
+pub(super) fn schema(kind: &GroupVersionKind) -> Option<&'static crate::object::schema::ApiType> {
     crate::object::schema::of(kind)
 }

@@ -1,6 +1,6 @@
 //! AlwaysAdmit: admits every request.
 
-use crate::admission::{FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 
 /// The plugin's facts.
 pub static SPEC: Spec = Spec {
@@ -12,7 +12,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Accepts every request; deprecated, because it has no effect.",
     build: |_| Ok(Box::new(AlwaysAdmit)),
 };

@@ -1,6 +1,6 @@
 //! AlwaysDeny: refuses every request.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;
 
 /// The plugin's facts.
@@ -13,7 +13,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses every write; deprecated.",
     build: |_| Ok(Box::new(AlwaysDeny)),
 };

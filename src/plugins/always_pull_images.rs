@@ -1,7 +1,7 @@
 //! AlwaysPullImages: makes every container of a new pod pull its image, so that a pod cannot run an image that another tenant
 //! left on the node.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::object::Object;
 use crate::plugins::rules::pod::{CONTAINER_LISTS, WrongType, change_spec_list, spec_list};
 use crate::status::Status;
@@ -20,7 +20,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Sets imagePullPolicy to Always in every container of a pod.",
     build: |_| Ok(Box::new(AlwaysPullImages)),
 };

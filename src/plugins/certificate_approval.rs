@@ -1,7 +1,7 @@
 //! CertificateApproval: the approver of a certificate signing request needs the permission to approve for the request's signer.
 
 use super::signer;
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;
 
 /// The plugin's facts.
@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses approval of certificate signing requests from users who may not approve for their signer.",
     build: |_| Ok(Box::new(CertificateApproval)),
 };

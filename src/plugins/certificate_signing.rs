@@ -1,7 +1,7 @@
 //! CertificateSigning: the issuer of a certificate needs the permission to sign for the request's signer.
 
 use super::signer;
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::object::Object;
 use async_trait::async_trait;
 
@@ -15,7 +15,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Part("a review does not show an empty certificate, which therefore passes"),
+    front_end: FrontEndSupport::Part("a review does not show an empty certificate, which therefore passes"),
     about: "Refuses certificates and conditions from users who may not sign for the signer of the request.",
     build: |_| Ok(Box::new(CertificateSigning)),
 };

@@ -1,6 +1,6 @@
 //! CertificateSubjectRestriction: refuses requests for client certificates of the group `system:masters`.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses requests for client certificates of the group system:masters.",
     build: |_| Ok(Box::new(CertificateSubjectRestriction)),
 };

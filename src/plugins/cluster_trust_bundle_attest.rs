@@ -1,7 +1,7 @@
 //! ClusterTrustBundleAttest: the publisher of a signer's trust anchors needs the permission to attest for the signer.
 
 use super::signer;
-use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::object::Object;
 use async_trait::async_trait;
 
@@ -17,7 +17,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses trust bundles from users who may not attest for their signer (feature gate ClusterTrustBundle).",
     build: |environment| {
         Ok(Box::new(ClusterTrustBundleAttest { is_on: environment.feature_gates.is_on("ClusterTrustBundle") }))

@@ -1,7 +1,7 @@
 //! DefaultIngressClass: sets the default class of an ingress without a class.
 
 use super::rules::classes::default_class;
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::status::Status;
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::INGRESS_CLASSES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Gives ingresses without an ingress class the default class.",
     build: |environment| Ok(Box::new(DefaultIngressClass(environment.cluster.clone()))),
 };

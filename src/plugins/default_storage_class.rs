@@ -1,7 +1,7 @@
 //! DefaultStorageClass: sets the default class of a persistent volume claim without a class.
 
 use super::rules::classes::{STORAGE_CLASS, default_class};
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use async_trait::async_trait;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -17,7 +17,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::STORAGE_CLASSES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Gives claims without a storage class the default class.",
     build: |environment| Ok(Box::new(DefaultStorageClass(environment.cluster.clone()))),
 };

@@ -1,6 +1,6 @@
 //! DefaultTolerationSeconds: sets how long a pod stays on a node that is not ready or unreachable.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::config::DefaultTolerations;
 use crate::status::Status;
 use async_trait::async_trait;
@@ -16,7 +16,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Adds tolerations that let pods stay for a limited time on nodes that are not ready or unreachable.",
     build: |environment| Ok(Box::new(DefaultTolerationSeconds(environment.default_tolerations))),
 };

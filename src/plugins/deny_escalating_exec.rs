@@ -2,7 +2,7 @@
 //!
 //! A plugin that Kubernetes removed; it decides as in Kubernetes 1.20.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Removed, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Removed, Resources, Spec};
 use crate::cluster::{Cluster, WholePod};
 use crate::object::Object;
 use crate::status::Status;
@@ -20,7 +20,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: Some(Removed { since: "1.1", until: "1.20", successor: "PodSecurity, or RBAC for pods/exec" }),
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses exec and attach to pods that are privileged or share a namespace of the host.",
     build: |environment| Ok(Box::new(DenyEscalatingExec(environment.cluster.clone()))),
 };

@@ -3,7 +3,7 @@
 //! A plugin that Kubernetes removed; it decides as in Kubernetes 1.20.
 
 use super::deny_escalating_exec::{check_privileged, live_pod};
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Removed, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Removed, Resources, Spec};
 use crate::cluster::Cluster;
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: Some(Removed { since: "1.0", until: "1.20", successor: "DenyEscalatingExec, later PodSecurity" }),
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses exec and attach to pods with a privileged container.",
     build: |environment| Ok(Box::new(DenyExecOnPrivileged(environment.cluster.clone()))),
 };

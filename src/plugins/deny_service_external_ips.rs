@@ -1,6 +1,6 @@
 //! DenyServiceExternalIPs: refuses new external IPs of services, because a service could take over any IP address.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses new external IPs of services.",
     build: |_| Ok(Box::new(DenyServiceExternalIps)),
 };

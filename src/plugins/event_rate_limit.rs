@@ -1,7 +1,7 @@
 //! EventRateLimit: limits the rate of events of the server, a namespace, a user, or a source.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::status::Status;
 use crate::status::invalid::aggregate;
@@ -23,7 +23,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: Some("eventratelimit.admission.k8s.io/v1alpha1 Configuration"),
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Limits the rate of events, by server, namespace, user or source.",
     build,
 };

@@ -1,6 +1,6 @@
 //! ExtendedResourceToleration: a pod that requests an extended resource tolerates the taint of the nodes that offer the resource.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::names::is_qualified_name;
 use crate::plugins::rules::pod::{WrongType, spec_list};
 use crate::plugins::rules::toleration::{are_about_the_same, are_equal};
@@ -19,7 +19,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Adds tolerations for the extended resources that a pod requests.",
     build: |_| Ok(Box::new(ExtendedResourceToleration)),
 };

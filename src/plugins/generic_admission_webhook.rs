@@ -3,7 +3,8 @@
 //! A plugin that Kubernetes removed; it decides as in Kubernetes 1.8.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Removed, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Removed, Resources,
+    Spec,
 };
 use crate::manifests::RemovedObjects;
 use crate::webhooks::config;
@@ -20,7 +21,7 @@ pub static SPEC: Spec = Spec {
     needs: NEEDS,
     configuration: Some("WebhookAdmissionConfiguration"),
     removed: Some(Removed { since: "1.7", until: "1.8", successor: "ValidatingAdmissionWebhook" }),
-    front_end: FrontEnd::Refused("it calls webhooks, which the front end never does"),
+    front_end: FrontEndSupport::Refused("it calls webhooks, which the front end never does"),
     about: "Asks the hooks of ExternalAdmissionHookConfigurations.",
     build,
 };

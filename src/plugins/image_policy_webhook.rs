@@ -9,7 +9,7 @@ mod configuration;
 mod review;
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::backend::{CallFailure, GenericWebhook, is_forbidden};
 use crate::status::Status;
@@ -30,7 +30,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: Some("imagePolicy"),
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Calls a backend that decides whether a pod may run its images.",
     build,
 };

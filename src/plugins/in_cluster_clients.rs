@@ -1,7 +1,7 @@
 //! InClusterClients: points the in-cluster clients of pods at the proxy, in namespaces that ask for it. Kubernetes has no such plugin.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::{AUTHORITY_CONFIG_MAP, Cluster, INJECT_LABEL, Need};
 use crate::config::{OWN_API_VERSION, PluginConfiguration};
@@ -24,7 +24,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES],
     configuration: Some("InClusterClientsConfiguration"),
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Points the in-cluster clients of pods at the proxy, in namespaces with the label inject.kube-admission-proxy.dev/clients=true.",
     build,
 };

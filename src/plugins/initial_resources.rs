@@ -8,7 +8,7 @@ mod configuration;
 mod history;
 mod usage;
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Removed, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Removed, Resources, Spec};
 use crate::object::Object;
 use crate::object::quantity::canonical;
 use crate::status::Status;
@@ -30,7 +30,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: Some("config.kube-admission-proxy.dev/v1alpha1 InitialResourcesConfiguration"),
     removed: Some(Removed { since: "1.1", until: "1.10", successor: "the VerticalPodAutoscaler, which is no plugin" }),
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Sets resource requests of containers from past usage.",
     build: |environment| {
         let configuration = Configuration::read(environment.configuration)?;

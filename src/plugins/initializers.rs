@@ -2,7 +2,9 @@
 //!
 //! A plugin that Kubernetes removed; it decides as in Kubernetes 1.13. The embedded API server hides the objects, and lets a create wait.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Removed, Resources, Spec};
+use crate::admission::{
+    Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Removed, Resources, Spec,
+};
 use crate::authz::{self, ReviewError};
 use crate::cluster::{Cluster, Need, Projection, RemovedKind};
 use crate::initializers;
@@ -26,7 +28,7 @@ pub static SPEC: Spec = Spec {
     needs: &[InitializerConfiguration::NEED],
     configuration: Some("InitializersConfiguration"),
     removed: Some(Removed { since: "1.7", until: "1.13", successor: "MutatingAdmissionWebhook" }),
-    front_end: FrontEnd::Refused("it works with the embedded API server only"),
+    front_end: FrontEndSupport::Refused("it works with the embedded API server only"),
     about: "Keeps new objects hidden until the initializers of InitializerConfigurations have acted.",
     build: |environment| {
         let configurations = RemovedObjects::only(environment, SPEC.name, "InitializersConfiguration")?;

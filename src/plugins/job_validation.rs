@@ -1,6 +1,6 @@
 //! JobValidation: the parallelism of a gang-scheduled job cannot change.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::Cluster;
 use crate::object::Object;
 use async_trait::async_trait;
@@ -19,7 +19,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses changes of the parallelism of gang-scheduled jobs (feature gates GenericWorkload, WorkloadWithJob).",
     build: |environment| {
         let is_on = ["GenericWorkload", "WorkloadWithJob"].iter().any(|gate| environment.feature_gates.is_on(gate));

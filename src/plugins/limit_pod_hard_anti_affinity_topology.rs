@@ -1,6 +1,6 @@
 //! LimitPodHardAntiAffinityTopology: required anti-affinity of pods may exclude other pods from a node, but not from a larger topology.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::object::Object;
 use crate::status::Status;
 use async_trait::async_trait;
@@ -16,7 +16,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses pods whose required anti-affinity spans more than a node.",
     build: |_| Ok(Box::new(LimitPodHardAntiAffinityTopology)),
 };

@@ -2,7 +2,7 @@
 
 mod constraints;
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::derived::Lazy;
 use crate::object::Object;
@@ -25,7 +25,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::LIMIT_RANGES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Gives containers the default resources of their namespace, and keeps pods and claims within its limits.",
     build: |environment| Ok(Box::new(LimitRanger::new(environment.cluster.clone()))),
 };

@@ -1,10 +1,10 @@
 //! MutatingAdmissionPolicy: applies the cluster's mutating policies to an object. The implementation is in `policies/`.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::matching::Content;
-use crate::policies::{MUTATING_NEEDS, Mutating, config};
+use crate::policies::{MUTATING_NEEDS, MutatingPolicies, config};
 use async_trait::async_trait;
 
 /// MutatingAdmissionPolicy's facts.
@@ -17,18 +17,18 @@ pub static SPEC: Spec = Spec {
     needs: MUTATING_NEEDS,
     configuration: Some("MutatingAdmissionPolicyConfiguration"),
     removed: None,
-    front_end: FrontEnd::LeftOut("the API server evaluates policies itself"),
+    front_end: FrontEndSupport::LeftOut("the API server evaluates policies itself"),
     about: "Changes objects by mutating admission policies.",
     build,
 };
 
-struct MutatingAdmissionPolicy(Mutating);
+struct MutatingAdmissionPolicy(MutatingPolicies);
 
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let gates = environment.feature_gates;
     let folder = config::read(environment.configuration, "MutatingAdmissionPolicyConfiguration", gates)?;
-    let files = Mutating::files(folder, environment)?;
-    let policies = Mutating::new(environment, files);
+    let files = MutatingPolicies::files(folder, environment)?;
+    let policies = MutatingPolicies::new(environment, files);
     Ok(Box::new(MutatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
 }
 

@@ -1,11 +1,11 @@
 //! MutatingAdmissionWebhook: calls the webhooks of MutatingWebhookConfigurations. The implementation is in `webhooks/`.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::Need;
 use crate::matching::Content;
-use crate::webhooks::{Mutating, config, manifests};
+use crate::webhooks::{MutatingWebhooks, config, manifests};
 use async_trait::async_trait;
 
 /// MutatingAdmissionWebhook's facts.
@@ -18,18 +18,19 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES, Need::MUTATING_WEBHOOKS, Need::SERVICES],
     configuration: Some("WebhookAdmissionConfiguration"),
     removed: None,
-    front_end: FrontEnd::LeftOut("the API server calls webhooks itself"),
+    front_end: FrontEndSupport::LeftOut("the API server calls webhooks itself"),
     about: "Calls mutating webhooks, one after the other, and applies their patches.",
     build,
 };
 
-struct MutatingAdmissionWebhook(Mutating);
+struct MutatingAdmissionWebhook(MutatingWebhooks);
 
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let config = config::read(environment.configuration, environment.feature_gates)?;
     let manifests = manifests(config.manifests, SPEC.name, environment)?;
     let PluginEnvironment { cluster, discovery, metrics, limits, .. } = environment;
-    let hooks = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
+    let hooks =
+        MutatingWebhooks::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
     Ok(Box::new(MutatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
 }
 

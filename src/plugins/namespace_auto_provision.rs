@@ -1,7 +1,7 @@
 //! NamespaceAutoProvision: creates the missing namespace of a new object.
 
 use super::rules::namespaces::is_in_a_namespace;
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -16,7 +16,9 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Refused("the API server refuses an object in a missing namespace before it calls webhooks"),
+    front_end: FrontEndSupport::Refused(
+        "the API server refuses an object in a missing namespace before it calls webhooks",
+    ),
     about: "Creates the missing namespace of a new object.",
     build: |environment| Ok(Box::new(NamespaceAutoProvision { cluster: environment.cluster.clone() })),
 };

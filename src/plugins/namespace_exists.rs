@@ -1,7 +1,7 @@
 //! NamespaceExists: refuses requests in a namespace that does not exist.
 
 use super::rules::namespaces::{internal_unless_not_found, is_in_a_namespace};
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::status::Status;
 use async_trait::async_trait;
@@ -17,7 +17,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses requests in a namespace that does not exist.",
     build: |environment| Ok(Box::new(NamespaceExists { cluster: environment.cluster.clone() })),
 };

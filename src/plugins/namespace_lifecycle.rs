@@ -1,7 +1,7 @@
 //! NamespaceLifecycle: refuses new objects in a missing or terminating namespace, and the deletion of the system namespaces.
 
 use super::rules::namespaces::{internal_unless_not_found, is_namespace};
-use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::derived::Lazy;
 use crate::status::{Cause, Status};
@@ -19,7 +19,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses new objects in a missing or terminating namespace, and deletion of the namespaces default, kube-system and kube-public.",
     build: |environment| Ok(Box::new(NamespaceLifecycle::new(environment.cluster.clone()))),
 };

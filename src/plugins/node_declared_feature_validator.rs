@@ -1,6 +1,6 @@
 //! NodeDeclaredFeatureValidator: a pod's update must not require a feature that the pod's node does not declare.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NODES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses pod updates that need a feature which the pod's node does not declare.",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("NodeDeclaredFeatures");

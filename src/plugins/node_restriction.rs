@@ -13,7 +13,7 @@ mod read;
 mod references;
 mod tokens;
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::go_text::go_quote;
 use crate::status::Status;
@@ -39,7 +39,7 @@ pub static SPEC: Spec = Spec {
     ],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Of(&[
+    front_end: FrontEndSupport::Of(&[
         ("", "pods", "*"),
         ("", "nodes", "*"),
         ("", "persistentvolumeclaims", "*"),

@@ -1,6 +1,6 @@
 //! OwnerReferencesPermissionEnforcement: a caller needs permissions to make an object's lifetime depend on another object.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::authz::{self, ReviewError};
 use crate::cluster::discovery::Discovery;
 use crate::kind::{GroupVersionKind, api_version, split_api_version};
@@ -20,7 +20,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses changes of owner references from users who may not delete the object, and blocking ones from users who may not update the owner's finalizers.",
     build: |environment| Ok(Box::new(OwnerReferencesPermissionEnforcement(environment.discovery.clone()))),
 };

@@ -1,7 +1,7 @@
 //! PersistentVolumeClaimResize: a claim may grow only if its storage class allows expansion.
 
 use super::rules::classes::STORAGE_CLASS;
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::object::quantity::Quantity;
@@ -19,7 +19,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::STORAGE_CLASSES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses to expand claims whose storage class does not allow it.",
     build: |environment| Ok(Box::new(PersistentVolumeClaimResize(environment.cluster.clone()))),
 };

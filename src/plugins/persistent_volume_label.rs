@@ -7,7 +7,7 @@ mod configuration;
 mod places;
 mod volumes;
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Removed, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Removed, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::status::Status;
@@ -29,7 +29,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::STORAGE_CLASSES, Need::NODES],
     configuration: Some("config.kube-admission-proxy.dev/v1alpha1 PersistentVolumeLabelConfiguration"),
     removed: Some(Removed { since: "1.2", until: "1.30", successor: "the cloud controller manager" }),
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Adds zone and region to the labels and the node affinity of PersistentVolumes.",
     build: |environment| {
         let source = Configuration::read(environment.configuration)?.source()?;

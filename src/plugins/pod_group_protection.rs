@@ -1,7 +1,7 @@
 //! PodGroupProtection: a finalizer keeps a deleted pod group until its pods are gone.
 
 use super::finalizer::add_finalizer;
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;
 
 /// The plugin's facts.
@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Protects pod groups from removal while they have pods (feature gate GenericWorkload).",
     build: |environment| Ok(Box::new(PodGroupProtection { is_on: environment.feature_gates.is_on("GenericWorkload") })),
 };

@@ -1,6 +1,6 @@
 //! PodGroupWorkloadExists: a pod group must refer to an existing template of a workload.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::Cluster;
 use crate::object::Object;
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses pod groups of a workload that does not exist (feature gate GenericWorkload).",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("GenericWorkload");

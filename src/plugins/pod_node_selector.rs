@@ -1,7 +1,7 @@
 //! PodNodeSelector: a namespace's node selector applies to all pods in the namespace.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::{Cluster, Need};
 use crate::names::{label_value_errors, qualified_name_errors};
@@ -22,7 +22,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES],
     configuration: Some("podNodeSelectorPluginConfig"),
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Gives pods the node selector of their namespace, and refuses pods with a conflicting one.",
     build,
 };

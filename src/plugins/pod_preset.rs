@@ -6,7 +6,7 @@
 mod merge;
 mod preset;
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Removed, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Removed, Resources, Spec};
 use crate::cluster::{Cluster, Projection};
 use crate::manifests::RemovedObjects;
 use crate::object::Object;
@@ -27,7 +27,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Preset::NEED],
     configuration: Some("PodPresetConfiguration"),
     removed: Some(Removed { since: "1.6", until: "1.19", successor: "MutatingAdmissionPolicy, or a mutating webhook" }),
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Adds the environment and volumes of matching PodPresets to pods.",
     build: |environment| {
         let presets = RemovedObjects::only(environment, SPEC.name, "PodPresetConfiguration")?;

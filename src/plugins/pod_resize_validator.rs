@@ -1,6 +1,6 @@
 //! PodResizeValidator: a pod may be resized only if its node supports resizing and is large enough.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::object::quantity::Quantity;
@@ -20,7 +20,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NODES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses to resize pods beyond the allocatable resources of their node.",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("InPlacePodVerticalScaling");

@@ -13,7 +13,8 @@ mod policy;
 mod tests;
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operation, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, PluginEnvironment,
+    Resources, Spec,
 };
 use crate::cluster::{Cluster, Namespace, Need};
 use crate::object::Object;
@@ -50,7 +51,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES],
     configuration: Some(config::KIND),
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses pods that the namespace's Pod Security labels do not allow, and warns of templates of such pods.",
     build,
 };

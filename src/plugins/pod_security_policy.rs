@@ -20,7 +20,9 @@ mod tests;
 mod users;
 mod volumes;
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Removed, Resources, Spec};
+use crate::admission::{
+    Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Removed, Resources, Spec,
+};
 use crate::cluster::{Cluster, Need, Projection};
 use crate::manifests::RemovedObjects;
 use crate::object::Object;
@@ -45,7 +47,7 @@ pub static SPEC: Spec = Spec {
     needs: &[NEED],
     configuration: Some("PodSecurityPolicyConfiguration"),
     removed: Some(Removed { since: "1.3", until: "1.24", successor: "PodSecurity" }),
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Applies and enforces the PodSecurityPolicies that the user or the service account may use.",
     build: |environment| {
         let policies = RemovedObjects::only(environment, SPEC.name, "PodSecurityPolicyConfiguration")?;

@@ -1,7 +1,8 @@
 //! PodTolerationRestriction: adds a namespace's default tolerations to pods, and checks the whitelist of tolerations.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operation, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, PluginEnvironment,
+    Resources, Spec,
 };
 use crate::cluster::{Cluster, Need};
 use crate::go_text;
@@ -24,7 +25,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES],
     configuration: Some("podtolerationrestriction.admission.k8s.io/v1alpha1 Configuration"),
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Adds a namespace's default tolerations to pods, and refuses tolerations that are not on its whitelist.",
     build,
 };

@@ -1,6 +1,6 @@
 //! PodTopologyLabels: copies the zone and region labels of a node to its pods.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
@@ -17,7 +17,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NODES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Copies zone and region of a node to the pods that are bound to it.",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("PodTopologyLabelsAdmission");

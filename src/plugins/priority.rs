@@ -1,6 +1,6 @@
 //! Priority: sets a pod's priority from its priority class, and allows one default class at most.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::status::Status;
@@ -24,7 +24,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::PRIORITY_CLASSES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Gives pods the priority of their priority class, and allows one default class.",
     build: |environment| {
         let for_groups = environment.feature_gates.is_on("WorkloadAwarePreemption");

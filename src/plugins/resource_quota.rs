@@ -15,7 +15,8 @@ mod services;
 mod volume_claims;
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operation, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, PluginEnvironment,
+    Resources, Spec,
 };
 use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
@@ -38,7 +39,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::RESOURCE_QUOTAS, Need::DEVICE_CLASSES],
     configuration: Some("apiserver.config.k8s.io/v1 ResourceQuotaConfiguration"),
     removed: None,
-    front_end: FrontEnd::Part(
+    front_end: FrontEndSupport::Part(
         "a write that another validating webhook or the API server refuses stays charged until the quota is recounted; disable the plugin in the API server, or both charge",
     ),
     about: "Refuses requests that exceed a quota of the namespace, and charges the others to it.",

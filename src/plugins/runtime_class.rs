@@ -1,6 +1,6 @@
 //! RuntimeClass: sets a pod's overhead and scheduling constraints from its runtime class.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::quantity::Quantity;
 use crate::object::{Object, check_path_segment};
@@ -21,7 +21,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::RUNTIME_CLASSES],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Part("a review does not show an empty overhead, which therefore passes"),
+    front_end: FrontEndSupport::Part("a review does not show an empty overhead, which therefore passes"),
     about: "Gives pods the overhead, node selector and tolerations of their runtime class.",
     build: |environment| Ok(Box::new(RuntimeClass(environment.cluster.clone()))),
 };

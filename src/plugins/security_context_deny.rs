@@ -2,7 +2,7 @@
 //!
 //! A plugin that Kubernetes removed; it decides as in Kubernetes 1.29. There is no feature gate for it here.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Removed, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Removed, Resources, Spec};
 use crate::object::Object;
 use crate::status::Status;
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: Some(Removed { since: "1.0", until: "1.29", successor: "PodSecurity" }),
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Refuses pods that set fields of the security context.",
     build: |_| Ok(Box::new(SecurityContextDeny)),
 };

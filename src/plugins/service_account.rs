@@ -3,7 +3,7 @@
 mod secrets;
 mod token;
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need, ServiceAccount as Account};
 use crate::object::{Object, check_path_segment};
 use crate::plugins::rules::pod::references_secrets;
@@ -23,7 +23,7 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::SERVICE_ACCOUNTS],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Gives pods their service account, its token and its image pull secrets.",
     build: |environment| Ok(Box::new(ServiceAccount(environment.cluster.clone()))),
 };

@@ -1,7 +1,7 @@
 //! StorageObjectInUseProtection: a finalizer keeps a deleted volume or claim until it is no longer in use.
 
 use super::finalizer::add_finalizer;
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;
 
 /// The plugin's facts.
@@ -18,7 +18,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Protects volumes, claims and volume attributes classes from removal while they are in use.",
     build: |environment| {
         let protects_classes = environment.feature_gates.is_on("VolumeAttributesClass");

@@ -1,6 +1,6 @@
 //! TaintNodesByCondition: taints a new node as not ready; the node lifecycle controller removes the taint later.
 
-use crate::admission::{Attributes, Denial, FrontEnd, Operations, Phases, Plugin, Resources, Spec};
+use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     needs: &[],
     configuration: None,
     removed: None,
-    front_end: FrontEnd::Full,
+    front_end: FrontEndSupport::Full,
     about: "Taints new nodes as not ready.",
     build: |_| Ok(Box::new(TaintNodesByCondition)),
 };

@@ -1,10 +1,10 @@
 //! ValidatingAdmissionPolicy: checks requests against the cluster's validating policies. The implementation is in `policies/`.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::matching::Content;
-use crate::policies::{VALIDATING_NEEDS, Validating, config};
+use crate::policies::{VALIDATING_NEEDS, ValidatingPolicies, config};
 use async_trait::async_trait;
 
 /// ValidatingAdmissionPolicy's facts.
@@ -17,18 +17,18 @@ pub static SPEC: Spec = Spec {
     needs: VALIDATING_NEEDS,
     configuration: Some("ValidatingAdmissionPolicyConfiguration"),
     removed: None,
-    front_end: FrontEnd::LeftOut("the API server evaluates policies itself"),
+    front_end: FrontEndSupport::LeftOut("the API server evaluates policies itself"),
     about: "Refuses, warns of and audits requests that violate validating admission policies.",
     build,
 };
 
-struct ValidatingAdmissionPolicy(Validating);
+struct ValidatingAdmissionPolicy(ValidatingPolicies);
 
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let gates = environment.feature_gates;
     let folder = config::read(environment.configuration, "ValidatingAdmissionPolicyConfiguration", gates)?;
-    let files = Validating::files(folder, environment)?;
-    let policies = Validating::new(environment, files);
+    let files = ValidatingPolicies::files(folder, environment)?;
+    let policies = ValidatingPolicies::new(environment, files);
     Ok(Box::new(ValidatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
 }
 

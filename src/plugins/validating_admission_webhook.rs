@@ -1,11 +1,11 @@
 //! ValidatingAdmissionWebhook: calls the webhooks of ValidatingWebhookConfigurations. The implementation is in `webhooks/`.
 
 use crate::admission::{
-    Attributes, BuildError, Denial, FrontEnd, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
+    Attributes, BuildError, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
 use crate::cluster::Need;
 use crate::matching::Content;
-use crate::webhooks::{Validating, config, manifests};
+use crate::webhooks::{ValidatingWebhooks, config, manifests};
 use async_trait::async_trait;
 
 /// ValidatingAdmissionWebhook's facts.
@@ -18,18 +18,19 @@ pub static SPEC: Spec = Spec {
     needs: &[Need::NAMESPACES, Need::VALIDATING_WEBHOOKS, Need::SERVICES],
     configuration: Some("WebhookAdmissionConfiguration"),
     removed: None,
-    front_end: FrontEnd::LeftOut("the API server calls webhooks itself"),
+    front_end: FrontEndSupport::LeftOut("the API server calls webhooks itself"),
     about: "Calls validating webhooks, all at once.",
     build,
 };
 
-struct ValidatingAdmissionWebhook(Validating);
+struct ValidatingAdmissionWebhook(ValidatingWebhooks);
 
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let config = config::read(environment.configuration, environment.feature_gates)?;
     let manifests = manifests(config.manifests, SPEC.name, environment)?;
     let PluginEnvironment { cluster, discovery, metrics, limits, .. } = environment;
-    let hooks = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
+    let hooks =
+        ValidatingWebhooks::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
     Ok(Box::new(ValidatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
 }
 

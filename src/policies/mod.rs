@@ -1,6 +1,6 @@
 //! Admission policies: rules in the Common Expression Language, stored in the cluster.
 //!
-//! The two plugins in `plugins/` are thin: they hand a request to `Validating` or `Mutating`. Policies are compiled when
+//! The two plugins in `plugins/` are thin: they hand a request to `ValidatingPolicies` or `MutatingPolicies`. Policies are compiled when
 //! they change (`source.rs`), so that a request pays only for those that name its resource. An evaluation is synchronous and
 //! borrows the request; if it needs an access review, it stops, and starts again with the answer (`reviews.rs`).
 
@@ -24,9 +24,9 @@ mod tests;
 pub use binding::Binding;
 #[cfg(test)]
 pub(crate) use binding::{MUTATING_BINDINGS, VALIDATING_BINDINGS};
-pub(crate) use mutating::Mutating;
+pub(crate) use mutating::MutatingPolicies;
 pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
-pub(crate) use validating::Validating;
+pub(crate) use validating::ValidatingPolicies;
 
 use crate::admission::Attributes;
 

@@ -4,7 +4,7 @@
 
 use crate::admission::Attributes;
 use crate::admission::metrics::Metrics;
-use crate::admission::shadow::{Decision, Report, Shadow};
+use crate::admission::shadow::{Report, Shadow, ShadowVerdict};
 use std::time::Duration;
 
 /// The number of decisions of one phase that are logged and audited; all decisions are counted.
@@ -21,7 +21,7 @@ pub(super) struct ShadowDecisions<'a> {
 #[derive(Debug, PartialEq)]
 pub(crate) struct ShadowDecision {
     /// The decision.
-    pub decision: Decision,
+    pub decision: ShadowVerdict,
     /// The code of the rejection; 0 without one.
     pub code: u16,
     /// The reason of the rejection, or of the failure.
@@ -32,25 +32,25 @@ pub(crate) struct ShadowDecision {
 
 impl ShadowDecision {
     /// Creates a decision without further details.
-    pub(crate) fn be(decision: Decision) -> Self {
+    pub(crate) fn be(decision: ShadowVerdict) -> Self {
         Self { decision, code: 0, message: String::new(), paths: Vec::new() }
     }
 
     /// Creates the decision of a failure that the failurePolicy ignores or not.
     pub(crate) fn fail(is_ignored: bool, code: u16, message: impl Into<String>) -> Self {
-        let decision = if is_ignored { Decision::FailedOpen } else { Decision::FailedClosed };
+        let decision = if is_ignored { ShadowVerdict::FailedOpen } else { ShadowVerdict::FailedClosed };
         Self { code, message: message.into(), ..Self::be(decision) }
     }
 
     /// Returns the decision that counts among several: the first rejection, then the first failure.
     pub(crate) fn worst(all: impl Iterator<Item = Self>) -> Self {
         let weight = |would: &Self| match would.decision {
-            Decision::Denied => 0,
-            Decision::FailedClosed => 1,
-            Decision::FailedOpen => 2,
-            Decision::Changed | Decision::Allowed => 3,
+            ShadowVerdict::Denied => 0,
+            ShadowVerdict::FailedClosed => 1,
+            ShadowVerdict::FailedOpen => 2,
+            ShadowVerdict::Changed | ShadowVerdict::Allowed => 3,
         };
-        all.min_by_key(weight).unwrap_or_else(|| Self::be(Decision::Allowed))
+        all.min_by_key(weight).unwrap_or_else(|| Self::be(ShadowVerdict::Allowed))
     }
 }
 

@@ -39,7 +39,7 @@ fn reports(attributes: &Attributes) -> Vec<(String, Value)> {
 }
 
 /// A policy with this spec, and one binding for each of these actions.
-fn validating(annotation: &str, spec: Value, actions: &[&str], options: &PolicyOptions) -> World<Validating> {
+fn validating(annotation: &str, spec: Value, actions: &[&str], options: &PolicyOptions) -> World<ValidatingPolicies> {
     let spec = with(json!({ "matchConstraints": constraints() }), spec);
     let bindings = actions.iter().enumerate().map(|(at, action)| {
         let spec = json!({"policyName": "p", "validationActions": action.split(',').collect::<Vec<_>>()});
@@ -48,11 +48,11 @@ fn validating(annotation: &str, spec: Value, actions: &[&str], options: &PolicyO
     let state = state(Vec::new())
         .with::<api::ValidatingAdmissionPolicy>(vec![marked("p", annotation, &spec)])
         .with::<Binding<api::ValidatingAdmissionPolicyBinding>>(bindings.collect());
-    world_of(state, options, |environment| Validating::new(environment, Source::default()))
+    world_of(state, options, |environment| ValidatingPolicies::new(environment, Source::default()))
 }
 
 /// Policies that apply these configurations, each with a binding of the same name.
-fn mutating(policies: &[(&str, &str, Value)], options: &PolicyOptions) -> World<Mutating> {
+fn mutating(policies: &[(&str, &str, Value)], options: &PolicyOptions) -> World<MutatingPolicies> {
     let all = policies.iter().map(|(name, expression, fields)| {
         let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
         let spec =
@@ -63,10 +63,10 @@ fn mutating(policies: &[(&str, &str, Value)], options: &PolicyOptions) -> World<
     let state = state(Vec::new())
         .with::<api::MutatingAdmissionPolicy>(all.collect())
         .with::<Binding<api::MutatingAdmissionPolicyBinding>>(bindings.collect());
-    world_of(state, options, |environment| Mutating::new(environment, Source::default()))
+    world_of(state, options, |environment| MutatingPolicies::new(environment, Source::default()))
 }
 
-async fn refusal(world: &World<Validating>, attributes: &Attributes) -> Option<Status> {
+async fn refusal(world: &World<ValidatingPolicies>, attributes: &Attributes) -> Option<Status> {
     world.plugin.validate(attributes).await.err().map(|denial| denial.into_status(attributes))
 }
 
@@ -239,8 +239,9 @@ async fn a_policy_from_a_file_has_parameters_where_that_is_allowed() {
     let missing = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
     for (parameters, message) in [(vec![limits.clone()], "limits1"), (Vec::new(), missing)] {
         let files = read(place.path(), PolicyParameters::Allowed).unwrap();
-        let world =
-            world_of(state(parameters), &PolicyOptions::default(), |environment| Validating::new(environment, files));
+        let world = world_of(state(parameters), &PolicyOptions::default(), |environment| {
+            ValidatingPolicies::new(environment, files)
+        });
         let status = refusal(&world, &create()).await.unwrap();
         let binding = "ValidatingAdmissionPolicy 'p.static.k8s.io' with binding 'p.static.k8s.io'";
         assert!(status.message.ends_with(&format!("{binding} denied request: {message}")), "{status}");
@@ -250,8 +251,9 @@ async fn a_policy_from_a_file_has_parameters_where_that_is_allowed() {
     let place = folder("MutatingAdmissionPolicy", json!({"reinvocationPolicy": "Never", "mutations": [sets]}));
     assert!(read::<mutating::Mutations, _>(place.path(), PolicyParameters::Forbidden).is_err());
     let files = read(place.path(), PolicyParameters::Allowed).unwrap();
-    let world =
-        world_of(state(vec![limits]), &PolicyOptions::default(), |environment| Mutating::new(environment, files));
+    let world = world_of(state(vec![limits]), &PolicyOptions::default(), |environment| {
+        MutatingPolicies::new(environment, files)
+    });
     let mut attributes = create();
     world.plugin.admit(&mut attributes).await.unwrap();
     assert_eq!(attributes.object.unwrap().get(&["data"]), Some(&json!({"a": "1", "x": "1"})));

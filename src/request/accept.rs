@@ -12,7 +12,7 @@ const MAX_CLAUSES: usize = 64;
 
 /// The type of an answer, which determines the forms that a client may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AnswerType {
     /// A Status of failure (`negotiation.DefaultEndpointRestrictions`).
     Failure,
     /// An object of a built-in kind (`handlers.RequestScope`), which may have a Table.
@@ -37,7 +37,7 @@ pub struct Agreed {
 
 /// Returns the best form that the header accepts and the server supports (`NegotiateMediaTypeOptions`); `None` if there is no
 /// such form.
-pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: Answer, known: MediaTypes) -> Option<Agreed> {
+pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: AnswerType, known: MediaTypes) -> Option<Agreed> {
     let accept = accept(headers);
     let is_pretty = is_pretty(headers, uri);
     if accept.is_empty() {
@@ -126,7 +126,7 @@ impl<'a> Clause<'a> {
     }
 
     /// Whether the clause accepts this encoding of the answer, in the form that the parameters of the clause ask for.
-    fn takes(&self, media_type: MediaType, answer: Answer) -> bool {
+    fn takes(&self, media_type: MediaType, answer: AnswerType) -> bool {
         let name = media_type.as_str().split_once('/').map_or("", |(_, subtype)| subtype);
         let is_it = match (self.type_, self.subtype) {
             ("*", subtype) => subtype == "*",
@@ -140,23 +140,23 @@ impl<'a> Clause<'a> {
     }
 
     /// `acceptMediaTypeOptions`
-    fn asks_for_what_there_is(&self, media_type: MediaType, answer: Answer) -> bool {
+    fn asks_for_what_there_is(&self, media_type: MediaType, answer: AnswerType) -> bool {
         let of = |name: &str| self.parameter(name).unwrap_or_default();
         let stream = of("stream");
         if !stream.is_empty() && (stream != "watch" || media_type == MediaType::Yaml) {
             return false;
         }
         let version = of("sv");
-        if !version.is_empty() && (version != "v1" || answer == Answer::Failure) {
+        if !version.is_empty() && (version != "v1" || answer == AnswerType::Failure) {
             return false;
         }
         let is_converted = self.is_converted();
         match answer {
-            Answer::Failure => !is_converted,
-            Answer::Custom if !is_converted => media_type != MediaType::Protobuf,
+            AnswerType::Failure => !is_converted,
+            AnswerType::Custom if !is_converted => media_type != MediaType::Protobuf,
             _ if !is_converted => true,
             _ if of("g") != "meta.k8s.io" || !["v1", "v1beta1"].contains(&of("v")) => false,
-            Answer::BuiltIn { has_table: false } if of("as") == "Table" => false,
+            AnswerType::BuiltIn { has_table: false } if of("as") == "Table" => false,
             _ if of("as") == "Table" => matches!(media_type, MediaType::Json | MediaType::Yaml),
             _ => ["PartialObjectMetadata", "PartialObjectMetadataList"].contains(&of("as")),
         }
@@ -183,9 +183,9 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    const ANY: Answer = Answer::BuiltIn { has_table: true };
+    const ANY: AnswerType = AnswerType::BuiltIn { has_table: true };
 
-    fn agreed(accept: &str, answer: Answer) -> Option<MediaType> {
+    fn agreed(accept: &str, answer: AnswerType) -> Option<MediaType> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
         negotiate(&headers, &Uri::from_static("/"), answer, MediaTypes::default()).map(|agreed| agreed.media_type)
     }
@@ -210,7 +210,7 @@ mod tests {
         ] {
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
             let known = MediaTypes { has_cbor: true };
-            let found = [ANY, Answer::Custom, Answer::Failure].map(|answer| {
+            let found = [ANY, AnswerType::Custom, AnswerType::Failure].map(|answer| {
                 negotiate(&headers, &Uri::from_static("/"), answer, known).map(|agreed| agreed.media_type)
             });
             assert_eq!(found, [object, custom, failure], "{accept}");
@@ -267,10 +267,10 @@ mod tests {
             ("application/json;sv=v2".into(), false, false, false),
             ("application/vnd.kubernetes.protobuf".into(), true, false, true),
         ] {
-            let found = [ANY, Answer::Custom, Answer::Failure].map(|answer| agreed(&accept, answer).is_some());
+            let found = [ANY, AnswerType::Custom, AnswerType::Failure].map(|answer| agreed(&accept, answer).is_some());
             assert_eq!(found, [built_in, custom, failure], "{accept}");
         }
-        assert_eq!(agreed(&format!("{json}Table"), Answer::BuiltIn { has_table: false }), None);
+        assert_eq!(agreed(&format!("{json}Table"), AnswerType::BuiltIn { has_table: false }), None);
         assert_eq!(agreed(&format!("{json}Foo,application/yaml"), ANY), Some(MediaType::Yaml));
     }
 
@@ -292,7 +292,7 @@ mod tests {
         ] {
             let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(user_agent))]);
             let uri = Uri::from_static(query);
-            let agreed = negotiate(&headers, &uri, Answer::Failure, MediaTypes::default()).unwrap();
+            let agreed = negotiate(&headers, &uri, AnswerType::Failure, MediaTypes::default()).unwrap();
             assert_eq!(agreed.is_pretty, expected, "{query} {user_agent}");
         }
     }

@@ -138,13 +138,13 @@ impl DecodedObject {
 
 /// The treatment of a decoded object.
 #[derive(Clone, Copy)]
-pub enum Form<'a> {
+pub enum BodyForm<'a> {
     /// The object stays as it was sent.
     AsSent,
     /// The object is pruned and gets defaults, as in kube-apiserver's decoders; a custom resource by this schema, if there is
     /// one.
     Normal(Option<&'a Structural>),
-    /// As [`Form::Normal`], but unknown fields of a built-in kind are kept, and cause no strict decoding error.
+    /// As [`BodyForm::Normal`], but unknown fields of a built-in kind are kept, and cause no strict decoding error.
     Carrying(Option<&'a Structural>),
 }
 
@@ -160,7 +160,7 @@ pub fn decode_object(
     bytes: &[u8],
     media_type: MediaType,
     expected: &GroupVersionKind,
-    form: Form<'_>,
+    form: BodyForm<'_>,
 ) -> Result<DecodedObject, Status> {
     let unrecognized = |why: &dyn Display| {
         let (kind, summary) = (&expected.kind, summary(bytes));
@@ -187,17 +187,19 @@ pub fn decode_object(
     let mut normal = match typed::is_known(expected) {
         true => {
             check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
-            if let Form::Carrying(_) = form {
+            if let BodyForm::Carrying(_) = form {
                 unseen = Rest::take(expected, &mut fields).map_or(Unseen::Nothing, Unseen::Fields);
             }
             let handled = |why: &dyn Display| cannot_be_handled(&expected.kind, &expected.version, expected, why);
             match (form, media_type) {
-                (Form::AsSent, _) => as_sent(expected, fields),
-                (Form::Normal(_) | Form::Carrying(_), MediaType::Json) => {
+                (BodyForm::AsSent, _) => as_sent(expected, fields),
+                (BodyForm::Normal(_) | BodyForm::Carrying(_), MediaType::Json) => {
                     texts.clear();
                     known(normal::built_in_json(expected, Decoded { value: Value::Object(fields), duplicates }, bytes))
                 }
-                (Form::Normal(_) | Form::Carrying(_), _) => known(normal::built_in(expected, Value::Object(fields))),
+                (BodyForm::Normal(_) | BodyForm::Carrying(_), _) => {
+                    known(normal::built_in(expected, Value::Object(fields)))
+                }
             }
             .map_err(|why| handled(&why))?
         }
@@ -244,9 +246,9 @@ fn as_sent(kind: &GroupVersionKind, fields: Map<String, Value>) -> Result<Normal
 }
 
 /// Decodes a custom resource, with its schema if there is one.
-fn by_schema(form: Form<'_>, fields: Map<String, Value>) -> Result<Normal, Malformed> {
+fn by_schema(form: BodyForm<'_>, fields: Map<String, Value>) -> Result<Normal, Malformed> {
     match form {
-        Form::Normal(Some(schema)) | Form::Carrying(Some(schema)) => {
+        BodyForm::Normal(Some(schema)) | BodyForm::Carrying(Some(schema)) => {
             schema.normalize(Value::Object(fields)).map_err(Malformed::of)
         }
         _ => Ok(unchanged(fields)),
@@ -279,7 +281,7 @@ fn decode_json(bytes: &[u8]) -> Result<Decoded, Malformed> {
 fn decode_protobuf(
     bytes: &[u8],
     expected: &GroupVersionKind,
-    form: Form<'_>,
+    form: BodyForm<'_>,
     unrecognized: impl Fn(&dyn Display) -> Status,
 ) -> Result<DecodedObject, Status> {
     if schema::of(expected).is_none() {
@@ -292,13 +294,13 @@ fn decode_protobuf(
     let handled = |why: &dyn Display| cannot_be_handled(&sent.kind, &sent.version, expected, why);
     let protobuf::Message { fields, is_complete, has_unknown_fields } = message.map_err(|why| handled(&why))?;
     let Normal { mut object, .. } = match form {
-        Form::AsSent => unchanged(fields),
-        Form::Normal(_) | Form::Carrying(_) => {
+        BodyForm::AsSent => unchanged(fields),
+        BodyForm::Normal(_) | BodyForm::Carrying(_) => {
             known(normal::built_in(expected, Value::Object(fields))).map_err(|why| handled(&why))?
         }
     };
     name_kind(&mut object, expected);
-    let is_carried = has_unknown_fields && matches!(form, Form::Carrying(_));
+    let is_carried = has_unknown_fields && matches!(form, BodyForm::Carrying(_));
     let unseen = if is_carried { Unseen::Bytes } else { Unseen::Nothing };
     let is_verbatim = is_complete && (is_carried || !has_unknown_fields);
     let (duplicates, unknown) = Default::default();
@@ -309,7 +311,7 @@ fn decode_protobuf(
 fn decode_cbor(
     bytes: &[u8],
     expected: &GroupVersionKind,
-    form: Form<'_>,
+    form: BodyForm<'_>,
     unrecognized: impl Fn(&dyn Display) -> Status,
 ) -> Result<DecodedObject, Status> {
     let mut unseen = Unseen::Nothing;
@@ -322,7 +324,7 @@ fn decode_cbor(
             let handled = |why: &dyn Display| cannot_be_handled(&sent.kind, &sent.version, expected, why);
             match form {
                 // The unknown fields are read as in JSON.
-                Form::Carrying(_) => {
+                BodyForm::Carrying(_) => {
                     let mut fields = cbor::decode(bytes).map_err(|why| handled(&why))?.unwrap_or_default();
                     unseen = Rest::take(expected, &mut fields).map_or(Unseen::Nothing, Unseen::Fields);
                     let normal =
@@ -332,8 +334,8 @@ fn decode_cbor(
                         _ => Normal { unknown: Vec::new(), ..normal },
                     }
                 }
-                Form::Normal(_) => known(normal::built_in_cbor(expected, bytes)).map_err(|why| handled(&why))?,
-                Form::AsSent => {
+                BodyForm::Normal(_) => known(normal::built_in_cbor(expected, bytes)).map_err(|why| handled(&why))?,
+                BodyForm::AsSent => {
                     let fields = cbor::decode(bytes).map_err(|why| handled(&why))?.unwrap_or_default();
                     as_sent(expected, fields).map_err(|why| handled(&why))?
                 }
@@ -360,7 +362,7 @@ fn custom_from_cbor(
     bytes: &[u8],
     fields: Map<String, Value>,
     expected: &GroupVersionKind,
-    form: Form<'_>,
+    form: BodyForm<'_>,
     unrecognized: impl Fn(&dyn Display) -> Status,
 ) -> Result<Normal, Status> {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -420,7 +422,7 @@ pub fn decode_patched(
                 Custom::Unrecognized(why) => Unfit::Invalid(why),
                 Custom::Refused(status) => Unfit::Refused(status),
             })?;
-            by_schema(Form::Normal(schema), fields)
+            by_schema(BodyForm::Normal(schema), fields)
         }
     };
     let mut normal = decoded.map_err(|Malformed(why)| Unfit::Invalid(why))?;

@@ -1,7 +1,7 @@
 //! `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP. On the main port, these paths belong to the upstream.
 
 use super::listener::accept;
-use super::state::Budget;
+use super::state::ConnectionBudget;
 use super::{ConnectionState, Drain, Listener};
 use crate::metrics::Registry;
 use bytes::Bytes;
@@ -191,7 +191,7 @@ pub fn start(listener: Listener, checks: Checks, registry: Registry, max_connect
 }
 
 async fn serve(socket: &TcpListener, checks: &Checks, registry: &Registry, max_connections: usize) {
-    let connections = Budget::new(max_connections);
+    let connections = ConnectionBudget::new(max_connections);
     loop {
         let Some((stream, _)) = accept(std::slice::from_ref(socket), &mut 0).await else { continue };
         let (checks, registry) = (checks.clone(), registry.clone());

@@ -1,6 +1,6 @@
 //! Accepts connections, reads requests from them, and hands each request to the handler.
 
-use super::state::{Budget, OpenBody, Place};
+use super::state::{ConnectionBudget, OpenBody, Place};
 use super::{Connection, ConnectionState, Drain, Reloading};
 use crate::body::Body;
 use crate::config::Limits;
@@ -146,8 +146,8 @@ impl Listener {
         F: Future<Output = Response<Body>> + Send + 'static,
     {
         let permits = Arc::new(Semaphore::new(bounds.max_connections));
-        let unauthenticated = Budget::new(bounds.max_unauthenticated_connections);
-        let handshakes = Budget::new(bounds.max_handshakes);
+        let unauthenticated = ConnectionBudget::new(bounds.max_unauthenticated_connections);
+        let handshakes = ConnectionBudget::new(bounds.max_handshakes);
         let server = Arc::new(Server::new(bounds, drain.clone()));
         let connections = TaskTracker::new();
         let sockets: Vec<TcpListener> = [self.first].into_iter().chain(self.others).collect();

@@ -15,7 +15,7 @@ pub mod descriptors;
 pub use drain::Drain;
 pub use listener::{Bounds, Listener};
 pub use reload::Reloading;
-pub use state::{Budget, ConnectionState};
+pub use state::{ConnectionBudget, ConnectionState};
 
 use rustls_pki_types::CertificateDer;
 use std::any::Any;

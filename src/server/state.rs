@@ -49,7 +49,7 @@ impl ConnectionState {
 
     /// Takes a place among the connections of a tenant, unless the connection has a place: a connection counts for the tenant of its first
     /// request.
-    pub fn join(self: &Arc<Self>, connections: &Arc<Budget>) {
+    pub fn join(self: &Arc<Self>, connections: &Arc<ConnectionBudget>) {
         self.place_of_tenant.get_or_init(|| connections.enter(self));
     }
 
@@ -165,7 +165,7 @@ pub(super) type OpenBody = Held<Option<OpenRequest>>;
 /// A bounded number of connections. A new connection always gets a place: if none is free, another connection ends, so that
 /// clients that only connect cannot keep others out for long.
 #[derive(Debug)]
-pub struct Budget {
+pub struct ConnectionBudget {
     bound: usize,
     members: Mutex<Members>,
     freed: Notify,
@@ -186,11 +186,11 @@ struct Member {
 /// A place in a budget, free again when it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
-    budget: Arc<Budget>,
+    budget: Arc<ConnectionBudget>,
     number: u64,
 }
 
-impl Budget {
+impl ConnectionBudget {
     /// Creates a budget of `bound` connections, at least one.
     pub fn new(bound: usize) -> Arc<Self> {
         Arc::new(Self { bound: bound.max(1), members: Mutex::default(), freed: Notify::new() })
@@ -301,7 +301,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_oldest_idle_connection_makes_room_and_then_the_oldest() {
-        let budget = Budget::new(3);
+        let budget = ConnectionBudget::new(3);
         let states: Vec<Arc<ConnectionState>> = (0..5).map(|_| Arc::default()).collect();
         let _busy = [states[0].begin(), states[2].begin()];
         let mut places: Vec<Place> = states[..3].iter().map(|state| budget.enter(state)).collect();
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_connection_counts_for_its_first_tenant_until_it_is_gone() {
-        let (blue, green) = (Budget::new(1), Budget::new(1));
+        let (blue, green) = (ConnectionBudget::new(1), ConnectionBudget::new(1));
         let [first, second] = [(); 2].map(|()| Arc::new(ConnectionState::default()));
         first.join(&blue);
         first.join(&green);
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_authenticates_leaves_the_budget() {
-        let budget = Budget::new(1);
+        let budget = ConnectionBudget::new(1);
         let [first, second] = [(); 2].map(|()| Arc::new(ConnectionState::default()));
         first.hold(budget.enter(&first));
         first.authenticated();
@@ -341,7 +341,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn room_is_waited_for_and_then_made() {
-        let budget = Budget::new(2);
+        let budget = ConnectionBudget::new(2);
         let [first, second] = [(); 2].map(|()| Arc::new(ConnectionState::default()));
         let place = budget.enter(&first);
         assert!(budget.room(SECOND).now_or_never().is_some());

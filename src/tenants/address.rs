@@ -1,6 +1,6 @@
 //! The tenant that a request addresses: by its path, else by the TLS server name or the host.
 
-use super::{DEFAULT, Tenant};
+use super::{DEFAULT, TenantFile};
 use crate::names::is_dns_1123_label;
 use http::header::HOST;
 use http::uri::{Authority, PathAndQuery};
@@ -34,14 +34,14 @@ pub enum Misaddressed {
 
 /// The tenants by their addresses.
 #[derive(Clone, Debug, Default)]
-pub struct Addresses {
+pub struct TenantAddresses {
     by_name: HashMap<Box<str>, usize>,
     by_server_name: HashMap<Box<str>, usize>,
 }
 
-impl Addresses {
+impl TenantAddresses {
     /// Creates the index; a tenant is identified by its index. No path addresses `default`: it is for requests without another tenant.
-    pub fn new(tenants: &[impl Borrow<Tenant>]) -> Self {
+    pub fn new(tenants: &[impl Borrow<TenantFile>]) -> Self {
         let mut addresses = Self::default();
         for (index, tenant) in tenants.iter().map(Borrow::borrow).enumerate() {
             if tenant.name != DEFAULT {

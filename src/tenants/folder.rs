@@ -46,7 +46,7 @@ impl fmt::Display for Fault {
 
 /// A tenant as its file describes it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tenant {
+pub struct TenantFile {
     /// The name.
     pub name: String,
     /// The file.
@@ -56,7 +56,7 @@ pub struct Tenant {
     text: String,
 }
 
-impl Tenant {
+impl TenantFile {
     /// An error about a field of this tenant.
     pub fn fault(&self, field: &str, why: impl fmt::Display) -> Fault {
         let why = why.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -88,7 +88,7 @@ impl Tenant {
 }
 
 #[cfg(test)]
-impl Tenant {
+impl TenantFile {
     /// A tenant without a file.
     pub fn named(name: &str) -> Self {
         let (file, profile, text) = Default::default();
@@ -105,7 +105,7 @@ pub struct Files(HashMap<PathBuf, ([u8; 32], Parsed)>);
 ///
 /// # Errors
 /// All errors that were found.
-pub fn read(folder: &Path, plugins: &[&str]) -> Result<Vec<Arc<Tenant>>, Vec<Fault>> {
+pub fn read(folder: &Path, plugins: &[&str]) -> Result<Vec<Arc<TenantFile>>, Vec<Fault>> {
     read_again(folder, plugins, &mut Files::default())
 }
 
@@ -113,7 +113,7 @@ pub fn read(folder: &Path, plugins: &[&str]) -> Result<Vec<Arc<Tenant>>, Vec<Fau
 ///
 /// # Errors
 /// All errors that were found.
-pub fn read_again(folder: &Path, plugins: &[&str], known: &mut Files) -> Result<Vec<Arc<Tenant>>, Vec<Fault>> {
+pub fn read_again(folder: &Path, plugins: &[&str], known: &mut Files) -> Result<Vec<Arc<TenantFile>>, Vec<Fault>> {
     let of_folder = |why: String| vec![Fault { file: folder.to_owned(), line: 0, field: String::new(), why }];
     let entries = std::fs::read_dir(folder).map_err(|error| of_folder(format!("cannot read the folder: {error}")))?;
     let mut files = Vec::new();
@@ -154,7 +154,7 @@ pub fn read_again(folder: &Path, plugins: &[&str], known: &mut Files) -> Result<
 
 #[derive(Debug)]
 enum Parsed {
-    Tenant(Arc<Tenant>),
+    Tenant(Arc<TenantFile>),
     /// A file of another kind, with the error that it is if no tenant names it.
     Other(Fault),
 }
@@ -201,7 +201,7 @@ fn parse(file: &Path, text: String) -> Result<Parsed, Fault> {
     }
     let document: Document = serde_saphyr::from_str(&text).map_err(|error| failed(&error))?;
     let version = document.api_version;
-    let tenant = Tenant { name: document.metadata.name, file: file.to_owned(), profile: document.spec, text };
+    let tenant = TenantFile { name: document.metadata.name, file: file.to_owned(), profile: document.spec, text };
     match version == OWN_API_VERSION {
         true => Ok(Parsed::Tenant(Arc::new(tenant))),
         false => Err(tenant.fault("apiVersion", format!("must be {OWN_API_VERSION:?}"))),
@@ -243,9 +243,9 @@ fn line_of(text: &str, field: &str) -> usize {
     found
 }
 
-fn validate(folder: &Path, tenants: &[Arc<Tenant>], plugins: &[&str]) -> Vec<Fault> {
+fn validate(folder: &Path, tenants: &[Arc<TenantFile>], plugins: &[&str]) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let by_name: BTreeMap<&str, &Tenant> = tenants.iter().map(|tenant| (&*tenant.name, &**tenant)).collect();
+    let by_name: BTreeMap<&str, &TenantFile> = tenants.iter().map(|tenant| (&*tenant.name, &**tenant)).collect();
     if !by_name.contains_key(DEFAULT) {
         let why = format!("must have a file of the tenant {DEFAULT:?}, for callers who are members of no tenant");
         faults.push(Fault { file: folder.to_owned(), line: 0, field: String::new(), why });
@@ -269,8 +269,8 @@ fn validate(folder: &Path, tenants: &[Arc<Tenant>], plugins: &[&str]) -> Vec<Fau
 }
 
 /// Finds tenants that reach the API server of another tenant in another way: its state is shared.
-fn different_upstreams(tenants: &[Arc<Tenant>]) -> Vec<Fault> {
-    let mut first: HashMap<PathBuf, &Tenant> = HashMap::new();
+fn different_upstreams(tenants: &[Arc<TenantFile>]) -> Vec<Fault> {
+    let mut first: HashMap<PathBuf, &TenantFile> = HashMap::new();
     let mut faults = Vec::new();
     for tenant in tenants {
         let (Some(upstream), Some(kubeconfig)) = (&tenant.profile.upstream, tenant.kubeconfig()) else { continue };
@@ -290,7 +290,7 @@ fn different_upstreams(tenants: &[Arc<Tenant>]) -> Vec<Fault> {
 
 /// Checks one tenant.
 struct Checked<'a> {
-    tenant: &'a Tenant,
+    tenant: &'a TenantFile,
     faults: &'a mut Vec<Fault>,
 }
 
@@ -299,7 +299,7 @@ impl Checked<'_> {
         self.faults.push(self.tenant.fault(field, why));
     }
 
-    fn check(&mut self, all: &BTreeMap<&str, &Tenant>, plugins: &[&str]) {
+    fn check(&mut self, all: &BTreeMap<&str, &TenantFile>, plugins: &[&str]) {
         let tenant = self.tenant;
         if !is_dns_1123_label(&tenant.name) || tenant.name == NONE {
             self.add("metadata.name", format!("{:?} must be a DNS label other than {NONE:?}", tenant.name));
@@ -358,7 +358,7 @@ impl Checked<'_> {
         }
     }
 
-    fn check_admission(&mut self, profile: &Profile, all: &BTreeMap<&str, &Tenant>, plugins: &[&str]) {
+    fn check_admission(&mut self, profile: &Profile, all: &BTreeMap<&str, &TenantFile>, plugins: &[&str]) {
         let admission = &profile.admission;
         let base = &*admission.base;
         if self.tenant.name == DEFAULT && !matches!(base, "" | DEFAULT) {
@@ -460,7 +460,7 @@ fn invalid_member(member: &Member) -> Option<String> {
 }
 
 /// Whether the bases of a tenant lead back to it.
-fn is_circular(tenant: &Tenant, all: &BTreeMap<&str, &Tenant>) -> bool {
+fn is_circular(tenant: &TenantFile, all: &BTreeMap<&str, &TenantFile>) -> bool {
     let mut base = &*tenant.profile.admission.base;
     for _ in 0..=all.len() {
         match all.get(base) {
@@ -474,8 +474,8 @@ fn is_circular(tenant: &Tenant, all: &BTreeMap<&str, &Tenant>) -> bool {
 }
 
 /// Finds names of namespaces that two tenants of one API server have.
-fn overlaps(tenants: &[Arc<Tenant>]) -> Vec<Fault> {
-    let mut names: Vec<(Option<PathBuf>, &str, bool, &Tenant, usize)> = Vec::new();
+fn overlaps(tenants: &[Arc<TenantFile>]) -> Vec<Fault> {
+    let mut names: Vec<(Option<PathBuf>, &str, bool, &TenantFile, usize)> = Vec::new();
     for tenant in tenants {
         for (index, name) in tenant.profile.namespaces.names.iter().enumerate() {
             let beginning = name.strip_suffix('*').unwrap_or(name);
@@ -485,7 +485,7 @@ fn overlaps(tenants: &[Arc<Tenant>]) -> Vec<Fault> {
     names.sort_by(|a, b| (&a.0, a.1, !a.2).cmp(&(&b.0, b.1, !b.2)));
     let mut faults = Vec::new();
     // The patterns that are beginnings of the present name.
-    let mut open: Vec<&(Option<PathBuf>, &str, bool, &Tenant, usize)> = Vec::new();
+    let mut open: Vec<&(Option<PathBuf>, &str, bool, &TenantFile, usize)> = Vec::new();
     for present in &names {
         open.retain(|other| {
             other.0 == present.0 && (present.1 == other.1 || other.2 && present.1.starts_with(other.1))

@@ -1,7 +1,7 @@
 //! The tenants of which a caller is a member.
 
 use super::profile::MemberKind;
-use super::{DEFAULT, OPERATORS, Tenant};
+use super::{DEFAULT, OPERATORS, TenantFile};
 use crate::user::UserInfo;
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ pub struct Members {
 
 impl Members {
     /// Creates the index; a tenant is identified by its index.
-    pub fn new(tenants: &[impl Borrow<Tenant>]) -> Self {
+    pub fn new(tenants: &[impl Borrow<TenantFile>]) -> Self {
         let mut members = Self::default();
         let mut upstreams: HashMap<Option<PathBuf>, usize> = HashMap::new();
         for (index, tenant) in tenants.iter().map(Borrow::borrow).enumerate() {

@@ -12,13 +12,13 @@ const OTHER: &str = "other";
 
 /// The metrics of tenants, which clones share.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct TenantMetrics {
     requests: IntCounterVec,
     reloads: IntCounterVec,
     labels: Arc<Mutex<HashSet<String>>>,
 }
 
-impl Metrics {
+impl TenantMetrics {
     /// Registers the metrics.
     ///
     /// # Errors

@@ -14,14 +14,14 @@ pub mod profile;
 mod rate;
 mod scope;
 
-pub use address::{Addressed, Addresses, Misaddressed, split_path};
-pub use folder::{Fault, Files, MAX_TENANTS, Tenant, read, read_again};
+pub use address::{Addressed, Misaddressed, TenantAddresses, split_path};
+pub use folder::{Fault, Files, MAX_TENANTS, TenantFile, read, read_again};
 pub use guard::Guard;
 pub use members::{Members, Membership, Origin};
-pub use metrics::Metrics;
+pub use metrics::TenantMetrics;
 pub use namespaces::{Owner, Owners};
 pub use rate::Rate;
-pub use scope::{Need, need};
+pub use scope::{NamespaceNeed, need};
 
 /// The tenant of callers and namespaces without another tenant.
 pub const DEFAULT: &str = "default";

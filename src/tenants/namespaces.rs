@@ -1,6 +1,6 @@
 //! The tenants of namespaces.
 
-use super::Tenant;
+use super::TenantFile;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -27,7 +27,7 @@ pub struct Owners {
 
 impl Owners {
     /// Creates the index of the tenants with this API server: `None` for that of the flags.
-    pub fn new(tenants: &[impl Borrow<Tenant>], kubeconfig: &Option<PathBuf>) -> Self {
+    pub fn new(tenants: &[impl Borrow<TenantFile>], kubeconfig: &Option<PathBuf>) -> Self {
         let mut owners = Self::default();
         for tenant in tenants.iter().map(Borrow::borrow).filter(|tenant| tenant.kubeconfig() == *kubeconfig) {
             for name in &tenant.profile.namespaces.names {

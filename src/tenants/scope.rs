@@ -5,7 +5,7 @@ use http::Method;
 
 /// The requirement of a request on the namespace that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need<'a> {
+pub enum NamespaceNeed<'a> {
     /// None: the request tells nothing of an object, or only of the caller itself.
     Nothing,
     /// The namespace must be the tenant's own.
@@ -27,25 +27,25 @@ const ABOUT_ONESELF: [(&str, &str); 3] = [
 ];
 
 /// Returns the requirement of a request, whose path must be canonical.
-pub fn need<'a>(method: &Method, info: &'a RequestInfo) -> Need<'a> {
+pub fn need<'a>(method: &Method, info: &'a RequestInfo) -> NamespaceNeed<'a> {
     if !info.is_resource_request {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         let is_known = PATHS
             .iter()
             .any(|path| info.path == *path || path.len() > 1 && path.ends_with('/') && info.path.starts_with(path));
-        return if is_read && is_known { Need::Nothing } else { Need::Cluster };
+        return if is_read && is_known { NamespaceNeed::Nothing } else { NamespaceNeed::Cluster };
     }
     // `/api/v1/namespaces/a/namespaces/b` and namespaces of another group: no server has them, but another reading could.
     let is_namespaces = info.resource == "namespaces";
     if is_namespaces && (!info.api_group.is_empty() || info.name != info.namespace) {
-        return Need::Cluster;
+        return NamespaceNeed::Cluster;
     }
     let resource = (info.api_group.as_str(), info.resource.as_str());
     let is_create = info.verb == "create" && *method == Method::POST && info.subresource.is_empty();
     match info.namespace.as_str() {
-        "" if is_create && info.name.is_empty() && resource == ("", "namespaces") => Need::NewNamespace,
-        "" if is_create && ABOUT_ONESELF.contains(&resource) => Need::Nothing,
-        "" => Need::Cluster,
-        namespace => Need::Namespace(namespace),
+        "" if is_create && info.name.is_empty() && resource == ("", "namespaces") => NamespaceNeed::NewNamespace,
+        "" if is_create && ABOUT_ONESELF.contains(&resource) => NamespaceNeed::Nothing,
+        "" => NamespaceNeed::Cluster,
+        namespace => NamespaceNeed::Namespace(namespace),
     }
 }

@@ -35,17 +35,17 @@ fn faults(files: &[(&str, String)]) -> Vec<String> {
 }
 
 /// A tenant with these groups, namespaces and server names.
-fn tenant(name: &str, groups: &[&str], namespaces: &[&str], servers: &[&str]) -> Tenant {
+fn tenant(name: &str, groups: &[&str], namespaces: &[&str], servers: &[&str]) -> TenantFile {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let of_group = |name: &&str| Member { kind: MemberKind::Group, name: (*name).to_owned(), namespace: String::new() };
-    let mut tenant = Tenant::named(name);
+    let mut tenant = TenantFile::named(name);
     tenant.profile.members = groups.iter().map(of_group).collect();
     tenant.profile.namespaces.names = owned(namespaces);
     tenant.profile.server_names = owned(servers);
     tenant
 }
 
-fn tenants() -> Vec<Tenant> {
+fn tenants() -> Vec<TenantFile> {
     let mut all = vec![
         tenant("blue", &["team-blue", "both"], &["blue-*", "shop"], &["blue.example.com"]),
         tenant(DEFAULT, &[], &[], &[]),
@@ -277,7 +277,7 @@ fn tenants_of_one_kubeconfig_reach_it_in_one_way() {
 
 #[test]
 fn the_address_is_path_server_name_or_host_and_they_agree() {
-    let addresses = Addresses::new(&tenants());
+    let addresses = TenantAddresses::new(&tenants());
     let (blue, green) = (Ok(Addressed::Tenant(0)), Ok(Addressed::Tenant(2)));
     let (none, unknown, contradiction, hosts) =
         (Ok(Addressed::None), Err(Misaddressed::Unknown), Err(Misaddressed::Contradiction), Err(Misaddressed::Hosts));
@@ -436,43 +436,43 @@ fn a_namespace_is_of_its_label_or_name_and_a_contradiction_of_nobody() {
 #[test]
 fn what_a_request_needs_follows_from_its_url() {
     for (method, uri, wanted) in [
-        ("GET", "/", Need::Nothing),
-        ("GET", "/api", Need::Nothing),
-        ("GET", "/api/v1", Need::Nothing),
-        ("GET", "/apis/apps/v1", Need::Nothing),
-        ("GET", "/openapi/v3/apis/apps/v1", Need::Nothing),
-        ("GET", "/version", Need::Nothing),
-        ("POST", "/version", Need::Cluster),
-        ("GET", "/metrics", Need::Cluster),
-        ("GET", "/debug/pprof/profile", Need::Cluster),
-        ("GET", "/logs/x", Need::Cluster),
-        ("GET", "/apisx", Need::Cluster),
-        ("GET", "/api/v1/pods", Need::Cluster),
-        ("GET", "/api/v1/pods?watch=1", Need::Cluster),
-        ("GET", "/api/v1/watch/pods", Need::Cluster),
-        ("DELETE", "/api/v1/pods", Need::Cluster),
-        ("GET", "/api/v1/nodes/n", Need::Cluster),
-        ("GET", "/api/v1/nodes/n/proxy/x", Need::Cluster),
-        ("GET", "/api/v1/namespaces", Need::Cluster),
-        ("DELETE", "/api/v1/namespaces", Need::Cluster),
-        ("POST", "/api/v1/namespaces", Need::NewNamespace),
-        ("POST", "/api/v1/namespaces?dryRun=All", Need::NewNamespace),
-        ("POST", "/apis/x/v1/namespaces", Need::Cluster),
-        ("GET", "/api/v1/namespaces/a", Need::Namespace("a")),
-        ("PUT", "/api/v1/namespaces/a/finalize", Need::Namespace("a")),
-        ("PATCH", "/api/v1/namespaces/a/status", Need::Namespace("a")),
-        ("GET", "/api/v1/namespaces/a/namespaces/b", Need::Cluster),
-        ("GET", "/apis/x/v1/namespaces/a", Need::Cluster),
-        ("GET", "/api/v1/namespaces/a/pods", Need::Namespace("a")),
-        ("GET", "/api/v1/watch/namespaces/a/pods", Need::Namespace("a")),
-        ("GET", "/api/v1/namespaces/a/pods/p/exec", Need::Namespace("a")),
-        ("DELETE", "/api/v1/namespaces/a/pods", Need::Namespace("a")),
-        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Need::Nothing),
-        ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", Need::Cluster),
-        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", Need::Cluster),
-        ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Need::Cluster),
-        ("POST", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", Need::Cluster),
-        ("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Need::Cluster),
+        ("GET", "/", NamespaceNeed::Nothing),
+        ("GET", "/api", NamespaceNeed::Nothing),
+        ("GET", "/api/v1", NamespaceNeed::Nothing),
+        ("GET", "/apis/apps/v1", NamespaceNeed::Nothing),
+        ("GET", "/openapi/v3/apis/apps/v1", NamespaceNeed::Nothing),
+        ("GET", "/version", NamespaceNeed::Nothing),
+        ("POST", "/version", NamespaceNeed::Cluster),
+        ("GET", "/metrics", NamespaceNeed::Cluster),
+        ("GET", "/debug/pprof/profile", NamespaceNeed::Cluster),
+        ("GET", "/logs/x", NamespaceNeed::Cluster),
+        ("GET", "/apisx", NamespaceNeed::Cluster),
+        ("GET", "/api/v1/pods", NamespaceNeed::Cluster),
+        ("GET", "/api/v1/pods?watch=1", NamespaceNeed::Cluster),
+        ("GET", "/api/v1/watch/pods", NamespaceNeed::Cluster),
+        ("DELETE", "/api/v1/pods", NamespaceNeed::Cluster),
+        ("GET", "/api/v1/nodes/n", NamespaceNeed::Cluster),
+        ("GET", "/api/v1/nodes/n/proxy/x", NamespaceNeed::Cluster),
+        ("GET", "/api/v1/namespaces", NamespaceNeed::Cluster),
+        ("DELETE", "/api/v1/namespaces", NamespaceNeed::Cluster),
+        ("POST", "/api/v1/namespaces", NamespaceNeed::NewNamespace),
+        ("POST", "/api/v1/namespaces?dryRun=All", NamespaceNeed::NewNamespace),
+        ("POST", "/apis/x/v1/namespaces", NamespaceNeed::Cluster),
+        ("GET", "/api/v1/namespaces/a", NamespaceNeed::Namespace("a")),
+        ("PUT", "/api/v1/namespaces/a/finalize", NamespaceNeed::Namespace("a")),
+        ("PATCH", "/api/v1/namespaces/a/status", NamespaceNeed::Namespace("a")),
+        ("GET", "/api/v1/namespaces/a/namespaces/b", NamespaceNeed::Cluster),
+        ("GET", "/apis/x/v1/namespaces/a", NamespaceNeed::Cluster),
+        ("GET", "/api/v1/namespaces/a/pods", NamespaceNeed::Namespace("a")),
+        ("GET", "/api/v1/watch/namespaces/a/pods", NamespaceNeed::Namespace("a")),
+        ("GET", "/api/v1/namespaces/a/pods/p/exec", NamespaceNeed::Namespace("a")),
+        ("DELETE", "/api/v1/namespaces/a/pods", NamespaceNeed::Namespace("a")),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", NamespaceNeed::Nothing),
+        ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", NamespaceNeed::Cluster),
+        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", NamespaceNeed::Cluster),
+        ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", NamespaceNeed::Cluster),
+        ("POST", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", NamespaceNeed::Cluster),
+        ("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", NamespaceNeed::Cluster),
     ] {
         let method: Method = method.parse().unwrap();
         assert_eq!(need(&method, &request_info(&method, &uri.parse().unwrap())), wanted, "{method} {uri}");
@@ -493,7 +493,7 @@ async fn a_rate_allows_a_burst_and_then_so_many_a_second() {
 #[test]
 fn at_most_1000_tenants_have_a_label() {
     let registry = crate::metrics::Registry::new();
-    let metrics = Metrics::register(&registry).unwrap();
+    let metrics = TenantMetrics::register(&registry).unwrap();
     for index in 0..1_100 {
         metrics.answered(&format!("t{index}"), 200);
     }

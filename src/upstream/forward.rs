@@ -1,8 +1,8 @@
 //! Forwards a request to the API server, as its user, and returns the answer.
 
-use super::identity::{ClientCredentials, Identity};
+use super::identity::{CallerIdentity, ClientCredentials};
 use super::upgrade::{self, Upgrade};
-use super::{Kept, LongRunning, OfClient, SharedTransport, UpstreamError};
+use super::{KeptUntilClose, LongRunning, OfClient, SharedTransport, UpstreamError};
 use crate::body::{Body, chain};
 use crate::server::{Connection, Drain};
 use crate::status::Status;
@@ -38,13 +38,13 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 #[derive(Clone)]
 pub struct Forwarder {
     transport: SharedTransport,
-    identity: Arc<Identity>,
+    identity: Arc<CallerIdentity>,
     drain: Drain,
 }
 
 impl Forwarder {
     /// Creates a forwarder over this transport; `identity` is how the API server learns the user. Upgraded connections end with `drain`.
-    pub fn new(transport: SharedTransport, identity: Identity, drain: Drain) -> Self {
+    pub fn new(transport: SharedTransport, identity: CallerIdentity, drain: Drain) -> Self {
         Self { transport, identity: Arc::new(identity), drain }
     }
 
@@ -90,7 +90,7 @@ impl Forwarder {
     fn answer(
         &self,
         mut response: Response<Body>,
-        client: Option<(OnUpgrade, Option<Kept>)>,
+        client: Option<(OnUpgrade, Option<KeptUntilClose>)>,
     ) -> Result<Response<Body>, Status> {
         *response.version_mut() = Version::HTTP_11;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {

@@ -13,7 +13,7 @@ const ANONYMOUS: &str = "system:anonymous";
 
 /// The way in which the API server learns a request's user.
 #[derive(Clone, Debug)]
-pub enum Identity {
+pub enum CallerIdentity {
     /// By `Impersonate-` headers, which the proxy's user must be allowed to send.
     Impersonate,
     /// By front-proxy headers, under the names that the API server publishes; the API server must accept the proxy as a front proxy.
@@ -60,7 +60,7 @@ impl std::fmt::Debug for ClientCredentials {
     }
 }
 
-impl Identity {
+impl CallerIdentity {
     /// Replaces the headers that identify the client by the headers for the API server. Returns the credentials that the transport must
     /// send instead of the proxy's own, if any.
     ///
@@ -261,7 +261,7 @@ mod tests {
         ("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io.eA,v5.channel.k8s.io"),
     ];
 
-    fn own() -> Identity {
+    fn own() -> CallerIdentity {
         let known = KnownHeaders::default();
         known.store(Some(Arc::new(RequestHeaders {
             username: HeaderName::from_static("x-own-user"),
@@ -271,7 +271,7 @@ mod tests {
             names: ["x-own-user", "x-own-uid", "x-own-group", "x-gateway-group"].map(String::from).into(),
             prefixes: ["x-own-extra-", "x-more-"].map(String::from).into(),
         })));
-        Identity::RequestHeader(known)
+        CallerIdentity::RequestHeader(known)
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         user.uid = "1".into();
         user.extra = BTreeMap::from([("example.com/Scopes%".into(), vec!["one".into(), "zwei ü".into()])]);
         let mut headers = map(&FORGED[..10]);
-        assert!(Identity::Impersonate.apply(&mut headers, &user, None).unwrap().is_none());
+        assert!(CallerIdentity::Impersonate.apply(&mut headers, &user, None).unwrap().is_none());
         assert_eq!(
             headers,
             map(&[
@@ -308,14 +308,14 @@ mod tests {
     #[test]
     fn a_user_that_would_arrive_as_another_is_refused() {
         for name in ["", " admin", "admin ", "\tadmin", "a\nb", "a\0b"] {
-            for identity in [Identity::Impersonate, own()] {
+            for identity in [CallerIdentity::Impersonate, own()] {
                 let refused = identity.apply(&mut HeaderMap::new(), &user(name), None).unwrap_err();
                 assert_eq!(refused.code, 500, "{name:?}");
             }
         }
         let mut grouped = user("jane");
         grouped.groups.push("system:masters ".into());
-        assert!(Identity::Impersonate.apply(&mut HeaderMap::new(), &grouped, None).is_err());
+        assert!(CallerIdentity::Impersonate.apply(&mut HeaderMap::new(), &grouped, None).is_err());
     }
 
     fn credentials() -> ClientCredentials {
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn passthrough_sends_the_clients_token_and_whom_it_may_impersonate_and_nothing_else() {
         let mut headers = map(&FORGED);
-        let passed = Identity::Passthrough.apply(&mut headers, &user("jane"), Some(&credentials())).unwrap();
+        let passed = CallerIdentity::Passthrough.apply(&mut headers, &user("jane"), Some(&credentials())).unwrap();
         assert!(passed.is_some());
         let wanted = map(&[
             ("authorization", "Bearer secret"),
@@ -343,13 +343,13 @@ mod tests {
 
     #[test]
     fn a_front_proxy_that_knows_no_names_yet_passes_nothing_on() {
-        let unknown = Identity::RequestHeader(KnownHeaders::default());
+        let unknown = CallerIdentity::RequestHeader(KnownHeaders::default());
         assert_eq!(unknown.apply(&mut map(&FORGED), &user("jane"), None).unwrap_err().code, 503);
     }
 
     #[test]
     fn passthrough_refuses_who_has_no_token_unless_anonymous() {
-        let pass = |name| Identity::Passthrough.apply(&mut HeaderMap::new(), &user(name), None);
+        let pass = |name| CallerIdentity::Passthrough.apply(&mut HeaderMap::new(), &user(name), None);
         assert!(pass("jane").is_err());
         assert!(pass("system:anonymous").is_ok());
     }

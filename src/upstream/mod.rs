@@ -22,7 +22,7 @@ pub use connect::Bounds;
 pub use double_admission::Doubled;
 pub use forward::{Forwarder, strip_connection};
 pub use front_proxy::{FrontProxy, KnownHeaders, RequestHeaders};
-pub use identity::{ClientCredentials, Identity};
+pub use identity::{CallerIdentity, ClientCredentials};
 pub use impersonator::Impersonator;
 pub use own_user::OwnUser;
 pub use probe::Probe;
@@ -47,7 +47,7 @@ pub struct OfClient;
 
 /// A value, as a request extension, that is dropped when the connection that the request upgrades has ended.
 #[derive(Clone)]
-pub struct Kept(pub Arc<dyn Any + Send + Sync>);
+pub struct KeptUntilClose(pub Arc<dyn Any + Send + Sync>);
 
 /// The reason why a request got no answer from the API server.
 #[derive(Debug, thiserror::Error)]

@@ -66,7 +66,7 @@ fn jane() -> UserInfo {
 }
 
 fn forwarder(transport: SharedTransport) -> Forwarder {
-    Forwarder::new(transport, Identity::Impersonate, Drain::new())
+    Forwarder::new(transport, CallerIdentity::Impersonate, Drain::new())
 }
 
 async fn text(response: Response<Body>) -> String {
@@ -132,7 +132,7 @@ async fn a_client_that_speaks_for_itself_never_travels_on_the_proxys_certificate
     let served = serve(describe);
     let issued = served.authority.client("proxy", "system:masters").unwrap();
     let (remote, _directory) = remote_of(&served, "", files_of(&issued)).await;
-    let forwarder = Forwarder::new(Arc::new(remote), Identity::Passthrough, Drain::new());
+    let forwarder = Forwarder::new(Arc::new(remote), CallerIdentity::Passthrough, Drain::new());
     let authorization = Some("Bearer client".parse().unwrap());
     let credentials = ClientCredentials { authorization, impersonation: Vec::new() };
     let response = forwarder.forward(get("/api"), &jane(), Some(&credentials), None).await.unwrap();
@@ -400,10 +400,10 @@ async fn an_upgrade_passes_bytes_both_ways_and_ends_with_the_drain() {
     let served = serve(echo_upgrade);
     let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
     let drain = Drain::new();
-    let forwarder = Forwarder::new(Arc::new(remote), Identity::Impersonate, drain.clone());
+    let forwarder = Forwarder::new(Arc::new(remote), CallerIdentity::Impersonate, drain.clone());
     let seat: Arc<dyn std::any::Any + Send + Sync> = Arc::new(());
     let is_kept = Arc::downgrade(&seat);
-    let kept = Mutex::new(Some(Kept(seat)));
+    let kept = Mutex::new(Some(KeptUntilClose(seat)));
     let kept = Arc::new(kept);
     let front = serve(move |request: Request<Incoming>| {
         let (forwarder, kept) = (forwarder.clone(), kept.clone());

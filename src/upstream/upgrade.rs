@@ -1,6 +1,6 @@
 //! SPDY and WebSocket: the request is sent like any other, and after both sides agree, bytes are copied as they come.
 
-use super::Kept;
+use super::KeptUntilClose;
 use super::forward::bad_gateway;
 use crate::body::Body;
 use crate::server::Drain;
@@ -38,7 +38,7 @@ pub(super) fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
 /// Copies bytes between both sides after the upstream agreed to the upgrade. The copy ends with either side,
 /// or when the drain starts.
 pub(super) fn tie(
-    client: Option<(OnUpgrade, Option<Kept>)>,
+    client: Option<(OnUpgrade, Option<KeptUntilClose>)>,
     mut response: Response<Body>,
     drain: &Drain,
 ) -> Result<Response<Body>, Status> {

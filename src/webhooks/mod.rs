@@ -1,6 +1,6 @@
 //! Admission webhooks: the match of hooks with requests, the calls of hooks, and the effect of their answers.
 //!
-//! The plugins in `plugins/` are thin: they hand a request to `Mutating`, `Validating` or [`v1alpha1::External`]. Configurations are compiled
+//! The plugins in `plugins/` are thin: they hand a request to `MutatingWebhooks`, `ValidatingWebhooks` or [`v1alpha1::External`]. Configurations are compiled
 //! once per change (`hook.rs`), so that a request pays only for the hooks that name its resource. A hook that names only an
 //! equivalent resource gets the objects in the version of that resource, and its patch is converted back: `conversion/`.
 
@@ -22,8 +22,8 @@ pub(crate) mod tests;
 /// The configurations of one kind from a folder of static manifests.
 pub type Manifests<C> = Source<Vec<Arc<C>>>;
 
-pub(crate) use mutating::Mutating;
-pub(crate) use validating::Validating;
+pub(crate) use mutating::MutatingWebhooks;
+pub(crate) use validating::ValidatingWebhooks;
 
 use crate::admission::{BuildError, PluginEnvironment};
 use crate::manifests::Source;

@@ -28,7 +28,7 @@ const PATCH: &str = "patch.webhook.admission.k8s.io/";
 const FAILED_OPEN: &str = "failed-open.mutation.webhook.admission.k8s.io/";
 
 /// The plugin's webhooks and their calls.
-pub(crate) type Mutating = Webhooks<MutatingWebhookConfiguration>;
+pub(crate) type MutatingWebhooks = Webhooks<MutatingWebhookConfiguration>;
 
 /// The state that the first pass leaves for the second (`webhookReinvokeContext`).
 #[derive(Default)]
@@ -93,7 +93,7 @@ struct Pass<'a> {
     again: &'a mut WebhookReinvocation,
 }
 
-impl Mutating {
+impl MutatingWebhooks {
     /// Calls the hooks that match the request; they may change its object.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::call::{CallError, Prepared, WebhookType, exchange, prepare, verdict};
 use super::hook::{Hook, Hooks};
 use super::review::Review;
 use crate::admission::metrics::Metrics;
-use crate::admission::shadow::{Decision, Report, Shadow};
+use crate::admission::shadow::{Report, Shadow, ShadowVerdict};
 use crate::admission::{Attributes, Denial};
 use crate::backend::carried;
 use crate::cluster::Cluster;
@@ -52,10 +52,12 @@ impl ShadowCalls {
         let (hooks, cluster) = (self.hooks.clone(), cluster.clone());
         let user = who.configuration.clone();
         let call = async move {
-            let Some(hook) = hooks.at(index) else { return Report::new(who, Decision::Allowed, Duration::ZERO) };
+            let Some(hook) = hooks.at(index) else { return Report::new(who, ShadowVerdict::Allowed, Duration::ZERO) };
             let response = exchange(webhook_type, hook, &prepared, &cluster).await;
             match response.and_then(|response| verdict(hook, response)) {
-                Ok(response) if response.patch.is_empty() => Report::new(who, Decision::Allowed, started.elapsed()),
+                Ok(response) if response.patch.is_empty() => {
+                    Report::new(who, ShadowVerdict::Allowed, started.elapsed())
+                }
                 Ok(response) => patched(who, hook, &prepared, &response.patch, started.elapsed()),
                 Err(error) => failed(who, hook, &error, started.elapsed()),
             }
@@ -68,7 +70,7 @@ impl ShadowCalls {
         let Some(hook) = self.hooks.at(index) else { return };
         let status = denial.into_status(attributes);
         let shadow = shadow(hook, self.webhook_type, index);
-        let report = Report::new(shadow, Decision::FailedClosed, Duration::ZERO);
+        let report = Report::new(shadow, ShadowVerdict::FailedClosed, Duration::ZERO);
         self.reports.push(report.because(status.code, &status.message));
     }
 
@@ -95,14 +97,14 @@ fn shadow(hook: &Hook, webhook_type: WebhookType, index: usize) -> Shadow {
 fn failed(who: Shadow, hook: &Hook, error: &CallError, elapsed: Duration) -> Report {
     match error {
         CallError::Calling { reason, code } => {
-            let decision = if hook.ignores_failure { Decision::FailedOpen } else { Decision::FailedClosed };
+            let decision = if hook.ignores_failure { ShadowVerdict::FailedOpen } else { ShadowVerdict::FailedClosed };
             Report::new(who, decision, elapsed).because(*code, reason)
         }
         CallError::Rejected(status) => {
-            Report::new(who, Decision::Denied, elapsed).because(status.code, &status.message)
+            Report::new(who, ShadowVerdict::Denied, elapsed).because(status.code, &status.message)
         }
         CallError::Internal(status) => {
-            Report::new(who, Decision::FailedClosed, elapsed).because(status.code, &status.message)
+            Report::new(who, ShadowVerdict::FailedClosed, elapsed).because(status.code, &status.message)
         }
     }
 }
@@ -118,7 +120,7 @@ fn patched(who: Shadow, hook: &Hook, prepared: &Prepared, patch: &[u8], elapsed:
     });
     match applied {
         Ok((is_changed, patch)) => {
-            let decision = if is_changed { Decision::Changed } else { Decision::Allowed };
+            let decision = if is_changed { ShadowVerdict::Changed } else { ShadowVerdict::Allowed };
             Report::new(who, decision, elapsed).changing(patch.paths(), bytes)
         }
         Err(why) => failed(who, hook, &CallError::internal(why), elapsed).changing(std::iter::empty(), bytes),

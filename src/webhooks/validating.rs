@@ -17,7 +17,7 @@ use tokio::time::Instant;
 const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
 
 /// The plugin's webhooks and their calls.
-pub(crate) type Validating = Webhooks<ValidatingWebhookConfiguration>;
+pub(crate) type ValidatingWebhooks = Webhooks<ValidatingWebhookConfiguration>;
 
 /// The state of the pass over the hooks that comes before the calls.
 struct Pass<'a> {
@@ -34,7 +34,7 @@ impl Pass<'_> {
     }
 }
 
-impl Validating {
+impl ValidatingWebhooks {
     /// Calls the hooks that match the request.
     ///
     /// # Errors

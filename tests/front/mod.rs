@@ -23,7 +23,7 @@ use kube_admission_proxy::plugins;
 use kube_admission_proxy::processor::Processor;
 use kube_admission_proxy::server::{Connection, Drain};
 use kube_admission_proxy::shares::Shares;
-use kube_admission_proxy::upstream::{Forwarder, Identity, Release, SharedTransport, kube_client};
+use kube_admission_proxy::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, kube_client};
 use kube_admission_proxy::user::UserInfo;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -108,7 +108,7 @@ impl Front {
             discovery: discovery.clone(),
         });
         let drain = Drain::new();
-        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, drain.clone());
+        let forwarder = Forwarder::new(transport.clone(), CallerIdentity::Impersonate, drain.clone());
         let pipeline = Pipeline {
             authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
             tenant: None,
@@ -157,7 +157,7 @@ impl Front {
     /// The webhook front end without plugins.
     #[allow(dead_code, reason = "not every user of this module needs it")]
     pub(crate) fn front_end(&self) -> FrontEnd {
-        let metrics = front_end::Metrics::register(&kube_admission_proxy::metrics::Registry::new()).unwrap();
+        let metrics = front_end::FrontEndMetrics::register(&kube_admission_proxy::metrics::Registry::new()).unwrap();
         FrontEnd {
             authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
             allowed_names: Vec::new(),

@@ -4,8 +4,8 @@
 //!
 //! The tests are from <https://github.com/google/cel-spec>, Apache-2.0.
 
-use super::messages::Admission;
-use super::{Environment, Limits, Type, Value};
+use super::messages::AdmissionTypes;
+use super::{Environment, EvaluationLimits, Type, Value};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
@@ -58,7 +58,7 @@ fn value(json: &Json) -> Value<'static> {
         })),
         "objectValue" => {
             let read = of["value"].as_str().unwrap().to_owned();
-            let environment = Environment::new(Arc::new(Admission::default()));
+            let environment = Environment::new(Arc::new(AdmissionTypes::default()));
             let call = if of["@type"].as_str().unwrap().ends_with("Duration") { "duration" } else { "timestamp" };
             let program = environment.compile(&format!("{call}('{read}')")).unwrap();
             match program.evaluate(&[], &LIMITS).value.unwrap() {
@@ -71,11 +71,11 @@ fn value(json: &Json) -> Value<'static> {
     }
 }
 
-const LIMITS: Limits = Limits { cost: 10_000_000, deadline: None };
+const LIMITS: EvaluationLimits = EvaluationLimits { cost: 10_000_000, deadline: None };
 
 /// The fault in the result of a test, if there is one.
 fn wrong(test: &Json) -> Option<String> {
-    let mut environment = Environment::new(Arc::new(Admission::default()));
+    let mut environment = Environment::new(Arc::new(AdmissionTypes::default()));
     let mut values = Vec::new();
     for declaration in test["declarations"].as_array().into_iter().flatten() {
         let name = declaration["name"].as_str().unwrap();

@@ -41,7 +41,7 @@ pub struct Access {
 
 /// The answer to an access check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct AccessDecision {
     /// Whether the access is allowed.
     pub allowed: bool,
     /// The reason, for a person.

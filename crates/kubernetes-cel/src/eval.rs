@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// The limits of an evaluation.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct EvaluationLimits {
     /// The highest cost of the evaluation: `PerCallLimit`, 1,000,000.
     pub cost: u64,
     /// The time at which the evaluation ends; checked every hundred rounds of a comprehension.
@@ -38,7 +38,7 @@ pub struct Outcome<'a> {
 impl Program {
     /// Evaluates the program. `variables` are the values of the environment's variables by slot; `None` is a declared variable without a
     /// value. Results borrow from the program and the variables.
-    pub fn evaluate<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &Limits) -> Outcome<'a> {
+    pub fn evaluate<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &EvaluationLimits) -> Outcome<'a> {
         if limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Outcome { value: Err(Error::Interrupted), cost: 0 };
         }
@@ -50,7 +50,7 @@ impl Program {
         })
     }
 
-    fn evaluate_here<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &Limits) -> Outcome<'a> {
+    fn evaluate_here<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &EvaluationLimits) -> Outcome<'a> {
         let mut evaluation = Evaluation {
             variables,
             locals: vec![Local::Unset; self.locals],

@@ -30,7 +30,7 @@ pub mod typecheck;
 mod conformance;
 
 pub use environment::Environment;
-pub use eval::{Limits, Outcome};
+pub use eval::{EvaluationLimits, Outcome};
 pub use plan::Program;
 pub use types::Type;
 pub use value::{Error, Value};

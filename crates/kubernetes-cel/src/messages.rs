@@ -61,13 +61,13 @@ static ADMISSION: LazyLock<Table> = LazyLock::new(|| {
 
 /// The message types of a policy or of a webhook's match conditions.
 #[derive(Clone, Debug, Default)]
-pub struct Admission {
+pub struct AdmissionTypes {
     patches: bool,
     /// Types of the policy's variables so far, and of objects with a known schema.
     own: Table,
 }
 
-impl Admission {
+impl AdmissionTypes {
     /// Adds `Object{…}` and `JSONPatch{…}` (`DynamicTypeResolver`).
     pub fn with_patches(mut self) -> Self {
         self.patches = true;
@@ -103,7 +103,7 @@ fn declarable(of: &Type) -> Type {
     }
 }
 
-impl Messages for Admission {
+impl Messages for AdmissionTypes {
     fn has(&self, name: &str) -> bool {
         self.own.has(name) || self.patches && is_patch(name) || ADMISSION.has(name)
     }

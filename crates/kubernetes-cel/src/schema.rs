@@ -240,7 +240,7 @@ fn add_identity(fields: &mut BTreeMap<String, Declared>) {
 }
 
 /// `within` are the surrounding types: a type that contains itself becomes an object without fields there, as in `PopulateRefs`.
-fn of_type(of: &'static builtin::Type, within: &mut Vec<&'static str>) -> BTreeMap<String, Declared> {
+fn of_type(of: &'static builtin::ApiType, within: &mut Vec<&'static str>) -> BTreeMap<String, Declared> {
     within.push(of.name);
     let fields = of.fields().iter().filter_map(|field| Some((escape(field.name)?, of_shape(&field.shape, within)?)));
     let fields = fields.collect();

@@ -4,7 +4,7 @@
 use super::environment::Environment;
 use super::estimate::Range;
 use super::message_types::Table;
-use super::messages::{Admission, VARIABLES};
+use super::messages::{AdmissionTypes, VARIABLES};
 use super::schema::Declared;
 use super::types::Type;
 use kubernetes_object::kind::{GroupVersionKind, GroupVersionResource};
@@ -24,7 +24,7 @@ pub struct TypeChecker<'p> {
 
 /// The type of `params` in expressions.
 #[derive(Clone, Copy, Debug)]
-pub struct Parameters<'p> {
+pub struct ParameterType<'p> {
     /// The name of the parameters' kind.
     pub kind: &'p str,
     /// The schema of the parameters, if it is known.
@@ -79,18 +79,18 @@ impl<'p> TypeChecker<'p> {
     /// parameters. `variables` are names and expressions.
     pub fn new<'a>(
         kinds: impl IntoIterator<Item = (GroupVersionKind, Declared)>,
-        parameters: Option<Parameters<'p>>,
+        parameters: Option<ParameterType<'p>>,
         variables: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
     ) -> Self {
         let environment = |kind: &GroupVersionKind, object: &Declared| {
             let mut table = Table::default();
             let object = object.declare(&kind.kind, &mut table);
             // The unique names of kube-controller-manager end in numbers; the object and the parameters never have one type.
-            let parameters = parameters.map(|Parameters { kind: name, schema }| {
+            let parameters = parameters.map(|ParameterType { kind: name, schema }| {
                 let unique = if *name == kind.kind { format!("{name}2") } else { name.to_owned() };
                 schema.map_or(Type::Dyn, |schema| schema.declare(&unique, &mut table))
             });
-            let mut messages = Admission::default().with_table(table).with_variables();
+            let mut messages = AdmissionTypes::default().with_table(table).with_variables();
             for (name, expression) in variables.clone() {
                 let found = declare(messages.clone(), &object, parameters.as_ref()).check(expression);
                 messages.add_variable(name, &found.map_or(Type::Dyn, |checked| checked.output().clone()));
@@ -131,7 +131,7 @@ impl<'p> TypeChecker<'p> {
     }
 }
 
-fn declare(messages: Admission, object: &Type, parameters: Option<&Type>) -> Environment {
+fn declare(messages: AdmissionTypes, object: &Type, parameters: Option<&Type>) -> Environment {
     let environment = Environment::new(Arc::new(messages))
         .variable("object", object.clone())
         .variable("oldObject", object.clone())
@@ -155,7 +155,7 @@ mod tests {
             let declared = Declared::of_kind(&kind).unwrap();
             (kind, declared)
         });
-        TypeChecker::new(kinds, Some(Parameters { kind: "Foo", schema: None }), variables.iter().copied())
+        TypeChecker::new(kinds, Some(ParameterType { kind: "Foo", schema: None }), variables.iter().copied())
     }
 
     #[test]

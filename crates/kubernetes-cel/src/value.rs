@@ -8,7 +8,7 @@ pub mod print;
 pub(crate) mod time;
 mod typed;
 
-pub use super::error::{Access, Decision, Error, Review};
+pub use super::error::{Access, AccessDecision, Error, Review};
 pub use containers::{Entries, List, Map};
 pub use typed::{Keyed, Object, SchemaMismatch};
 
@@ -76,7 +76,7 @@ pub struct Struct<'a> {
 }
 
 /// A map of named values that are evaluated on demand: `variables`.
-pub trait Lazy: fmt::Debug + Send + Sync {
+pub trait LazyValue: fmt::Debug + Send + Sync {
     /// The value of this name; `None` if the map has no such name.
     fn get<'s>(&'s self, name: &str) -> Option<Result<Value<'s>, Error>>;
 }

@@ -1,7 +1,7 @@
 //! Validation of CustomResourceDefinitions (`ValidateCustomResourceDefinition`). Their defaults are those of all built-in kinds
 //! ([`crate::normal`]).
 //!
-//! The expressions of rules (`x-kubernetes-validations`) need a compiler of CEL, which [`Checks::rules`] supplies.
+//! The expressions of rules (`x-kubernetes-validations`) need a compiler of CEL, which [`DefinitionChecks::rules`] supplies.
 
 mod internal;
 mod print;
@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 
 /// The checks of texts in other languages.
 #[derive(Clone, Copy)]
-pub struct Checks<'a> {
+pub struct DefinitionChecks<'a> {
     /// Compiles patterns.
     pub patterns: &'a Compile<'a>,
     /// The errors of the expressions of all rules in a schema at a path. The schema is valid otherwise; the fields of a rule other than its
@@ -90,7 +90,7 @@ fn storage_version(definition: &Object) -> Option<String> {
 }
 
 /// The errors of a new definition, decoded and with its status.
-pub fn validate(definition: &Object, checks: Checks<'_>) -> Vec<Cause> {
+pub fn validate(definition: &Object, checks: DefinitionChecks<'_>) -> Vec<Cause> {
     let fields = Fields(definition.fields());
     let none = Map::new();
     let spec = Spec::of(fields.object("spec").unwrap_or(Fields(&none)));
@@ -114,7 +114,7 @@ pub fn validate(definition: &Object, checks: Checks<'_>) -> Vec<Cause> {
 }
 
 /// The errors of an updated definition, decoded and with its status. What was invalid before may stay so where kube-apiserver allows it.
-pub fn validate_update(definition: &Object, old: &Object, checks: Checks<'_>) -> Vec<Cause> {
+pub fn validate_update(definition: &Object, old: &Object, checks: DefinitionChecks<'_>) -> Vec<Cause> {
     let (fields, old) = (Fields(definition.fields()), Fields(old.fields()));
     let none = Map::new();
     let spec = Spec::of(fields.object("spec").unwrap_or(Fields(&none)));

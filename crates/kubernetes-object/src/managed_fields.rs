@@ -25,7 +25,7 @@ use jiff::Timestamp;
 pub use own::owned_as;
 pub use scale::{of_scale, of_scaled};
 use serde_json::Value;
-pub use versions::{InVersion, OneVersion, Versions};
+pub use versions::{InVersion, OneVersion, VersionConverter};
 
 /// The manager of the fields of an object that had no managedFields before its first apply.
 const FIRST: &str = "before-first-apply";
@@ -162,7 +162,12 @@ impl Change<'_> {
     }
 
     /// As [`Self::managed_fields`], with the object in the versions of all entries.
-    pub fn managed_fields_in(&self, old: &Value, new: &Value, versions: &dyn Versions) -> (Option<Value>, bool) {
+    pub fn managed_fields_in(
+        &self,
+        old: &Value,
+        new: &Value,
+        versions: &dyn VersionConverter,
+    ) -> (Option<Value>, bool) {
         let entries = self.entries_before(old, new);
         let is_create = old.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().is_empty();
         if entries.is_empty() && !is_create {
@@ -180,7 +185,7 @@ impl Change<'_> {
         mut entries: Vec<Entry>,
         old: &Value,
         new: &Value,
-        versions: &dyn Versions,
+        versions: &dyn VersionConverter,
     ) -> (Vec<Entry>, bool) {
         self.reconcile(&mut entries, old, versions);
         let changes = self.changes(&mut entries, old, new, versions);

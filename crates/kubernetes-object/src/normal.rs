@@ -2,7 +2,7 @@
 //! version and back, encoded again.
 
 use super::decode::Decoded;
-use super::round_trip::{self, Kept, RoundTripError};
+use super::round_trip::{self, InternalValues, RoundTripError};
 use super::typed::{self, DecodeError, Typed};
 use super::{Object, defaults};
 use crate::kind::GroupVersionKind;
@@ -65,15 +65,15 @@ pub fn defaulted(kind: &GroupVersionKind, typed: Typed) -> Normal {
 ///
 /// # Errors
 /// If kube-apiserver's conversions refuse the object.
-pub fn round_trip(kind: &GroupVersionKind, object: &mut Object, kept: &Kept) -> Result<(), RoundTripError> {
-    if !object.is_changed() && *kept == Kept::default() {
+pub fn round_trip(kind: &GroupVersionKind, object: &mut Object, kept: &InternalValues) -> Result<(), RoundTripError> {
+    if !object.is_changed() && *kept == InternalValues::default() {
         return Ok(());
     }
     round_trip::make(kind, object.fields_mut(), kept)
 }
 
 fn normal(kind: &GroupVersionKind, typed: Result<Typed, DecodeError>) -> Result<Normal, NormalError> {
-    Ok(defaulted_and(kind, typed?, |fields| round_trip::make(kind, fields, &Kept::default()))?)
+    Ok(defaulted_and(kind, typed?, |fields| round_trip::make(kind, fields, &InternalValues::default()))?)
 }
 
 fn defaulted_and<E>(

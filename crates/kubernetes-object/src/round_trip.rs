@@ -22,14 +22,14 @@ pub struct RoundTripError(String);
 
 /// Values that an object's internal version keeps although the versioned object has no fields for them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
+pub struct InternalValues {
     /// `spec.templateGeneration` of a DaemonSet.
     template_generation: Option<i64>,
     /// The values that autoscaling/v1 has no fields for, and the metrics.
     autoscaler: Annotated,
 }
 
-impl Kept {
+impl InternalValues {
     /// Returns the kept values of an object that has been through the internal version.
     pub fn of(kind: &GroupVersionKind, object: &Fields) -> Self {
         let mut kept = Self::default();
@@ -46,7 +46,7 @@ impl Kept {
 ///
 /// # Errors
 /// If a conversion refuses the object, though its fields have the right types.
-pub fn make(kind: &GroupVersionKind, object: &mut Fields, kept: &Kept) -> Result<(), RoundTripError> {
+pub fn make(kind: &GroupVersionKind, object: &mut Fields, kept: &InternalValues) -> Result<(), RoundTripError> {
     let name = kind.kind.as_str();
     match (kind.group.as_str(), kind.version.as_str()) {
         ("", "v1") => core::make(name, object),

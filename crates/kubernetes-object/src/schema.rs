@@ -12,14 +12,14 @@ use std::sync::LazyLock;
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("schema/types.txt")));
 
 /// The type of a built-in kind; `None` for other kinds.
-pub fn of(kind: &GroupVersionKind) -> Option<&'static Type> {
+pub fn of(kind: &GroupVersionKind) -> Option<&'static ApiType> {
     let table = &*TABLE;
     let key = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
     table.types.get(*table.kinds.get(&key)?)
 }
 
 /// Every built-in kind, with its type.
-pub fn kinds() -> impl Iterator<Item = (GroupVersionKind, &'static Type)> {
+pub fn kinds() -> impl Iterator<Item = (GroupVersionKind, &'static ApiType)> {
     let table = &*TABLE;
     table.kinds.iter().filter_map(|((group, version, kind), index)| {
         Some((GroupVersionKind::new(*group, *version, *kind), table.types.get(*index)?))
@@ -27,13 +27,13 @@ pub fn kinds() -> impl Iterator<Item = (GroupVersionKind, &'static Type)> {
 }
 
 /// Every type.
-pub fn types() -> impl Iterator<Item = &'static Type> {
+pub fn types() -> impl Iterator<Item = &'static ApiType> {
     TABLE.types.iter()
 }
 
 /// A type of the API: a JSON object with known fields.
 #[derive(Debug)]
-pub struct Type {
+pub struct ApiType {
     /// The name with package and version: `core.v1.Pod`.
     pub name: &'static str,
     /// Whether apply owns the object as a whole (`+structType=atomic`), unless the field that holds the object sets another type.
@@ -41,7 +41,7 @@ pub struct Type {
     fields: Box<[Field]>,
 }
 
-/// A field of a [`Type`].
+/// A field of a [`ApiType`].
 #[derive(Debug)]
 pub struct Field {
     /// The JSON name.
@@ -98,12 +98,12 @@ pub struct TypeReference(u16);
 
 impl TypeReference {
     /// The referenced type.
-    pub fn resolve(self) -> Option<&'static Type> {
+    pub fn resolve(self) -> Option<&'static ApiType> {
         TABLE.types.get(usize::from(self.0))
     }
 }
 
-impl Type {
+impl ApiType {
     /// The field with a JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         let at = self.fields.binary_search_by(|field| field.name.cmp(name)).ok()?;
@@ -123,7 +123,7 @@ impl Type {
 
 impl Field {
     /// The type of the object, of the list's items or of the map's values.
-    pub fn element(&self) -> Option<&'static Type> {
+    pub fn element(&self) -> Option<&'static ApiType> {
         let mut shape = &self.shape;
         loop {
             match shape {
@@ -190,7 +190,7 @@ impl Field {
 }
 
 struct Table {
-    types: Vec<Type>,
+    types: Vec<ApiType>,
     kinds: HashMap<(&'static str, &'static str, &'static str), usize>,
 }
 
@@ -199,7 +199,7 @@ impl Table {
     fn parse(text: &'static str) -> Self {
         let names = || text.lines().filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
         let indices: HashMap<&str, u16> = names().zip(0..).collect();
-        let mut types: Vec<Type> = Vec::with_capacity(indices.len());
+        let mut types: Vec<ApiType> = Vec::with_capacity(indices.len());
         let mut kinds = HashMap::new();
         let mut fields = Vec::new();
         for line in text.lines().rev() {
@@ -217,7 +217,7 @@ impl Table {
             }
             fields.reverse();
             let is_atomic = rest.split(' ').any(|word| word == "atomic");
-            types.push(Type { name: second, is_atomic, fields: std::mem::take(&mut fields).into_boxed_slice() });
+            types.push(ApiType { name: second, is_atomic, fields: std::mem::take(&mut fields).into_boxed_slice() });
         }
         types.reverse();
         Self { types, kinds }
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn pod() -> &'static Type {
+    fn pod() -> &'static ApiType {
         of(&GroupVersionKind::new("", "v1", "Pod")).unwrap()
     }
 

@@ -15,7 +15,7 @@ use crate::metrics::Registry;
 use crate::plugins::{mutating_admission_policy, validating_admission_policy};
 use crate::server::tls;
 use crate::tenants::profile::{self, Which};
-use crate::tenants::{DEFAULT, Fault, NONE, Tenant, read};
+use crate::tenants::{DEFAULT, Fault, NONE, TenantFile, read};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// A tenant and the content of its files.
 pub(super) struct Prepared<'a> {
-    pub(super) tenant: &'a Tenant,
+    pub(super) tenant: &'a TenantFile,
     resolved: Resolved,
     pub(super) limits: Limits,
     pub(super) audit_policy: Option<Policy>,
@@ -38,7 +38,7 @@ pub(super) struct Prepared<'a> {
 ///
 /// # Errors
 /// All errors that were found.
-pub(super) fn prepare<'a>(tenants: &'a [Arc<Tenant>], config: &Config) -> Result<Vec<Prepared<'a>>, Vec<Fault>> {
+pub(super) fn prepare<'a>(tenants: &'a [Arc<TenantFile>], config: &Config) -> Result<Vec<Prepared<'a>>, Vec<Fault>> {
     let (mut prepared, mut faults) = (Vec::with_capacity(tenants.len()), Vec::new());
     let mut resolver = Resolver::new(tenants, config);
     for tenant in tenants {
@@ -71,7 +71,7 @@ pub fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<
 }
 
 impl<'a> Prepared<'a> {
-    fn new(tenant: &'a Tenant, resolved: Resolved, config: &Config) -> Result<Self, Fault> {
+    fn new(tenant: &'a TenantFile, resolved: Resolved, config: &Config) -> Result<Self, Fault> {
         let (profile, mut digest) = (&tenant.profile, Sha256::new());
         let text = serde_json::to_vec(profile).map_err(|error| tenant.fault("spec", error))?;
         digest.update(resolved.digest);
@@ -136,7 +136,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// The plugins that answer reviews of the tenant's namespaces: those that work in the front end, and that its flag names, if there are names.
-    pub(super) fn reviewing(&self, front_end: &config::FrontEnd) -> Vec<&'static str> {
+    pub(super) fn reviewing(&self, front_end: &config::FrontEndOptions) -> Vec<&'static str> {
         let plugins = self.admission().plugins.iter().filter(|spec| spec.front_end.runs()).map(|spec| spec.name);
         plugins.filter(|name| !front_end.are_named || front_end.plugins.contains(name)).collect()
     }
@@ -187,7 +187,7 @@ impl<'a> Prepared<'a> {
 }
 
 /// Reads a file that a tenant names, and adds its content to the digest.
-fn content(tenant: &Tenant, field: &str, file: &str, digest: &mut Sha256) -> Result<Vec<u8>, Fault> {
+fn content(tenant: &TenantFile, field: &str, file: &str, digest: &mut Sha256) -> Result<Vec<u8>, Fault> {
     let path = tenant.path(file);
     let content = std::fs::read(&path).map_err(|error| tenant.fault(field, format!("{}: {error}", path.display())))?;
     digest.update((content.len() as u64).to_be_bytes());
@@ -212,18 +212,18 @@ struct Resolved {
 /// The plugins of tenants, each resolved once, because many tenants may have one base.
 struct Resolver<'a> {
     config: &'a Config,
-    tenants: HashMap<&'a str, &'a Tenant>,
+    tenants: HashMap<&'a str, &'a TenantFile>,
     known: HashMap<&'a str, Resolved>,
 }
 
 impl<'a> Resolver<'a> {
-    fn new(tenants: &'a [Arc<Tenant>], config: &'a Config) -> Self {
+    fn new(tenants: &'a [Arc<TenantFile>], config: &'a Config) -> Self {
         let tenants = tenants.iter().map(|tenant| (&*tenant.name, &**tenant)).collect();
         Self { config, tenants, known: HashMap::new() }
     }
 
     /// Returns the plugins of a tenant: those of its base, changed. No base leads back to its tenant.
-    fn resolve(&mut self, tenant: &'a Tenant) -> Result<Resolved, Fault> {
+    fn resolve(&mut self, tenant: &'a TenantFile) -> Result<Resolved, Fault> {
         if let Some(known) = self.known.get(&*tenant.name) {
             return Ok(known.clone());
         }
@@ -289,7 +289,7 @@ fn is_unserved(plugin: &str, config: &Config) -> bool {
     !is_of_flags && spec.is_some_and(|spec| spec.needs.iter().any(|need| need.removed_api().is_some()))
 }
 
-fn limits(tenant: &Tenant, process: &Limits) -> Limits {
+fn limits(tenant: &TenantFile, process: &Limits) -> Limits {
     let (given, admission) = (&tenant.profile.limits, &tenant.profile.admission);
     let timeout = admission.timeout.as_deref().and_then(|timeout| duration::parse(timeout).ok());
     Limits {

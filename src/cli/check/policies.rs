@@ -2,7 +2,7 @@
 
 use super::report::Finding;
 use super::resources::Definitions;
-use crate::cel::typecheck::{Parameters, TypeChecker, kinds_of_rules};
+use crate::cel::typecheck::{ParameterType, TypeChecker, kinds_of_rules};
 use crate::expressions::{Compiler, Declarations};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
@@ -65,7 +65,7 @@ impl Findings {
             let kinds = kinds_of_rules(rules, |resource| definitions.kinds_of(resource));
             kinds.into_iter().filter_map(move |kind| Some((kind.clone(), definitions.declared(&kind)?)))
         });
-        let parameters = parameters.as_ref().map(|(kind, schema)| Parameters { kind, schema: schema.as_ref() });
+        let parameters = parameters.as_ref().map(|(kind, schema)| ParameterType { kind, schema: schema.as_ref() });
         let checker = TypeChecker::new(kinds, parameters, variables.iter().copied());
         for (index, validation) in items(spec, "validations").iter().enumerate() {
             for (name, authorizer) in [("expression", true), ("messageExpression", false)] {

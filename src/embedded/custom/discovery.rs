@@ -1,6 +1,6 @@
 //! Custom resources in discovery (`DiscoveryController.sync`).
 
-use super::super::catalog::{ApiResource, Group, Resource, Version};
+use super::super::catalog::{ApiResource, Group, ServedResource, Version};
 use super::super::name::Name;
 use super::resource::{VERBS, VERBS_OF_TERMINATING};
 use crate::object::version::newness;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The groups of the resources, sorted by name, each with its newest version first.
-pub(super) fn groups<'r>(resources: impl Iterator<Item = &'r Arc<Resource>>) -> Vec<Group> {
+pub(super) fn groups<'r>(resources: impl Iterator<Item = &'r Arc<ServedResource>>) -> Vec<Group> {
     let mut groups: BTreeMap<&str, BTreeMap<&str, Version>> = BTreeMap::new();
     for resource in resources {
         let Some(custom) = resource.custom.as_ref().filter(|custom| custom.definition.is_established) else { continue };
@@ -54,7 +54,7 @@ fn newness_of(version: &str) -> (Option<(u8, u32, u32)>, Reverse<String>) {
     (stability, Reverse(text.to_owned()))
 }
 
-fn entry(resource: &Resource, name: Name) -> ApiResource {
+fn entry(resource: &ServedResource, name: Name) -> ApiResource {
     ApiResource {
         name,
         singular_name: Name::default(),
@@ -71,7 +71,7 @@ fn entry(resource: &Resource, name: Name) -> ApiResource {
 }
 
 /// `discovery.StorageVersionHash`
-fn storage_version_hash(resource: &Resource) -> Name {
+fn storage_version_hash(resource: &ServedResource) -> Name {
     let Some(custom) = &resource.custom else { return Name::default() };
     let is_served = |name: &str| custom.definition.version(name).is_some_and(|stored| stored.is_served);
     if !is_served(&custom.definition.storage) {

@@ -1,7 +1,7 @@
 //! The served custom resources, derived from the stored definitions.
 
 use super::super::api_services::{self, API_SERVICES, Registered};
-use super::super::catalog::{self, Group, Resource};
+use super::super::catalog::{self, Group, ServedResource};
 use super::super::store::Store;
 use super::super::{discovery, openapi};
 use super::definition::Definition;
@@ -19,7 +19,7 @@ pub(in crate::embedded) struct Index {
     /// The definitions by name. Definitions whose names are not accepted are left out.
     definitions: BTreeMap<String, Arc<Definition>>,
     /// The served resources by the name of their definition.
-    resources: HashMap<String, Vec<Arc<Resource>>>,
+    resources: HashMap<String, Vec<Arc<ServedResource>>>,
     /// All groups.
     pub(in crate::embedded) groups: discovery::Groups,
     /// All documents.
@@ -84,7 +84,7 @@ impl Index {
                 .iter()
                 .any(|known| known.name == *group && known.versions.iter().any(|known| known.version == *version))
         };
-        let mut resources: HashMap<String, Vec<Arc<Resource>>> = HashMap::new();
+        let mut resources: HashMap<String, Vec<Arc<ServedResource>>> = HashMap::new();
         for (name, definition) in &definitions {
             let same = before
                 .filter(|before| before.definitions.get(name).is_some_and(|before| Arc::ptr_eq(before, definition)));
@@ -111,7 +111,12 @@ impl Index {
     }
 
     /// The resource with this group, version and plural name.
-    pub(in crate::embedded) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+    pub(in crate::embedded) fn resource(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<&Arc<ServedResource>> {
         self.resources.get(&format!("{plural}.{group}"))?.iter().find(|resource| resource.version == *version)
     }
 }

@@ -4,7 +4,7 @@
 //! in the transaction of the client's write.
 
 use super::super::call::Call;
-use super::super::catalog::Resource;
+use super::super::catalog::ServedResource;
 use super::super::delete::{self, Options};
 use super::super::store::{Collection, State};
 use super::super::{api_services, metadata, owners};
@@ -13,7 +13,7 @@ use super::resource::Custom;
 use super::schema::{default_causes, pattern, rule_causes};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
-use crate::object::custom_resource_definition::{self, Checks};
+use crate::object::custom_resource_definition::{self, DefinitionChecks};
 use crate::object::{Object, object_meta};
 use crate::status::invalid::aggregate;
 use crate::status::{Cause, Status, invalid};
@@ -29,7 +29,7 @@ const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
 
 /// Whether a resource is that of the definitions.
-pub(in crate::embedded) fn is_definition(resource: &Resource) -> bool {
+pub(in crate::embedded) fn is_definition(resource: &ServedResource) -> bool {
     resource.collection == *DEFINITIONS
 }
 
@@ -37,8 +37,8 @@ fn kind() -> GroupVersionKind {
     GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
-fn checks() -> Checks<'static> {
-    Checks { patterns: &pattern, rules: &rule_causes, defaults: &default_causes }
+fn checks() -> DefinitionChecks<'static> {
+    DefinitionChecks { patterns: &pattern, rules: &rule_causes, defaults: &default_causes }
 }
 
 /// Sets the status of a new definition, and validates the definition.
@@ -365,7 +365,7 @@ fn collection_of(definition: &Object) -> Collection {
 }
 
 /// The resource whose objects are in a collection, in any version; `None` if no definition defines it.
-pub(in crate::embedded) fn resource_of(state: &State, collection: &Collection) -> Option<Resource> {
+pub(in crate::embedded) fn resource_of(state: &State, collection: &Collection) -> Option<ServedResource> {
     let object = state.object(DEFINITIONS, &format!("{}.{}", collection.resource, collection.group))?;
     let definition = Arc::new(Definition::new(&object, None)?);
     definition.versions.first().map(|version| Custom::resource(&definition, version))

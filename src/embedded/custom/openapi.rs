@@ -1,6 +1,6 @@
 //! OpenAPI v2 and v3 of custom resources (`builder.BuildOpenAPIV2`, `builder.BuildOpenAPIV3`).
 
-use super::super::catalog::{Resource, group_version_path};
+use super::super::catalog::{ServedResource, group_version_path};
 use super::super::openapi::{CustomDocument, Operations, Parts, Writers, meta_schemas, v2_schema};
 use super::resource::Custom;
 use serde_json::{Map, Value, json};
@@ -40,17 +40,18 @@ impl Dialect {
 
 /// The documents of the resources by name, such as `apis/example.com/v1`. Documents of unchanged resources are taken from `before`.
 pub(super) fn documents<'r>(
-    resources: impl Iterator<Item = &'r Arc<Resource>>,
+    resources: impl Iterator<Item = &'r Arc<ServedResource>>,
     before: Option<&BTreeMap<String, Arc<CustomDocument>>>,
 ) -> BTreeMap<String, Arc<CustomDocument>> {
-    let mut by_version: BTreeMap<String, Vec<Arc<Resource>>> = BTreeMap::new();
-    let is_established =
-        |resource: &&Arc<Resource>| resource.custom.as_ref().is_some_and(|custom| custom.definition.is_established);
+    let mut by_version: BTreeMap<String, Vec<Arc<ServedResource>>> = BTreeMap::new();
+    let is_established = |resource: &&Arc<ServedResource>| {
+        resource.custom.as_ref().is_some_and(|custom| custom.definition.is_established)
+    };
     for resource in resources.filter(is_established) {
         let name = format!("apis/{}/{}", resource.group, resource.version);
         by_version.entry(name).or_default().push(resource.clone());
     }
-    let document = |(name, resources): (String, Vec<Arc<Resource>>)| {
+    let document = |(name, resources): (String, Vec<Arc<ServedResource>>)| {
         let same = before.and_then(|before| before.get(&name)).filter(|before| before.is_of(&resources));
         let document = same.cloned().unwrap_or_else(|| Arc::new(CustomDocument::new(resources, WRITERS)));
         (name, document)
@@ -61,7 +62,7 @@ pub(super) fn documents<'r>(
 const WRITERS: Writers = Writers { v3: write, v2: write_v2 };
 
 /// The part of OpenAPI v2 of the resources of one version.
-fn write_v2(resources: &[Arc<Resource>]) -> Parts {
+fn write_v2(resources: &[Arc<ServedResource>]) -> Parts {
     let mut parts = Parts::default();
     for resource in resources {
         let Some(custom) = &resource.custom else { continue };
@@ -83,7 +84,7 @@ fn write_v2(resources: &[Arc<Resource>]) -> Parts {
 }
 
 /// The document of the resources of one version.
-fn write(resources: &[Arc<Resource>]) -> Vec<u8> {
+fn write(resources: &[Arc<ServedResource>]) -> Vec<u8> {
     let mut paths = Map::new();
     let mut schemas = meta_schemas().clone();
     for resource in resources {
@@ -97,12 +98,12 @@ fn write(resources: &[Arc<Resource>]) -> Vec<u8> {
 }
 
 /// `gvkToModelName`: `dev.lab.v1.Foo`.
-fn model(resource: &Resource, kind: &str) -> String {
+fn model(resource: &ServedResource, kind: &str) -> String {
     let group: Vec<&str> = resource.group.rsplit('.').collect();
     format!("{}.{}.{kind}", group.join("."), resource.version)
 }
 
-fn add_schemas(resource: &Resource, custom: &Custom, dialect: Dialect, schemas: &mut Map<String, Value>) {
+fn add_schemas(resource: &ServedResource, custom: &Custom, dialect: Dialect, schemas: &mut Map<String, Value>) {
     let kind_of = |kind: &str| json!([{"group": &*resource.group, "version": &*resource.version, "kind": kind}]);
     let text = |description: &str| json!({"type": "string", "description": description});
     let is_free = |schema: &Value| schema.get(PRESERVE) == Some(&Value::Bool(true));
@@ -197,7 +198,7 @@ fn add_embedded(schema: &mut Value, dialect: Dialect) {
     add_properties(schema, [API_VERSION_OF_EMBEDDED, KIND_OF_EMBEDDED], dialect);
 }
 
-fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
+fn add_paths(resource: &ServedResource, paths: &mut Map<String, Value>) {
     let root = group_version_path(&resource.group, &resource.version);
     let namespace = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("{root}{namespace}/{}", resource.name);
@@ -233,7 +234,7 @@ fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     }
 }
 
-fn operation(resource: &Resource, action: &str, of: &str) -> Value {
+fn operation(resource: &ServedResource, action: &str, of: &str) -> Value {
     let content = |of: &str, types: &[&str]| -> Value {
         types.iter().map(|media_type| ((*media_type).to_owned(), json!({"schema": {"$ref": of}}))).collect()
     };

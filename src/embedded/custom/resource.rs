@@ -1,6 +1,6 @@
-//! What a [`Resource`] has in addition if a definition defines it.
+//! What a [`ServedResource`] has in addition if a definition defines it.
 
-use super::super::catalog::{Resource, Subresource};
+use super::super::catalog::{ServedResource, Subresource};
 use super::super::name::Name;
 use super::super::store::Collection;
 use super::definition::{Definition, Version};
@@ -27,7 +27,7 @@ pub(in crate::embedded) struct Custom {
 
 impl Custom {
     /// The resource of a version.
-    pub(super) fn resource(definition: &Arc<Definition>, version: &Arc<Version>) -> Resource {
+    pub(super) fn resource(definition: &Arc<Definition>, version: &Arc<Version>) -> ServedResource {
         let mut facts = BuiltIn::stored("", definition.is_namespaced);
         facts.has_generation = true;
         facts.updated_by_version = true;
@@ -43,7 +43,7 @@ impl Custom {
         if version.scale.is_some() {
             add("scale", GroupVersionKind::new("autoscaling", "v1", "Scale"));
         }
-        Resource {
+        ServedResource {
             group: definition.group.clone(),
             version: version.name.clone(),
             name: definition.plural.clone(),

@@ -5,7 +5,7 @@ use crate::cel::re2::Regex;
 use crate::cel::rules::Rules;
 use crate::object::Object;
 use crate::object::custom_resource_definition::Default;
-use crate::object::structural::validate::{self, Facts, InvalidPattern, Matcher, Validator};
+use crate::object::structural::validate::{self, Facts, InvalidPattern, PatternMatcher, Validator};
 use crate::object::structural::{self, CompileSchemaError, Structural};
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value};
@@ -96,7 +96,7 @@ impl Schema {
 ///
 /// # Errors
 /// Go's error.
-pub(super) fn pattern(pattern: &str) -> Result<Matcher, InvalidPattern> {
+pub(super) fn pattern(pattern: &str) -> Result<PatternMatcher, InvalidPattern> {
     let compiled = Regex::compile(pattern).map_err(|error| InvalidPattern(error.to_string()))?;
     Ok(Arc::new(move |text| compiled.is_match(text)))
 }

@@ -5,7 +5,7 @@ use super::*;
 
 const NOW: &str = "2026-01-10T00:00:00Z";
 
-fn at(path: &str) -> &'static Resource {
+fn at(path: &str) -> &'static ServedResource {
     catalog::resources().iter().find(|resource| resource.path() == path).unwrap_or_else(|| panic!("{path}"))
 }
 

@@ -124,7 +124,7 @@ async fn what_cannot_be_shown_is_not_deleted_unless_lists_have_no_such_form() {
                     let status = Status::failure(code, reason, "not this way");
                     return Ok(crate::response::status(
                         &status,
-                        crate::response::Form::of(&Default::default(), request.uri(), Default::default()),
+                        crate::response::ResponseForm::of(&Default::default(), request.uri(), Default::default()),
                     ));
                 }
                 crate::upstream::Transport::send(&behind, request).await

@@ -124,7 +124,9 @@ async fn a_warning_of_the_api_server_about_a_token_needs_passthrough() {
             .unwrap())
     });
     let passed = authn::Config { passthrough: Some(reviews), ..authn::Config::default() };
-    for (config, identity, warns) in [(reviewed, Identity::Impersonate, false), (passed, Identity::Passthrough, true)] {
+    for (config, identity, warns) in
+        [(reviewed, CallerIdentity::Impersonate, false), (passed, CallerIdentity::Passthrough, true)]
+    {
         path.pipeline.authenticator = Arc::new(Authenticator::new(config));
         path.pipeline.gateway.forwarder = Forwarder::new(transport.clone(), identity, Drain::new());
         let answer = path.ask_raw("GET", &at("warned"), &[("authorization", "Bearer t")], "").await;

@@ -3,9 +3,9 @@
 use super::mutate::{Kind, Refusal};
 use super::policy::Mutation;
 use super::reinvocation::{Key, PolicyReinvocation};
-use super::{FAILED, Failure, Invocation, Mutating, Results};
+use super::{FAILED, Failure, Invocation, MutatingPolicies, Results};
 use crate::admission::metrics::MatchConditions;
-use crate::admission::shadow::Decision;
+use crate::admission::shadow::ShadowVerdict;
 use crate::admission::{Attributes, Denial};
 use crate::conversion::ConversionError;
 use crate::expressions::request::{Shared, Shown};
@@ -13,7 +13,7 @@ use crate::expressions::reviews::evaluated;
 use crate::expressions::{Inputs, Verdict};
 use crate::kind::GroupVersionKind;
 use crate::matching::{Versions, Wanted};
-use crate::object::round_trip::Kept;
+use crate::object::round_trip::InternalValues;
 use crate::object::{Object, normal};
 use crate::policies::metrics::ErrorType;
 use crate::policies::shadow::ShadowDecision;
@@ -51,7 +51,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl Mutating {
+impl MutatingPolicies {
     /// Calls the policies one after the other, each with the object as changed so far.
     pub(super) async fn invoke<'a>(
         &self,
@@ -66,7 +66,7 @@ impl Mutating {
             again.require();
         }
         let kind = &pass.attributes.kind;
-        let kept = pass.attributes.object.as_ref().map(|object| Kept::of(kind, object.fields()));
+        let kept = pass.attributes.object.as_ref().map(|object| InternalValues::of(kind, object.fields()));
         // The kind and resource in which the object was changed last.
         let mut changed = None;
         for invocation in invocations {
@@ -176,8 +176,8 @@ impl Mutating {
             Ok(Some(why)) => {
                 ShadowDecision { paths, ..ShadowDecision::fail(invocation.policy.ignores_failure, FAILED, why) }
             }
-            Ok(None) if paths.is_empty() => ShadowDecision::be(Decision::Allowed),
-            Ok(None) => ShadowDecision { paths, ..ShadowDecision::be(Decision::Changed) },
+            Ok(None) if paths.is_empty() => ShadowDecision::be(ShadowVerdict::Allowed),
+            Ok(None) => ShadowDecision { paths, ..ShadowDecision::be(ShadowVerdict::Changed) },
         }
     }
 

@@ -31,7 +31,7 @@ use std::time::Duration;
 /// The code of the rejection when a policy fails.
 const FAILED: u16 = 403;
 /// The plugin that applies MutatingAdmissionPolicies.
-pub(crate) type Mutating = AdmissionPolicies<Mutations, MutatingAdmissionPolicyBinding>;
+pub(crate) type MutatingPolicies = AdmissionPolicies<Mutations, MutatingAdmissionPolicyBinding>;
 type MutatingHook = PolicyHook<Mutations, MutatingAdmissionPolicyBinding>;
 
 /// A call of a policy for one binding and one parameter (`generic.PolicyInvocation`).
@@ -96,7 +96,7 @@ impl<'a> Results<'a> {
     }
 }
 
-impl Mutating {
+impl MutatingPolicies {
     /// Calls the policies that match the request; they may change its object.
     ///
     /// # Errors

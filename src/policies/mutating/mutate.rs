@@ -38,7 +38,7 @@ impl From<Unpatchable> for Refusal {
 /// The type of the object's kind.
 pub(super) enum Kind {
     /// A built-in kind with a type.
-    BuiltIn(&'static schema::Type),
+    BuiltIn(&'static schema::ApiType),
     /// A built-in kind that no OpenAPI document describes.
     Undescribed,
     /// A custom kind with its definition.

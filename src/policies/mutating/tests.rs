@@ -11,14 +11,16 @@ use crate::policies::testing::*;
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy;
 use serde_json::{Value, json};
 
-fn world_in(state: FixedState, policies: Vec<Value>) -> World<Mutating> {
+fn world_in(state: FixedState, policies: Vec<Value>) -> World<MutatingPolicies> {
     let count = policies.len();
     let policies = policies.into_iter().enumerate();
     let policies = policies.map(|(at, spec)| api::<MutatingAdmissionPolicy>(&format!("p{at}"), spec)).collect();
     let bindings = (0..count).map(|at| api(&format!("b{at}"), json!({"policyName": format!("p{at}")}))).collect();
     let state =
         state.with::<MutatingAdmissionPolicy>(policies).with::<Binding<MutatingAdmissionPolicyBinding>>(bindings);
-    world_of(state, &PolicyOptions::default(), |environment| Mutating::new(environment, manifests::Source::default()))
+    world_of(state, &PolicyOptions::default(), |environment| {
+        MutatingPolicies::new(environment, manifests::Source::default())
+    })
 }
 
 fn applying(expressions: &[&str], fields: Value) -> Value {
@@ -34,7 +36,7 @@ fn patching(expressions: &[&str]) -> Value {
 }
 
 /// The data of the configmap afterwards, or the rejection.
-async fn mutated(world: &World<Mutating>, attributes: &mut Attributes) -> Result<Value, Status> {
+async fn mutated(world: &World<MutatingPolicies>, attributes: &mut Attributes) -> Result<Value, Status> {
     world.plugin.admit(attributes).await.map_err(|denial| denial.into_status(attributes))?;
     Ok(attributes.object.as_ref().and_then(|object| object.get(&["data"])).cloned().unwrap_or_default())
 }

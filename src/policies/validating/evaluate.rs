@@ -2,7 +2,7 @@
 
 use super::policy::{Annotation, Policy, Validation};
 use crate::admission::metrics::{MatchConditions, Metrics};
-use crate::admission::shadow::Decision;
+use crate::admission::shadow::ShadowVerdict;
 use crate::cel::Value;
 use crate::expressions::expression::{Evaluated, EvaluationError, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
 use crate::expressions::request::Shown;
@@ -36,7 +36,7 @@ impl Evaluation {
             }
             Some(reason) if denies => {
                 let (code, message) = (code(Some(reason.as_str())), failure.message.clone());
-                Some(ShadowDecision { code, message, ..ShadowDecision::be(Decision::Denied) })
+                Some(ShadowDecision { code, message, ..ShadowDecision::be(ShadowVerdict::Denied) })
             }
             _ => None,
         });

@@ -29,7 +29,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The plugin that evaluates ValidatingAdmissionPolicies.
-pub(crate) type Validating = AdmissionPolicies<Validations, ValidatingAdmissionPolicyBinding>;
+pub(crate) type ValidatingPolicies = AdmissionPolicies<Validations, ValidatingAdmissionPolicyBinding>;
 type ValidatingHook = PolicyHook<Validations, ValidatingAdmissionPolicyBinding>;
 
 /// A rejection: the policy's name, the binding's name if a binding was reached, and the message.
@@ -119,7 +119,7 @@ impl Known {
     }
 }
 
-impl Validating {
+impl ValidatingPolicies {
     /// Evaluates all policies that match the request, also after one rejects it.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// The policies of a folder.
 type ValidatingFiles = manifests::Source<Files<Validations, ValidatingAdmissionPolicyBinding>>;
 
-fn world_in(state: FixedState, policies: Vec<Value>, bindings: Vec<Value>) -> World<Validating> {
+fn world_in(state: FixedState, policies: Vec<Value>, bindings: Vec<Value>) -> World<ValidatingPolicies> {
     world_with(manifests::Source::default(), state, policies, bindings)
 }
 
@@ -25,14 +25,14 @@ fn world_with(
     state: FixedState,
     policies: Vec<Value>,
     bindings: Vec<Value>,
-) -> World<Validating> {
+) -> World<ValidatingPolicies> {
     let policies = policies.into_iter().enumerate();
     let policies = policies.map(|(at, spec)| api::<ValidatingAdmissionPolicy>(&format!("p{at}"), spec)).collect();
     let bindings = bindings.into_iter().enumerate();
     let bindings = bindings.map(|(at, spec)| api(&format!("b{at}"), spec)).collect();
     let state =
         state.with::<ValidatingAdmissionPolicy>(policies).with::<Binding<ValidatingAdmissionPolicyBinding>>(bindings);
-    world_of(state, &PolicyOptions::default(), |environment| Validating::new(environment, files))
+    world_of(state, &PolicyOptions::default(), |environment| ValidatingPolicies::new(environment, files))
 }
 
 fn policy(fields: Value) -> Value {
@@ -44,11 +44,11 @@ fn binding(fields: Value) -> Value {
 }
 
 /// One policy with one binding.
-fn world(fields: Value) -> World<Validating> {
+fn world(fields: Value) -> World<ValidatingPolicies> {
     world_in(state(Vec::new()), vec![policy(fields)], vec![binding(json!({}))])
 }
 
-async fn refusal(world: &World<Validating>, attributes: &Attributes) -> Option<Status> {
+async fn refusal(world: &World<ValidatingPolicies>, attributes: &Attributes) -> Option<Status> {
     world.plugin.validate(attributes).await.err().map(|denial| denial.into_status(attributes))
 }
 

@@ -1,6 +1,6 @@
 //! `metadata.initializers` of a body, for a server that has the field.
 
-use super::{DecodedObject, Form, MediaType, cannot_be_handled, decode_object};
+use super::{BodyForm, DecodedObject, MediaType, cannot_be_handled, decode_object};
 use crate::initializers;
 use crate::kind::GroupVersionKind;
 use crate::status::Status;
@@ -21,7 +21,7 @@ impl DecodedObject {
         if self.unknown.is_empty() {
             return Ok(self);
         }
-        let sent = decode_object(bytes, media_type, expected, Form::AsSent)?.object;
+        let sent = decode_object(bytes, media_type, expected, BodyForm::AsSent)?.object;
         let Some(value) = sent.get(&["metadata", "initializers"]) else { return Ok(self) };
         let decoded = initializers::decode(value)
             .map_err(|why| cannot_be_handled(&expected.kind, &expected.version, expected, &why))?;
@@ -40,7 +40,7 @@ mod tests {
 
     fn decoded(text: &str, media_type: MediaType) -> Result<DecodedObject, Status> {
         let kind = GroupVersionKind::new("", "v1", "ConfigMap");
-        let decoded = decode_object(text.as_bytes(), media_type, &kind, Form::Normal(None))?;
+        let decoded = decode_object(text.as_bytes(), media_type, &kind, BodyForm::Normal(None))?;
         decoded.with_initializers(text.as_bytes(), media_type, &kind)
     }
 

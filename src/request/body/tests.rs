@@ -9,7 +9,7 @@ fn config_map() -> GroupVersionKind {
 
 /// Decodes an object as kube-apiserver does.
 fn decode_object(bytes: &[u8], media_type: MediaType, expected: &GroupVersionKind) -> Result<DecodedObject, Status> {
-    super::decode_object(bytes, media_type, expected, Form::Normal(None))
+    super::decode_object(bytes, media_type, expected, BodyForm::Normal(None))
 }
 
 fn refusal(text: &str, kind: &GroupVersionKind) -> String {
@@ -477,7 +477,7 @@ fn a_byte_string_in_cbor_that_is_not_utf8_has_replacement_characters() {
 #[test]
 fn an_api_server_of_a_later_release_loses_nothing_that_comes_in_cbor() {
     let body = crate::object::cbor::encode(&json!({"metadata": {"name": "a"}, "data": {"a": "b"}, "later": {"x": 1}}));
-    let decoded = super::decode_object(&body, MediaType::Cbor, &config_map(), Form::Carrying(None)).unwrap();
+    let decoded = super::decode_object(&body, MediaType::Cbor, &config_map(), BodyForm::Carrying(None)).unwrap();
     assert!(matches!(decoded.unseen, Unseen::Fields(_)) && decoded.unknown.is_empty());
     assert_eq!(decoded.object.get(&["data"]), Some(&json!({"a": "b"})));
 }

@@ -12,11 +12,11 @@ fn users(users: Value) -> Kubeconfig {
     Kubeconfig::load(&path).unwrap()
 }
 
-fn as_users(server: &HookServer, path: &str, kubeconfig: Kubeconfig) -> Validating {
+fn as_users(server: &HookServer, path: &str, kubeconfig: Kubeconfig) -> ValidatingWebhooks {
     let hooks = [at(server, "w.lab.dev", path, json!({}))];
     let configuration = configuration::<ValidatingWebhookConfiguration>(&hooks);
     let cluster = Cluster::fixed(FixedState { validating_webhooks: vec![configuration], ..default_state() });
-    Validating::new(cluster, discovery(), metrics().1, &Limits::default(), kubeconfig, Manifests::default())
+    ValidatingWebhooks::new(cluster, discovery(), metrics().1, &Limits::default(), kubeconfig, Manifests::default())
 }
 
 #[tokio::test]

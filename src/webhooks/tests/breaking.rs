@@ -8,14 +8,17 @@ fn limits(failures: usize) -> Limits {
     Limits { webhook_breaker_failures: failures, webhook_breaker_probe_interval: probe_interval, ..Limits::default() }
 }
 
-fn world(limits: &Limits, hooks: &[Value]) -> World<Validating> {
+fn world(limits: &Limits, hooks: &[Value]) -> World<ValidatingWebhooks> {
     let (registry, metrics) = metrics();
     let state = FixedState { validating_webhooks: vec![configuration(hooks)], ..default_state() };
     let (cluster, users) = (Cluster::fixed(state), Kubeconfig::default());
-    World { plugin: Validating::new(cluster, discovery(), metrics, limits, users, Manifests::default()), registry }
+    World {
+        plugin: ValidatingWebhooks::new(cluster, discovery(), metrics, limits, users, Manifests::default()),
+        registry,
+    }
 }
 
-async fn heard(world: &World<Validating>) -> Result<(), String> {
+async fn heard(world: &World<ValidatingWebhooks>) -> Result<(), String> {
     let attributes = create(configmap());
     let result = world.plugin.validate(&attributes).await;
     if result.is_ok() {

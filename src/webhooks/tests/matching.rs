@@ -260,7 +260,7 @@ async fn a_hook_for_another_version_of_an_aggregated_api_refuses() {
 }
 
 /// The result of a create of a configmap, with a hook that cannot be called and these conditions.
-async fn with_conditions(conditions: &[&str], failure_policy: &str) -> (World<Validating>, Result<(), Status>) {
+async fn with_conditions(conditions: &[&str], failure_policy: &str) -> (World<ValidatingWebhooks>, Result<(), Status>) {
     let conditions: Vec<_> = conditions.iter().map(|source| json!({"name": "c", "expression": source})).collect();
     let fields = json!({"matchConditions": conditions, "failurePolicy": failure_policy});
     let world = validating(&[with(fields)]);

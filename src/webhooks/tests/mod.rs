@@ -13,7 +13,7 @@ mod payload;
 mod shadow;
 mod validation;
 
-use super::{Manifests, Mutating, Validating};
+use super::{Manifests, MutatingWebhooks, ValidatingWebhooks};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Budget, Denial, Operation};
 use crate::backend::Kubeconfig;
@@ -108,30 +108,30 @@ fn discovery() -> Arc<Discovery> {
     }))
 }
 
-fn mutating(hooks: &[Value]) -> World<Mutating> {
+fn mutating(hooks: &[Value]) -> World<MutatingWebhooks> {
     mutating_in(FixedState {
         mutating_webhooks: vec![configuration::<MutatingWebhookConfiguration>(hooks)],
         ..default_state()
     })
 }
 
-fn mutating_in(state: FixedState) -> World<Mutating> {
+fn mutating_in(state: FixedState) -> World<MutatingWebhooks> {
     let (registry, metrics) = metrics();
     let (cluster, limits) = (Cluster::fixed(state), Limits::default());
     let (users, manifests) = (Kubeconfig::default(), Manifests::default());
-    World { plugin: Mutating::new(cluster, discovery(), metrics, &limits, users, manifests), registry }
+    World { plugin: MutatingWebhooks::new(cluster, discovery(), metrics, &limits, users, manifests), registry }
 }
 
-fn validating(hooks: &[Value]) -> World<Validating> {
+fn validating(hooks: &[Value]) -> World<ValidatingWebhooks> {
     let configuration = configuration::<ValidatingWebhookConfiguration>(hooks);
     validating_in(FixedState { validating_webhooks: vec![configuration], ..default_state() })
 }
 
-fn validating_in(state: FixedState) -> World<Validating> {
+fn validating_in(state: FixedState) -> World<ValidatingWebhooks> {
     let (registry, metrics) = metrics();
     let (cluster, limits) = (Cluster::fixed(state), Limits::default());
     let (users, manifests) = (Kubeconfig::default(), Manifests::default());
-    World { plugin: Validating::new(cluster, discovery(), metrics, &limits, users, manifests), registry }
+    World { plugin: ValidatingWebhooks::new(cluster, discovery(), metrics, &limits, users, manifests), registry }
 }
 
 /// A create of a configmap.

@@ -208,7 +208,7 @@ async fn an_operation_without_an_object_cannot_be_patched() {
 }
 
 /// Runs a second pass, as the chain does.
-async fn again(world: &World<Mutating>, attributes: &mut Attributes) {
+async fn again(world: &World<MutatingWebhooks>, attributes: &mut Attributes) {
     assert!(attributes.reinvocation.requested);
     attributes.reinvocation.is_reinvoke = true;
     world.plugin.admit(attributes).await.unwrap();

@@ -172,7 +172,7 @@ async fn hooks_from_files_come_first_and_see_what_configures_admission() {
         configuration::<MutatingWebhookConfiguration>(&[at(&server, "api.lab.dev", "/label/api/1", everything)]);
     let cluster = Cluster::fixed(FixedState { mutating_webhooks: vec![stored], ..default_state() });
     let (limits, users) = (Limits::default(), Kubeconfig::default());
-    let plugin = Mutating::new(cluster, discovery(), metrics, &limits, users, manifests.unwrap());
+    let plugin = MutatingWebhooks::new(cluster, discovery(), metrics, &limits, users, manifests.unwrap());
     plugin.admit(&mut create(configmap())).await.unwrap();
     assert_eq!(server.paths(), ["/label/file/1", "/label/api/1"]);
     let mut attributes = create(configmap());

@@ -2,13 +2,13 @@
 //! the compile error are kept (`go run . < check.jsonl | jq -c '{expression, type, compileError} | del(..|nulls)'`).
 
 use crate::environment::Environment;
-use crate::messages::Admission;
+use crate::messages::AdmissionTypes;
 use crate::types::Type;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use std::sync::Arc;
 
-fn environment(messages: Admission) -> Environment {
+fn environment(messages: AdmissionTypes) -> Environment {
     Environment::new(Arc::new(messages))
         .variable("object", Type::Dyn)
         .variable("oldObject", Type::Dyn)
@@ -38,17 +38,17 @@ fn agrees(environment: &Environment, vectors: &str) {
 
 #[test]
 fn types_and_errors_are_kube_apiservers() {
-    agrees(&environment(Admission::default()), include_str!("../testdata/check.jsonl"));
+    agrees(&environment(AdmissionTypes::default()), include_str!("../testdata/check.jsonl"));
 }
 
 #[test]
 fn types_and_errors_of_mutations_are_kube_apiservers() {
-    agrees(&environment(Admission::default().with_patches()), include_str!("../testdata/check-mutation.jsonl"));
+    agrees(&environment(AdmissionTypes::default().with_patches()), include_str!("../testdata/check-mutation.jsonl"));
 }
 
 #[test]
 fn variables_of_a_policy_have_the_types_of_their_expressions() {
-    let mut messages = Admission::default().with_variables();
+    let mut messages = AdmissionTypes::default().with_variables();
     messages.add_variable("names", &Type::list(Type::String));
     messages.add_variable("request", &Type::object("kubernetes.AdmissionRequest"));
     let environment = environment(messages).variable("variables", Type::object(crate::messages::VARIABLES));
@@ -60,7 +60,7 @@ fn variables_of_a_policy_have_the_types_of_their_expressions() {
 
 #[test]
 fn an_expression_of_another_type_is_refused() {
-    let environment = environment(Admission::default());
+    let environment = environment(AdmissionTypes::default());
     let refused = |source, types: &[Type]| environment.compile_to(source, types).unwrap_err().0;
     assert_eq!(refused("[1]", &[Type::Bool]), "must evaluate to bool but got list(int)");
     assert_eq!(refused("1", &[Type::String, Type::Null]), "must evaluate to one of [string null_type] but got int");
@@ -69,7 +69,7 @@ fn an_expression_of_another_type_is_refused() {
 
 #[test]
 fn chains_and_nests_of_any_length_are_answered() {
-    let environment = environment(Admission::default());
+    let environment = environment(AdmissionTypes::default());
     let sources = [
         "1+".repeat(5_000) + "1",
         "(".repeat(20_000),
@@ -142,11 +142,11 @@ proptest! {
 
     #[test]
     fn no_text_breaks_the_checker(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..24)) {
-        let _answered = environment(Admission::default().with_patches()).check(&pieces.concat());
+        let _answered = environment(AdmissionTypes::default().with_patches()).check(&pieces.concat());
     }
 
     #[test]
     fn no_characters_break_the_parser(source in "\\PC{0,40}") {
-        let _answered = environment(Admission::default()).check(&source);
+        let _answered = environment(AdmissionTypes::default()).check(&source);
     }
 }

@@ -1,23 +1,23 @@
 //! Tests expressions with large results and low costs. Each ends, instead of filling the memory or running for years.
 
-use super::super::messages::Admission;
-use super::super::{Environment, Error, Limits, Type, work};
+use super::super::messages::AdmissionTypes;
+use super::super::{Environment, Error, EvaluationLimits, Type, work};
 use std::sync::Arc;
 use std::time::Instant;
 
-const LIMITS: Limits = Limits { cost: 1_000_000, deadline: None };
+const LIMITS: EvaluationLimits = EvaluationLimits { cost: 1_000_000, deadline: None };
 /// A lower bound than in production, since tests are slow.
 const LITTLE: usize = 16 << 20;
 
 fn environment() -> Environment {
-    Environment::new(Arc::new(Admission::default().with_patches())).variable("object", Type::Dyn)
+    Environment::new(Arc::new(AdmissionTypes::default().with_patches())).variable("object", Type::Dyn)
 }
 
 fn error_of(source: &str) -> Error {
     error_within(source, LIMITS)
 }
 
-fn error_within(source: &str, limits: Limits) -> Error {
+fn error_within(source: &str, limits: EvaluationLimits) -> Error {
     let program = environment().compile(source).unwrap_or_else(|error| panic!("{source}: {error}"));
     work::resume(work::Left::of_bytes(LITTLE));
     program.evaluate(&[], &limits).value.map(|value| value.type_name()).unwrap_err()
@@ -90,7 +90,7 @@ fn texts_do_not_fill_the_memory() {
     for source in ["T.split('')", "T.findAll('a')", "T.replace('', T)", "[T, T, T, T].join(T).replace('a', 'aa')"] {
         let text = format!("[{}].map(t, t + t + t)", text());
         let source = format!("{text}.map(t, {})", source.replace('T', "t"));
-        let error = error_within(&source, Limits { cost: u64::MAX, ..LIMITS });
+        let error = error_within(&source, EvaluationLimits { cost: u64::MAX, ..LIMITS });
         assert_eq!(error.to_string(), "the result is too large", "{source}");
     }
 }
@@ -111,7 +111,7 @@ fn searches_that_cost_too_much_are_not_begun() {
 #[test]
 fn nothing_begins_when_its_time_is_over() {
     let program = environment().compile("1 + 1").unwrap();
-    let limits = Limits { deadline: Some(Instant::now()), ..LIMITS };
+    let limits = EvaluationLimits { deadline: Some(Instant::now()), ..LIMITS };
     assert_eq!(program.evaluate(&[], &limits).value.map(|value| value.to_string()), Err(Error::Interrupted));
 }
 

@@ -1,8 +1,8 @@
 //! Compares with results of kube-apiserver 1.36, and tests the bounds of an evaluation.
 
-use crate::messages::Admission;
-use crate::value::{Error, Lazy, Map, runtime_name};
-use crate::{Environment, Limits, Program, Type, Value};
+use crate::messages::AdmissionTypes;
+use crate::value::{Error, LazyValue, Map, runtime_name};
+use crate::{Environment, EvaluationLimits, Program, Type, Value};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -14,9 +14,9 @@ const ANSWERS: &str = include_str!("testdata/answers.jsonl");
 const WELL_KNOWN: &str = include_str!("testdata/well-known.jsonl");
 const OBJECT: &str = include_str!("testdata/object.json");
 
-const LIMITS: Limits = Limits { cost: 1_000_000, deadline: None };
+const LIMITS: EvaluationLimits = EvaluationLimits { cost: 1_000_000, deadline: None };
 
-fn environment(messages: Admission) -> Environment {
+fn environment(messages: AdmissionTypes) -> Environment {
     Environment::new(Arc::new(messages))
         .variable("object", Type::Dyn)
         .variable("oldObject", Type::Dyn)
@@ -26,7 +26,7 @@ fn environment(messages: Admission) -> Environment {
 }
 
 fn compile(source: &str) -> Program {
-    environment(Admission::default()).compile(source).unwrap_or_else(|error| panic!("{source}: {error}"))
+    environment(AdmissionTypes::default()).compile(source).unwrap_or_else(|error| panic!("{source}: {error}"))
 }
 
 fn evaluate(source: &str, object: &Json) -> (Result<Json, Error>, u64) {
@@ -49,7 +49,7 @@ fn same(a: &Json, b: &Json) -> bool {
 
 /// The fault in a result, if there is one.
 fn wrong(expected: &Json, object: &Json) -> Option<String> {
-    let admission = Admission::default().with_variables();
+    let admission = AdmissionTypes::default().with_variables();
     let mutation = expected["environment"] == "mutation";
     let environment = environment(if mutation { admission.with_patches() } else { admission });
     let program = match (environment.compile(expected["expression"].as_str().unwrap()), expected["fails"].as_str()) {
@@ -96,7 +96,7 @@ fn ends_at_the_cost_limit_whatever_stands_around() {
     let many = "[1,2,3,4,5,6,7,8,9,10]";
     let source = format!("{many}.all(a, {many}.all(b, {many}.all(c, a * b * c > 0))) || true");
     let program = compile(&source);
-    let outcome = program.evaluate(&[], &Limits { cost: 1000, deadline: None });
+    let outcome = program.evaluate(&[], &EvaluationLimits { cost: 1000, deadline: None });
     assert!(matches!(outcome.value, Err(Error::CostLimit)));
     assert_eq!(outcome.cost, 1001);
 }
@@ -118,7 +118,7 @@ fn ends_at_the_deadline_whatever_stands_around() {
     let object = json!({"x": vec![0; 1000]});
     let program = compile("object.x.all(a, a == 0) || true");
     let deadline = Some(Instant::now() - Duration::from_secs(1));
-    let outcome = program.evaluate(&[Some(Value::json(&object))], &Limits { deadline, ..LIMITS });
+    let outcome = program.evaluate(&[Some(Value::json(&object))], &EvaluationLimits { deadline, ..LIMITS });
     assert!(matches!(outcome.value, Err(Error::Interrupted)));
 }
 
@@ -137,7 +137,7 @@ fn lists_and_maps_grow_in_linear_time() {
     for source in ["object.x.map(a, a)", "object.x.filter(a, true)", "object.x.transformMap(i, a, a)"] {
         let program = compile(&format!("{source}.size()"));
         let variables = [Some(Value::json(&object))];
-        let outcome = program.evaluate(&variables, &Limits { cost: u64::MAX, deadline: None });
+        let outcome = program.evaluate(&variables, &EvaluationLimits { cost: u64::MAX, deadline: None });
         // A quadratic evaluation would take minutes.
         assert!(matches!(outcome.value, Ok(Value::Int(100_000))), "{source}");
     }
@@ -178,7 +178,7 @@ fn deep_expressions_do_not_end_the_stack() {
 #[derive(Debug)]
 struct Variables;
 
-impl Lazy for Variables {
+impl LazyValue for Variables {
     fn get<'s>(&'s self, name: &str) -> Option<Result<Value<'s>, Error>> {
         match name {
             "one" => Some(Ok(Value::Int(1))),
@@ -192,7 +192,7 @@ impl Lazy for Variables {
 #[test]
 fn lazy_values_are_selected_and_their_errors_are_those_of_the_expression() {
     let variables = Variables;
-    let environment = Environment::new(Arc::new(Admission::default())).variable("variables", Type::Dyn);
+    let environment = Environment::new(Arc::new(AdmissionTypes::default())).variable("variables", Type::Dyn);
     for (source, expected) in [
         ("variables.one + 1", "Ok(Int(2))"),
         ("variables.broken", "Err(Message(\"it is broken\"))"),
@@ -397,7 +397,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn well_typed_expressions_do_not_fail_for_a_type(choices in proptest::collection::vec(any::<u8>(), 1..80)) {
-        let (bound, mut environment) = (bound(), environment(Admission::default()));
+        let (bound, mut environment) = (bound(), environment(AdmissionTypes::default()));
         let mut writer = Writer { choices: choices.iter(), variables: Vec::new() };
         for (name, kind, of, _) in &bound {
             environment = environment.variable(name, of.clone());

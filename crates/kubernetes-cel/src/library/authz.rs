@@ -6,7 +6,7 @@
 use super::{Result, opaque, overload, size};
 use crate::function::Function;
 use crate::types::Type;
-use crate::value::{Access, Decision, Error, Opaque, Review, Value};
+use crate::value::{Access, AccessDecision, Error, Opaque, Review, Value};
 use kubernetes_object::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use std::fmt;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ fn cost_of_selector(length: u64) -> u64 {
 /// The reason why an access review failed, as `error()` of a decision returns it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ReviewError(
+pub struct AccessReviewError(
     /// The text.
     pub String,
 );
@@ -153,7 +153,7 @@ pub struct ReviewError(
 /// The decisions that are known.
 pub trait Answers: fmt::Debug + Send + Sync {
     /// The decision of a review, or the reason why it failed; `None` if the review has not been made.
-    fn answer(&self, review: &Review) -> Option<std::result::Result<Decision, ReviewError>>;
+    fn answer(&self, review: &Review) -> Option<std::result::Result<AccessDecision, AccessReviewError>>;
 }
 
 /// The variable `authorizer`: reviews for the request's user.
@@ -216,7 +216,7 @@ impl Part for ResourceCheck {
 
 /// The authorizer's decision.
 #[derive(Debug)]
-struct Answer(std::result::Result<Decision, ReviewError>);
+struct Answer(std::result::Result<AccessDecision, AccessReviewError>);
 
 /// Values of this library equal no value, not even themselves.
 impl<P: Part> Opaque for Question<P> {

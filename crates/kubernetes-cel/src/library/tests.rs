@@ -1,9 +1,9 @@
 //! Compares with results of kube-apiserver 1.36 for the expressions in `vectors.jsonl` (from `tools/cel-vectors`), and tests the rest.
 
-use super::authz::{Answers, ReviewError, authorizer, resource_check};
+use super::authz::{AccessReviewError, Answers, authorizer, resource_check};
 use super::*;
-use crate::value::{Access, Decision, Review};
-use crate::{Environment, Limits, Outcome, Type};
+use crate::value::{Access, AccessDecision, Review};
+use crate::{Environment, EvaluationLimits, Outcome, Type};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 struct Namespaces;
 
 impl Answers for Namespaces {
-    fn answer(&self, review: &Review) -> Option<std::result::Result<Decision, ReviewError>> {
-        let decision = |allowed, reason: &str| Decision { allowed, reason: reason.to_owned() };
+    fn answer(&self, review: &Review) -> Option<std::result::Result<AccessDecision, AccessReviewError>> {
+        let decision = |allowed, reason: &str| AccessDecision { allowed, reason: reason.to_owned() };
         match review.access.namespace.as_str() {
             "allowed" => Some(Ok(decision(true, "it is allowed"))),
-            "broken" => Some(Err(ReviewError("it is broken".to_owned()))),
+            "broken" => Some(Err(AccessReviewError("it is broken".to_owned()))),
             "unknown" => None,
             _ => Some(Ok(decision(false, "nothing says so"))),
         }
@@ -25,7 +25,7 @@ impl Answers for Namespaces {
 }
 
 fn environment() -> Environment {
-    Environment::new(Arc::new(crate::messages::Admission::default()))
+    Environment::new(Arc::new(crate::messages::AdmissionTypes::default()))
         .variable("authorizer", Type::opaque("kubernetes.authorization.Authorizer"))
         .variable("authorizer.requestResource", Type::opaque("kubernetes.authorization.ResourceCheck"))
 }
@@ -35,7 +35,8 @@ fn evaluated(environment: &Environment, expression: &str) -> (std::result::Resul
     let program = environment.compile(expression).unwrap_or_else(|error| panic!("{expression}: {error}"));
     let attributes = Access { resource: "deployments".into(), namespace: "default".into(), ..Access::default() };
     let variables = [Some(authorizer(Arc::new(Namespaces))), Some(resource_check(Arc::new(Namespaces), attributes))];
-    let Outcome { value, cost } = program.evaluate(&variables, &Limits { cost: PER_CALL_LIMIT, deadline: None });
+    let Outcome { value, cost } =
+        program.evaluate(&variables, &EvaluationLimits { cost: PER_CALL_LIMIT, deadline: None });
     (value.map(|value| value.to_json().ok()), cost)
 }
 
@@ -114,13 +115,13 @@ fn a_path_is_asked_for_without_a_resource() {
     #[derive(Debug)]
     struct Nothing;
     impl Answers for Nothing {
-        fn answer(&self, _: &Review) -> Option<std::result::Result<Decision, ReviewError>> {
+        fn answer(&self, _: &Review) -> Option<std::result::Result<AccessDecision, AccessReviewError>> {
             None
         }
     }
     let program = environment().compile("authorizer.path('/healthz').check('get').allowed()").unwrap();
     let variables = [Some(authorizer(Arc::new(Nothing))), None];
-    let outcome = program.evaluate(&variables, &Limits { cost: PER_CALL_LIMIT, deadline: None });
+    let outcome = program.evaluate(&variables, &EvaluationLimits { cost: PER_CALL_LIMIT, deadline: None });
     let Err(Error::Review(review)) = outcome.value else { panic!("{:?}", outcome.value) };
     assert_eq!((review.service_account, review.access.is_resource_request), (None, false));
     assert_eq!((review.access.path.as_str(), review.access.verb.as_str()), ("/healthz", "get"));
@@ -143,7 +144,7 @@ fn a_result_that_would_be_too_large_is_refused_before_it_exists() {
     ] {
         let program = environment().compile(expression);
         let value = program.map(|program| {
-            program.evaluate(&[None, None], &Limits { cost: PER_CALL_LIMIT, deadline: None }).value.map(drop)
+            program.evaluate(&[None, None], &EvaluationLimits { cost: PER_CALL_LIMIT, deadline: None }).value.map(drop)
         });
         match value {
             Ok(value) => assert_eq!(value.map_err(|error| error.to_string()), Err(why.to_owned()), "{expression}"),

@@ -3,7 +3,7 @@
 use super::{check, validate};
 use crate::environment::CompileError;
 use crate::schema::Declared;
-use crate::{Limits, Value};
+use crate::{EvaluationLimits, Value};
 use serde_json::{Value as Json, json};
 
 fn lines(text: &str) -> impl Iterator<Item = Json> {
@@ -28,7 +28,7 @@ fn values_of_a_schema_are_what_kube_apiserver_makes_of_them() {
             }
         };
         let program = environment.instantiate(&checked).unwrap();
-        let limits = Limits { cost: 1_000_000, deadline: None };
+        let limits = EvaluationLimits { cost: 1_000_000, deadline: None };
         let outcome = program.evaluate(&[Some(typed("self")), Some(typed("oldSelf"))], &limits);
         let cost = outcome.cost;
         let found = match outcome.value {

@@ -3,7 +3,7 @@
 mod correlate;
 
 use super::{Compiled, InvalidRule};
-use crate::Limits;
+use crate::EvaluationLimits;
 use crate::schema::{Declared, has};
 use crate::types::Type;
 use crate::value::{Error, Value};
@@ -326,7 +326,7 @@ impl Validator {
             false => old.cloned(),
         };
         let variables = [Some(value.clone()), old];
-        let limits = Limits { cost: PER_CALL, deadline: None };
+        let limits = EvaluationLimits { cost: PER_CALL, deadline: None };
         let outcome = compiled.program.evaluate(&variables, &limits);
         let Some(left) = self.budget.checked_sub(outcome.cost) else {
             let why = format!("validation failed due to running out of cost budget, {STOP}");
@@ -406,7 +406,7 @@ impl Validator {
     /// If the expression is too costly.
     fn message<'a>(&mut self, rule: &'a Rule, variables: &[Option<Value<'a>>]) -> Result<Option<String>, OutOfBudget> {
         let Some(compiled) = &rule.message_expression else { return Ok(None) };
-        let outcome = compiled.program.evaluate(variables, &Limits { cost: PER_CALL, deadline: None });
+        let outcome = compiled.program.evaluate(variables, &EvaluationLimits { cost: PER_CALL, deadline: None });
         let Some(left) = self.budget.checked_sub(outcome.cost) else {
             return Err(OutOfBudget(format!(
                 "messageExpression evaluation failed due to running out of cost budget, {STOP}"

@@ -192,7 +192,7 @@ fn identical(a: &Value<'_>, b: &Value<'_>) -> Result<bool, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::Lazy;
+    use crate::value::LazyValue;
     use serde_json::json;
     use std::sync::Arc;
 
@@ -246,7 +246,7 @@ mod tests {
     fn values_are_shared_between_threads() {
         fn is_shared<T: Send + Sync>() {}
         is_shared::<Value<'static>>();
-        is_shared::<Box<dyn Lazy>>();
+        is_shared::<Box<dyn LazyValue>>();
         is_shared::<crate::Program>();
     }
 }

@@ -1,7 +1,7 @@
 //! Lists and maps: views of JSON, or made by an expression.
 
 use super::typed::{Keyed, Object};
-use super::{Error, Lazy, Text, Value, runtime_name};
+use super::{Error, LazyValue, Text, Value, runtime_name};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub enum Map<'a> {
     /// A map that an expression made, in arbitrary order.
     Values(Arc<Entries<'a>>),
     /// A map whose values are evaluated on demand.
-    Lazy(&'a (dyn Lazy + 'a)),
+    Lazy(&'a (dyn LazyValue + 'a)),
     /// An object of a custom resource, with properties in the schema.
     Object(Arc<Object<'a>>),
 }

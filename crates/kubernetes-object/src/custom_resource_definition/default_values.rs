@@ -2,7 +2,7 @@
 
 use super::internal::Fields;
 use super::schema::MAX_CAUSES;
-use super::{Checks, Default};
+use super::{Default, DefinitionChecks};
 use crate::status::Cause;
 use crate::status::fault::{self, shown};
 use crate::status::invalid::{self, aggregate};
@@ -14,7 +14,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// The errors of the defaults in a schema. Unknown fields are errors if `requires_pruned`.
-pub(super) fn check(schema: &Value, requires_pruned: bool, checks: Checks<'_>, path: &str) -> Vec<Cause> {
+pub(super) fn check(schema: &Value, requires_pruned: bool, checks: DefinitionChecks<'_>, path: &str) -> Vec<Cause> {
     let mut checker = Checker { checks, requires_pruned, causes: Vec::new(), left: Some(u64::MAX) };
     let place = Place::new(schema);
     checker.schema(schema, true, &place, path);
@@ -57,7 +57,7 @@ struct Place<'a> {
 }
 
 struct Checker<'a> {
-    checks: Checks<'a>,
+    checks: DefinitionChecks<'a>,
     requires_pruned: bool,
     causes: Vec<Cause>,
     /// The cost that is left for rules; `None` once it is spent, which ends the check.

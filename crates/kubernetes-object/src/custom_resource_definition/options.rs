@@ -1,7 +1,7 @@
 //! Rules of validation that an update does not tighten (`validationOptions`).
 
 use super::internal::{Fields, Spec, has};
-use super::{Checks, conversion, default_values, schema, structural, version};
+use super::{DefinitionChecks, conversion, default_values, schema, structural, version};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -38,7 +38,12 @@ impl Options {
     }
 
     /// The options of an update: a fault that the old definition has is no error in the new one.
-    pub(super) fn of_update(spec: &Spec<'_>, old: &Spec<'_>, is_established: bool, checks: Checks<'_>) -> Self {
+    pub(super) fn of_update(
+        spec: &Spec<'_>,
+        old: &Spec<'_>,
+        is_established: bool,
+        checks: DefinitionChecks<'_>,
+    ) -> Self {
         let has = |test: &dyn Fn(Fields<'_>) -> bool| old.schemas().any(|schema| has(schema, test));
         let is_structural = |schema: &Value| {
             Fields::of(schema).is_none_or(|fields| {

@@ -3,7 +3,7 @@
 use super::internal::{Fields, Shared, Spec, has};
 use super::options::Options;
 use super::validation::{self, has_extensions};
-use super::{Checks, conversion, names, print, structural, version};
+use super::{DefinitionChecks, conversion, names, print, structural, version};
 use crate::go_text::go_quote;
 use crate::names::{dns_1035_label_errors, dns_1123_subdomain_errors};
 use crate::status::fault;
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 256;
 const MAX_PATH_BYTES: usize = 4096;
 
 /// The errors of a `spec`.
-pub(super) fn check(spec: &Spec<'_>, options: &Options, checks: Checks<'_>) -> Vec<Cause> {
+pub(super) fn check(spec: &Spec<'_>, options: &Options, checks: DefinitionChecks<'_>) -> Vec<Cause> {
     if spec.fields.0.values().any(|value| is_deeper_than(value, MAX_DEPTH, MAX_PATH_BYTES)) {
         let why =
             format!("must not nest more than {MAX_DEPTH} levels, nor have paths of more than {MAX_PATH_BYTES} bytes");
@@ -88,7 +88,7 @@ fn general(spec: &Spec<'_>, options: &Options) -> Vec<Cause> {
     causes
 }
 
-fn versions(spec: &Spec<'_>, options: &Options, checks: Checks<'_>) -> Vec<Cause> {
+fn versions(spec: &Spec<'_>, options: &Options, checks: DefinitionChecks<'_>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut known = HashSet::new();
     let has_own_subresources = spec.versions.iter().any(|version| version.own.subresources.is_some());

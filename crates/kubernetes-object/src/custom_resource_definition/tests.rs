@@ -14,8 +14,11 @@ fn decoded(value: &Value) -> Object {
 }
 
 fn causes(line: &Value) -> Vec<[String; 3]> {
-    let checks =
-        Checks { patterns: &patterns, rules: &|_, _, _| Vec::new(), defaults: &|_, left| (Vec::new(), Some(left)) };
+    let checks = DefinitionChecks {
+        patterns: &patterns,
+        rules: &|_, _, _| Vec::new(),
+        defaults: &|_, left| (Vec::new(), Some(left)),
+    };
     let mut definition = decoded(&line["definition"]);
     let causes = if line["old"].is_null() {
         prepare_for_create(&mut definition);
@@ -78,8 +81,11 @@ fn values_of_wrong_types_cause_no_panic() {
             _ => false,
         }
     }
-    let checks =
-        Checks { patterns: &patterns, rules: &|_, _, _| Vec::new(), defaults: &|_, left| (Vec::new(), Some(left)) };
+    let checks = DefinitionChecks {
+        patterns: &patterns,
+        rules: &|_, _, _| Vec::new(),
+        defaults: &|_, left| (Vec::new(), Some(left)),
+    };
     for line in lines(RECORDED).iter().step_by(60) {
         let good = Object::from_value(line["definition"].clone()).unwrap();
         for by in [json!(null), json!(5), json!("x"), json!([]), json!({}), json!([1]), json!({"a": 1})] {
@@ -104,8 +110,11 @@ fn a_definition_with_many_errors_or_long_paths_is_checked_in_bounded_time() {
         let version = json!({"name": "v1", "storage": true, "schema": {"openAPIV3Schema": schema}});
         Object::from_value(json!({"spec": {"versions": [version]}})).unwrap()
     };
-    let checks =
-        Checks { patterns: &patterns, rules: &|_, _, _| Vec::new(), defaults: &|_, left| (Vec::new(), Some(left)) };
+    let checks = DefinitionChecks {
+        patterns: &patterns,
+        rules: &|_, _, _| Vec::new(),
+        defaults: &|_, left| (Vec::new(), Some(left)),
+    };
     let many: Map<_, _> = (0..20_000).map(|index| (format!("p{index}"), json!({"type": "x"}))).collect();
     let found = validate(&definition(json!({"type": "object", "properties": many})), checks);
     assert!((4096..10_000).contains(&found.len()), "{}", found.len());

@@ -2,7 +2,7 @@
 
 use super::internal::{Fields, Shared, Spec, children, has};
 use super::options::Options;
-use super::{Checks, default_values, print, rules, schema, structural};
+use super::{DefinitionChecks, default_values, print, rules, schema, structural};
 use crate::status::fault;
 use crate::status::{Cause, invalid};
 
@@ -38,7 +38,7 @@ pub(super) fn check(
     has_status: bool,
     options: &Options,
     is_unchanged: bool,
-    checks: Checks<'_>,
+    checks: DefinitionChecks<'_>,
     path: &str,
 ) -> Vec<Cause> {
     let Some((value, schema)) = own.schema().and_then(|schema| Some((schema, Fields::of(schema)?))) else {

@@ -1,7 +1,7 @@
 use super::apply;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::normal::{self, NormalError};
-use crate::round_trip::{self, Kept, RoundTripError};
+use crate::round_trip::{self, InternalValues, RoundTripError};
 use crate::{schema, typed};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn with_defaults(mut object: Value) -> Value {
 /// Returns the object with its defaults, after the conversion to the internal version and back.
 fn decoded(object: Value) -> Result<Value, RoundTripError> {
     let (kind, mut object) = (kind_of(&object), with_defaults(object));
-    round_trip::make(&kind, object.as_object_mut().unwrap(), &Kept::default())?;
+    round_trip::make(&kind, object.as_object_mut().unwrap(), &InternalValues::default())?;
     Ok(object)
 }
 
@@ -86,7 +86,7 @@ fn the_round_trip_may_be_made_later() {
         let at_once = normal::built_in(&kind, input.clone()).unwrap().map(|normal| normal.object);
         let Ok(typed) = typed::decode(&kind, input.clone()).unwrap() else { continue };
         let mut object = normal::defaulted(&kind, typed).object;
-        let later = normal::round_trip(&kind, &mut object, &Kept::default()).map(|()| object);
+        let later = normal::round_trip(&kind, &mut object, &InternalValues::default()).map(|()| object);
         assert_eq!(later.map_err(NormalError::from), at_once, "{input}");
     }
 }
@@ -115,7 +115,7 @@ fn nothing_of_another_type_makes_it_panic() {
             let mut object = input.clone();
             *object.pointer_mut(&at).unwrap() = odd.clone();
             apply(&kind_of(input), &mut object);
-            let _ = round_trip::make(&kind_of(input), object.as_object_mut().unwrap(), &Kept::default());
+            let _ = round_trip::make(&kind_of(input), object.as_object_mut().unwrap(), &InternalValues::default());
         }
     }
     for odd in odd {

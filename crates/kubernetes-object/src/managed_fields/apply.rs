@@ -4,7 +4,7 @@ use super::conflict::{self, Conflict};
 use super::entries::{self, Entry, Operation};
 use super::fields;
 use super::last_applied::{self, KUBECTL};
-use super::versions::{OneVersion, Versions};
+use super::versions::{OneVersion, VersionConverter};
 use super::{Change, FIRST, NOBODYS, reset, without_managed_fields};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::merge::{merge, validate};
@@ -25,7 +25,7 @@ impl Change<'_> {
         live: Option<&Value>,
         configuration: &Value,
         force: bool,
-        versions: &dyn Versions,
+        versions: &dyn VersionConverter,
     ) -> Result<Value, Status> {
         self.check_kind(configuration)?;
         let entries = live.and_then(|live| live.pointer("/metadata/managedFields")).unwrap_or(&Value::Null);
@@ -90,7 +90,7 @@ impl Change<'_> {
         before: &Value,
         configuration: &Value,
         force: bool,
-        versions: &dyn Versions,
+        versions: &dyn VersionConverter,
     ) -> Result<(Value, Vec<Entry>), Vec<Conflict>> {
         self.reconcile(&mut entries, before, versions);
         let mut mine = self.applier(configuration);
@@ -131,7 +131,7 @@ impl Change<'_> {
     }
 
     /// The owner of all fields of an object without managedFields (`skipNonAppliedManager.Apply`).
-    fn before_first_apply(&self, live: &Value, versions: &dyn Versions) -> Vec<Entry> {
+    fn before_first_apply(&self, live: &Value, versions: &dyn VersionConverter) -> Vec<Entry> {
         let mut empty = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind});
         typed::encode(self.kind, &mut empty);
         let change = Change { manager: FIRST, ..*self };

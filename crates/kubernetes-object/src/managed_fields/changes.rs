@@ -3,7 +3,7 @@
 use super::compare::{Changed, compare};
 use super::conflict::Conflict;
 use super::entries::Entry;
-use super::versions::{InVersion, Versions};
+use super::versions::{InVersion, VersionConverter};
 use super::{Change, fields, reset};
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ impl Change<'_> {
         entries: &mut Vec<Entry>,
         before: &Value,
         after: &Value,
-        versions: &dyn Versions,
+        versions: &dyn VersionConverter,
     ) -> Changes {
         let own = self.kind.api_version();
         let reset = reset::fields(self.kind, self.subresource, self.has_status);
@@ -49,7 +49,7 @@ impl Change<'_> {
 
     /// Adapts entries to lists and maps that have become atomic (`ReconcileFieldSetWithSchema`). Removes entries of versions that
     /// the API server does not have.
-    pub(super) fn reconcile(&self, entries: &mut Vec<Entry>, live: &Value, versions: &dyn Versions) {
+    pub(super) fn reconcile(&self, entries: &mut Vec<Entry>, live: &Value, versions: &dyn VersionConverter) {
         let own = self.kind.api_version();
         entries.retain_mut(|entry| {
             let in_version = match entry.api_version == own {

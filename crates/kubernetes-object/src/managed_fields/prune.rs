@@ -4,7 +4,7 @@ use super::Change;
 use super::entries::Entry;
 use super::fields::{self, with_named};
 use super::set::Set;
-use super::versions::{InVersion, Versions};
+use super::versions::{InVersion, VersionConverter};
 use crate::merge::Node;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ impl Change<'_> {
         merged: Value,
         last: &Entry,
         owners: impl Iterator<Item = &'e Entry>,
-        versions: &dyn Versions,
+        versions: &dyn VersionConverter,
     ) -> Value {
         let own = self.kind.api_version();
         let version = last.api_version.as_str();
@@ -38,7 +38,7 @@ impl Change<'_> {
         mut pruned: Value,
         version: &str,
         owners: impl Iterator<Item = &'e Entry>,
-        versions: &dyn Versions,
+        versions: &dyn VersionConverter,
     ) -> Option<Value> {
         // The version of the last apply comes first: a conversion may need fields that are pruned.
         let mut by_version: Vec<(&str, Set)> = vec![(version, Set::new())];
@@ -65,7 +65,7 @@ impl Change<'_> {
 
     fn known<'v>(
         &'v self,
-        versions: &'v dyn Versions,
+        versions: &'v dyn VersionConverter,
         value: &Value,
         from: &str,
         to: &str,

@@ -288,7 +288,7 @@ fn items_that_are_applied_no_more_go_as_well() {
 /// A kind whose field `a` of v1 is `b` in v2; v3 does not exist.
 struct Renamed;
 
-impl Versions for Renamed {
+impl VersionConverter for Renamed {
     fn convert(&self, object: &Value, from: &str, to: &str) -> InVersion<'_> {
         if to == "v3" {
             return InVersion::Missing;

@@ -5,7 +5,7 @@ use crate::merge::Node;
 use serde_json::Value;
 
 /// Conversion of objects between the versions of one kind (`merge.Converter`).
-pub trait Versions {
+pub trait VersionConverter {
     /// Converts an object from one version to another, which may be the same.
     fn convert(&self, object: &Value, from: &str, to: &str) -> InVersion<'_>;
 }
@@ -25,7 +25,7 @@ pub enum InVersion<'s> {
 #[derive(Clone, Copy, Debug)]
 pub struct OneVersion;
 
-impl Versions for OneVersion {
+impl VersionConverter for OneVersion {
     fn convert(&self, _object: &Value, _from: &str, _to: &str) -> InVersion<'_> {
         InVersion::Unknown
     }
@@ -35,7 +35,7 @@ impl Change<'_> {
     /// Converts an object to a version, which may be that of the write.
     pub(super) fn convert<'v>(
         &'v self,
-        versions: &'v dyn Versions,
+        versions: &'v dyn VersionConverter,
         value: &Value,
         from: &str,
         to: &str,

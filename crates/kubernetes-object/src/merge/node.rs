@@ -2,7 +2,7 @@
 //! (`schemaconv.ToSchemaFromOpenAPI`).
 
 use crate::kind::GroupVersionKind;
-use crate::schema::{self, Field, Scalar as ApiScalar, Shape, Type};
+use crate::schema::{self, ApiType, Field, Scalar as ApiScalar, Shape};
 use crate::structural::{Kind, Schema};
 use serde_json::Value as Json;
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ pub enum Node<'s> {
     /// A single value.
     Scalar(Scalar),
     /// A type of the table, and whether the field that holds the object sets it atomic or granular.
-    Type(&'static Type, Option<bool>),
+    Type(&'static ApiType, Option<bool>),
     /// The shape of a field of the table, or a shape within it.
     Shape(&'static Shape, Option<&'static Field>),
     /// A custom resource as a whole.
@@ -83,7 +83,7 @@ pub struct MapType<'s> {
 #[derive(Debug)]
 enum Fields<'s> {
     /// Only the fields of this type.
-    Type(&'static Type),
+    Type(&'static ApiType),
     /// Fields of any name, with values of this type.
     Any(Node<'s>),
     Custom(Schema<'s>, bool),
@@ -245,6 +245,6 @@ fn of_custom<'s>(schema: Schema<'s>, preserves: bool, name: &str) -> FieldType<'
 }
 
 /// The type of every object's metadata.
-fn object_meta() -> Option<&'static Type> {
+fn object_meta() -> Option<&'static ApiType> {
     schema::of(&GroupVersionKind::new("", "v1", "Pod"))?.field("metadata")?.element()
 }

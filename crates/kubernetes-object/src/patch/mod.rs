@@ -120,7 +120,7 @@ pub fn apply(
     patch_type: PatchType,
     original: Value,
     patch: &Value,
-    schema: Option<&'static schema::Type>,
+    schema: Option<&'static schema::ApiType>,
 ) -> Result<Value, Status> {
     let patched = match patch_type {
         PatchType::Json => json::apply(original, patch)?,

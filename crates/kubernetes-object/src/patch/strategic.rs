@@ -6,7 +6,7 @@ mod lists;
 use super::unprocessable;
 use crate::discard_nulls;
 use crate::go_text::{go_print, go_type};
-use crate::schema::{Field, Shape, Type};
+use crate::schema::{ApiType, Field, Shape};
 use crate::status::Status;
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 type Fields = Map<String, Value>;
 
 /// Applies a strategic merge patch to an object of type `schema`.
-pub(super) fn apply(original: Value, patch: &Value, schema: &'static Type) -> Result<Value, Status> {
+pub(super) fn apply(original: Value, patch: &Value, schema: &'static ApiType) -> Result<Value, Status> {
     let original = match original {
         Value::Object(original) => original,
         _ => Map::new(),
@@ -112,7 +112,7 @@ fn reflected(value: &Value) -> &'static str {
 /// The part of the schema that describes an object.
 #[derive(Clone, Copy)]
 enum Place {
-    Object(&'static Type),
+    Object(&'static ApiType),
     Map(&'static Shape),
     /// A part without a schema.
     Unknown,

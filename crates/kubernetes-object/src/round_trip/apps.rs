@@ -1,6 +1,6 @@
 //! The apps group.
 
-use super::{Kept, RoundTripError, pod};
+use super::{InternalValues, RoundTripError, pod};
 use crate::defaults::fields::{Fields, annotate, each, if_nil, pointer, take_annotation};
 use crate::go_text::go_quote;
 use std::num::IntErrorKind;
@@ -8,7 +8,7 @@ use std::num::IntErrorKind;
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-pub(super) fn make(kind: &str, object: &mut Fields, kept: &Kept) -> Result<(), RoundTripError> {
+pub(super) fn make(kind: &str, object: &mut Fields, kept: &InternalValues) -> Result<(), RoundTripError> {
     match kind {
         "Deployment" => rollback(object)?,
         "DaemonSet" => generation(object, kept)?,
@@ -57,7 +57,7 @@ fn rollback(object: &mut Fields) -> Result<(), RoundTripError> {
 
 /// Writes the generation annotation: the internal version has a number, which it keeps if the annotation is missing
 /// (`Convert_v1_DaemonSet_To_apps_DaemonSet`), and always writes (`Convert_apps_DaemonSet_To_v1_DaemonSet`).
-fn generation(object: &mut Fields, kept: &Kept) -> Result<(), RoundTripError> {
+fn generation(object: &mut Fields, kept: &InternalValues) -> Result<(), RoundTripError> {
     let said = annotation(object, TEMPLATE_GENERATION).map(number).transpose()?;
     let generation = said.or(kept.template_generation).unwrap_or_default();
     annotate(object, TEMPLATE_GENERATION, generation.to_string());

@@ -4,7 +4,7 @@
 
 mod layout;
 
-use super::Kept;
+use super::InternalValues;
 use crate::defaults::autoscaling::CPU_PERCENTAGE;
 use crate::defaults::fields::{Fields, annotate, embedded, is_nil, pointer, take_annotation, text};
 use layout::{BEHAVIOR, CONDITION, METRIC, METRIC_STATUS, Struct};
@@ -19,7 +19,7 @@ const TOLERANCES: [&str; 2] =
     ["autoscaling.alpha.kubernetes.io/scale-down-tolerance", "autoscaling.alpha.kubernetes.io/scale-up-tolerance"];
 
 /// Rewrites the annotations of v1; removes those of v2, which has fields for their values.
-pub(super) fn make(version: &str, object: &mut Fields, kept: &Kept) {
+pub(super) fn make(version: &str, object: &mut Fields, kept: &InternalValues) {
     match version {
         "v1" => rewrite(object, &kept.autoscaler),
         "v2" => take_all(object),

@@ -1,9 +1,9 @@
-use super::{Kept, RoundTripError, make};
+use super::{InternalValues, RoundTripError, make};
 use crate::kind::{GroupVersionKind, split_api_version};
 use serde_json::{Value, json};
 
 /// The object after the round trip.
-fn made(mut object: Value, kept: &Kept) -> Result<Value, RoundTripError> {
+fn made(mut object: Value, kept: &InternalValues) -> Result<Value, RoundTripError> {
     let (group, version) = split_api_version(object["apiVersion"].as_str().unwrap());
     let kind = GroupVersionKind::new(group, version, object["kind"].as_str().unwrap());
     make(&kind, object.as_object_mut().unwrap(), kept)?;
@@ -11,7 +11,7 @@ fn made(mut object: Value, kept: &Kept) -> Result<Value, RoundTripError> {
 }
 
 fn fresh(object: Value) -> Value {
-    made(object, &Kept::default()).unwrap()
+    made(object, &InternalValues::default()).unwrap()
 }
 
 #[test]
@@ -66,18 +66,21 @@ fn a_daemon_set_always_says_its_generation() {
     let daemon_set = |metadata: Value| json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata });
     let annotated = |generation: &str| daemon_set(json!({ "annotations": { name: generation } }));
     let kind = GroupVersionKind::new("apps", "v1", "DaemonSet");
-    let kept = Kept::of(&kind, annotated("5").as_object().unwrap());
+    let kept = InternalValues::of(&kind, annotated("5").as_object().unwrap());
     for (given, kept, expected) in [
-        (annotated("+07"), Kept::default(), "7"),
-        (daemon_set(json!({})), Kept::default(), "0"),
+        (annotated("+07"), InternalValues::default(), "7"),
+        (daemon_set(json!({})), InternalValues::default(), "0"),
         (daemon_set(json!({})), kept.clone(), "5"),
         (annotated("7"), kept, "7"),
     ] {
         assert_eq!(made(given, &kept).unwrap()["metadata"]["annotations"][name], expected);
     }
-    let refused = made(annotated("x"), &Kept::default());
+    let refused = made(annotated("x"), &InternalValues::default());
     assert_eq!(refused.unwrap_err().to_string(), "strconv.ParseInt: parsing \"x\": invalid syntax");
-    assert_eq!(Kept::of(&GroupVersionKind::new("v1", "", "Pod"), annotated("5").as_object().unwrap()), Kept::default());
+    assert_eq!(
+        InternalValues::of(&GroupVersionKind::new("v1", "", "Pod"), annotated("5").as_object().unwrap()),
+        InternalValues::default()
+    );
 }
 
 #[test]
@@ -116,7 +119,7 @@ fn the_internal_version_keeps_what_an_autoscaler_does_not_say() {
         (of(&one, json!({})), of(&one, json!({})), twice),
         (of(&two, json!({})), of(&two, json!({})), more),
     ] {
-        let kept = Kept::of(&kind, fresh(before.clone()).as_object().unwrap());
+        let kept = InternalValues::of(&kind, fresh(before.clone()).as_object().unwrap());
         assert_eq!(made(after.clone(), &kept).unwrap()["metadata"]["annotations"], expected, "{before} {after}");
     }
 }

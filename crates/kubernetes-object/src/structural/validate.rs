@@ -30,7 +30,7 @@ use std::sync::Arc;
 use walk::Walk;
 
 /// Whether a text matches a pattern.
-pub type Matcher = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+pub type PatternMatcher = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Go's error for a pattern that does not compile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +41,7 @@ pub struct InvalidPattern(
 );
 
 /// Compiles a pattern in the syntax of Go's `regexp`, or returns Go's error.
-pub type Compile<'a> = dyn Fn(&str) -> Result<Matcher, InvalidPattern> + 'a;
+pub type Compile<'a> = dyn Fn(&str) -> Result<PatternMatcher, InvalidPattern> + 'a;
 
 /// A compiled schema.
 #[derive(Debug)]

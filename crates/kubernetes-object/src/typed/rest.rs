@@ -106,7 +106,7 @@ fn schema_or(holds: &Holds, value: &Value) -> Option<&'static Shape> {
 
 fn take_fields(
     schema: &'static Type,
-    merged: Option<&'static schema::Type>,
+    merged: Option<&'static schema::ApiType>,
     fields: &mut Map<String, Value>,
 ) -> Option<Fields> {
     let mut found = Fields::default();

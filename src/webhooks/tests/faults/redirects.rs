@@ -87,7 +87,8 @@ async fn another_server_is_shown_the_same_credentials() {
     let configuration = configuration::<ValidatingWebhookConfiguration>(&[trusting(&here, &there)]);
     let cluster = Cluster::fixed(FixedState { validating_webhooks: vec![configuration], ..default_state() });
     let users = Kubeconfig::load(&path).unwrap();
-    let plugin = Validating::new(cluster, discovery(), metrics().1, &Limits::default(), users, Manifests::default());
+    let plugin =
+        ValidatingWebhooks::new(cluster, discovery(), metrics().1, &Limits::default(), users, Manifests::default());
     plugin.validate(&create(configmap())).await.unwrap();
     assert_eq!(there.seen()[0].headers["authorization"], "Bearer t");
 }

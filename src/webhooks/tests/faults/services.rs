@@ -12,7 +12,7 @@ fn well() -> Misbehaviour {
 }
 
 /// A hook at port 443 of the service `hook`, whose endpoints are these servers, behind a bundle of all their authorities and more.
-pub(super) fn world(servers: &[&Faulty], more: &str) -> World<Validating> {
+pub(super) fn world(servers: &[&Faulty], more: &str) -> World<ValidatingWebhooks> {
     let slices = servers.iter().map(|server| {
         let metadata = json!({"name": server.port.to_string(), "namespace": "default",
             "labels": {"kubernetes.io/service-name": "hook"}});

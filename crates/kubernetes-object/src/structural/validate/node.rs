@@ -2,7 +2,7 @@
 
 use super::allowed::Allowed;
 use super::format::{self, Format};
-use super::{Compile, InvalidPattern, Matcher};
+use super::{Compile, InvalidPattern, PatternMatcher};
 use crate::structural::CompileSchemaError;
 use crate::structural::numbers;
 use serde_json::{Map, Value};
@@ -79,7 +79,7 @@ pub(super) enum Additional {
 pub(super) struct Pattern {
     pub(super) text: Box<str>,
     /// The compiled pattern, or Go's error.
-    pub(super) matcher: Result<Matcher, InvalidPattern>,
+    pub(super) matcher: Result<PatternMatcher, InvalidPattern>,
 }
 
 impl std::fmt::Debug for Pattern {

@@ -18,7 +18,7 @@ pub(crate) fn lines(recorded: &[u8]) -> Vec<Value> {
 }
 
 /// The `regex` crate in place of Go's regular expressions.
-pub(crate) fn patterns(pattern: &str) -> Result<Matcher, InvalidPattern> {
+pub(crate) fn patterns(pattern: &str) -> Result<PatternMatcher, InvalidPattern> {
     let compiled = regex::Regex::new(pattern).map_err(|_| match pattern {
         "[" => InvalidPattern("error parsing regexp: missing closing ]: `[`".to_owned()),
         "(?=a)" => InvalidPattern("error parsing regexp: invalid or unsupported Perl syntax: `(?=`".to_owned()),
