@@ -9,13 +9,13 @@ use crate::answers::AnswerCache;
 use crate::request::RequestInfo;
 use crate::shares::Shares;
 use crate::status::Status;
+pub use crate::upstream::review::ReviewError;
 use crate::upstream::{ClientCredentials, SharedTransport, review};
 use crate::user::UserInfo;
 use k8s_openapi::api::authorization::v1::{
     SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview, SubjectAccessReviewSpec,
     SubjectAccessReviewStatus,
 };
-pub use review::ReviewError;
 use serde::{Serialize, de::DeserializeOwned};
 use std::sync::Arc;
 use std::time::Duration;

@@ -41,7 +41,8 @@ pub(super) fn list(call: &Call) -> Result<Response<Body>, Status> {
     Ok(respond::list(call, &ListMeta::default(), &selected))
 }
 
-fn warn(call: &Call) {
+/// Adds the warning of every read.
+pub(super) fn warn(call: &Call) {
     call.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
 }
 

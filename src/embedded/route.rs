@@ -10,6 +10,7 @@ use super::{
 use super::{watch, write};
 use crate::authz::AccessAttributes;
 use crate::body::Body;
+use crate::object::kinds::is_built_in_group;
 use crate::request::{RequestInfo, request_info};
 use crate::server::health;
 use crate::status::{Details, Status};
@@ -78,11 +79,14 @@ async fn answer_from_store(
     }
     if !info.is_resource_request {
         let mut segments = parts.uri.path().trim_start_matches('/').split('/');
-        if let (Some("apis"), Some(group), Some(version)) = (segments.next(), segments.next(), segments.next()) {
-            check_is_local(&server.index.current(&server.store), group, version)?;
-        }
-        let is_below_apis = ["/api", "/apis"].iter().any(|root| is_below(parts.uri.path(), root));
-        return Err(if is_below_apis { Status::no_such_path() } else { Status::page_not_found() });
+        return Err(match (segments.next(), segments.next(), segments.next()) {
+            (Some("apis"), Some(group), version) => {
+                check_is_local(&server.index.current(&server.store), group, version.unwrap_or_default())?;
+                nothing_of_group(group)
+            }
+            (Some("api"), Some(_), _) => Status::no_such_path(),
+            _ => Status::page_not_found(),
+        });
     }
     let resource = resource(server, &info)?;
     let form = negotiate::form(header(&parts.headers, ACCEPT))?;
@@ -161,6 +165,12 @@ fn check_is_local(index: &custom::Index, group: &str, version: &str) -> Result<(
     if index.groups.is_remote(group, version) { Err(Status::text(503, "service unavailable")) } else { Ok(()) }
 }
 
+/// The answer at a path of a group that names no resource: only built-in groups have a server of their own, which answers with a Status
+/// (`server.director`).
+fn nothing_of_group(group: &str) -> Status {
+    if group.is_empty() || is_built_in_group(group) { Status::no_such_path() } else { Status::page_not_found() }
+}
+
 fn is_below(path: &str, parent: &str) -> bool {
     path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -176,7 +186,7 @@ fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<ServedResource>, 
         None => {
             let index = server.index.current(&server.store);
             check_is_local(&index, group, version)?;
-            index.resource(group, version, plural).ok_or_else(Status::no_such_path)?.clone()
+            index.resource(group, version, plural).ok_or_else(|| nothing_of_group(group))?.clone()
         }
     };
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
@@ -198,6 +208,9 @@ async fn on_objects(call: &Call) -> Result<Response<Body>, Status> {
     let resource = &*call.resource;
     // The verb of a list with the parameter `watch` (`handlers.ListResource`).
     if verb == "watch" && resource.serves("list") && !resource.serves(verb) {
+        if component_status::is_component_status(call) {
+            component_status::warn(call);
+        }
         return Err(Status::method_not_supported(&resource.group, &resource.name, verb));
     }
     if !resource.serves(verb) {

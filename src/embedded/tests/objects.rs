@@ -256,16 +256,18 @@ async fn unknown_paths_and_verbs_are_refused() {
     let missing = "the server could not find the requested resource";
     for path in [
         "/apis/apps/v1/foos",
-        "/apis/none/v1/foos",
         "/api/v1/pods/a",
         "/api/v1/namespaces/default/nodes",
         "/api/v1/namespaces/default/pods/a/none",
         "/api/v1/namespaces/default/pods/a/status/more",
-        "/apis/none/v1",
+        "/apis/apps/v9",
+        "/api/v9",
     ] {
         assert_eq!(client.get(path).await.refused(404), missing, "{path}");
     }
-    assert_eq!(client.get("/none").await.with_code(404), "404 page not found\n");
+    for path in ["/none", "/apis/none", "/apis/none/v1", "/apis/none/v1/foos"] {
+        assert_eq!(client.get(path).await.with_code(404), "404 page not found\n", "{path}");
+    }
     let wrong = "the server does not allow this method on the requested resource";
     assert_eq!(client.post("/api/v1/pods", pod("a")).await.refused(405), wrong);
     assert_eq!(client.put(CONFIG_MAPS, config_map("a")).await.refused(405), wrong);
