@@ -112,7 +112,9 @@ fn groups_and_versions_are_registered_and_sorted_as_by_kube_apiserver() {
     ]);
     // kube-apiserver's aggregated discovery follows a later priority of a built-in group only after a while.
     let lower = patch(&format!("{SERVICES}/v1.apps"), "merge", &json!({"spec": {"groupPriorityMinimum": 100}}));
-    [&*real, &*embedded].map(|api| assert_eq!(api.send(&User::admin(), lower.clone()).status, 200));
+    for api in [&*real, &*embedded] {
+        assert_eq!(api.send(&User::admin(), lower.clone()).status, 200);
+    }
     same(&real, &embedded, &get("/apis"));
     for path in ["/apis/remote.example.com/v1", "/apis/remote.example.com/v1/things", "/apis/remote.example.com/v2"] {
         same(&real, &embedded, &get(path));
