@@ -13,7 +13,6 @@ mod apply;
 mod audit;
 mod authentication;
 mod authorization;
-mod behind;
 mod bypass;
 mod caches;
 mod cbor;
