@@ -311,7 +311,7 @@ fn availability(state: &State, object: &Object) -> (&'static str, &'static str, 
 
 /// `hasAvailableEndpoint`
 fn has_endpoint(slice: &Object, port_name: &str) -> bool {
-    let is_ready = |endpoint: &Value| endpoint["conditions"]["ready"] != false;
+    let is_ready = |endpoint: &Value| endpoint.pointer("/conditions/ready") != Some(&Value::Bool(false));
     let is_port = |port: &Value| port["name"] == port_name && !port["port"].is_null();
     slice.items(&["endpoints"]).iter().any(is_ready) && slice.items(&["ports"]).iter().any(is_port)
 }

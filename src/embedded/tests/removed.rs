@@ -21,7 +21,7 @@ fn preset(env: Value) -> Value {
 
 #[tokio::test]
 async fn they_are_served_only_where_they_are_wanted() {
-    Client::new().get(PRESETS).await.refused(404);
+    Client::new().get(PRESETS).await.with_code(404);
     let client = client();
     client.get(PRESETS).await.with_code(200);
     let found = client.get("/apis/settings.k8s.io/v1alpha1").await.with_code(200);
