@@ -27,7 +27,7 @@ pub(crate) trait Webhooks: Send + Sync {
 }
 
 /// A stored object for a response: converted to the version of the request if a webhook converts it. Other conversions need no call; see
-/// [`Resource::shown`](super::super::catalog::Resource::shown).
+/// [`ServedResource::shown`](super::super::catalog::ServedResource::shown).
 ///
 /// # Errors
 /// 500 if the webhook fails.
