@@ -4,7 +4,7 @@ use super::{Error, List, Map, Value, time};
 use crate::schema::{escape, has, properties, unescape};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kubernetes_object::go_text::go_type;
+use kubernetes_object::go_text::{duration, go_type};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ fn of_format<'a>(text: &'a str, format: Option<&str>) -> Result<Value<'a>, Schem
     };
     let (what, parsed) = match format {
         Some("byte") => ("byte formatted string", STANDARD.decode(text).ok().map(|bytes| Value::Bytes(bytes.into()))),
-        Some("duration") => ("duration", time::parse_duration(text).map(Value::Duration)),
+        Some("duration") => ("duration", duration::nanoseconds(text).ok().map(Value::Duration)),
         Some("date-time") => ("date-time formatted string", time(text)),
         Some("date") => ("date formatted string", time(&format!("{text}T00:00:00Z"))),
         _ => return Ok(Value::text(text)),

@@ -84,8 +84,7 @@ pub fn nanoseconds(text: &str) -> Result<i64, ParseDurationError> {
             let (unit, text) = (quote(unit.as_bytes()), quote(text.as_bytes()));
             ParseDurationError(format!("time: unknown unit {unit} in duration {text}"))
         })?;
-        let fraction = format!("0.{fraction}").parse::<f64>().unwrap_or_default() * scale as f64;
-        let part = whole.checked_mul(scale).and_then(|part| part.checked_add(fraction as u64));
+        let part = whole.checked_mul(scale).and_then(|part| part.checked_add(of_fraction(fraction, scale)));
         sum = part.and_then(|part| sum.checked_add(part)).filter(|sum| *sum <= 1 << 63).ok_or_else(invalid)?;
         rest = after;
     }
@@ -94,6 +93,18 @@ pub fn nanoseconds(text: &str) -> Result<i64, ParseDurationError> {
         Err(_) if is_negative => Ok(i64::MIN),
         Err(_) => Err(invalid()),
     }
+}
+
+/// Returns the nanoseconds of a fraction of a unit, with Go's rounding (`leadingFraction`): digits that an `int64` cannot hold do not
+/// count.
+fn of_fraction(digits: &str, unit: u64) -> u64 {
+    let (mut value, mut scale) = (0u64, 1f64);
+    for digit in digits.bytes() {
+        let next = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0')));
+        let Some(next) = next.filter(|next| *next <= i64::MAX as u64) else { break };
+        (value, scale) = (next, scale * 10.0);
+    }
+    (value as f64 * (unit as f64 / scale)) as u64
 }
 
 fn of_unit(unit: &str) -> Option<u64> {
@@ -128,6 +139,26 @@ mod tests {
             ("1h2m3s4ms", 3_723_004),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+    }
+
+    #[test]
+    fn nanoseconds_have_the_sign_the_bounds_and_the_rounding_of_go() {
+        for (text, expected) in [
+            ("1h2m3.5s", Some(3_723_500_000_000)),
+            ("-1.5h", Some(-5_400_000_000_000)),
+            ("1µs", Some(1_000)),
+            ("0.3333333333333333333h", Some(1_200_000_000_000)),
+            ("0.100000000000000000000h", Some(360_000_000_000)),
+            ("-9223372036854775808ns", Some(i64::MIN)),
+            ("9223372036854775808ns", None),
+            ("9223372036854775.807us", Some(i64::MAX)),
+            ("9223372036s854ms775us807ns", Some(i64::MAX)),
+            ("9223372036854775.8078us", Some(i64::MAX)),
+            ("9223372036s854ms775us808ns", None),
+            ("1h -1m", None),
+        ] {
+            assert_eq!(nanoseconds(text).ok(), expected, "{text}");
         }
     }
 

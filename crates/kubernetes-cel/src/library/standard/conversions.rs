@@ -1,8 +1,9 @@
 //! Conversions between types.
 
 use super::operators::TIMESTAMP_OVERFLOW;
-use crate::value::time::{parse_duration, parse_timestamp};
+use crate::value::time::parse_timestamp;
 use crate::value::{Error, Value};
+use kubernetes_object::go_text::duration::nanoseconds;
 use std::sync::Arc;
 
 type Result<'a> = std::result::Result<Value<'a>, Error>;
@@ -169,8 +170,8 @@ pub(super) fn duration<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         [value @ Value::Duration(_)] => Ok(value.clone()),
         // cel-go declares this overload, but no int converts.
         [value @ Value::Int(_)] => Err(value.not_convertible("google.protobuf.Duration")),
-        [Value::String(text)] => parse_duration(text)
-            .map_or_else(|| unreadable("google.protobuf.Duration"), |value| Ok(Value::Duration(value))),
+        [Value::String(text)] => nanoseconds(text)
+            .map_or_else(|_| unreadable("google.protobuf.Duration"), |value| Ok(Value::Duration(value))),
         _ => Err(Error::NoSuchOverload),
     }
 }
