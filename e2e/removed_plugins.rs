@@ -374,7 +374,7 @@ fn an_external_hook_is_asked_at_its_place_in_the_list_of_plugins() {
             "clientConfig": {
                 "service": {"namespace": "default", "name": "hook"}, "caBundle": hook.client_config("/")["caBundle"],
             },
-            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+            "rules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
         }],
     });
     let limits =
@@ -397,6 +397,17 @@ fn an_external_hook_is_asked_at_its_place_in_the_list_of_plugins() {
         assert_eq!(object["Spec"]["Containers"][0]["Resources"]["Limits"], limit, "{order}: {object}");
         let annotated = object["annotations"]["kubernetes.io/limit-ranger"].is_string();
         assert_eq!(annotated, !limit.is_null(), "{order}: {object}");
+        assert_eq!(object["namespace"], "default", "{order}: {object}");
+        let mut without = pod("q", "default");
+        without["metadata"].as_object_mut().unwrap().remove("namespace");
+        let mut stored = proxy.accepts(post(PODS, &without));
+        stored["metadata"].as_object_mut().unwrap().remove("namespace");
+        proxy.accepts(put(&format!("{PODS}/q"), &stored));
+        let asked = hook.take();
+        assert_eq!(asked.len(), 2, "{order}");
+        for review in asked {
+            assert_eq!(review.body["spec"]["object"]["namespace"], Value::Null, "{order}");
+        }
     }
 }
 

@@ -90,6 +90,8 @@ pub struct Attributes {
     pub effects: Effects,
     /// Whether the object is an item of a collection that the request deletes.
     pub of_collection: bool,
+    /// Whether the client's object has no namespace, so that the namespace in `object` comes from the URL.
+    pub namespace_from_url: bool,
 }
 
 impl Attributes {
@@ -126,6 +128,7 @@ impl Attributes {
             webhook_time: WebhookTime::default(),
             effects: Effects::default(),
             of_collection: false,
+            namespace_from_url: false,
         }
     }
 

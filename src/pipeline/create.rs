@@ -32,7 +32,10 @@ impl Create<'_> {
         }
         object.settle();
         let options = options.as_options_object(OptionsKind::Create);
-        let mut attributes = self.write.attributes(Operation::Create, Some(object), None, options);
+        let mut attributes = Attributes {
+            namespace_from_url: sent.lacks_namespace,
+            ..self.write.attributes(Operation::Create, Some(object), None, options)
+        };
         self.write.admit(&mut attributes, exchange).await?;
         let owners = self
             .write

@@ -8,7 +8,7 @@ use super::resource_version::{self, MODIFIED, is_about_version, readable_version
 use super::unknown_fields;
 use super::view::{Trial, as_answer};
 use super::write::{Attempts, Sent, Write, is_already_exists, is_conflict};
-use crate::admission::Operation;
+use crate::admission::{Attributes, Operation};
 use crate::body::Body;
 use crate::object::{Object, kinds};
 use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
@@ -64,7 +64,10 @@ impl Update<'_> {
         let old = Arc::new(old);
         check_uid(self.write, object, old.uid())?;
         let options = options.as_options_object(OptionsKind::Update);
-        let mut attributes = self.write.attributes(Operation::Update, Some(object.clone()), Some(old.clone()), options);
+        let mut attributes = Attributes {
+            namespace_from_url: sent.lacks_namespace,
+            ..self.write.attributes(Operation::Update, Some(object.clone()), Some(old.clone()), options)
+        };
         self.write.admit(&mut attributes, exchange).await?;
         let owners =
             self.write.field_owners().of_admitted(&attributes, || sent.rest.is_empty().then(|| object.clone()));
@@ -120,7 +123,10 @@ impl Update<'_> {
         check_uid(self.write, object, "")?;
         self.write.authorize_create().await?;
         let options = options.as_options_object(OptionsKind::Create);
-        let mut attributes = self.write.attributes(Operation::Create, Some(object.clone()), None, options);
+        let mut attributes = Attributes {
+            namespace_from_url: sent.lacks_namespace,
+            ..self.write.attributes(Operation::Create, Some(object.clone()), None, options)
+        };
         self.write.admit(&mut attributes, exchange).await?;
         let owners =
             self.write.field_owners().of_admitted(&attributes, || sent.rest.is_empty().then(|| object.clone()));
@@ -131,7 +137,7 @@ impl Update<'_> {
         if let Some(version) = version.as_ref().and_then(Value::as_str).filter(|version| !version.is_empty()) {
             readable_version(version)?;
         }
-        let sent = Sent { verbatim: None, rest: sent.rest.clone() };
+        let sent = Sent { verbatim: None, rest: sent.rest.clone(), ..*sent };
         let mut outgoing = Outgoing { owners, ..self.write.admitted(&attributes, &sent)? };
         if let (Some(object), Some(version)) = (&mut attributes.object, version) {
             let _metadata_is_an_object = object.set(&VERSION, version);

@@ -65,6 +65,8 @@ pub(super) struct Sent {
     pub(super) verbatim: Option<MediaType>,
     /// The unknown fields, which plugins do not see.
     pub(super) rest: Rest,
+    /// Whether the object has no namespace.
+    pub(super) lacks_namespace: bool,
 }
 
 /// The attempts of a write. A write starts over after a conflict, unless the client named the resourceVersion.
@@ -218,7 +220,8 @@ impl<'a> Write<'a> {
         }
         let verbatim = decoded.is_verbatim.then_some(media_type);
         let rest = Rest::of(decoded.unseen, &decoded.object);
-        Ok(Decoded { object: decoded.object, sent: Sent { verbatim, rest } })
+        let lacks_namespace = decoded.object.namespace().is_empty();
+        Ok(Decoded { object: decoded.object, sent: Sent { verbatim, rest, lacks_namespace } })
     }
 
     /// Refuses, warns about or ignores unknown and duplicate fields, as `fieldValidation` asks.

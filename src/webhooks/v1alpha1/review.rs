@@ -67,6 +67,12 @@ pub(super) fn body(attributes: &Attributes) -> Result<String, serde_json::Error>
     let objects = [object.as_ref(), old_object.as_deref()].map(|object| object.filter(|_| !is_delete));
     let [object, old_object] = match objects {
         [Some(options), _] if is_connect => [connect_request(attributes, options)?, "null".into()],
+        // 1.8 sets the namespace of an object after admission.
+        [Some(object), old_object] if attributes.namespace_from_url => {
+            let mut object = object.clone();
+            object.remove(&["metadata", "namespace"]);
+            [written(&attributes.kind, Some(&object))?, written(&attributes.kind, old_object)?]
+        }
         [object, old_object] => [written(&attributes.kind, object)?, written(&attributes.kind, old_object)?],
     };
     let review = Review {

@@ -111,6 +111,15 @@ async fn custom_resources_and_later_kinds_are_shown_as_they_are() {
 }
 
 #[tokio::test]
+async fn an_object_without_a_namespace_is_shown_without() {
+    let mut attributes = recorded("a create");
+    attributes.namespace_from_url = true;
+    let review: Value = serde_json::from_str(&body(&attributes).unwrap()).unwrap();
+    assert_eq!((&review["spec"]["namespace"], &review["spec"]["object"]["namespace"]), (&json!("ns"), &Value::Null));
+    assert_eq!(attributes.object.unwrap().namespace(), "ns");
+}
+
+#[tokio::test]
 async fn a_connection_has_the_kind_of_the_connected_object() {
     for (resource, kind, options) in [
         ("pods", "Pod", "PodProxyOptions"),
