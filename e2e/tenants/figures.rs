@@ -143,9 +143,12 @@ struct Attack<'a> {
     name: &'static str,
     threads: usize,
     pause: Duration,
-    run: Box<dyn Fn(usize, &Turn) + Send + Sync + 'a>,
+    run: Requests<'a>,
     count: AtomicUsize,
 }
+
+/// Sends the requests of an attack once: the first argument counts the calls.
+type Requests<'a> = Box<dyn Fn(usize, &Turn) + Send + Sync + 'a>;
 
 /// What the hostile tenant does at the moment.
 #[derive(Default)]
