@@ -62,7 +62,7 @@ fn errors(metrics: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_does_not_compile_obeys_its_failure_policy_as_at_kube_apiserver() {
+fn a_policy_that_does_not_compile_obeys_its_failure_policy_as_at_kube_apiserver() {
     let plugins = [MUTATING, VALIDATING];
     let reference = ControlPlane::start("broken-policies", &only(&plugins));
     let named = crate::harness::differential::proxy_only(&plugins);

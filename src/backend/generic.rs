@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
+    fn only_transient_failures_are_retried() {
         let hinted = |code: u16, reason: &str| {
             let details = Details { retry_after_seconds: 1, ..Details::default() };
             CallFailure::Status(Box::new(Status::failure(code, reason, "m").with_details(details)))

@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_one_line_that_names_flag_and_value() {
+    fn an_argument_error_is_one_line_that_names_flag_and_value() {
         let missing = "/not/there: No such file or directory (os error 2)";
         for (arguments, line) in [
             (&["--enable-admission-plugins=X"][..], "enable-admission-plugins plugin \"X\" is unknown".to_owned()),

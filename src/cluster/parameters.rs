@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_than_may_be_kept_is_unusable() {
+    async fn parameters_above_the_bound_are_unusable() {
         let objects: Vec<_> = (0..50).map(|n| map("n", &format!("m{n}"), json!({"a": "x".repeat(1000)}))).collect();
         let cluster = cluster(objects, "/api/v1/configmaps?", 50_000);
         let parameters = cluster.parameters(&kind(), &Scope::All, &discovery()).unwrap();

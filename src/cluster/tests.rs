@@ -155,7 +155,7 @@ async fn a_fixed_cluster_tells_cache_and_api_server_apart() {
 }
 
 #[tokio::test]
-async fn its_watches_end_with_it() {
+async fn the_watches_of_a_cluster_end_with_the_cluster() {
     let (sender, mut asked) = tokio::sync::mpsc::unbounded_channel::<()>();
     let client = client(move |_, _| {
         let _ = &sender;

@@ -203,7 +203,7 @@ async fn a_webhook_that_cannot_be_asked_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_became_of_conversions_is_counted() {
+async fn the_results_of_conversions_are_counted() {
     let server = HookServer::start(&[
         ("ok", Reply::Made(|r| converted(r, |_| ()))),
         ("code", Reply::Http(404, "text/plain", b"no".into())),

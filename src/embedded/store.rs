@@ -654,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fell_out_of_the_history_is_expired() {
+    fn a_revision_before_the_history_is_expired() {
         store(2, 10).with(|state| {
             let start = state.revision();
             for n in 0..3 {

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_not_read() {
+    fn an_endless_file_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/dev/zero", folder.path().join("a.yaml")).unwrap();
         assert!(read(folder.path()).unwrap_err().0.ends_with("a.yaml\": it is no regular file"));

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_api_may_have_is_refused_unless_it_is_allowed() {
+    fn parameters_are_refused_unless_they_are_allowed() {
         let parameters = validating(json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}));
         let text = "error loading 0.json: ValidatingAdmissionPolicy \"p.static.k8s.io\": spec.paramKind is not supported for static manifests";
         assert_eq!(read(std::slice::from_ref(&parameters), PolicyParameters::Forbidden), Err(text.to_owned()));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_compile_is_said() {
+    fn errors_name_the_expression_that_does_not_compile() {
         let fault = |spec: Value| {
             let why = read(&[validating(spec)], PolicyParameters::Forbidden).unwrap_err();
             let before = "error loading 0.json: ValidatingAdmissionPolicy \"p.static.k8s.io\": ";

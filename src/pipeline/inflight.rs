@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_more_seats_than_are_left() {
+    fn a_user_takes_no_more_seats_than_are_left() {
         let in_flight = seats(0, 12);
         let taken_by = |name: &str| {
             let enter = || in_flight.ask(Method::POST, PODS, &user(name)).ok();

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_duplicates_is_left_alone() {
+    fn owner_references_without_duplicates_stay() {
         for metadata in
             [json!({}), json!({"ownerReferences": null}), json!({"ownerReferences": [{"uid": "1"}, {"uid": "2"}]})]
         {

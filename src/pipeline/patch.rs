@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_no_version_has_no_other_fields() {
+    fn fields_of_a_patched_object_without_a_version_are_unknown() {
         let mut patched = json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "b"}});
         assert!(says_no_version(&patched) && !says_no_version(&json!({"apiVersion": 1})));
         let mut unknown = take_versioned(&mut patched);

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_forgotten_starts_with_a_full_bucket() {
+    async fn a_forgotten_key_starts_with_a_full_bucket() {
         let plugin = plugin(json!([{"type": "Namespace", "qps": 1, "burst": 1, "cacheSize": 1}]));
         assert_eq!(refusal(&plugin, &event("n", "h")).await, None);
         assert_eq!(refusal(&plugin, &event("m", "h")).await, None);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_with_the_limits_is_said() {
+    fn all_faults_of_the_limits_are_named() {
         let limits = json!({"limits": [{"type": "X", "qps": 1, "burst": 0}, {"type": "User", "qps": -1, "burst": 1, "cacheSize": -1}]});
         let wrong = EventRateLimit::new(&serde_json::from_value(limits).unwrap()).err().unwrap();
         assert_eq!(

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_read_is_an_error_that_is_no_status() {
+    async fn an_invalid_selector_or_unknown_namespace_is_an_internal_error() {
         created(Some("a=b=c"), &[], json!({})).await.was_refused(500, "invalid selector: [a b c]");
         assert_eq!(created(Some("a b=c"), &[], json!({})).await.code(), Some(500));
         let mut elsewhere = pod(json!({}));

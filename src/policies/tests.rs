@@ -71,7 +71,7 @@ async fn refusal(world: &World<ValidatingPolicies>, attributes: &Attributes) -> 
 }
 
 #[tokio::test]
-async fn what_a_validating_shadow_says_reaches_only_metrics_and_audit() {
+async fn a_validating_shadow_reaches_only_metrics_and_audit() {
     let fails = json!({"validations": [{"expression": "object.data.a == '2'", "message": "a must be 2", "reason": "Forbidden"}],
         "auditAnnotations": [{"key": "k", "valueExpression": "'told'"}]});
     let actions = ["Deny", "Warn,Audit"];
@@ -104,7 +104,7 @@ async fn what_a_validating_shadow_says_reaches_only_metrics_and_audit() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy() {
+async fn the_failure_policy_decides_how_a_failed_validating_shadow_is_reported() {
     let unknown = json!({"paramKind": {"apiVersion": "v1", "kind": "Nothing"}});
     for (fields, binding, message) in [
         (json!({}), "b0", "expression 'object.data.b == ''' resulted in error: no such key: b"),
@@ -143,7 +143,7 @@ async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy(
 }
 
 #[tokio::test]
-async fn of_very_many_shadows_some_are_told_and_all_counted() {
+async fn many_shadows_are_all_counted_and_some_are_annotated() {
     let fails = json!({"validations": [{"expression": "false"}]});
     let world = validating("true", fails, &["Deny"; 60], &PolicyOptions::default());
     let attributes = create();
@@ -155,7 +155,7 @@ async fn of_very_many_shadows_some_are_told_and_all_counted() {
 }
 
 #[tokio::test]
-async fn what_a_mutating_shadow_does_to_the_object_is_dropped() {
+async fn changes_of_a_mutating_shadow_are_dropped() {
     let policies = [
         ("a", r#"Object{data: {"shadow/a": "1"}}"#, json!({})),
         ("b", r#"Object{data: {"b": string(has(object.data.a)) + string("shadow/a" in object.data)}}"#, json!({})),

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn is_not_ready_before_it_is_told_to_be() {
+    async fn a_server_is_not_ready_before_it_is_marked_ready() {
         let checks = Checks::new(&Drain::new());
         let start = checks.pending("start");
         assert_eq!(ask(&checks, "/readyz/start").await, (500, "internal server error: not finished\n".to_owned()));

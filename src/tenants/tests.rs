@@ -434,7 +434,7 @@ fn a_namespace_is_of_its_label_or_name_and_a_contradiction_of_nobody() {
 }
 
 #[test]
-fn what_a_request_needs_follows_from_its_url() {
+fn the_namespaces_that_a_request_needs_follow_from_its_url() {
     for (method, uri, wanted) in [
         ("GET", "/", NamespaceNeed::Nothing),
         ("GET", "/api", NamespaceNeed::Nothing),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_twice_is_said() {
+    fn plugins_that_run_twice_are_named() {
         let both = ["MutatingAdmissionWebhook", "LimitRanger"];
         assert_eq!(Doubled::known(false, &both).check(), Ok(()));
         assert_eq!(Doubled::known(true, &["LimitRanger"]).check(), Ok(()));

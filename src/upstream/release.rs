@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_it_is_sent_follows_from_its_version() {
+    async fn the_form_of_requests_follows_from_the_version() {
         let day = Duration::from_secs(24 * 3600);
         for (code, text, takes_protobuf, may_know_more, is_later) in [
             (200, r#"{"major":"1","minor":"36"}"#, true, false, false),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_known_stays_known_until_there_is_another_answer() {
+    async fn the_version_stays_known_until_another_answer() {
         let answer = Arc::new(Mutex::new((200, r#"{"major":"1","minor":"36"}"#)));
         let second = Duration::from_secs(1);
         let release = Release::start(answering(answer.clone()), second, second);

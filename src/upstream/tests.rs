@@ -370,7 +370,7 @@ async fn a_server_that_never_answers_is_a_504_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn who_finds_no_place_waits_for_one_and_not_for_ever() {
+async fn a_request_without_a_connection_waits_for_one_for_a_bounded_time() {
     let bounds = Bounds { max_http1_connections: 1, acquire_timeout: Duration::from_millis(50), ..Bounds::default() };
     let (remote, _directory) = plain_remote(http1::plain_server().await, bounds).await;
     let unread = remote.send(get("/")).await.unwrap();

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_go_holds_is_a_change() {
+    fn only_differences_of_gos_values_are_a_change() {
         let pod = |spec: Value| {
             let mut spec = spec;
             spec["containers"] = json!([{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decoded_once_is_the_same_the_next_time() {
+    fn a_decoded_object_is_the_same_when_it_is_decoded_again() {
         let mut count = 0;
         // A WatchEvent is never written, and its JSON has no kind.
         let is_written = |kind: &GroupVersionKind| typed::has_type(kind) && kind.kind != "WatchEvent";
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_none_of_any_kind() {
+    fn a_value_that_is_no_object_has_no_kind() {
         let kind = GroupVersionKind::new("", "v1", "Pod");
         let why = decode(unpatched(&Object::default(), false), json!([]), &kind)
             .map(|patched| patched.object)

@@ -102,7 +102,7 @@ async fn reviews_allow_everything_to_whoever_the_proxy_says() {
 }
 
 #[tokio::test]
-async fn what_needs_a_kubelet_is_not_implemented() {
+async fn a_subresource_that_needs_a_kubelet_is_not_implemented() {
     let client = Client::new();
     assert_eq!(client.get(&format!("{PODS}/a/log")).await.refused(404), "pods \"a\" not found");
     client.post(PODS, pod("a")).await.with_code(201);

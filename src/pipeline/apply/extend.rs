@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_admission_takes_away_is_no_longer_said() {
+    fn fields_that_admission_removes_leave_the_configuration() {
         let labels = |labels: Value| json!({"metadata": {"labels": labels}});
         let both = labels(json!({"a": "b", "c": "d"}));
         assert_eq!(extended(both.clone(), both, labels(json!({"a": "b"}))).unwrap(), labels(json!({"a": "b"})));

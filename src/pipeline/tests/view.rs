@@ -96,7 +96,7 @@ async fn changes_are_validated_as_they_would_be_stored() {
 }
 
 #[tokio::test]
-async fn what_is_invalid_is_told_before_the_refusal_of_a_plugin_that_looks_at_what_is_submitted() {
+async fn an_invalid_object_is_reported_before_the_refusal_of_a_plugin_that_reads_the_submitted_object() {
     let path = Path::new().await;
     for (name, code) in [("not%a%name", 422), ("view-refused", 403)] {
         let mut object = config_map(name);
@@ -106,7 +106,7 @@ async fn what_is_invalid_is_told_before_the_refusal_of_a_plugin_that_looks_at_wh
 }
 
 #[tokio::test]
-async fn what_is_invalid_is_refused_before_the_validating_phase() {
+async fn an_invalid_object_is_refused_before_the_validating_phase() {
     let path = Path::new().await;
     let mut object = watched("not%a%name");
     object["metadata"]["labels"]["refuse"] = json!("me");
@@ -117,7 +117,7 @@ async fn what_is_invalid_is_refused_before_the_validating_phase() {
 }
 
 #[tokio::test]
-async fn that_a_name_is_taken_shows_after_the_validating_phase() {
+async fn a_taken_name_is_reported_after_the_validating_phase() {
     let path = Path::new().await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("view-taken")).await.0, 201);
     let (code, status) = path.json("POST", CONFIG_MAPS, &watched("view-taken")).await;
@@ -177,7 +177,7 @@ fn a_name_is_written_where_it_is_all_that_is_said() {
 }
 
 #[tokio::test]
-async fn nothing_is_tried_where_nobody_looks_or_nobody_is_to() {
+async fn a_write_without_readers_of_the_result_has_no_dry_run() {
     let server = embedded::Server::new(embedded::Limits::default());
     let (transport, writes) = recorded(&server);
     let mut path = Path::over(server, transport).await;
@@ -190,7 +190,7 @@ async fn nothing_is_tried_where_nobody_looks_or_nobody_is_to() {
 }
 
 #[tokio::test]
-async fn nothing_is_tried_at_an_aggregated_api_before_it_is_admitted() {
+async fn a_write_to_an_aggregated_api_has_no_dry_run_before_admission() {
     const THINGS: &str = "/apis/aggregated.example/v1/namespaces/default/things";
     let on = GroupVersionResource::new("aggregated.example", "v1", "things");
     let kind = GroupVersionKind::new("aggregated.example", "v1", "Thing");

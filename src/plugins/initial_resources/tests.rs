@@ -104,7 +104,7 @@ async fn a_kind_with_a_request_or_a_limit_is_not_estimated() {
 }
 
 #[tokio::test]
-async fn nothing_is_set_without_a_source_or_without_history() {
+async fn resources_are_not_set_without_a_source_or_without_history() {
     let given =
         || pod(json!([{"name": "c", "image": "a"}, {"name": "d", "image": "r:5000/a@sha256:b"}, {"name": "e"}]));
     let none = InitialResources { source: Source::None, percentile: 90, namespace_only: false, now };

@@ -155,7 +155,7 @@ async fn updates_of_pods_count_only_as_a_resize_and_never_of_one_that_goes() {
 }
 
 #[tokio::test]
-async fn what_the_cache_does_not_have_is_asked_of_the_api_server() {
+async fn limit_ranges_that_the_cache_lacks_are_read_from_the_api_server() {
     let live = vec![range("r", json!([{"type": "Container", "min": {"cpu": "1"}}]))];
     let state = FixedState::default().with::<LimitRange>(vec![]).live::<LimitRange>(live);
     let plugin = LimitRanger::new(Cluster::fixed(state));

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_by_default() {
+    fn the_default_is_privileged() {
         assert_eq!(Configuration::read(None).unwrap(), Configuration::default());
         assert_eq!(read(Value::Null), Ok(Configuration::default()));
         let empty = json!({"enforce": "", "audit": null, "warn-version": ""});

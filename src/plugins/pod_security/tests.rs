@@ -337,7 +337,7 @@ async fn controllers_are_never_refused_but_warned_of_their_pods() {
 }
 
 #[tokio::test]
-async fn what_is_no_controller_or_has_no_template_is_passed_over() {
+async fn objects_without_a_pod_template_are_skipped() {
     let world = world(&[("enforce", "restricted"), ("audit", "restricted")]);
     let empty = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {}});
     for (group, resource) in [

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_file_field_and_value() {
+    fn errors_name_file_field_and_value() {
         let kind = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind});
         let wanted = "ResourceQuotaConfiguration of apiserver.config.k8s.io/v1 is wanted";
         let strict = |text: &str| format!("strict decoding error: {text}");

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn while_it_is_resized_a_container_counts_with_the_most() {
+    fn a_container_during_a_resize_counts_with_its_largest_resources() {
         let resized = |infeasible: bool, init: bool| {
             let spec = json!({"containers": [container("a", json!({"cpu": "3"}), json!({"cpu": "3"}))],
                 "initContainers": if init { json!([container("b", json!({"cpu": "1"}), json!({}))]) } else { json!([]) }});

@@ -415,7 +415,7 @@ fn cbor_is_decoded_as_by_kube_apiserver() {
 }
 
 #[test]
-fn what_cbor_only_declares_is_not_allocated() {
+fn a_length_that_cbor_only_declares_is_not_allocated() {
     let deep = [&b"\x81".repeat(1 << 20)[..], b"\x80"].concat();
     let tags = [&b"\xc0".repeat(1 << 20)[..], b"\x60"].concat();
     let maps = [&b"\xbf".repeat(1 << 20)[..], &b"\xff".repeat(1 << 20)].concat();

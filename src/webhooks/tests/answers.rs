@@ -35,7 +35,7 @@ fn read_json(review: &Value, version: ReviewVersion, mutating: bool) -> Result<R
 }
 
 #[test]
-fn what_is_no_review_is_named_as_client_go_names_it() {
+fn an_answer_that_is_no_review_is_named_as_client_go_names_it() {
     const INTO: &str = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
     let type_error = "couldn't get version/kind; json parse error: ";
     for (body, want) in [

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_but_a_review_is_a_failure() {
+    fn a_body_that_is_no_review_is_a_failure() {
         for (code, content_type, body) in [
             (500, "application/json", r#"{"status": {"allowed": false}}"#),
             (200, "text/plain", "sorry"),

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_of_what_is_malformed() {
+    fn malformed_managed_fields_are_ignored() {
         assert_eq!(give_back(&json!([]), &json!([]), &json!([{"operation": "x"}]), |_, _| true), None);
     }
 }

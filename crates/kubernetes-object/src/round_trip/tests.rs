@@ -29,7 +29,7 @@ fn the_old_name_of_the_service_account_follows_the_new_one() {
 }
 
 #[test]
-fn of_a_template_too_wherever_it_is() {
+fn the_pod_template_of_every_kind_makes_the_round_trip() {
     let template = json!({ "metadata": { "annotations": { "pod.beta.kubernetes.io/init-containers": "x" } },
         "spec": { "serviceAccount": "a", "terminationGracePeriodSeconds": -1 } });
     let spec = json!({ "template": template });

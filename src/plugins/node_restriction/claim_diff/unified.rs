@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_compared() {
+    fn long_texts_are_not_compared() {
         let long = vec!["a\n".to_owned(); MAX_LINES + 1];
         assert_eq!(of(&long, &[]), "too much to show");
     }

@@ -103,7 +103,7 @@ async fn tightened(pods: Option<Vec<Object>>, old: &[(&str, &str)], new: &[(&str
 }
 
 #[tokio::test]
-async fn who_tightens_a_namespace_hears_which_pods_would_be_refused() {
+async fn a_tightened_namespace_causes_warnings_about_its_pods() {
     let mut network = existing("d", None, true);
     assert!(network.set(&["spec", "hostNetwork"], json!(true)));
     assert!(network.set(&["spec", "containers"], json!([{"name": "a", "ports": [{"hostPort": 80}]}])));
