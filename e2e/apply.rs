@@ -121,7 +121,7 @@ fn books(wrong: Value) -> Value {
 }
 
 #[test]
-fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
+fn hooks_may_mend_an_invalid_object_and_make_changes_that_no_configuration_expresses() {
     let webhook = Webhook::start();
     let pair = Pair::start(&["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"], &[], &[]);
     let patches = [

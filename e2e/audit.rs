@@ -45,7 +45,7 @@ fn requests_and_their_users_are_logged_without_secrets() {
 }
 
 #[test]
-fn an_event_is_as_whole_whatever_the_client_accepts_and_speaks() {
+fn an_event_is_complete_for_every_media_type_of_the_client() {
     let folder = folder("audit");
     let (log, policy) = (folder.join("audit.log"), folder.join("policy.yaml"));
     let rules = "rules: [{level: RequestResponse, resources: [{group: '', resources: [configmaps]}]}]";

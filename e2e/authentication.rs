@@ -95,7 +95,7 @@ fn anonymous_callers_are_known_where_they_are_wanted() {
 }
 
 #[test]
-fn impersonation_is_effective_for_who_may_and_refused_for_who_may_not() {
+fn impersonation_is_effective_with_the_right_and_refused_without() {
     let proxy = Proxy::before(upstream(), &[]);
     let request = || {
         who_am_i()
@@ -114,7 +114,7 @@ fn impersonation_is_effective_for_who_may_and_refused_for_who_may_not() {
 }
 
 #[test]
-fn identity_headers_of_who_is_no_front_proxy_are_not_believed() {
+fn identity_headers_of_other_clients_than_a_front_proxy_are_ignored() {
     let ca = pki().front_proxy_ca().display().to_string();
     let flags = [
         &*format!("--requestheader-client-ca-file={ca}"),

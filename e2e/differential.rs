@@ -68,7 +68,7 @@ fn odd_bodies_and_versions_are_refused_alike() {
 }
 
 #[test]
-fn preconditions_hold_wherever_they_are_said_and_limit_ranges_need_no_name() {
+fn preconditions_hold_in_every_place_and_limit_ranges_need_no_name() {
     let proxy = Proxy::before(upstream(), &[]);
     let here = proxy.namespace("preconditions");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");

@@ -5,7 +5,7 @@ use crate::harness::{User, delete, post};
 use serde_json::{Value, json};
 
 #[test]
-fn a_failed_validation_says_what_the_policy_says() {
+fn a_failed_validation_has_the_message_of_the_policy() {
     let mut place = Place::new("messages");
     let long = format!("'{}'", "x".repeat(5 * 1024 + 1));
     for (case, validation) in [

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn counts_a_plugin_of_the_operation_whatever_it_does_with_the_resource() {
+    async fn a_plugin_of_the_operation_is_counted_for_every_resource() {
         let registry = crate::metrics::Registry::new();
         let chain = Chain { metrics: Arc::new(Metrics::new(&registry).unwrap()), ..chain() };
         for (operation, resource) in
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn later_plugins_see_marks_that_nobody_stores() {
+    async fn later_plugins_see_marks_that_are_not_stored() {
         let object = Some(json!({"metadata": {"name": "a"}}));
         let mut attributes = attributes(Operation::Create, "", "pods", object.clone(), None);
         let mut chain = chain();

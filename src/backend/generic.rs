@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_by_its_reason_first() {
+    fn a_refusal_is_recognized_by_its_reason_first() {
         for (code, reason, refused) in [
             (403, "Forbidden", true),
             (500, "Forbidden", true),

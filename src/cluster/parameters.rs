@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_object_that_cannot_be_decoded_is_missed_only_by_who_needs_it() {
+    async fn an_object_that_cannot_be_decoded_is_missing_only_for_its_readers() {
         let objects = vec![map("n", "deep", deep()), map("n", "good", json!({})), map("m", "good", json!({}))];
         let cluster = cluster(objects, "/api/v1/configmaps?", usize::MAX);
         let parameters = cluster.parameters(&kind(), &Scope::All, &discovery()).unwrap();

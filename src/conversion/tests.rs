@@ -105,7 +105,7 @@ async fn a_webhook_may_change_all_but_the_identity() {
 }
 
 #[tokio::test]
-async fn an_answer_that_will_not_do_is_said_so_in_kube_apiservers_words() {
+async fn an_invalid_answer_is_an_error_in_kube_apiservers_words() {
     const NAME: &str = "must consist of alphanumeric characters";
     let replies: &[(&str, Reply, &str)] = &[
         (

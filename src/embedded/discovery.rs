@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_aggregated_document_says_what_the_resource_lists_say() {
+    async fn the_aggregated_document_equals_the_resource_lists() {
         let mut count = 0;
         for path in ["/api", "/apis"] {
             for group in json_at(path, V2).await["items"].as_array().unwrap() {

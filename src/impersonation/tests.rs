@@ -149,7 +149,7 @@ async fn every_part_of_a_user_is_checked_in_order() {
 }
 
 #[tokio::test]
-async fn groups_follow_from_who_it_is() {
+async fn the_groups_follow_from_the_impersonated_user() {
     let case = Case::new(&[
         "imp impersonate /serviceaccounts ns/sa",
         "imp impersonate /users system:anonymous",

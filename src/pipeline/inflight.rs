@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_who_comes_on_top_until_a_seat_is_free() {
+    fn refuses_a_further_request_until_a_seat_is_free() {
         let (in_flight, [a, b]) = (seats(0, 1), ["a", "b"].map(user));
         let seat = in_flight.ask(Method::POST, PODS, &a).unwrap_or_else(|_| unreachable!());
         assert_eq!(in_flight.ask(Method::POST, PODS, &b).err().unwrap().code, 429);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_gets_what_its_class_says() {
+    async fn a_pod_gets_the_priority_of_its_class() {
         let classes = || vec![class("high", 10, false, Some("Never")), class("plain", 5, false, None)];
         let created = |spec| async move { check(&plugin(classes())).create("", "pods", pod(spec)).await };
         let named = |name: &str| json!({"priorityClassName": name});

@@ -372,7 +372,7 @@ mod tests {
 
     /// The test's thread, the only one of its runtime, only waits for the answers.
     #[tokio::test]
-    async fn probes_are_answered_when_nobody_else_is_and_whoever_connects() {
+    async fn probes_are_answered_at_the_connection_limit() {
         use std::io::{Read, Write};
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();

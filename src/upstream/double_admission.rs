@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn plugins_are_known_by_the_metrics_of_who_asked_them() {
+    async fn plugins_of_the_upstream_are_known_by_its_metrics() {
         let text = "# HELP x\napiserver_admission_controller_admission_duration_seconds_count\
                     {name=\"ValidatingAdmissionWebhook\",operation=\"CREATE\",rejected=\"false\",type=\"validate\"} 3\n\
                     apiserver_admission_controller_admission_duration_seconds_count{name=\"LimitRanger\"} 1";

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn passthrough_refuses_who_has_no_token_unless_anonymous() {
+    fn passthrough_refuses_users_without_a_token_unless_anonymous() {
         let pass = |name| CallerIdentity::Passthrough.apply(&mut HeaderMap::new(), &user(name), None);
         assert!(pass("jane").is_err());
         assert!(pass("system:anonymous").is_ok());

@@ -315,7 +315,7 @@ async fn a_watch_outlives_the_kubeconfig_it_was_made_of() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_never_looks_complete() {
+async fn an_interrupted_answer_is_an_error() {
     let served = serve(|_| async {
         let frames = [Ok(http_body::Frame::data(Bytes::from("half"))), Err(BoxError::from("broken"))];
         Response::new(StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync())

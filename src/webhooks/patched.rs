@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_resource_is_what_its_json_says() {
+    fn a_custom_resource_equals_its_json() {
         let kind = GroupVersionKind::new("example.com", "v1", "Widget");
         let widget =
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "labels": {"b": "c"}}});

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_knows_what_an_object_of_it_says() {
+    fn a_kind_matches_the_kind_of_its_objects() {
         for (kind, api_version, name, expected) in [
             (GroupVersionKind::new("", "v1", "Pod"), "v1", "Pod", true),
             (GroupVersionKind::new("", "v1", "Pod"), "", "Pod", false),

@@ -116,7 +116,7 @@ async fn reads_legacy_discovery_where_nothing_else_is_offered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_resource_causes_one_refresh_for_all_who_wait() {
+async fn an_unknown_resource_causes_one_refresh_for_all_waiting_requests() {
     let rote = Rote::new(&[("/apis", group_list(&[]))]);
     let discovery = start(&rote);
     discovery.wait_synced().await;

@@ -78,7 +78,7 @@ async fn an_eviction_deletes_the_pod() {
 }
 
 #[tokio::test]
-async fn reviews_allow_everything_to_whoever_the_proxy_says() {
+async fn reviews_allow_everything_to_every_user_of_the_proxy() {
     let client = Client::new().header("impersonate-user", "jane").header("impersonate-group", "dev");
     let who = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await.with_code(201);
     assert_eq!(who["status"]["userInfo"], json!({"username": "jane", "groups": ["dev", "system:authenticated"]}));

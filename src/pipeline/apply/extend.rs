@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_an_apply_configuration_cannot_say() {
+    fn refuses_a_change_that_an_apply_configuration_cannot_express() {
         let refused =
             extended(json!({}), json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {"labels": {}}}));
         assert_eq!(refused, None);

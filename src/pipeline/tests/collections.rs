@@ -59,7 +59,7 @@ async fn plugins_see_a_collection_as_a_whole_even_if_it_is_empty() {
 }
 
 #[tokio::test]
-async fn a_refused_collection_stays_whatever_the_reason() {
+async fn a_refused_collection_stays_for_every_reason() {
     let path = Path::new().await;
     let uri = "/api/v1/namespaces/default/limitranges";
     for name in ["r1", "r2"] {

@@ -166,7 +166,7 @@ async fn a_patch_may_set_and_remove_what_only_the_api_server_knows() {
 }
 
 #[tokio::test]
-async fn the_api_server_says_how_a_strategic_patch_merges_what_is_not_known() {
+async fn the_api_server_decides_how_a_strategic_patch_merges_unknown_fields() {
     let (path, log) = before("37").await;
     let mut sent = pod("merged", json!({}));
     sent["spec"]["next"] = json!([{"name": "a"}]);

@@ -166,7 +166,7 @@ async fn annotations_of_the_phase_count_unless_the_api_server_refuses_first() {
 }
 
 #[test]
-fn a_name_is_written_where_it_is_all_that_is_said() {
+fn a_renamed_object_has_its_name_wherever_a_value_equals_the_old_name() {
     let mut value =
         json!({"metadata": {"name": "a-x", "labels": {"n": "a-x", "a-x": "b", "c": "a-xy"}}, "list": ["a-x", 1, null]});
     crate::pipeline::view::rename(&mut value, "a-x", "a");

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_says_the_same() {
+    fn every_version_has_the_same_content() {
         let scope = json!({"scopeName": "PriorityClass", "operator": "In", "values": ["high"]});
         let limited = json!([{"apiGroup": "g", "resource": "r", "matchContains": ["x"], "matchScopes": [scope]}]);
         let scope = ("PriorityClass".into(), "In".into(), vec!["high".into()]);

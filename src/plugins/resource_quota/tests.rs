@@ -171,7 +171,7 @@ async fn a_quota_without_a_count_refuses() {
 }
 
 #[tokio::test]
-async fn every_container_says_what_a_quota_counts() {
+async fn every_container_must_specify_the_resources_that_a_quota_counts() {
     let hard = json!({"limits.cpu": "9", "requests.memory": "9Gi", "requests.ephemeral-storage": "1", "pods": "9"});
     let counted =
         one(hard, json!({"limits.cpu": "0", "requests.memory": "0", "requests.ephemeral-storage": "0", "pods": "0"}));
@@ -450,7 +450,7 @@ async fn cluster_scoped_objects_are_not_counted() {
 }
 
 #[tokio::test]
-async fn wrong_types_are_counted_as_little_as_they_say() {
+async fn values_of_wrong_types_are_not_counted() {
     let hard = json!({"pods": "9", "persistentvolumeclaims": "9", "services": "9"});
     let counted = one(hard, json!({"pods": "0", "persistentvolumeclaims": "0", "services": "0"}));
     for resource in ["pods", "persistentvolumeclaims", "services"] {

@@ -81,7 +81,7 @@ fn kind_and_version_of_built_in_kinds_may_be_left_out() {
 }
 
 #[test]
-fn custom_resources_must_say_what_they_are() {
+fn custom_resources_must_have_a_kind() {
     let foo = GroupVersionKind::new("lab.dev", "v1", "Foo");
     for (text, expected) in [
         ("{}", "the object provided is unrecognized (must be of type Foo): Object 'Kind' is missing in '{}' ({})"),
@@ -122,7 +122,7 @@ fn custom_resources_must_say_what_they_are() {
 }
 
 #[test]
-fn duplicate_keys_are_told_as_field_validation_tells_them() {
+fn duplicate_keys_are_reported_as_by_field_validation() {
     let json = br#"{"data":{"a":"1","a":"2"}}"#;
     let decoded = decode_object(json, MediaType::Json, &config_map()).unwrap();
     assert_eq!(decoded.strict_errors(MediaType::Json).unwrap(), "duplicate field \"data.a\"");

@@ -230,7 +230,7 @@ fn no_answer_panics() {
 }
 
 #[test]
-fn a_refusal_is_one_whatever_of_its_status_is_null_or_out_of_range() {
+fn a_refusal_with_a_null_or_out_of_range_status_is_a_refusal() {
     for (status, code) in [
         (json!({"code": 403, "reason": null, "message": null, "details": null, "metadata": null}), 403),
         (json!({"code": null, "details": {"name": null, "causes": [null, {"field": null}]}}), 0),

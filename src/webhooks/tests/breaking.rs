@@ -79,7 +79,7 @@ async fn one_answer_closes_a_breaker() {
 }
 
 #[tokio::test]
-async fn errors_are_answers_and_short_requests_say_nothing() {
+async fn error_answers_and_requests_with_a_short_deadline_do_not_open_a_breaker() {
     let server = HookServer::start(&[("e", Reply::Http(500, "text/plain", Vec::new())), ("hang", Reply::Hang)]).await;
     let erring = world(&limits(1), &[at(&server, "w.lab.dev", "/e", json!({}))]);
     for _ in 0..3 {

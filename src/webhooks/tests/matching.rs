@@ -282,7 +282,7 @@ async fn a_condition_that_is_false_leaves_the_request_out() {
 }
 
 #[tokio::test]
-async fn conditions_that_nobody_can_tell_of_are_a_failure_or_leave_the_request_out() {
+async fn undecidable_conditions_are_a_failure_or_skip_the_request() {
     let conditions = ["object.data.x == 'y'", "true"];
     let (world, result) = with_conditions(&conditions, "Fail").await;
     let status = result.unwrap_err();
@@ -341,7 +341,7 @@ fn requests_for_other_resources_meet_no_hook() {
 }
 
 #[test]
-fn configurations_are_called_by_name_and_hooks_of_one_name_are_told_apart() {
+fn configurations_are_called_by_name_and_hooks_of_one_name_are_distinguished() {
     let named = |name: &str| -> Arc<MutatingWebhookConfiguration> {
         let mut configuration: MutatingWebhookConfiguration = configuration(&[with(json!({})), with(json!({}))]);
         configuration.metadata.name = Some(name.into());

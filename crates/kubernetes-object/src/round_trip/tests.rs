@@ -61,7 +61,7 @@ fn text_of_a_secret_becomes_data() {
 }
 
 #[test]
-fn a_daemon_set_always_says_its_generation() {
+fn a_daemon_set_always_has_its_generation() {
     let name = "deprecated.daemonset.template.generation";
     let daemon_set = |metadata: Value| json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata });
     let annotated = |generation: &str| daemon_set(json!({ "annotations": { name: generation } }));
@@ -97,7 +97,7 @@ fn an_autoscaler_keeps_in_annotations_what_its_version_has_no_fields_for() {
 }
 
 #[test]
-fn the_internal_version_keeps_what_an_autoscaler_does_not_say() {
+fn the_internal_version_keeps_fields_that_an_autoscaler_lacks() {
     let name = |name: &str| format!("autoscaling.alpha.kubernetes.io/{name}");
     let pods = |name: &str| format!(r#"{{"type":"Pods","pods":{{"metricName":"{name}","targetAverageValue":"1"}}}}"#);
     let behavior = r#"{"ScaleUp":{"StabilizationWindowSeconds":1,"SelectPolicy":null,"Policies":null,"Tolerance":null},"ScaleDown":null}"#;

@@ -15,7 +15,7 @@ async fn updated(old: Value, new: Value) -> Checked {
 }
 
 #[tokio::test]
-async fn a_node_says_how_large_a_claim_is_and_how_its_resizing_goes() {
+async fn a_node_reports_the_size_and_the_resizing_of_a_claim() {
     let requests = |amount: &str| json!({"resources": {"requests": {"storage": amount}}});
     let old = || claim(json!({"resourceVersion": "1"}), requests("1Gi"), json!({"phase": "Bound"}));
     for new in [

@@ -113,7 +113,7 @@ async fn a_node_deletes_and_evicts_what_is_bound_to_it() {
 }
 
 #[tokio::test]
-async fn a_node_says_how_its_pods_are_and_nothing_else() {
+async fn a_node_writes_only_the_status_of_its_pods() {
     let plugin = known();
     let pod = |node: &str, labels: Value, status: Value| json!({"metadata": {"name": "mine", "namespace": "ns", "labels": labels}, "spec": {"nodeName": node}, "status": status});
     let extended =

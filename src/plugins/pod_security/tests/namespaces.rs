@@ -56,7 +56,7 @@ async fn a_namespace_of_wrong_types_is_refused() {
 }
 
 #[tokio::test]
-async fn labels_of_an_exempt_namespace_are_said_to_have_no_effect() {
+async fn labels_of_an_exempt_namespace_cause_a_warning() {
     let world = world_with(FixedState::default(), configuration(json!({"audit": "baseline"})));
     let warning = |policy: &str| {
         format!("namespace \"exempt\" is exempt from Pod Security, and the policy ({policy}) will be ignored")
