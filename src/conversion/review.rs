@@ -7,7 +7,8 @@ use crate::go_text::{go_dynamic_type, go_quote, go_type};
 use crate::kind::GroupVersionKind;
 use crate::names::{label_value_errors, qualified_name_errors};
 use crate::object::Object;
-use crate::object::structural::numbers;
+use crate::object::go_text::numbers;
+use crate::object::normal;
 use crate::status::Status;
 use crate::status::invalid::aggregate;
 use bytes::Bytes;
@@ -40,7 +41,7 @@ pub(super) fn request(versions: &[String], object: &Object, to: &GroupVersionKin
     let before = format!(
         r#"{{"kind":"{KIND}","apiVersion":"{api_version}","request":{{"uid":"{uid}","desiredAPIVersion":"{desired}","objects":["#
     );
-    let object = serde_json::to_vec(&*numbers::as_written(object)).ok()?;
+    let object = serde_json::to_vec(&*normal::as_written(object)).ok()?;
     let after = r#"]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}"#;
     let body = [before.into(), object.into(), Bytes::from_static(after.as_bytes()), Bytes::from_static(b"\n")];
     Some(Request { api_version, uid, body })

@@ -22,7 +22,7 @@ use crate::go_text::go_type;
 use crate::object::managed_fields::{is_too_large, manager_name};
 use crate::object::merge::Node;
 use crate::object::patch::{self, PatchType};
-use crate::object::structural::numbers;
+use crate::object::normal;
 use crate::object::{Object, typed};
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
 use crate::request::query::query_value;
@@ -173,7 +173,7 @@ impl Apply<'_> {
                 if !version.is_empty() && !admitted.set(&["metadata", "resourceVersion"], version.into()) {
                     return Err(Status::bad_request("metadata is not an object after admission"));
                 }
-                let written = numbers::as_written(admitted);
+                let written = normal::as_written(admitted);
                 let written = if rest.is_empty() { written } else { Cow::Owned(rest.put_back(&written)?.into_owned()) };
                 let before = whole_before.as_ref().unwrap_or(&before);
                 // The API server would renew the annotation again after an apply.

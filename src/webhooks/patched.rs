@@ -4,7 +4,7 @@ use crate::go_text::json::escape_html;
 use crate::go_text::{go_quote, go_type};
 use crate::initializers;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::object::structural::numbers;
+use crate::object::go_text::numbers;
 use crate::object::typed::{self, Typed};
 use crate::object::{Object, convert, normal, structural};
 use crate::status::{Status, invalid};

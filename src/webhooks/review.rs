@@ -7,7 +7,7 @@ use crate::admission::Attributes;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::matching::Wanted;
 use crate::object::Object;
-use crate::object::structural::numbers;
+use crate::object::normal;
 use bytes::Bytes;
 use serde::Serialize;
 use std::io;
@@ -90,7 +90,7 @@ const ROOM: usize = 1024;
 /// Appends the object as JSON, or `null`, to the text. A large object is measured first: a text that grows takes three times the memory
 /// for a while, and keeps spare room afterwards.
 fn append(text: &mut Vec<u8>, object: Option<&Object>) -> Result<(), serde_json::Error> {
-    let object = object.map(numbers::as_written);
+    let object = object.map(normal::as_written);
     let object = object.as_deref();
     let start = text.len();
     if serde_json::to_writer(Measured { text: Some(text), left: UNMEASURED }, &object).is_ok() {

@@ -18,7 +18,7 @@ mod versions;
 
 use crate::kind::GroupVersionKind;
 use crate::merge::Node;
-use crate::structural::numbers::canonicalize;
+use crate::go_text::numbers::canonicalize;
 use entries::{Entry, Operation};
 pub use give_back::give_back;
 use jiff::Timestamp;

@@ -7,7 +7,7 @@ use crate::status::Cause;
 use crate::status::fault::{self, shown};
 use crate::status::invalid::{self, aggregate};
 use crate::structural::Structural;
-use crate::structural::numbers;
+use crate::go_text::numbers;
 use crate::structural::validate::{Compile, Validator};
 use serde_json::{Map, Value};
 use std::cell::OnceCell;

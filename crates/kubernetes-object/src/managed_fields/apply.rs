@@ -9,7 +9,7 @@ use super::{Change, FIRST, NOBODYS, reset, without_managed_fields};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::merge::{merge, validate};
 use crate::status::Status;
-use crate::structural::numbers::canonicalize;
+use crate::go_text::numbers::canonicalize;
 use crate::typed;
 use serde_json::{Value, json};
 

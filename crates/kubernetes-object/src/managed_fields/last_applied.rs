@@ -6,7 +6,7 @@ use super::fields;
 use super::set::Set;
 use crate::go_text::json::escape_html;
 use crate::merge::{Node, validate};
-use crate::structural::numbers::canonicalize;
+use crate::go_text::numbers::canonicalize;
 use serde_json::{Map, Value};
 
 /// The only field manager with these rules.

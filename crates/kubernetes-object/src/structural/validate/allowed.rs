@@ -2,7 +2,7 @@
 
 use crate::go_text::go_quote;
 use crate::status::fault::go_json;
-use crate::structural::numbers;
+use crate::go_text::numbers;
 use serde_json::Value;
 use std::collections::HashSet;
 

@@ -4,7 +4,7 @@ use super::allowed::Allowed;
 use super::format::{self, Format};
 use super::{Compile, InvalidPattern, PatternMatcher};
 use crate::structural::CompileSchemaError;
-use crate::structural::numbers;
+use crate::go_text::numbers;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
