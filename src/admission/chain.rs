@@ -89,7 +89,7 @@ impl Chain {
     ) -> Result<Self, BuildError> {
         let plugins = specs.iter().map(|&spec| {
             let plugin = plugin(spec)
-                .map_err(|error| BuildError(format!("couldn't init admission plugin {:?}: {error}", spec.name)))?;
+                .map_err(|why| BuildError::Plugin { plugin: spec.name, why: Box::new(why) })?;
             Ok(Enabled::new(spec, plugin))
         });
         let plugins = plugins.collect::<Result<_, BuildError>>()?;

@@ -289,7 +289,7 @@ mod tests {
             removed: None,
             front_end: FrontEndSupport::Full,
             about: "",
-            build: |_| Err(BuildError(String::new())),
+            build: |_| Err(BuildError::Unconfigured("")),
         }
     }
 

@@ -43,8 +43,7 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
         let given = configuration.value.get("podNodeSelectorPluginConfig").filter(|given| !given.is_null());
         for (namespace, selector) in given.and_then(Value::as_object).into_iter().flatten() {
             let selector = selector.as_str().ok_or_else(|| {
-                let origin = &configuration.origin;
-                BuildError(format!("{origin}: podNodeSelectorPluginConfig.{namespace}: must be a string"))
+                configuration.invalid(format_args!("podNodeSelectorPluginConfig.{namespace}: must be a string"))
             })?;
             selectors.insert(namespace.clone(), selector.to_owned());
         }

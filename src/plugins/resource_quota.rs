@@ -56,8 +56,7 @@ struct ResourceQuota {
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let configuration = Configuration::read(environment.configuration)?;
     let gates = Gates::new(environment.feature_gates);
-    let queue =
-        environment.metrics.registry().once("queue", Queue::new).map_err(|error| BuildError(error.to_string()))?;
+    let queue = environment.metrics.registry().once("queue", Queue::new)?;
     Ok(Box::new(ResourceQuota::new(environment.cluster.clone(), gates, configuration, environment.limits, queue)))
 }
 

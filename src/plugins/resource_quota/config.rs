@@ -39,9 +39,8 @@ impl Configuration {
     /// If the kind is wrong, a field is unknown, or a value is invalid. The error lists all invalid fields.
     pub(super) fn read(configuration: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
         let Some(given) = configuration.filter(|given| !given.value.is_null()) else { return Ok(Self::default()) };
-        let PluginConfiguration { origin, value, .. } = given;
-        let fields = value.as_object();
-        let fields = fields.ok_or_else(|| BuildError(format!("{origin}: must be a mapping, not {value}")))?;
+        let fields = given.value.as_object();
+        let fields = fields.ok_or_else(|| given.invalid(format_args!("must be a mapping, not {}", given.value)))?;
         given.expect_kind_among(&KINDS)?;
         let mut reader = Reader::default();
         reader.unknown("", fields, &["apiVersion", "kind", "limitedResources"]);
@@ -53,7 +52,7 @@ impl Configuration {
             (false, _) => format!("strict decoding error: {}", reader.strict.join(", ")),
             (true, Some(invalid)) => invalid,
         };
-        Err(BuildError(format!("{origin}: {problem}")))
+        Err(given.invalid(problem))
     }
 
     /// The resource names in the usage that a quota must cover (`limitedByDefault`).
