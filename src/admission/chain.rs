@@ -88,8 +88,7 @@ impl Chain {
         plugin: impl Fn(&'static Spec) -> Result<Arc<dyn Plugin>, BuildError>,
     ) -> Result<Self, BuildError> {
         let plugins = specs.iter().map(|&spec| {
-            let plugin = plugin(spec)
-                .map_err(|why| BuildError::Plugin { plugin: spec.name, why: Box::new(why) })?;
+            let plugin = plugin(spec).map_err(|why| BuildError::Plugin { plugin: spec.name, why: Box::new(why) })?;
             Ok(Enabled::new(spec, plugin))
         });
         let plugins = plugins.collect::<Result<_, BuildError>>()?;

@@ -37,8 +37,9 @@ struct Parsed {
 pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, LoadError> {
     let parsed = parse(text)?;
     let (api_version, kind) = type_of(&parsed.decoded.value)?;
-    let missing =
-        |field: &str| Err(LoadError::Undecodable(format!("Object '{field}' is missing in '{}'", String::from_utf8_lossy(text))));
+    let missing = |field: &str| {
+        Err(LoadError::Undecodable(format!("Object '{field}' is missing in '{}'", String::from_utf8_lossy(text))))
+    };
     match (api_version, kind) {
         (_, "") => return missing("Kind"),
         ("", _) => return missing("apiVersion"),
@@ -81,7 +82,8 @@ pub(super) fn value(text: &[u8]) -> Result<Value, LoadError> {
 fn parse(text: &[u8]) -> Result<Parsed, LoadError> {
     let is_json = text.trim_ascii_start().starts_with(b"{");
     let decoded = if is_json {
-        decode::json(text).map_err(|why| LoadError::Undecodable(format!("couldn't get version/kind; json parse error: {why}")))?
+        decode::json(text)
+            .map_err(|why| LoadError::Undecodable(format!("couldn't get version/kind; json parse error: {why}")))?
     } else {
         decode::yaml(text).map_err(LoadError::undecodable)?
     };
@@ -141,8 +143,9 @@ fn objects(
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     };
-    let object =
-        |value: Value| Ok(normal::built_in(item, value).ok_or_else(unregistered)?.map_err(LoadError::undecodable)?.object);
+    let object = |value: Value| {
+        Ok(normal::built_in(item, value).ok_or_else(unregistered)?.map_err(LoadError::undecodable)?.object)
+    };
     items.into_iter().map(object).collect()
 }
 
@@ -150,7 +153,11 @@ fn objects(
 fn be_strict(yaml: &[String], unknown: &[String]) -> Result<(), LoadError> {
     let yaml = (!yaml.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", yaml.join("\n  ")));
     let all: Vec<&str> = yaml.iter().chain(unknown).map(String::as_str).collect();
-    if all.is_empty() { Ok(()) } else { Err(LoadError::Undecodable(format!("strict decoding error: {}", all.join(", ")))) }
+    if all.is_empty() {
+        Ok(())
+    } else {
+        Err(LoadError::Undecodable(format!("strict decoding error: {}", all.join(", "))))
+    }
 }
 
 /// Splits a `v1` List into its items.

@@ -103,7 +103,10 @@ pub fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, LoadError> {
         if let Some(rest) = line.strip_prefix(b"---") {
             let rest = rest.trim_ascii();
             if !rest.is_empty() && !rest.starts_with(b"#") {
-                return Err(LoadError::Undecodable(format!("invalid Yaml document separator: {}", String::from_utf8_lossy(rest))));
+                return Err(LoadError::Undecodable(format!(
+                    "invalid Yaml document separator: {}",
+                    String::from_utf8_lossy(rest)
+                )));
             }
             if !current.is_empty() {
                 finish(&current);

@@ -75,7 +75,9 @@ fn constrain(kind: &str, object: &Object, is_policy: bool, parameters: PolicyPar
     let forbidden = parameters == PolicyParameters::Forbidden;
     if is_policy {
         return match forbidden && has("paramKind") {
-            true => Err(LoadError::Invalid(format!("{kind} {name}: spec.paramKind is not supported for static manifests"))),
+            true => {
+                Err(LoadError::Invalid(format!("{kind} {name}: spec.paramKind is not supported for static manifests")))
+            }
             false => Ok(()),
         };
     }

@@ -101,7 +101,8 @@ impl<P: RemovedKind> Files<P> {
             for object in objects(&each.text).map_err(failed)? {
                 let object = checked(P::API, &schema, object).map_err(failed)?;
                 let key = (object.namespace().to_owned(), object.name().to_owned());
-                let kept = serde_json::from_value(object.into_value()).map_err(|why| failed(LoadError::undecodable(why)))?;
+                let kept =
+                    serde_json::from_value(object.into_value()).map_err(|why| failed(LoadError::undecodable(why)))?;
                 if by_key.insert(key.clone(), Arc::new(P::project(kept).1)).is_some() {
                     return Err(failed(LoadError::Invalid(format!("a second {} {:?}", P::API.kind, key.1))));
                 }

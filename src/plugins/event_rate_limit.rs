@@ -82,7 +82,8 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
     let empty = "limits: Invalid value: null: must not be empty";
     let configuration = environment.configuration.ok_or(BuildError::Unconfigured(empty))?;
     configuration.expect_kind("eventratelimit.admission.k8s.io/v1alpha1", "Configuration")?;
-    let read: Configuration = serde_json::from_value(configuration.value.clone()).map_err(|error| configuration.invalid(error))?;
+    let read: Configuration =
+        serde_json::from_value(configuration.value.clone()).map_err(|error| configuration.invalid(error))?;
     let plugin = EventRateLimit::new(&read).map_err(|why| configuration.invalid(why))?;
     Ok(Box::new(plugin))
 }

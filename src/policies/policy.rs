@@ -144,9 +144,7 @@ impl ParameterKind {
     /// If the version has two slashes.
     pub(crate) fn parsed(&self) -> Result<GroupVersionKind, UnusableKind> {
         match split_api_version(&self.api_version) {
-            (_, version) if version.contains('/') => {
-                Err(UnusableKind::Malformed(self.api_version.clone()))
-            }
+            (_, version) if version.contains('/') => Err(UnusableKind::Malformed(self.api_version.clone())),
             (group, version) => Ok(GroupVersionKind::new(group, version, &*self.kind)),
         }
     }

@@ -93,7 +93,9 @@ impl<R: Rules, A> Policies<R, A> {
             let compile = hook.policy.expressions().find_map(Expression::compile_error).map(str::to_owned);
             let unknown = || match hook.parameters.as_ref()? {
                 Err(why) => Some(why.to_string()),
-                Ok(parameters) if parameters.is_unknown() => Some(UnusableKind::Unknown(parameters.kind().clone()).to_string()),
+                Ok(parameters) if parameters.is_unknown() => {
+                    Some(UnusableKind::Unknown(parameters.kind().clone()).to_string())
+                }
                 Ok(_) => None,
             };
             Some((&*hook.policy.name, compile.or_else(unknown)?))

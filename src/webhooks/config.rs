@@ -42,7 +42,8 @@ pub fn read(configuration: Option<&PluginConfiguration>, gates: &FeatureGates) -
                 Value::Null => {}
                 Value::String(path) if path.is_empty() => {}
                 Value::String(path) if field == "kubeConfigFile" => {
-                    read.users = kubeconfig(path).map_err(|why| configuration.invalid(format_args!("kubeConfigFile: {why}")))?;
+                    read.users =
+                        kubeconfig(path).map_err(|why| configuration.invalid(format_args!("kubeConfigFile: {why}")))?;
                 }
                 Value::String(path) => {
                     read.manifests = manifests::folder(path, gates).map_err(|why| configuration.invalid(why))?

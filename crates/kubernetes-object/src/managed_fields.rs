@@ -16,9 +16,9 @@ mod scale;
 mod set;
 mod versions;
 
+use crate::go_text::numbers::canonicalize;
 use crate::kind::GroupVersionKind;
 use crate::merge::Node;
-use crate::go_text::numbers::canonicalize;
 use entries::{Entry, Operation};
 pub use give_back::give_back;
 use jiff::Timestamp;

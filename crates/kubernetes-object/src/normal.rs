@@ -120,7 +120,9 @@ fn has_whole_float(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.values().any(has_whole_float),
         Value::Array(items) => items.iter().any(has_whole_float),
-        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|float| numbers::whole(float).is_some()),
+        Value::Number(number) => {
+            number.is_f64() && number.as_f64().is_some_and(|float| numbers::whole(float).is_some())
+        }
         _ => false,
     }
 }

@@ -6,10 +6,10 @@ use super::fields;
 use super::last_applied::{self, KUBECTL};
 use super::versions::{OneVersion, VersionConverter};
 use super::{Change, FIRST, NOBODYS, reset, without_managed_fields};
+use crate::go_text::numbers::canonicalize;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::merge::{merge, validate};
 use crate::status::Status;
-use crate::go_text::numbers::canonicalize;
 use crate::typed;
 use serde_json::{Value, json};
 

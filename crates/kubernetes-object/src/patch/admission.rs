@@ -5,8 +5,8 @@
 use crate::Object;
 use crate::decode::{self, InvalidJson};
 use crate::go_text::{go_type, json};
-use crate::patch::{Failure, apply_operations, operation_fields};
 use crate::normal;
+use crate::patch::{Failure, apply_operations, operation_fields};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -2,9 +2,9 @@
 
 use super::unknown::Unknown;
 use super::{Schema, metadata};
-use crate::go_text::numbers;
 use crate::go_text::go_quote;
 use crate::go_text::json::escape_html;
+use crate::go_text::numbers;
 use crate::status::Cause;
 use serde_json::{Map, Value};
 
