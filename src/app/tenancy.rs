@@ -40,7 +40,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// The number of errors that the log and the health port show.
 const SHOWN_FAULTS: usize = 20;
 
-/// What all tenants share.
+/// The state that all tenants share.
 pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) folder: PathBuf,
@@ -68,7 +68,7 @@ type ByKubeconfig<T> = HashMap<Option<PathBuf>, T>;
 type Backends = ByKubeconfig<Arc<Backend>>;
 type AllOwners = ByKubeconfig<Arc<Owners>>;
 
-/// What the present tenants are built from.
+/// The sources of the present tenants.
 #[derive(Default)]
 struct State {
     /// The API servers.
@@ -83,7 +83,7 @@ struct State {
     last_error: Option<String>,
 }
 
-/// A tenant's part with what it was built from.
+/// A tenant's part with its sources.
 #[derive(Clone)]
 struct Built {
     digest: [u8; 32],

@@ -21,7 +21,7 @@ const ACCEPTED: &[&str] = &["application/json", "application/yaml"];
 /// The served groups, and their aggregated documents, which are made at their first use.
 pub(super) struct Groups {
     list: Vec<Group>,
-    /// What the APIServices register, which decides about the order.
+    /// The registrations by APIServices, which decide about the order.
     registered: Vec<Registered>,
     /// The groups of `/apis` and their versions.
     names: Vec<(Name, Vec<Name>)>,

@@ -1,7 +1,7 @@
 //! The garbage collector (`pkg/controller/garbagecollector`): deletes objects whose owners are gone, and completes deletions that wait for
 //! dependents (`foregroundDeletion`) or orphan them (`orphan`).
 //!
-//! The store reports each change under its lock. Objects to look at are in a queue, which a task empties in small transactions. The queue
+//! The store reports each change under its lock. Objects to check are in a queue, which a task empties in small transactions. The queue
 //! has each object at most once, so that its bound is the number of objects.
 
 use super::delete::{self, FOREGROUND, ORPHAN, Options};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Objects that one transaction looks at.
+/// The maximum number of objects that one transaction checks.
 const BATCH: usize = 64;
 
 /// The place of an object in the store.

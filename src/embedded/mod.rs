@@ -128,7 +128,7 @@ impl Default for Limits {
 /// The health and metrics of the process. They refer to parts that refer to the server, so the server does not own them.
 pub(crate) type Vitals = (Checks, Registry);
 
-/// What a [`Server`] has beside the resources of a kube-apiserver.
+/// The additions of a [`Server`] to the resources of a kube-apiserver.
 pub(crate) struct Features {
     /// The APIs that Kubernetes removed and that the server serves nevertheless.
     pub(crate) removed: Vec<&'static Api>,

@@ -143,7 +143,7 @@ struct Watcher {
 #[derive(Default)]
 struct Table {
     objects: Objects,
-    /// The packed objects that were read last, so that what is read often stays parsed.
+    /// The packed objects that were read last, so that frequently read objects stay parsed.
     warm: RefCell<VecDeque<Arc<Object>>>,
     history: VecDeque<Arc<Change>>,
     /// The newest resourceVersion that was dropped from the history.
@@ -160,7 +160,7 @@ impl Table {
     /// The object in a slot, which is likely to be read again.
     fn read(&self, slot: &Slot) -> Arc<Object> {
         let object = slot.object();
-        // Nobody else holds the object, so the next reader would parse it again.
+        // The slot is the only holder of the object, so the next reader would parse it again.
         if slot.is_packed() && Arc::strong_count(&object) == 1 {
             let mut warm = self.warm.borrow_mut();
             if warm.len() == WARM {

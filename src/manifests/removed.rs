@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 /// The objects that a removed plugin reads.
 pub(crate) enum RemovedObjects<P> {
-    /// Those of the API server.
+    /// The objects of the API server.
     ApiServer(Arc<Cluster>),
-    /// Those of a folder.
+    /// The objects of a folder.
     Files(Source<Files<P>>),
 }
 

@@ -1,6 +1,6 @@
 //! Validation of built-in kinds: the causes of kube-apiserver's 422 (`pkg/apis/*/validation`).
 //!
-//! The objects are decoded and defaulted ([`crate::normal`]), and the server has set what it sets itself. One file covers an API group or a
+//! The objects are decoded and defaulted ([`crate::normal`]), and the server has set its own fields. One file covers an API group or a
 //! kind; the functions name the Go function from which their rules come. The kinds of admissionregistration.k8s.io, whose expressions
 //! need a compiler of CEL, and CustomResourceDefinitions ([`crate::custom_resource_definition`]) are not here.
 

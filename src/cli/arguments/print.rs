@@ -10,7 +10,7 @@ pub(in crate::cli) enum Print {
     /// Print the ClusterRole that the credentials of --upstream-kubeconfig need, for the enabled plugins.
     Rbac(Rbac),
     /// Print the ValidatingAdmissionPolicy by which an API server refuses writes that did not go through the proxy, with its binding,
-    /// and the right of the proxy to mark what it has admitted.
+    /// and the right of the proxy to mark admitted requests.
     Guard(Guard),
     /// Print the patch or the values that put the proxy beside the API server of a control plane, on the API server's own address and
     /// port.
@@ -58,7 +58,7 @@ pub(in crate::cli) struct Rbac {
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Guard {
-    /// What the API server does with a write that did not go through the proxy: Audit annotates the audit event, Warn warns the client,
+    /// Action of the API server for a write that did not go through the proxy: Audit annotates the audit event, Warn warns the client,
     /// Deny refuses the write.
     #[arg(long, value_name = "ACTION", value_enum, ignore_case = true, default_value = "Audit")]
     pub(in crate::cli) action: GuardAction,
@@ -151,7 +151,7 @@ pub(in crate::cli) struct Webhooks {
     /// Name of both configurations.
     #[arg(long, value_name = "NAME", default_value = "kube-admission-proxy")]
     pub(in crate::cli) name: String,
-    /// What the API server does with a request that the front end does not decide.
+    /// Action of the API server for a request that the front end does not decide.
     #[arg(long, value_name = "POLICY", value_enum, ignore_case = true, default_value = "Fail")]
     pub(in crate::cli) failure_policy: FailurePolicy,
     /// Time that the API server waits for an answer.

@@ -1,4 +1,4 @@
-//! What the list and watch of a kind change in its cache.
+//! The changes of a cache by the list and the watch of its kind.
 
 use super::{Cache, Listed, Objects, Projection};
 use crate::cluster::decode::{Identity, Undecodable, decode};

@@ -17,7 +17,7 @@ fn now() -> Timestamp {
     "2026-02-01T00:00:00Z".parse().unwrap()
 }
 
-/// So many samples of an image's usage, which began so many days ago.
+/// Samples of an image's usage, of which the first is `days_ago` old.
 fn samples(count: usize, image: &str, namespace: &str, days_ago: i64, cpu: &str) -> Vec<Value> {
     let time = (now() - SignedDuration::from_hours(24 * days_ago - 1)).to_string();
     vec![json!({"image": image, "namespace": namespace, "time": time, "cpu": cpu, "memory": "5000000"}); count]
