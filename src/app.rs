@@ -342,20 +342,8 @@ fn pipeline(
     let doubled = doubled(config, &upstream);
     let embedded = upstream.embedded.clone();
     let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &all_needs(&config.admission))?;
-    let Backend { discovery, cluster, probe, release, .. } = &backend;
-    let ready = (discovery.clone(), cluster.clone());
-    checks
-        .ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err(Unhealthy::of("no discovery yet")) });
-    // The health of the embedded API server is that of this process, if it serves the health paths itself.
-    if config.serving.health_address.is_some() {
-        let probe = probe.clone();
-        checks.ready("upstream", move || probe.check());
-    }
-    checks.ready("informer-sync", move || match (ready.1.unsynced(), ready.1.stale()) {
-        (waiting, stale) if waiting.is_empty() && stale.is_empty() => Ok(()),
-        (waiting, stale) if waiting.is_empty() => Err(Unhealthy::of(format_args!("not followed: {stale:?}"))),
-        (waiting, _) => Err(Unhealthy::of(format_args!("not synced: {waiting:?}"))),
-    });
+    let Backend { discovery, cluster, release, .. } = &backend;
+    check_backend(config, &backend, checks);
     registry.register(Box::new(cluster::Metrics::new(cluster.clone())?)).context("metrics of the caches")?;
 
     if let Some(doubled) = doubled {
@@ -413,6 +401,25 @@ fn pipeline(
         tenant: None,
         limits: limits.clone(),
     })
+}
+
+/// Adds the readiness checks of the upstream API server and of the caches of its state.
+fn check_backend(config: &Config, backend: &Backend, checks: &Checks) {
+    let (discovery, cluster) = (backend.discovery.clone(), backend.cluster.clone());
+    checks.ready(
+        "discovery",
+        move || if discovery.is_synced() { Ok(()) } else { Err(Unhealthy::of("no discovery yet")) },
+    );
+    // The health of the embedded API server is that of this process, if it serves the health paths itself.
+    if config.serving.health_address.is_some() {
+        let probe = backend.probe.clone();
+        checks.ready("upstream", move || probe.check());
+    }
+    checks.ready("informer-sync", move || match (cluster.unsynced(), cluster.stale()) {
+        (waiting, stale) if waiting.is_empty() && stale.is_empty() => Ok(()),
+        (waiting, stale) if waiting.is_empty() => Err(Unhealthy::of(format_args!("not followed: {stale:?}"))),
+        (waiting, _) => Err(Unhealthy::of(format_args!("not synced: {waiting:?}"))),
+    });
 }
 
 /// Keeps the ConfigMaps of InClusterClients, if the plugin is enabled and names authorities.

@@ -23,7 +23,7 @@ use crate::request::body::MediaTypes;
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::{ConnectionBudget, Drain, Reloading, reload, tls::Certificates};
 use crate::status::Status;
-use crate::tenants::profile::Identity;
+use crate::tenants::profile::{Identity, Profile};
 use crate::tenants::{self, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, TenantAddresses, TenantFile};
 use anyhow::{Context as _, Result, anyhow};
 use arc_swap::ArcSwap;
@@ -376,16 +376,7 @@ impl Builder {
         let chain = chain.guarded(Box::new(guard));
         let authenticator = Arc::new(backend.authenticator.of_tenant(one.client_ca.clone()));
         let authorizer = backend.authorizer.of_tenant(name.clone(), backend.access_reviews.clone());
-        let rate = profile
-            .limits
-            .writes_per_second
-            .map(|per_second| Rate::new(per_second, profile.limits.write_burst.unwrap_or(per_second)));
-        let calls = profile.limits.webhook_calls_in_flight;
-        let calls = calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
-        let group_prefix = profile.upstream.as_ref().map(|upstream| upstream.group_prefix.clone()).unwrap_or_default();
-        let owners = backend.owners.clone();
-        let context = Tenant { name: name.clone(), is_confined, owners, rate, calls, group_prefix };
-        let context = Arc::new(context);
+        let context = Arc::new(context(name.clone(), profile, backend.owners.clone()));
         let pipeline = Arc::new(Pipeline {
             authenticator,
             impersonation: self.shared.impersonation.clone(),
@@ -464,5 +455,20 @@ impl Builder {
         let log = Arc::new(log);
         logs.insert(path, Arc::downgrade(&log));
         Ok(log)
+    }
+}
+
+/// Returns the part of a tenant that its requests carry.
+fn context(name: Arc<str>, profile: &Profile, owners: Arc<Owners>) -> Tenant {
+    let limits = &profile.limits;
+    let rate = |per_second| Rate::new(per_second, limits.write_burst.unwrap_or(per_second));
+    let calls = |calls: usize| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS)));
+    Tenant {
+        name,
+        is_confined: profile.authorization.own_namespaces_only,
+        owners,
+        rate: limits.writes_per_second.map(rate),
+        calls: limits.webhook_calls_in_flight.map(calls),
+        group_prefix: profile.upstream.as_ref().map(|upstream| upstream.group_prefix.clone()).unwrap_or_default(),
     }
 }
