@@ -379,8 +379,7 @@ fn pipeline(
         cluster: backend.cluster,
         chain,
         reserved_names: ReservedNames::new(&config.admission.feature_gates),
-        validation_view: config.validation_view,
-        field_ownership: config.field_ownership,
+        writes: config.writes,
         media_types: MediaTypes { has_cbor: config.admission.feature_gates.is_on("CBORServingAndStorage") },
         admitted_mark: match &config.upstream {
             config::Upstream::Remote { admitted_mark, .. } => admitted_mark.clone(),

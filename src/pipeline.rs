@@ -54,7 +54,7 @@ use crate::authz::Authorizer;
 use crate::body::Body;
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
-use crate::config::{FieldOwnership, Limits, ValidationView};
+use crate::config::{Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
@@ -105,10 +105,8 @@ pub struct Pipeline {
     pub chain: Arc<Chain>,
     /// The names that no object of the API may have.
     pub reserved_names: ReservedNames,
-    /// The form of the object that the validating phase sees.
-    pub validation_view: ValidationView,
-    /// The owner of the fields that admission changes.
-    pub field_ownership: FieldOwnership,
+    /// The form of the object that the validating phase sees, and the owner of the fields that admission changes.
+    pub writes: Writes,
     /// The media types of bodies and answers.
     pub media_types: MediaTypes,
     /// The value of the mark that admitted requests carry to the API server behind; `None` for no mark.

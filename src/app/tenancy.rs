@@ -385,8 +385,7 @@ impl Builder {
             cluster,
             chain: Arc::new(chain),
             reserved_names: ReservedNames::new(&one.admission().feature_gates),
-            validation_view: config.validation_view,
-            field_ownership: config.field_ownership,
+            writes: config.writes,
             media_types: MediaTypes { has_cbor: one.admission().feature_gates.is_on("CBORServingAndStorage") },
             gateway: Gateway {
                 transport: backend.transport.clone(),

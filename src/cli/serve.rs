@@ -10,7 +10,7 @@ use crate::config::{
     CertificateSecret, ConfigError, Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEndOptions, Limits,
     RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity,
 };
-use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol};
+use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol, Writes};
 use crate::names::is_dns_1123_subdomain;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -80,8 +80,10 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         authorization: authorization(&flags.authorization, &upstream)?,
         upstream,
         admission,
-        validation_view: flags.admission.validation_view,
-        field_ownership: flags.admission.field_ownership,
+        writes: Writes {
+            validation_view: flags.admission.validation_view,
+            field_ownership: flags.admission.field_ownership,
+        },
         front_end,
         audit: audit(&flags.audit)?,
         tenants_dir: tenants_dir(flags)?,

@@ -151,6 +151,15 @@ pub enum FieldOwnership {
     Writer,
 }
 
+/// The treatment of writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    /// The form of an object that the validating phase sees.
+    pub validation_view: ValidationView,
+    /// The owner of the fields that admission changes.
+    pub field_ownership: FieldOwnership,
+}
+
 /// The webhook front end.
 #[derive(Clone, Debug)]
 pub struct FrontEndOptions {

@@ -212,8 +212,7 @@ impl Path {
             cluster,
             chain: Arc::new(chain.unwrap()),
             reserved_names: ReservedNames::default(),
-            validation_view: ValidationView::Stored,
-            field_ownership: FieldOwnership::Exact,
+            writes: Writes::default(),
             media_types: MediaTypes::default(),
             admitted_mark: None,
             gateway: Gateway {

@@ -1,6 +1,7 @@
 //! The validating phase sees the object as it would be stored; that form is never sent.
 
 use super::*;
+use crate::config::ValidationView;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use std::sync::mpsc;
 
@@ -182,7 +183,7 @@ async fn a_write_without_readers_of_the_result_has_no_dry_run() {
     let (transport, writes) = recorded(&server);
     let mut path = Path::over(server, transport).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("view-unwatched")).await.0, 201);
-    path.pipeline.validation_view = ValidationView::Submitted;
+    path.pipeline.writes.validation_view = ValidationView::Submitted;
     assert_eq!(path.json("POST", CONFIG_MAPS, &watched("view-submitted")).await.0, 201);
     assert_eq!(path.json("PUT", &at("view-submitted"), &watched("view-submitted")).await.0, 200);
     assert_eq!(seen("view-submitted")[0]["object"]["metadata"]["creationTimestamp"], Value::Null);
