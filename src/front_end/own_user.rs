@@ -24,7 +24,7 @@ impl OwnUserName {
     /// # Errors
     /// If the name is not known yet.
     pub fn check(&self) -> Result<(), Unhealthy> {
-        let unknown = "the upstream API server did not tell the proxy's own user: its own requests are reviewed too";
+        let unknown = "the proxy's own user is not known yet: the front end reviews the proxy's own requests too";
         self.0.get().map(|_| ()).ok_or_else(|| Unhealthy::of(unknown))
     }
 

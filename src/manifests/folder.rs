@@ -70,7 +70,7 @@ fn read_file(file: &Path, at_most: u64) -> Result<Vec<u8>, LoadError> {
     let unreadable = |error: io::Error| failed(&format!("open {}: {}", file.display(), go_error(&error)));
     let metadata = fs::metadata(file).map_err(unreadable)?;
     if !metadata.is_file() && !metadata.is_dir() {
-        return Err(failed("it is no regular file"));
+        return Err(failed("not a regular file"));
     }
     let mut text = Vec::new();
     fs::File::open(file).and_then(|file| file.take(at_most + 1).read_to_end(&mut text)).map_err(unreadable)?;
@@ -150,7 +150,7 @@ mod tests {
     fn an_endless_file_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/dev/zero", folder.path().join("a.yaml")).unwrap();
-        assert!(read(folder.path()).unwrap_err().to_string().ends_with("a.yaml\": it is no regular file"));
+        assert!(read(folder.path()).unwrap_err().to_string().ends_with("a.yaml\": not a regular file"));
         fs::remove_file(folder.path().join("a.yaml")).unwrap();
         fs::File::create(folder.path().join("a.yaml")).unwrap().set_len(MAX_BYTES + 1).unwrap();
         assert!(read(folder.path()).unwrap_err().to_string().ends_with("have more than 67108864 bytes together"));

@@ -182,7 +182,7 @@ fn names_unknown() -> Status {
 }
 
 fn inexpressible(why: &str) -> Status {
-    Status::internal_error(format!("the API server behind the proxy cannot be told who the user is: {why}"))
+    Status::internal_error(format!("the user cannot be named to the API server behind the proxy: {why}"))
 }
 
 /// Returns the protocols without those that carry a token; `None` if none carries a token.
