@@ -6,8 +6,7 @@ use crate::admission::{FrontEndSupport, PolicyOptions, Spec};
 use crate::config::admission_file::FileError;
 use crate::config::{
     AuditOptions, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, Embedded,
-    FeatureGates, FrontEndOptions, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream,
-    Writes, admission_file,
+    FeatureGates, FrontEndOptions, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream, Writes, admission_file,
 };
 use crate::initializers;
 use crate::status::invalid::aggregate;

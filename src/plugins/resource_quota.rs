@@ -125,8 +125,7 @@ impl ResourceQuota {
             (_, Some(old)) if old.resource_version().is_empty() => Previous::Unbilled,
             (_, Some(old)) => Previous::Billed(evaluator.subject(old, Some(old), cluster, gates, namespace).await),
         };
-        let on = (&*attributes.resource.group, &*attributes.resource.resource);
-        let limited_names = self.configuration.limited_names(on, &new.usage);
+        let limited_names = self.configuration.limited_names(&attributes.resource, &new.usage);
         let limited_scopes = self.configuration.limited_scopes(&new.scoped);
         let dry_run = attributes.dry_run;
         Ok(Request { evaluator, new, previous, limited_names, limited_scopes, dry_run, is_status })

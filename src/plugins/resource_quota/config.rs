@@ -3,6 +3,7 @@
 use super::scopes::{Scoped, Selector};
 use crate::admission::BuildError;
 use crate::config::PluginConfiguration;
+use crate::kind::GroupVersionResource;
 use crate::object::quantity::Quantity;
 use crate::plugins::rules::resources::ResourceList;
 use crate::status::invalid::aggregate;
@@ -56,8 +57,9 @@ impl Configuration {
     }
 
     /// The resource names in the usage that a quota must cover (`limitedByDefault`).
-    pub(super) fn limited_names(&self, on: (&str, &str), usage: &ResourceList) -> BTreeSet<String> {
-        let of_resource = self.limited.iter().filter(|limited| (&*limited.group, &*limited.resource) == on);
+    pub(super) fn limited_names(&self, resource: &GroupVersionResource, usage: &ResourceList) -> BTreeSet<String> {
+        let of_resource = |limited: &&Limited| limited.group == resource.group && limited.resource == resource.resource;
+        let of_resource = self.limited.iter().filter(of_resource);
         let parts: Vec<&String> = of_resource.flat_map(|limited| &limited.parts).collect();
         let is_limited = |name: &str| parts.iter().any(|part| name.contains(part.as_str()));
         let limited = usage.iter().filter(|(name, quantity)| **quantity > Quantity::ZERO && is_limited(name));

@@ -2,7 +2,7 @@
 
 use super::review::{API_VERSION, KIND};
 use crate::admission::Denial;
-use crate::backend::response::Undecodable;
+use crate::backend::response::{TypeMeta, Undecodable};
 use crate::backend::{Answer, response};
 use crate::status::Status;
 use serde_json::Value;
@@ -34,9 +34,9 @@ pub(super) enum NoDecision {
 pub(super) fn read(answer: &Answer, hook: &str) -> Result<Result<(), Denial>, NoDecision> {
     response::check(answer).map_err(|status| NoDecision::Refused(Box::new(status)))?;
     let mut review = response::object(answer)?;
-    let said = response::said_type(&review);
-    if !matches!(said, ("" | API_VERSION, "" | KIND)) {
-        return Err(NoDecision::Kind(response::kind_text(said)));
+    let found = TypeMeta::of(&review);
+    if !matches!(found, TypeMeta { api_version: "" | API_VERSION, kind: "" | KIND }) {
+        return Err(NoDecision::Kind(found.to_string()));
     }
     let mut status = match review.remove("status") {
         None | Some(Value::Null) => Default::default(),
