@@ -118,14 +118,14 @@ pub fn review(
 
 /// The apiVersion and the kind that an object names (`metav1.TypeMeta`); empty if missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TypeMeta<'a> {
+pub struct DeclaredType<'a> {
     /// The apiVersion.
     pub api_version: &'a str,
     /// The kind.
     pub kind: &'a str,
 }
 
-impl<'a> TypeMeta<'a> {
+impl<'a> DeclaredType<'a> {
     /// Returns the type that a review names.
     pub fn of(review: &'a Map<String, Value>) -> Self {
         let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -134,7 +134,7 @@ impl<'a> TypeMeta<'a> {
 }
 
 /// Formats the type like `GroupVersionKind.String`.
-impl fmt::Display for TypeMeta<'_> {
+impl fmt::Display for DeclaredType<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (group, version) = split_api_version(self.api_version);
         write!(f, "{group}/{version}, Kind={}", self.kind)
@@ -188,7 +188,7 @@ fn document(answer: &Answer) -> Result<(Decoded, bool), Undecodable> {
 }
 
 /// Returns the type that an object names; empty for null.
-fn type_of(value: &Value) -> Result<TypeMeta<'_>, Undecodable> {
+fn type_of(value: &Value) -> Result<DeclaredType<'_>, Undecodable> {
     let fields = match value {
         Value::Object(fields) => fields,
         Value::Null => return Ok(Default::default()),
@@ -199,7 +199,7 @@ fn type_of(value: &Value) -> Result<TypeMeta<'_>, Undecodable> {
         Some(Value::String(text)) => Ok(&**text),
         Some(other) => Err(Undecodable::NoText { found: go_type(other), field }),
     };
-    Ok(TypeMeta { api_version: text("apiVersion")?, kind: text("kind")? })
+    Ok(DeclaredType { api_version: text("apiVersion")?, kind: text("kind")? })
 }
 
 /// Reads a Status as Go does: null counts as missing, and numbers may exceed the range of our Status.
@@ -229,7 +229,7 @@ pub fn typed_status(mut typed: Value) -> Result<Status, Undecodable> {
 /// Returns the error of an answer that is no success: the Status in it, or the Status that client-go makes from the code.
 fn server_error(answer: &Answer) -> Status {
     if let Ok((Decoded { value, .. }, _)) = document(answer)
-        && let Ok(TypeMeta { api_version: "" | "v1", kind: "Status" }) = type_of(&value)
+        && let Ok(DeclaredType { api_version: "" | "v1", kind: "Status" }) = type_of(&value)
         && let Ok(status) = status(value)
         && status.status == "Failure"
     {

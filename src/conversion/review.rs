@@ -1,7 +1,7 @@
 //! The ConversionReview request to a webhook, and the check of its answer (`getConvertedObjectsFromResponse`).
 
 use super::WebhookFault;
-use crate::backend::response::{TypeMeta, Undecodable};
+use crate::backend::response::{DeclaredType, Undecodable};
 use crate::backend::{Answer, NoAnswer, response};
 use crate::go_text::{go_dynamic_type, go_quote, go_type};
 use crate::kind::GroupVersionKind;
@@ -102,8 +102,8 @@ impl Request {
         response::check(answer).map_err(|status| NoObjects::Refused(Box::new(status)))?;
         let mut review = response::review(answer, self.api_version, KIND, &[V1, V1BETA1])?;
         let is_v1 = self.api_version == V1;
-        let found = TypeMeta::of(&review);
-        if is_v1 && found != (TypeMeta { api_version: V1, kind: KIND }) {
+        let found = DeclaredType::of(&review);
+        if is_v1 && found != (DeclaredType { api_version: V1, kind: KIND }) {
             return Err(NoObjects::Kind(found.to_string()));
         }
         let Some(Value::Object(mut fields)) = review.remove("response") else {

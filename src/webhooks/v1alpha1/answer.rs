@@ -2,7 +2,7 @@
 
 use super::review::{API_VERSION, KIND};
 use crate::admission::Denial;
-use crate::backend::response::{TypeMeta, Undecodable};
+use crate::backend::response::{DeclaredType, Undecodable};
 use crate::backend::{Answer, response};
 use crate::status::Status;
 use serde_json::Value;
@@ -34,8 +34,8 @@ pub(super) enum NoDecision {
 pub(super) fn read(answer: &Answer, hook: &str) -> Result<Result<(), Denial>, NoDecision> {
     response::check(answer).map_err(|status| NoDecision::Refused(Box::new(status)))?;
     let mut review = response::object(answer)?;
-    let found = TypeMeta::of(&review);
-    if !matches!(found, TypeMeta { api_version: "" | API_VERSION, kind: "" | KIND }) {
+    let found = DeclaredType::of(&review);
+    if !matches!(found, DeclaredType { api_version: "" | API_VERSION, kind: "" | KIND }) {
         return Err(NoDecision::Kind(found.to_string()));
     }
     let mut status = match review.remove("status") {

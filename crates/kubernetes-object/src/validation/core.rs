@@ -14,7 +14,7 @@ use crate::names::{label_value_errors, qualified_name_errors};
 use crate::selector::LabelSelector;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::HashSet;
 
 /// `MaxSecretSize`
