@@ -29,7 +29,7 @@ use crate::request::body::MediaTypes;
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
 use crate::server::{Drain, Listener, Reloading};
-use crate::upstream::{Doubled, ServingCertificates};
+use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use backend::{Backend, Upstream, all_needs};
@@ -364,8 +364,8 @@ fn pipeline(
         discovery: discovery.clone(),
     })?;
     let chain = Arc::new(chain);
-    let told = chain.clone();
-    checks.advise("admission-policies", move || match told.problems() {
+    let reported = chain.clone();
+    checks.advise("admission-policies", move || match reported.problems() {
         problems if problems.is_empty() => Ok(()),
         problems => Err(Unhealthy::of(problems.join("; ").replace('\n', " "))),
     });
@@ -450,13 +450,13 @@ fn impersonation(config: &Config, registry: &Registry) -> Result<Arc<Impersonati
 }
 
 /// Checks whether both the proxy and the API server behind call webhooks.
-fn doubled(config: &Config, upstream: &Upstream) -> Option<Doubled> {
+fn doubled(config: &Config, upstream: &Upstream) -> Option<DoubleAdmission> {
     let config::Upstream::Remote { calls_webhooks, .. } = &config.upstream else { return None };
     let plugins: Vec<&'static str> = config.admission.plugins.iter().map(|spec| spec.name).collect();
     Some(match calls_webhooks {
-        CallsWebhooks::Auto => Doubled::watch(upstream.transport.clone(), &plugins, config.limits.call_timeout),
-        CallsWebhooks::Yes => Doubled::known(true, &plugins),
-        CallsWebhooks::No => Doubled::known(false, &plugins),
+        CallsWebhooks::Auto => DoubleAdmission::watch(upstream.transport.clone(), &plugins, config.limits.call_timeout),
+        CallsWebhooks::Yes => DoubleAdmission::known(true, &plugins),
+        CallsWebhooks::No => DoubleAdmission::known(false, &plugins),
     })
 }
 

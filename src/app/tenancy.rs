@@ -134,7 +134,7 @@ impl crate::front_end::ReviewingTenants for Reviewed {
 #[error("{0}")]
 struct Invalid(String);
 
-fn told(faults: &[Fault]) -> String {
+fn listed_faults(faults: &[Fault]) -> String {
     let more = faults.len().saturating_sub(SHOWN_FAULTS);
     let shown: Vec<String> = faults.iter().take(SHOWN_FAULTS).map(ToString::to_string).collect();
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
@@ -171,8 +171,8 @@ pub(super) async fn start(shared: Shared, upstream: Upstream, registry: &Registr
             forced.notify_one();
         }
     }));
-    let told = builder.clone();
-    checks.advise("tenants", move || told.problems());
+    let reported = builder.clone();
+    checks.advise("tenants", move || reported.problems());
     let asked = builder.clone();
     checks.ready("tenant-upstreams", move || asked.is_any_reachable());
     let tenancy = Arc::new(Tenancy { current: following.shared(), metrics: counted });
@@ -239,8 +239,8 @@ impl Builder {
         let mut files = std::mem::take(&mut self.state().files);
         let read = tenants::read_again(&self.shared.folder, &names, &mut files);
         self.state().files = files;
-        let read = read.map_err(|faults| Invalid(told(&faults)))?;
-        let prepared = prepare(&read, &self.shared.config).map_err(|faults| Invalid(told(&faults)))?;
+        let read = read.map_err(|faults| Invalid(listed_faults(&faults)))?;
+        let prepared = prepare(&read, &self.shared.config).map_err(|faults| Invalid(listed_faults(&faults)))?;
         let invalid = |fault: Fault| Invalid(fault.to_string());
         let (backends, owners) = self.backends(&prepared).map_err(invalid)?;
         let before = self.state().parts.clone();

@@ -57,7 +57,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         names => app::listed(all, &list(names), &enable, &disable)?,
     };
     let upstream = upstream(&flags.upstream, &flags.embedded)?;
-    not_in_vain(flags)?;
+    check_write_kubeconfig(flags)?;
     let serving = serving(&flags.serving)?;
     if let (Some(secret), Upstream::Embedded(_)) = (&flags.serving.tls_secret, &upstream) {
         return Err(ConfigError::flag("tls-secret", secret, "needs --upstream-kubeconfig"));
@@ -236,7 +236,7 @@ fn check_initializers(admission: &Admission, upstream: &Upstream) -> Result<(), 
 }
 
 /// Refuses `--write-kubeconfig` with given certificates: the proxy does not have the keys for a kubeconfig then.
-fn not_in_vain(flags: &Serve) -> Result<(), ConfigError> {
+fn check_write_kubeconfig(flags: &Serve) -> Result<(), ConfigError> {
     let files = [
         ("tls-cert-file", &flags.serving.tls_cert_file),
         ("cert-dir", &flags.serving.cert_dir),

@@ -60,7 +60,7 @@ pub(super) fn collect(state: &mut State, at_most: usize) -> bool {
     for _ in 0..at_most {
         let Some(place) = state.garbage().next() else { return false };
         if let Some(object) = state.object(&place.collection, &place.key) {
-            look_at(state, &place, &object);
+            collect_object(state, &place, &object);
         }
     }
     state.garbage().has_work()
@@ -127,7 +127,7 @@ impl Garbage {
     }
 }
 
-fn look_at(state: &mut State, place: &Place, object: &Object) {
+fn collect_object(state: &mut State, place: &Place, object: &Object) {
     if metadata::is_deleting(object) {
         if is_held_by(object, ORPHAN) {
             return orphan_dependents(state, place, object);

@@ -119,7 +119,7 @@ impl Apply<'_> {
                 Some(Oddity::NoVersion) | None => {}
             }
         }
-        if self.write.say_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
+        if self.write.report_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
             return Err(Status::bad_request(format!(
                 "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
                 decoded.duplicates.join("\n  ")

@@ -207,7 +207,7 @@ impl<'a> Write<'a> {
         if self.pipeline.keeps_initializers {
             decoded = decoded.with_initializers(&self.body, media_type, kind)?;
         }
-        let found = self.say_strict_errors(options, decoded.strict_warnings());
+        let found = self.report_strict_errors(options, decoded.strict_warnings());
         if let (Strictness::Refused, Some(found)) = (found, decoded.strict_errors(media_type)) {
             let (name, version) = (&kind.kind, &kind.version);
             let why = format!("strict decoding error: {found}");
@@ -225,7 +225,7 @@ impl<'a> Write<'a> {
     }
 
     /// Refuses, warns about or ignores unknown and duplicate fields, as `fieldValidation` asks.
-    pub(super) fn say_strict_errors<'b>(
+    pub(super) fn report_strict_errors<'b>(
         &self,
         options: &WriteOptions,
         errors: impl Iterator<Item = &'b String>,

@@ -13,7 +13,7 @@ use crate::admission::{Attributes, BuildError, Denial, PluginEnvironment};
 use crate::cluster::{Cluster, Projection};
 use crate::conversion::Converter;
 use crate::manifests;
-use crate::matching::{Content, Matcher, Wanted};
+use crate::matching::{Content, InvocationKind, Matcher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ where
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = policies.candidates(audience, attributes, &self.cluster);
         if content == Content::Present {
-            candidates.look_at(attributes, attributes.object.as_ref());
+            candidates.narrow(attributes, attributes.object.as_ref());
         }
         let may_be = |(_, hook): (usize, &PolicyHook<R, A>)| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.may_match(criteria, attributes, content))
@@ -109,7 +109,7 @@ where
         hook: &PolicyHook<R, A>,
         attributes: &Attributes,
         matcher: &mut Matcher<'_>,
-    ) -> Result<Option<Wanted>, Misconfigured> {
+    ) -> Result<Option<InvocationKind>, Misconfigured> {
         let Some(criteria) = &hook.policy.criteria else {
             return Err(Misconfigured::NoMatchConstraints);
         };

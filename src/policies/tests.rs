@@ -73,7 +73,7 @@ async fn refusal(world: &World<ValidatingPolicies>, attributes: &Attributes) -> 
 #[tokio::test]
 async fn a_validating_shadow_reaches_only_metrics_and_audit() {
     let fails = json!({"validations": [{"expression": "object.data.a == '2'", "message": "a must be 2", "reason": "Forbidden"}],
-        "auditAnnotations": [{"key": "k", "valueExpression": "'told'"}]});
+        "auditAnnotations": [{"key": "k", "valueExpression": "'reported'"}]});
     let actions = ["Deny", "Warn,Audit"];
     let enforced = validating("false", fails.clone(), &actions, &PolicyOptions::default());
     let attributes = create();
@@ -124,13 +124,13 @@ async fn the_failure_policy_decides_how_a_failed_validating_shadow_is_reported()
             let world = validating("true", with(spec, fields.clone()), &["Deny"], &PolicyOptions::default());
             let attributes = create();
             assert_eq!(refusal(&world, &attributes).await, None);
-            let mut told = reports(&attributes);
+            let mut reported = reports(&attributes);
             if failure_policy == "Ignore" && fields.get("matchConditions").is_some() {
                 // An ignored error of matchConditions excludes the request, as outside of shadow mode.
-                assert_eq!(told, []);
+                assert_eq!(reported, []);
                 continue;
             }
-            assert_eq!(told.remove(0).1, json!([binding, decision, 422, message, null]));
+            assert_eq!(reported.remove(0).1, json!([binding, decision, 422, message, null]));
         }
     }
     let mut attributes = create();
@@ -174,9 +174,9 @@ async fn changes_of_a_mutating_shadow_are_dropped() {
         json!(["c", "failed-closed", 403, why, null]),
         json!(["d", "allowed", null, null, null]),
     ];
-    let told = reports(&attributes);
-    assert_eq!(told.iter().map(|(_, report)| report.clone()).collect::<Vec<_>>(), expected);
-    assert_eq!(told[0].0, "mutation policy_index_0");
+    let reported = reports(&attributes);
+    assert_eq!(reported.iter().map(|(_, report)| report.clone()).collect::<Vec<_>>(), expected);
+    assert_eq!(reported[0].0, "mutation policy_index_0");
     let text = prometheus::TextEncoder::new().encode_to_string(&world.registry.gather()).unwrap();
     assert!(text.contains(r#"check_total{error_type="no_error",policy="b""#), "{text}");
     assert!(!text.contains(r#",policy="a""#), "{text}");

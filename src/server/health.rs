@@ -87,10 +87,10 @@ impl Checks {
     /// Adds a check of readiness that fails until the returned task is finished.
     pub fn pending(&self, name: &'static str) -> Pending {
         let done = Arc::new(AtomicBool::new(false));
-        let told = done.clone();
+        let reported = done.clone();
         self.ready(
             name,
-            move || if told.load(Ordering::Acquire) { Ok(()) } else { Err(Unhealthy::of("not finished")) },
+            move || if reported.load(Ordering::Acquire) { Ok(()) } else { Err(Unhealthy::of("not finished")) },
         );
         Pending(done)
     }

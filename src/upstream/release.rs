@@ -55,14 +55,14 @@ impl Release {
     /// known
     /// version stays. Must be called inside a tokio runtime.
     pub fn start(transport: SharedTransport, every: Duration, patience: Duration) -> Self {
-        let (told, found) = watch::channel(Found::Nothing);
+        let (sender, found) = watch::channel(Found::Nothing);
         let asking = async move {
             let mut ticks = interval(every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
                 let answer = timeout(patience, ask(&transport)).await.unwrap_or(Found::Unknown);
-                told.send_if_modified(|found| replace(found, answer));
+                sender.send_if_modified(|found| replace(found, answer));
             }
         };
         Self {

@@ -88,7 +88,7 @@ fn decode_built_in(before: Before<'_>, mut object: Object, kind: &GroupVersionKi
             object.fields_mut().insert(field.to_owned(), Value::from(wanted));
         }
     }
-    let now = said_kind(&object);
+    let now = named_kind(&object);
     let internal = |why: &dyn Display| Box::new(Status::internal_error(why));
     let typed = typed::decode(&now, object.into_value()).ok_or_else(|| {
         let (kind, version) = (go_quote(&now.kind), go_quote(&now.api_version()));
@@ -120,7 +120,7 @@ fn stays(kind: &GroupVersionKind, object: &Object) -> bool {
 
 /// Decodes a custom resource: its JSON is kept as it is. Metadata of a wrong type is dropped, since the API server does not store it.
 fn decode_custom(before: &Object, mut object: Object, kind: &GroupVersionKind) -> Result<Patched, Box<Status>> {
-    let now = said_kind(&object);
+    let now = named_kind(&object);
     let (wanted, found) = (kind.api_version(), object.api_version());
     if now.kind.is_empty() {
         let text = escape_html(&Value::Object(object.fields().clone()).to_string());
@@ -147,12 +147,12 @@ fn decode_custom(before: &Object, mut object: Object, kind: &GroupVersionKind) -
     Ok(Patched { object, is_changed })
 }
 
-fn said_kind(object: &Object) -> GroupVersionKind {
+fn named_kind(object: &Object) -> GroupVersionKind {
     let (group, version) = split_api_version(object.api_version());
     GroupVersionKind::new(group, version, object.kind())
 }
 
-/// Whether the Go values differ. Both are written as Go writes them only if `differ` finds no difference.
+/// Whether the Go values differ. FromFilesAndApi are written as Go writes them only if `differ` finds no difference.
 fn is_changed(kind: &GroupVersionKind, before: &Object, patched: &Typed) -> bool {
     let Some(Ok(mut before)) = typed::decode(kind, before.clone().into_value()) else { return true };
     if differ(&before.value, &patched.value, false) {

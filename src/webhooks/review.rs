@@ -5,7 +5,7 @@
 use super::hook::ReviewVersion;
 use crate::admission::Attributes;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
-use crate::matching::Wanted;
+use crate::matching::InvocationKind;
 use crate::object::Object;
 use crate::object::normal;
 use bytes::Bytes;
@@ -137,7 +137,7 @@ impl Review {
     /// If a value has no JSON form, which cannot happen to a value that came as JSON.
     pub(super) fn new(
         attributes: &Attributes,
-        wanted: &Wanted,
+        wanted: &InvocationKind,
         new_object: Option<&Object>,
         old_object: Option<&Object>,
     ) -> Result<Self, serde_json::Error> {

@@ -93,7 +93,7 @@ fn defaulted_and<E>(
     }
     let mut object = Object::from_value(value).unwrap_or_default();
     object.hold(unwritten);
-    if !kind.is_said(object.api_version(), object.kind()) {
+    if !kind.matches_type(object.api_version(), object.kind()) {
         let fields = object.fields_mut();
         fields.insert("apiVersion".into(), kind.api_version().into());
         fields.insert("kind".into(), kind.kind.clone().into());

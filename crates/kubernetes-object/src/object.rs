@@ -249,7 +249,7 @@ mod tests {
             (GroupVersionKind::new("apps", "v1", "Deployment"), "appsv1", "Deployment", false),
             (GroupVersionKind::new("apps", "v1", "Deployment"), "apps/v1beta1", "Deployment", false),
         ] {
-            assert_eq!(kind.is_said(api_version, name), expected, "{kind:?} {api_version} {name}");
+            assert_eq!(kind.matches_type(api_version, name), expected, "{kind:?} {api_version} {name}");
             assert_eq!(kind.api_version() == api_version && kind.kind == name, expected);
         }
     }

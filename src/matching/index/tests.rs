@@ -34,7 +34,7 @@ fn positions(all: &[Option<Criteria>], attributes: &Attributes) -> Vec<usize> {
     let (index, cluster) = (Index::new(all.iter().map(Option::as_ref)), Cluster::fixed(default_state()));
     let find = || {
         let mut candidates = index.candidates(all, Option::as_ref, attributes, &cluster);
-        candidates.look_at(attributes, attributes.object.as_ref());
+        candidates.narrow(attributes, attributes.object.as_ref());
         let is_done = candidates.is_done();
         let positions: Vec<_> = candidates.map(|(position, _)| position).collect();
         assert_eq!(positions.is_empty(), is_done);
@@ -195,7 +195,7 @@ fn earlier_labels_of_an_object_are_forgotten() {
     let mut candidates = index.candidates(&all, Option::as_ref, &attributes, &cluster);
     let mut after = |app: &str| {
         let object = Object::from_value(json!({"metadata": {"labels": {"app": app}}}));
-        candidates.look_at(&attributes, object.as_ref());
+        candidates.narrow(&attributes, object.as_ref());
         candidates.next().map(|(position, _)| position)
     };
     assert_eq!([after("b"), after("a"), after("b"), after("b")], [Some(1), Some(2), Some(3), None]);

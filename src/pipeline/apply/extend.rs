@@ -207,8 +207,8 @@ mod tests {
             pod
         };
         let both = [Some("TCP"), Some("UDP")];
-        let told = extended(ports(both, None), ports(both, None), ports(both, Some("dns"))).unwrap();
-        assert_eq!(told, ports(both, Some("dns")));
+        let result = extended(ports(both, None), ports(both, None), ports(both, Some("dns"))).unwrap();
+        assert_eq!(result, ports(both, Some("dns")));
         let untold = extended(ports([None, Some("UDP")], None), ports(both, None), ports(both, Some("dns")));
         assert_eq!(untold, None);
     }

@@ -19,7 +19,7 @@ use super::source::PolicyHook;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::Parameter;
 use crate::expressions::request::{namespace_name, namespace_value};
-use crate::matching::{Matcher, Versions, Wanted};
+use crate::matching::{InvocationKind, Matcher, Versions};
 use crate::status::{Cause, Status};
 use invoke::Pass;
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
@@ -45,7 +45,7 @@ struct Invocation<'a> {
     is_bare: bool,
     /// Whether the policy is in shadow mode: its effect is only reported.
     is_shadow: bool,
-    wanted: Wanted,
+    wanted: InvocationKind,
 }
 
 /// An error of a policy (`generic.PolicyError`).
@@ -106,7 +106,7 @@ impl MutatingPolicies {
     pub(crate) async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         let Some((audience, policies)) = self.ready_policies(attributes).await? else { return Ok(()) };
         let mut hooks = policies.candidates(audience, attributes, &self.cluster);
-        hooks.look_at(attributes, attributes.object.as_ref());
+        hooks.narrow(attributes, attributes.object.as_ref());
         if hooks.is_done() {
             return Ok(());
         }

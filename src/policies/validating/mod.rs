@@ -15,9 +15,9 @@ use super::shadow::{ShadowDecision, ShadowDecisions};
 use super::source::PolicyHook;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::{Namespace, Parameter};
-use crate::expressions::request::{Shared, Shown, namespace_name, namespace_value};
+use crate::expressions::request::{RequestValues, Shared, namespace_name, namespace_value};
 use crate::expressions::reviews::evaluated;
-use crate::matching::{Matcher, Versions, Wanted};
+use crate::matching::{InvocationKind, Matcher, Versions};
 use crate::status::{Cause, Status};
 use annotations::{Collector, publish_failure};
 use evaluate::{Annotated, Evaluation, code};
@@ -129,7 +129,7 @@ impl ValidatingPolicies {
         let Some((audience, policies)) = self.ready_policies(attributes).await? else { return Ok(()) };
         let mut pass = None;
         let mut candidates = policies.candidates(audience, attributes, &self.cluster);
-        candidates.look_at(attributes, attributes.object.as_ref());
+        candidates.narrow(attributes, attributes.object.as_ref());
         for (_, hook) in candidates {
             let pass = pass.get_or_insert_with(|| Pass {
                 attributes,
@@ -200,7 +200,7 @@ impl ValidatingPolicies {
         &self,
         hook: &ValidatingHook,
         binding: &Binding<ValidatingAdmissionPolicyBinding>,
-        wanted: &Wanted,
+        wanted: &InvocationKind,
         known: &mut Known,
         pass: &mut Pass<'_>,
     ) -> Result<Vec<Arc<Evaluation>>, Trouble> {
@@ -239,7 +239,7 @@ impl ValidatingPolicies {
     async fn evaluate(
         &self,
         policy: &Policy,
-        wanted: &Wanted,
+        wanted: &InvocationKind,
         parameter: Option<&Parameter>,
         pass: &Pass<'_>,
     ) -> Option<Evaluation> {
@@ -250,7 +250,7 @@ impl ValidatingPolicies {
                 let namespace = pass.namespace.as_deref().filter(|_| policy.reads.namespace);
                 let value = |namespace| pass.namespace_value.get_or_init(|| namespace_value(namespace));
                 let namespace = namespace.map(value);
-                let shown = Shown::new(pass.attributes, view, namespace, &pass.shared);
+                let shown = RequestValues::new(pass.attributes, view, namespace, &pass.shared);
                 evaluated(|| policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics))
             };
             match evaluated {

@@ -217,7 +217,8 @@ fn names_and_namespaces_must_be_those_of_the_url() {
 #[test]
 fn a_patch_may_not_change_what_an_object_is() {
     let decode = |patched: Value| decode_patched(patched, &config_map(), None);
-    let Err(Unfit::Invalid(why)) = decode(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}})) else {
+    let Err(InvalidOutcome::Invalid(why)) = decode(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}}))
+    else {
         panic!("a Secret is no ConfigMap")
     };
     assert_eq!(why, "converting (v1.Secret) to (core.ConfigMap): unknown conversion");
@@ -246,7 +247,9 @@ fn a_patch_that_breaks_a_custom_resources_metadata_is_invalid() {
             r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#,
         ),
     ] {
-        let Err(Unfit::Invalid(why)) = decode_patched(widget(metadata), &kind, None) else { panic!("{expected}") };
+        let Err(InvalidOutcome::Invalid(why)) = decode_patched(widget(metadata), &kind, None) else {
+            panic!("{expected}")
+        };
         assert_eq!(why, expected);
     }
 }

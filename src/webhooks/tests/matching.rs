@@ -4,7 +4,7 @@ use super::*;
 use crate::backend::Clients;
 use crate::config::Limits;
 use crate::conversion::Converter;
-use crate::matching::{Content, Matcher, Wanted};
+use crate::matching::{Content, InvocationKind, Matcher};
 use crate::webhooks::hook::Hooks;
 
 /// Returns the names of the hooks that match the request, or the first error.
@@ -21,14 +21,16 @@ async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) 
     let mut matcher = Matcher::new(&cluster, &converter);
     let mut names = Vec::new();
     let mut candidates = hooks.candidates(attributes, &cluster);
-    candidates.look_at(attributes, attributes.object.as_ref());
+    candidates.narrow(attributes, attributes.object.as_ref());
     for (_, hook) in candidates {
         let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await;
         if let Some(wanted) = wanted? {
             assert!(matcher.may_match(&hook.criteria, attributes, Content::Present));
             names.push(match wanted {
-                Wanted::AsItIs => hook.name.clone(),
-                Wanted::As(other) => format!("{} as {}, Kind={}", hook.name, other.kind.api_version(), other.kind.kind),
+                InvocationKind::AsItIs => hook.name.clone(),
+                InvocationKind::As(other) => {
+                    format!("{} as {}, Kind={}", hook.name, other.kind.api_version(), other.kind.kind)
+                }
             });
         }
     }

@@ -126,8 +126,8 @@ async fn slow_responses_have_gos_words() {
 
 #[tokio::test]
 async fn a_server_that_reads_nothing_does_not_keep_a_connection() {
-    let deaf = late(|mut stream, mut told| async move {
-        told.release().await;
+    let deaf = late(|mut stream, mut context| async move {
+        context.release().await;
         drain(&mut stream).await;
     });
     let mut object = configmap();
