@@ -381,10 +381,7 @@ fn pipeline(
         reserved_names: ReservedNames::new(&config.admission.feature_gates),
         writes: config.writes,
         media_types: MediaTypes { has_cbor: config.admission.feature_gates.is_on("CBORServingAndStorage") },
-        admitted_mark: match &config.upstream {
-            config::Upstream::Remote { admitted_mark, .. } => admitted_mark.clone(),
-            config::Upstream::Embedded { .. } => None,
-        },
+        admitted_mark: config.upstream.admitted_mark().map(str::to_owned),
         gateway: Gateway {
             transport: backend.transport,
             forwarder: backend.forwarder,

@@ -398,12 +398,7 @@ impl Builder {
             audit: self.audit(one, logs)?,
             in_flight: self.seats.of_tenant(&name, limits, !is_special),
             processor: self.processor.clone(),
-            admitted_mark: match &config.upstream {
-                crate::config::Upstream::Remote { admitted_mark, .. } if tenant.kubeconfig().is_none() => {
-                    admitted_mark.clone()
-                }
-                _ => None,
-            },
+            admitted_mark: config.upstream.admitted_mark().filter(|_| tenant.kubeconfig().is_none()).map(str::to_owned),
             keeps_initializers: tenant.kubeconfig().is_none() && config.admission.has_initializers(),
             tenant: Some(context.clone()),
             limits: limits.clone(),

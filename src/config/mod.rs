@@ -221,6 +221,16 @@ pub enum Upstream {
     },
 }
 
+impl Upstream {
+    /// The mark of admitted requests; `None` for the embedded API server, which needs none.
+    pub(crate) fn admitted_mark(&self) -> Option<&str> {
+        match self {
+            Self::Remote { admitted_mark, .. } => admitted_mark.as_deref(),
+            Self::Embedded(_) => None,
+        }
+    }
+}
+
 /// The identity that forwards the requests of clients, and impersonates them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImpersonatorOptions {
