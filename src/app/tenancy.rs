@@ -453,7 +453,7 @@ impl Builder {
 }
 
 /// Returns the part of a tenant that its requests carry.
-fn context(name: Arc<str>, profile: &Profile, owners: Arc<Owners>) -> Tenant {
+fn context(name: Arc<str>, profile: &Profile, owners: Arc<ArcSwap<Owners>>) -> Tenant {
     let limits = &profile.limits;
     let rate = |per_second| Rate::new(per_second, limits.write_burst.unwrap_or(per_second));
     let calls = |calls: usize| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS)));

@@ -12,7 +12,6 @@ use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection, Scope};
 use crate::derived::Derived;
 use crate::expressions::expression::Expression;
-use crate::kind::GroupVersionKind;
 use crate::manifests;
 use crate::matching::{Candidates, Index};
 use std::collections::{BTreeSet, HashMap};

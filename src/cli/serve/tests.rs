@@ -255,7 +255,7 @@ fn the_other_examples_are_read_too() {
         let given = &config.admission.configuration(plugin).unwrap().value["staticManifestsDir"];
         assert_eq!(given, &format!("/etc/kube-admission-proxy/{folder}"));
     }
-    crate::authn::StaticTokens::parse(include_bytes!("../../config/tokens.csv")).unwrap();
+    crate::authn::StaticTokens::parse(include_bytes!("../../../config/tokens.csv")).unwrap();
     let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/config/audit-policy.yaml");
     crate::audit::Policy::from_file(Path::new(policy)).unwrap();
 }
