@@ -235,7 +235,7 @@ async fn a_policy_from_a_file_has_parameters_where_that_is_allowed() {
     let says = json!({"validations": [{"expression": "false", "messageExpression": "string(params.metadata.name + params.data.x)"}]});
     let place = folder("ValidatingAdmissionPolicy", says);
     let forbidden = read::<validating::Validations, _>(place.path(), PolicyParameters::Forbidden).unwrap_err();
-    assert!(forbidden.0.ends_with("spec.paramKind is not supported for static manifests"), "{forbidden}");
+    assert!(forbidden.to_string().ends_with("spec.paramKind is not supported for static manifests"), "{forbidden}");
     let missing = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
     for (parameters, message) in [(vec![limits.clone()], "limits1"), (Vec::new(), missing)] {
         let files = read(place.path(), PolicyParameters::Allowed).unwrap();
