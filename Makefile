@@ -97,7 +97,7 @@ docs: $(MDBOOK) ## Build the book of docs/ in target/book, and check its links, 
 $(MDBOOK):
 	$(CARGO) install --locked --quiet --root target/tools/mdbook-$(MDBOOK_VERSION) mdbook --version $(MDBOOK_VERSION)
 
-# One recording: the tool's folder, its arguments, what its output goes through, and the file.
+# Arguments of a recording: the tool's folder, its arguments, the filter of its output, and the file.
 define recording
 	@mkdir -p target
 	cd tools/$(1) && CGO_ENABLED=0 $(GO) run -trimpath $(2) >$(CURDIR)/target/recording

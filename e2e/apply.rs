@@ -21,7 +21,7 @@ fn pod(name: &str, labels: Value) -> Value {
 }
 
 #[test]
-fn what_admission_adds_is_owned_by_nobody_and_stays() {
+fn fields_that_admission_adds_have_no_owner_and_stay() {
     let plugins = "--enable-admission-plugins=AlwaysPullImages";
     // No controller creates service accounts here.
     let proxy = Proxy::before(upstream(), &[plugins, "--disable-admission-plugins=ServiceAccount"]);
@@ -121,7 +121,7 @@ fn books(wrong: Value) -> Value {
 }
 
 #[test]
-fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
+fn hooks_may_mend_an_invalid_object_and_make_changes_that_no_configuration_expresses() {
     let webhook = Webhook::start();
     let pair = Pair::start(&["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"], &[], &[]);
     let patches = [
@@ -196,7 +196,7 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
 }
 
 #[test]
-fn what_admission_changes_is_owned_by_nobody() {
+fn fields_that_admission_changes_have_no_owner() {
     let webhook = Webhook::start();
     let pair = Pair::start(&["MutatingAdmissionWebhook"], &[], &[]);
     // The patch of each webhook.

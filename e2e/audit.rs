@@ -14,7 +14,7 @@ fn events(path: &std::path::Path) -> Vec<Value> {
 }
 
 #[test]
-fn what_was_done_and_by_whom_is_logged_and_secrets_are_not() {
+fn requests_and_their_users_are_logged_without_secrets() {
     let folder = folder("audit");
     let (log, policy) = (folder.join("audit.log"), folder.join("policy.yaml"));
     std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/config/audit-policy.yaml"), &policy).unwrap();
@@ -45,7 +45,7 @@ fn what_was_done_and_by_whom_is_logged_and_secrets_are_not() {
 }
 
 #[test]
-fn an_event_is_as_whole_whatever_the_client_accepts_and_speaks() {
+fn an_event_is_complete_for_every_media_type_of_the_client() {
     let folder = folder("audit");
     let (log, policy) = (folder.join("audit.log"), folder.join("policy.yaml"));
     let rules = "rules: [{level: RequestResponse, resources: [{group: '', resources: [configmaps]}]}]";

@@ -68,7 +68,7 @@ fn tokens_of_the_token_file_are_known() {
 }
 
 #[test]
-fn who_is_nobody_gets_401_as_the_api_server_says_it() {
+fn an_unknown_client_gets_the_api_servers_401() {
     let proxy = Proxy::before(upstream(), &[]);
     let strangers = [User::Anonymous, User::Token("guess".into())];
     for user in strangers {
@@ -95,7 +95,7 @@ fn anonymous_callers_are_known_where_they_are_wanted() {
 }
 
 #[test]
-fn impersonation_is_effective_for_who_may_and_refused_for_who_may_not() {
+fn impersonation_is_effective_with_the_right_and_refused_without() {
     let proxy = Proxy::before(upstream(), &[]);
     let request = || {
         who_am_i()
@@ -114,7 +114,7 @@ fn impersonation_is_effective_for_who_may_and_refused_for_who_may_not() {
 }
 
 #[test]
-fn identity_headers_of_who_is_no_front_proxy_are_not_believed() {
+fn identity_headers_of_other_clients_than_a_front_proxy_are_ignored() {
     let ca = pki().front_proxy_ca().display().to_string();
     let flags = [
         &*format!("--requestheader-client-ca-file={ca}"),
@@ -171,7 +171,7 @@ fn front_proxys_kubeconfig(upstream: &Api, token: &str) -> PathBuf {
 }
 
 #[test]
-fn as_a_front_proxy_requests_reach_the_upstream_in_the_callers_name() {
+fn a_front_proxy_sends_requests_in_the_callers_name() {
     let kubeconfig = front_proxys_kubeconfig(upstream(), &token_for_the_proxy(upstream()));
     let proxy = Proxy::before_kubeconfig(&kubeconfig, &["--upstream-identity=requestheader"]);
     let through = user_info(&proxy.send(&User::developer(), who_am_i()));

@@ -40,7 +40,7 @@ fn a_refusal_reads_as_the_api_servers() {
 }
 
 #[test]
-fn who_may_not_write_causes_no_call_of_a_webhook() {
+fn an_unauthorized_write_causes_no_call_of_a_webhook() {
     let proxy = Proxy::before(upstream(), &[]);
     let webhook = Webhook::start();
     let namespace = proxy.namespace("guarded");
@@ -71,7 +71,7 @@ fn with_always_allow_the_api_server_refuses_itself() {
 
 /// The proxy reads objects that the caller may not read: a refusal because of such an object must not reveal the object.
 #[test]
-fn with_always_allow_nobody_is_told_of_objects_that_they_may_not_write() {
+fn always_allow_does_not_disclose_objects_that_a_caller_may_not_write() {
     let proxy = Proxy::before(upstream(), &["--authorization-mode=AlwaysAllow"]);
     let namespace = proxy.namespace("untold");
     let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
@@ -126,7 +126,7 @@ fn may(user: &str, rules: &serde_json::Value) -> [(&'static str, serde_json::Val
 
 /// Cached decisions do not expire in this test.
 #[test]
-fn what_is_granted_and_revoked_through_the_proxy_takes_effect_at_once() {
+fn rights_granted_and_revoked_through_the_proxy_take_effect_at_once() {
     let flags =
         ["--authorization-webhook-cache-authorized-ttl=1h", "--authorization-webhook-cache-unauthorized-ttl=1h"];
     let proxy = Proxy::before(upstream(), &flags);
@@ -151,7 +151,7 @@ fn what_is_granted_and_revoked_through_the_proxy_takes_effect_at_once() {
 }
 
 #[test]
-fn with_always_allow_no_plugin_acts_for_who_may_not() {
+fn always_allow_lets_no_plugin_act_for_an_unauthorized_caller() {
     let flags = [
         "--authorization-mode=AlwaysAllow",
         "--validation-view=submitted",
@@ -195,7 +195,7 @@ fn with_always_allow_no_plugin_acts_for_who_may_not() {
 }
 
 #[test]
-fn who_may_not_connect_is_told_that_before_there_is_nothing_to_connect_to() {
+fn an_unauthorized_connect_is_forbidden_before_it_is_not_found() {
     let proxy = Proxy::before(upstream(), &[]);
     for path in ["/api/v1/namespaces/default/nodes/a/proxy", "/api/v1/namespaces/default/configmaps/a/proxy"] {
         for (user, status) in [(User::named("mallory", ""), 403), (User::admin(), 404)] {

@@ -60,7 +60,7 @@ fn config_map(name: &str, bytes: usize) -> Value {
 }
 
 #[test]
-fn it_is_answered_in_the_form_that_the_client_accepts() {
+fn a_deletecollection_is_answered_in_the_form_that_the_client_accepts() {
     let proxy = Proxy::before(upstream(), &[]);
     let here = proxy.namespace("collected");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");

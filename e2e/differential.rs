@@ -68,7 +68,7 @@ fn odd_bodies_and_versions_are_refused_alike() {
 }
 
 #[test]
-fn preconditions_hold_wherever_they_are_said_and_limit_ranges_need_no_name() {
+fn preconditions_hold_in_every_place_and_limit_ranges_need_no_name() {
     let proxy = Proxy::before(upstream(), &[]);
     let here = proxy.namespace("preconditions");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");
@@ -166,7 +166,7 @@ fn pulls_images_always_and_keeps_namespaces_in_order() {
 }
 
 #[test]
-fn what_always_admits_refuses_nothing_and_mends_nothing() {
+fn always_admit_neither_refuses_nor_changes_a_write() {
     let here = unique("always-admit");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");
     compare(&Case {
@@ -186,7 +186,7 @@ fn what_always_admits_refuses_nothing_and_mends_nothing() {
 }
 
 #[test]
-fn everything_is_denied() {
+fn always_deny_denies_every_write() {
     let maps = "/api/v1/namespaces/default/configmaps";
     let steps = vec![
         post(maps, &config_map("one")),
@@ -248,7 +248,7 @@ fn webhooks_are_asked_the_same_and_heeded_the_same() {
 }
 
 #[test]
-fn unknown_and_double_fields_and_wrong_types_are_told_the_same() {
+fn unknown_and_duplicate_fields_and_wrong_types_get_the_same_answers() {
     let here = unique("strict");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");
     let one = format!("{maps}/one");

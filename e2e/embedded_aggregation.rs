@@ -48,7 +48,7 @@ fn seen(api: &Api, request: Request) -> (u16, Vec<String>, Value) {
 #[track_caller]
 fn same(real: &Api, embedded: &Api, request: &Request) {
     let mut last = None;
-    for _ in 0..100 {
+    for _ in 0..600 {
         let both = [real, embedded].map(|api| seen(api, request.clone()));
         if both[0] == both[1] {
             return;

@@ -140,7 +140,7 @@ struct Agreement {
     differences: Vec<String>,
 }
 
-/// What is compared of an answer: the code, and the causes or the object.
+/// The compared part of an answer: the code, and the causes or the object.
 type Seen = (u16, Vec<Value>);
 
 impl Agreement {

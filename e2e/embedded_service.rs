@@ -88,7 +88,7 @@ fn the_service_of_the_api_server_is_made_and_repaired_as_by_kube_apiserver() {
         }
         let expected = eventually("the repair by kube-apiserver", || {
             let found = all(&real)?;
-            // Of the Service nothing is repaired, and the port of the slice follows the Endpoints.
+            // The Service itself is not repaired, and the port of the slice follows the Endpoints.
             let is_repaired = at == 0
                 || (found[1]["metadata"]["labels"]["endpointslice.kubernetes.io/skip-mirror"] == "true"
                     && found[1]["subsets"][0]["addresses"] == made[0][1]["subsets"][0]["addresses"]

@@ -31,7 +31,7 @@ fn configuration(kind: &str, namespace: &str, port: u16, paths: &[(&str, &str)],
 }
 
 #[test]
-fn a_server_that_nobody_here_wrote_decides_as_behind_kube_apiserver() {
+fn a_foreign_webhook_server_decides_as_behind_kube_apiserver() {
     let port = free_port();
     let certificate = &pki().server;
     let _server = Program::start(

@@ -236,7 +236,7 @@ pub fn refused() -> Vec<(&'static str, Request, &'static [u16])> {
 }
 
 #[test]
-fn what_one_tenant_asks_for_changes_nothing_for_another() {
+fn requests_of_one_tenant_do_not_affect_another() {
     let gateway = Gateway::start();
     let cases = refused();
     assert!(cases.len() >= 40, "{}", cases.len());
@@ -253,7 +253,7 @@ fn what_one_tenant_asks_for_changes_nothing_for_another() {
 
 /// Objects of the hostile tenant that kube-apiserver stores.
 #[test]
-fn what_one_tenant_stores_changes_nothing_for_another() {
+fn objects_of_one_tenant_do_not_affect_another() {
     let gateway = Gateway::start();
     let proxy = &gateway.proxy;
     let pills = [

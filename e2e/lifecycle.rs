@@ -37,7 +37,7 @@ fn on_sigterm_watches_end_requests_in_flight_finish_and_the_exit_is_clean() {
 }
 
 #[test]
-fn what_is_still_starting_is_alive_but_not_ready() {
+fn a_starting_proxy_is_alive_but_not_ready() {
     let kubeconfig = upstream().kubeconfig(&User::named("admission-proxy", "system:masters"));
     let mut config: Value = serde_json::from_slice(&fs::read(&kubeconfig).unwrap()).unwrap();
     // The certificate authenticates the proxy; the proxy only waits for the token.

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 /// No controller makes the service account of a new namespace.
 const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
-/// What kwok does to nodes and pods: they are ready at once, and a pod that is deleted goes.
+/// The effects of kwok on nodes and pods: they are ready at once, and a deleted pod disappears.
 const STAGES: &str = "
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage

@@ -36,7 +36,7 @@ fn assert_keeps(received: &Received) {
 }
 
 #[test]
-fn what_only_the_api_server_knows_is_kept() {
+fn fields_that_only_the_api_server_knows_are_kept() {
     let later = Later::before(upstream());
     let kubeconfig = later.api().kubeconfig(&User::named("admission-proxy", "system:masters"));
     let proxy = Proxy::before_kubeconfig(&kubeconfig, &["--disable-admission-plugins=ServiceAccount"]);

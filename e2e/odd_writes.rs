@@ -17,7 +17,7 @@ fn compare_in(place: &str, steps: Vec<Request>) {
 }
 
 #[test]
-fn writes_that_name_no_version_are_told_the_same() {
+fn writes_without_an_api_version_get_the_same_answers() {
     let here = unique("unversioned");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{here}/leases");
@@ -50,7 +50,7 @@ fn writes_that_name_no_version_are_told_the_same() {
 }
 
 #[test]
-fn odd_patches_and_configurations_are_told_the_same() {
+fn odd_patches_and_configurations_get_the_same_answers() {
     let here = unique("odd-patches");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");
     let deployments = format!("/apis/apps/v1/namespaces/{here}/deployments");
@@ -148,7 +148,7 @@ fn a_job_that_is_written_anew_shares_the_labels_of_its_pods() {
 }
 
 #[test]
-fn what_a_strategic_patch_says_of_the_kind_does_not_matter() {
+fn the_kind_in_a_strategic_patch_does_not_matter() {
     let here = unique("kinds");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");
     let said = [

@@ -105,7 +105,7 @@ fn kinds_that_are_off_by_default_are_written_in_protobuf() {
 }
 
 #[test]
-fn what_is_not_served_is_not_found() {
+fn an_unserved_resource_is_not_found() {
     let proxy = Proxy::before(upstream(), &[]);
     for path in [
         "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations",

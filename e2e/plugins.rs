@@ -77,7 +77,7 @@ fn a_namespace_is_provisioned_for_the_first_object_in_it() {
 }
 
 #[test]
-fn nothing_is_written_when_everything_is_denied() {
+fn a_denied_object_is_not_written() {
     let proxy = Proxy::embedded(&["--enable-admission-plugins=AlwaysDeny"]);
     let message = "pods \"one\" is forbidden: admission control is denying all modifications";
     proxy.rejects(post("/api/v1/namespaces/default/pods", &pod("one")), 403, message);

@@ -219,7 +219,7 @@ fn a_folder_of_policies_is_followed_as_by_kube_apiserver() {
 }
 
 #[test]
-fn policies_from_files_have_parameters_where_a_flag_says_so() {
+fn policies_from_files_have_parameters_if_a_flag_allows_them() {
     let namespace = unique("policy-files");
     let (name, binding) = (VALIDATING, "ValidatingAdmissionPolicyBinding");
     let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});

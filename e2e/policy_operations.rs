@@ -62,7 +62,7 @@ fn errors(metrics: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_does_not_compile_obeys_its_failure_policy_as_at_kube_apiserver() {
+fn a_policy_that_does_not_compile_obeys_its_failure_policy_as_at_kube_apiserver() {
     let plugins = [MUTATING, VALIDATING];
     let reference = ControlPlane::start("broken-policies", &only(&plugins));
     let named = crate::harness::differential::proxy_only(&plugins);
@@ -112,7 +112,7 @@ fn what_does_not_compile_obeys_its_failure_policy_as_at_kube_apiserver() {
 }
 
 #[test]
-fn shadows_decide_nothing_and_are_told() {
+fn shadows_do_not_decide_and_are_reported() {
     let place = folder("policy-shadows");
     let (log, policy) = (place.join("audit.log"), place.join("policy.yaml"));
     std::fs::write(&policy, "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}").unwrap();

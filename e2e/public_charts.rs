@@ -15,7 +15,7 @@ struct Chart {
     path: &'static str,
     /// Flags of every command that renders the chart.
     flags: &'static [&'static str],
-    /// Flag of the upgrade, what it changes, and the values before and after.
+    /// Flag of the upgrade, the changed field, and its values before and after.
     upgrade: [&'static str; 5],
     /// A custom resource, and a change that its schema forbids with a part of the refusal.
     object: &'static str,

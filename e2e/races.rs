@@ -278,7 +278,7 @@ fn counting(name: &str, namespace: &str) -> [Request; 2] {
 }
 
 #[test]
-fn appliers_that_meet_writers_own_what_they_said_and_no_more() {
+fn appliers_that_meet_writers_own_their_fields_and_no_more() {
     let proxies = [Proxy::before(upstream(), &[]), Proxy::before(upstream(), &[])];
     let namespace = proxies[0].namespace("owned");
     let maps = format!("/api/v1/namespaces/{namespace}/configmaps");

@@ -100,7 +100,7 @@ fn certificate_authorities_and_tokens_are_read_again_and_connections_stay() {
 }
 
 #[test]
-fn what_changed_while_the_api_server_was_restarted_is_known_afterwards() {
+fn changes_during_a_restart_of_the_api_server_are_seen_afterwards() {
     let plane = ControlPlane::start("restarting", &only(&[]));
     let relay = Relay::to(plane.port);
     let kubeconfig = Api { port: relay.port }.kubeconfig(&User::named("admission-proxy", "system:masters"));

@@ -44,7 +44,7 @@ fn compare_reviews(here: &str, mut setup: Vec<Request>, steps: Vec<Request>) {
 }
 
 #[test]
-fn of_pods() {
+fn pods_have_the_same_subresources() {
     let here = unique("pods");
     let pods = format!("/api/v1/namespaces/{here}/pods");
     let at = |name: &str, subresource: &str| format!("{pods}/{name}/{subresource}");
@@ -95,7 +95,7 @@ fn of_pods() {
 }
 
 #[test]
-fn of_workloads() {
+fn workloads_have_the_same_subresources() {
     let here = unique("workloads");
     let deployments = format!("/apis/apps/v1/namespaces/{here}/deployments");
     let scale = |replicas: i64| {
@@ -133,7 +133,7 @@ fn of_workloads() {
 }
 
 #[test]
-fn of_tokens_requests_and_namespaces() {
+fn tokens_and_namespaces_have_the_same_subresources() {
     let here = unique("others");
     let accounts = format!("/api/v1/namespaces/{here}/serviceaccounts");
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "sa"}});
@@ -162,7 +162,7 @@ fn of_tokens_requests_and_namespaces() {
 }
 
 #[test]
-fn of_names_that_are_taken_and_of_reviews() {
+fn taken_names_and_access_reviews_get_the_same_reviews() {
     let here = unique("taken");
     let deployments = format!("/apis/apps/v1/namespaces/{here}/deployments");
     let generated = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "drawn-", "labels": {"e2e": here}}});
@@ -187,7 +187,7 @@ fn of_names_that_are_taken_and_of_reviews() {
 }
 
 #[test]
-fn of_certificate_signing_requests() {
+fn certificate_signing_requests_have_the_same_subresources() {
     let here = unique("requests");
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": here},
@@ -208,7 +208,7 @@ fn of_certificate_signing_requests() {
 const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1IQUNBUUF3RGpFTU1Bb0dBMVVFQXd3RFpUSmxNRmt3RXdZSEtvWkl6ajBDQVFZSUtvWkl6ajBEQVFjRApRZ0FFOUZISklDKzBsYkhoTmNpUGhyVVZ2b0c4S28xWU1PM1dkZEdVYTFpNEdPaEU5dWYxL1RlYUt5SlRXSVlaCjh3LzZhazZIMUpEWVlkcDlKdm43Q09OZE1xQUFNQW9HQ0NxR1NNNDlCQU1DQTBjQU1FUUNJREY0bklZRVFlb3QKQUpSTEhWZWhkbm5aWk1ScXkwakZxdDY3ZGFiUjR5b2xBaUFaNWtJbm5yRVRMMWM1c2t6VUIzTDNLWG0zTDZnTgoweWUxOGxQSHFla2hrUT09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
 
 #[test]
-fn of_custom_resources() {
+fn custom_resources_have_the_same_subresources() {
     let here = unique("widgets");
     let group = format!("{here}.test");
     let definition = json!({
@@ -264,7 +264,7 @@ fn of_custom_resources() {
 }
 
 #[test]
-fn of_secrets_with_null() {
+fn secrets_with_null_get_the_same_reviews() {
     let here = unique("nulls");
     let secrets = format!("/api/v1/namespaces/{here}/secrets");
     let secret = |name: &str, data: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data, "stringData": null});

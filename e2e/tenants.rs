@@ -196,7 +196,7 @@ fn a_namespace_is_its_tenants_and_only_operators_change_that() {
     );
     eventually("a namespace that has moved", || (proxy.send(&green(), get(maps)).status == 200).then_some(()));
     eventually("a namespace that is gone", || (proxy.send(&blue(), get(maps)).status == 403).then_some(()));
-    // Nobody's namespaces are those of callers without a tenant.
+    // Namespaces without a tenant belong to callers without a tenant.
     ok(&proxy, &operator(), post("/api/v1/namespaces", &namespace("plain")));
     let anyone = User::named("ann", "");
     ok(&proxy, &anyone, post("/api/v1/namespaces/plain/configmaps", &config_map("one")));
@@ -292,7 +292,7 @@ fn a_webhook_that_hangs_for_one_tenant_hangs_for_no_other() {
     let waiting = std::thread::spawn(move || api.send(&blue(), post(&first, &config_map("held"))).status);
     webhook.asked();
     webhook.take();
-    // The only place is taken. The failurePolicy Ignore does not let the write pass, and nobody else waits.
+    // The only place is taken. The failurePolicy Ignore does not let the write pass, and no other request waits.
     let refused = proxy.send(&blue(), post(&format!("{}?timeout=1s", path("blue-w")), &config_map("second")));
     for (name, user) in &users[1..] {
         ok(&proxy, user, post(&path(name), &config_map("one")));

@@ -373,7 +373,7 @@ fn autoscalers(name: &str) -> Vec<(User, Request)> {
 }
 
 #[test]
-fn what_a_hook_patches_is_converted_after_the_last_one() {
+fn a_patched_object_is_converted_after_the_last_hook() {
     let (webhook, name) = (Webhook::start(), unique("answers"));
     let pair = Pair::start(&PLUGINS, &[], &[]);
     let case = |at: usize| format!("case-{at}");

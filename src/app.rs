@@ -29,7 +29,7 @@ use crate::request::body::MediaTypes;
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
 use crate::server::{Drain, Listener, Reloading};
-use crate::upstream::{Doubled, ServingCertificates};
+use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use backend::{Backend, Upstream, all_needs};
@@ -342,20 +342,8 @@ fn pipeline(
     let doubled = doubled(config, &upstream);
     let embedded = upstream.embedded.clone();
     let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &all_needs(&config.admission))?;
-    let Backend { discovery, cluster, probe, release, .. } = &backend;
-    let ready = (discovery.clone(), cluster.clone());
-    checks
-        .ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err(Unhealthy::of("no discovery yet")) });
-    // The health of the embedded API server is that of this process, if it serves the health paths itself.
-    if config.serving.health_address.is_some() {
-        let probe = probe.clone();
-        checks.ready("upstream", move || probe.check());
-    }
-    checks.ready("informer-sync", move || match (ready.1.unsynced(), ready.1.stale()) {
-        (waiting, stale) if waiting.is_empty() && stale.is_empty() => Ok(()),
-        (waiting, stale) if waiting.is_empty() => Err(Unhealthy::of(format_args!("not followed: {stale:?}"))),
-        (waiting, _) => Err(Unhealthy::of(format_args!("not synced: {waiting:?}"))),
-    });
+    let Backend { discovery, cluster, release, .. } = &backend;
+    check_backend(config, &backend, checks);
     registry.register(Box::new(cluster::Metrics::new(cluster.clone())?)).context("metrics of the caches")?;
 
     if let Some(doubled) = doubled {
@@ -376,8 +364,8 @@ fn pipeline(
         discovery: discovery.clone(),
     })?;
     let chain = Arc::new(chain);
-    let told = chain.clone();
-    checks.advise("admission-policies", move || match told.problems() {
+    let reported = chain.clone();
+    checks.advise("admission-policies", move || match reported.problems() {
         problems if problems.is_empty() => Ok(()),
         problems => Err(Unhealthy::of(problems.join("; ").replace('\n', " "))),
     });
@@ -391,13 +379,9 @@ fn pipeline(
         cluster: backend.cluster,
         chain,
         reserved_names: ReservedNames::new(&config.admission.feature_gates),
-        validation_view: config.validation_view,
-        field_ownership: config.field_ownership,
+        writes: config.writes,
         media_types: MediaTypes { has_cbor: config.admission.feature_gates.is_on("CBORServingAndStorage") },
-        admitted_mark: match &config.upstream {
-            config::Upstream::Remote { admitted_mark, .. } => admitted_mark.clone(),
-            config::Upstream::Embedded { .. } => None,
-        },
+        admitted_mark: config.upstream.admitted_mark().map(str::to_owned),
         gateway: Gateway {
             transport: backend.transport,
             forwarder: backend.forwarder,
@@ -413,6 +397,25 @@ fn pipeline(
         tenant: None,
         limits: limits.clone(),
     })
+}
+
+/// Adds the readiness checks of the upstream API server and of the caches of its state.
+fn check_backend(config: &Config, backend: &Backend, checks: &Checks) {
+    let (discovery, cluster) = (backend.discovery.clone(), backend.cluster.clone());
+    checks.ready(
+        "discovery",
+        move || if discovery.is_synced() { Ok(()) } else { Err(Unhealthy::of("no discovery yet")) },
+    );
+    // The health of the embedded API server is that of this process, if it serves the health paths itself.
+    if config.serving.health_address.is_some() {
+        let probe = backend.probe.clone();
+        checks.ready("upstream", move || probe.check());
+    }
+    checks.ready("informer-sync", move || match (cluster.unsynced(), cluster.stale()) {
+        (waiting, stale) if waiting.is_empty() && stale.is_empty() => Ok(()),
+        (waiting, stale) if waiting.is_empty() => Err(Unhealthy::of(format_args!("not followed: {stale:?}"))),
+        (waiting, _) => Err(Unhealthy::of(format_args!("not synced: {waiting:?}"))),
+    });
 }
 
 /// Keeps the ConfigMaps of InClusterClients, if the plugin is enabled and names authorities.
@@ -444,13 +447,13 @@ fn impersonation(config: &Config, registry: &Registry) -> Result<Arc<Impersonati
 }
 
 /// Checks whether both the proxy and the API server behind call webhooks.
-fn doubled(config: &Config, upstream: &Upstream) -> Option<Doubled> {
+fn doubled(config: &Config, upstream: &Upstream) -> Option<DoubleAdmission> {
     let config::Upstream::Remote { calls_webhooks, .. } = &config.upstream else { return None };
     let plugins: Vec<&'static str> = config.admission.plugins.iter().map(|spec| spec.name).collect();
     Some(match calls_webhooks {
-        CallsWebhooks::Auto => Doubled::watch(upstream.transport.clone(), &plugins, config.limits.call_timeout),
-        CallsWebhooks::Yes => Doubled::known(true, &plugins),
-        CallsWebhooks::No => Doubled::known(false, &plugins),
+        CallsWebhooks::Auto => DoubleAdmission::watch(upstream.transport.clone(), &plugins, config.limits.call_timeout),
+        CallsWebhooks::Yes => DoubleAdmission::known(true, &plugins),
+        CallsWebhooks::No => DoubleAdmission::known(false, &plugins),
     })
 }
 

@@ -4,7 +4,7 @@ use arc_swap::ArcSwap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Configurations from files, and configurations from the API; each list stays the same `Arc` until its content changes.
-pub(crate) type Both<C> = (Arc<Vec<Arc<C>>>, Arc<Vec<Arc<C>>>);
+pub(crate) type FromFilesAndApi<C> = (Arc<Vec<Arc<C>>>, Arc<Vec<Arc<C>>>);
 
 /// A value that is made at its first use. Empty caches take memory, and a plugin of a quiet tenant needs none.
 pub(crate) type Lazy<T> = LazyLock<T, Box<dyn FnOnce() -> T + Send>>;

@@ -1,7 +1,7 @@
 //! Kubernetes admission control outside kube-apiserver.
 //!
 //! A reverse proxy in front of an API server: it authenticates, admits every mutating request with the admission
-//! plugins of Kubernetes, and forwards what is accepted. `ARCHITECTURE.md` is the map.
+//! plugins of Kubernetes, and forwards accepted requests. `ARCHITECTURE.md` is the map.
 
 #![deny(clippy::indexing_slicing)]
 

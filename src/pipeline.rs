@@ -54,7 +54,7 @@ use crate::authz::Authorizer;
 use crate::body::Body;
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
-use crate::config::{FieldOwnership, Limits, ValidationView};
+use crate::config::{Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
@@ -105,10 +105,8 @@ pub struct Pipeline {
     pub chain: Arc<Chain>,
     /// The names that no object of the API may have.
     pub reserved_names: ReservedNames,
-    /// The form of the object that the validating phase sees.
-    pub validation_view: ValidationView,
-    /// The owner of the fields that admission changes.
-    pub field_ownership: FieldOwnership,
+    /// The form of the object that the validating phase sees, and the owner of the fields that admission changes.
+    pub writes: Writes,
     /// The media types of bodies and answers.
     pub media_types: MediaTypes,
     /// The value of the mark that admitted requests carry to the API server behind; `None` for no mark.
@@ -133,14 +131,14 @@ pub struct Pipeline {
 
 /// The audited properties of a request as it arrived. A later step removes headers from the request.
 #[derive(Default)]
-struct Came {
+struct Arrival {
     uri: String,
     user_agent: String,
     source_ips: Vec<IpAddr>,
     received: Timestamp,
 }
 
-impl Came {
+impl Arrival {
     fn of(request: &Request<Body>, connection: &Connection) -> Self {
         let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
         Self {
@@ -310,7 +308,7 @@ impl Pipeline {
             Err(refusal) => {
                 // A caller without the permission gets 403, not the answer about the resource.
                 Box::pin(self.authorize(info, &caller, exchange)).await?;
-                self.may_be_told(info, &caller).await?;
+                self.check_disclosure(info, &caller).await?;
                 return Err(refusal);
             }
         };
@@ -361,7 +359,7 @@ impl Pipeline {
     ) -> Result<Caller, Status> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
-        let came = if self.audit.is_on() { Came::of(request, &connection) } else { Came::default() };
+        let came = if self.audit.is_on() { Arrival::of(request, &connection) } else { Arrival::default() };
         let audited = audit::Request {
             info,
             audit_id: &exchange.audit_id,
@@ -533,7 +531,7 @@ impl Pipeline {
                 "delete" => Delete { write: &write }.run(exchange).await,
                 "deletecollection" => {
                     // The proxy alone answers for an empty collection, so the API server would not check the caller's permission.
-                    self.may_be_told(info, caller).await?;
+                    self.check_disclosure(info, caller).await?;
                     DeleteCollection { write: &write }.run(exchange).await
                 }
                 verb => Err(Status::method_not_supported(&info.api_group, &info.resource, verb)),
@@ -546,7 +544,7 @@ impl Pipeline {
             _ => answered,
         };
         if answered.is_err() {
-            self.may_be_told(info, caller).await?;
+            self.check_disclosure(info, caller).await?;
         }
         answered
     }

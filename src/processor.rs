@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_waiting_leaves_the_turn_to_others() {
+    async fn a_cancelled_wait_leaves_the_turn_to_others() {
         let processor = Processor::new(1);
         let held = processor.0.all.acquire().await.unwrap();
         let mut waiting = Box::pin(processor.run("a", expect_long()));

@@ -249,7 +249,7 @@ fn the_plugins_of_an_idle_tenant_take_little_room() {
         Chain::build_quietly(specs, metrics.clone(), |spec| Ok((spec.build)(&environment(spec))?.into())).unwrap()
     };
     let on: Vec<&'static Spec> = plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
-    // What all chains share is made with the first one.
+    // The first chain makes the parts that all chains share.
     let _first = chain(&on);
     let mut kept = None;
     let bytes = measure(|| kept = Some(chain(&on))).bytes_current;

@@ -1,4 +1,5 @@
-//! The layers of `src`, of `src/pipeline` and of the crate kubernetes-cel: each file or folder imports only layers before its own.
+//! The layers of `src`, of `src/pipeline` and of the crates kubernetes-cel and kubernetes-object: each file or folder imports only layers
+//! before its own.
 
 #![allow(clippy::unwrap_used)]
 
@@ -107,6 +108,37 @@ const LAYERS_OF_CEL: [&str; 24] = [
     "typecheck",
 ];
 
+/// The files and folders of the crate kubernetes-object, from the lowest layer up.
+const LAYERS_OF_OBJECT: [&str; 27] = [
+    "go_text",
+    "kind",
+    "decode",
+    "cbor",
+    "names",
+    "name",
+    "quantity",
+    "defaults",
+    "unwritten",
+    "object",
+    "kinds",
+    "version",
+    "schema",
+    "typed",
+    "round_trip",
+    "convert",
+    "normal",
+    "status",
+    "object_meta",
+    "structural",
+    "merge",
+    "managed_fields",
+    "patch",
+    "protobuf",
+    "selector",
+    "validation",
+    "custom_resource_definition",
+];
+
 /// A folder whose files and folders are layers.
 struct Room {
     /// The folder of the crate's root.
@@ -118,10 +150,16 @@ struct Room {
     table: &'static str,
 }
 
-const ROOMS: [Room; 3] = [
+const ROOMS: [Room; 4] = [
     Room { crate_folder: "src", module: &[], layers: &LAYERS, table: "LAYERS" },
     Room { crate_folder: "src", module: &["pipeline"], layers: &LAYERS_OF_PIPELINE, table: "LAYERS_OF_PIPELINE" },
     Room { crate_folder: "crates/kubernetes-cel/src", module: &[], layers: &LAYERS_OF_CEL, table: "LAYERS_OF_CEL" },
+    Room {
+        crate_folder: "crates/kubernetes-object/src",
+        module: &[],
+        layers: &LAYERS_OF_OBJECT,
+        table: "LAYERS_OF_OBJECT",
+    },
 ];
 
 /// The only plugin that starts a task: its rounds of checks serve several requests at once.

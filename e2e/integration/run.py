@@ -34,7 +34,7 @@ GO = os.environ.get("GO", "go")
 BASELINE = HERE / "baseline.txt"
 NOT_TRANSLATABLE = HERE / "not-translatable.txt"
 
-# What --fast runs: a pattern of tests for each package, those that take longest first.
+# The tests that --fast runs: a pattern of tests for each package, those that take longest first.
 FAST = {
     "apiserver/admissionwebhook": "^(TestWebhookAdmissionWithWatchCache|TestWebhookReinvocationPolicyWithWatchCache|TestMatchConditions.*"
                                   "|TestMutatingWebhook.*)$",

@@ -274,7 +274,7 @@ fn gangs_keep_their_size() {
 }
 
 #[test]
-fn trust_is_attested_by_who_may() {
+fn trust_is_attested_by_users_with_the_right() {
     let here = unique("trust");
     let (user, path) = (format!("{here}-attester"), "/apis/certificates.k8s.io/v1beta1/clustertrustbundles");
     let attester = User::named(&user, "");

@@ -181,7 +181,7 @@ fn pods_pass_where_the_backend_is_gone_if_so_configured() {
 }
 
 #[test]
-fn a_pod_that_passed_without_an_answer_says_so_to_later_plugins() {
+fn a_pod_that_passed_without_an_answer_has_a_mark_for_later_plugins() {
     // The front end does not run ValidatingAdmissionWebhook.
     if Side::is_front_end() {
         return;

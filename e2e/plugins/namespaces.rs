@@ -24,7 +24,7 @@ fn class(name: &str) -> Value {
 }
 
 #[test]
-fn nothing_new_comes_into_a_namespace_that_goes() {
+fn a_terminating_namespace_gets_no_new_objects() {
     let (here, other, nowhere) = (unique("going"), unique("staying"), unique("nowhere"));
     let (maps_here, one) = (maps(&here), format!("{}/one", maps(&here)));
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview", "metadata": {"namespace": here},

@@ -143,7 +143,7 @@ fn masters_get_no_certificates() {
 }
 
 #[test]
-fn certificates_are_approved_and_signed_by_who_may() {
+fn certificates_are_approved_and_signed_by_users_with_the_right() {
     let here = unique("approval");
     let of = |which: &str| format!("{here}-{which}");
     let users = [of("approver"), of("signer"), of("wild")];
@@ -236,7 +236,7 @@ fn certificates_are_approved_and_signed_by_who_may() {
 }
 
 #[test]
-fn owners_are_set_by_who_may_delete() {
+fn owners_are_set_by_users_that_may_delete() {
     let here = unique("owners");
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": here}});
     let user = format!("{here}-editor");

@@ -237,7 +237,7 @@ fn pods_keep_to_the_restricted_policy() {
 }
 
 #[test]
-fn who_sends_what_is_invalid_is_not_warned_of_it() {
+fn an_invalid_pod_causes_no_warning() {
     let (here, enforcing) = (unique("invalid"), unique("invalid-enforcing"));
     let bare = |name: &str, spec: Value| with(name, json!({}), spec);
     let invalid = || json!({"restartPolicy": "Sometimes"});
@@ -278,7 +278,7 @@ fn who_sends_what_is_invalid_is_not_warned_of_it() {
 }
 
 #[test]
-fn what_makes_pods_is_warned_of_them() {
+fn workload_controllers_cause_warnings_about_their_pods() {
     let (here, mixed, lax) = (unique("warned"), unique("mixed"), unique("lax"));
     let labels = json!({"app": "a"});
     let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "i"}]}});

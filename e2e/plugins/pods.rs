@@ -228,7 +228,7 @@ fn runtime_classes_cost_and_place() {
 }
 
 #[test]
-fn what_is_empty_is_not_what_is_missing() {
+fn an_empty_field_differs_from_a_missing_field() {
     let here = unique("hollow");
     pair().set_up(&namespace(&here));
     let autoscalers = format!("/apis/autoscaling/v2/namespaces/{here}/horizontalpodautoscalers");

@@ -146,7 +146,7 @@ fn pods_are_counted_and_refused_as_by_kube_apiserver() {
 }
 
 #[test]
-fn what_a_pod_comes_to_is_reckoned_as_by_kube_apiserver() {
+fn the_usage_of_a_pod_is_computed_as_by_kube_apiserver() {
     let here = unique("quota-sums");
     let hard = json!({"cpu": "100", "limits.cpu": "100", "memory": "100Gi", "ephemeral-storage": "100Gi",
         "requests.ephemeral-storage": "100Gi", "hugepages-2Mi": "1Gi", "requests.hugepages-2Mi": "1Gi"});
@@ -304,7 +304,7 @@ fn services_and_claims_are_counted_as_by_kube_apiserver() {
 }
 
 #[test]
-fn everything_else_is_counted_by_number_as_by_kube_apiserver() {
+fn other_resources_are_counted_by_number_as_by_kube_apiserver() {
     let here = unique("quota-counts");
     let hard = json!({"configmaps": "3", "count/configmaps": "9", "count/secrets": "0", "count/leases.coordination.k8s.io": "2",
         "count/deployments.apps": "1", "count/events": "0", "count/serviceaccounts": "1"});
@@ -432,7 +432,7 @@ fn devices_are_counted_as_by_kube_apiserver() {
 }
 
 #[test]
-fn what_is_limited_needs_a_quota_as_in_kube_apiserver() {
+fn a_limited_resource_needs_a_quota_as_in_kube_apiserver() {
     let (bare, covered) = (unique("quota-bare"), unique("quota-covered"));
     let folder = folder("limited");
     let configuration = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "ResourceQuotaConfiguration", "limitedResources": [

@@ -5,7 +5,7 @@ use crate::harness::{User, delete, post};
 use serde_json::{Value, json};
 
 #[test]
-fn a_failed_validation_says_what_the_policy_says() {
+fn a_failed_validation_has_the_message_of_the_policy() {
     let mut place = Place::new("messages");
     let long = format!("'{}'", "x".repeat(5 * 1024 + 1));
     for (case, validation) in [
@@ -36,7 +36,7 @@ fn a_failed_validation_says_what_the_policy_says() {
 }
 
 #[test]
-fn what_cannot_be_evaluated_is_a_denial_unless_it_is_ignored() {
+fn a_failed_evaluation_is_a_denial_unless_the_policy_ignores_failures() {
     let mut place = Place::new("errors");
     for (case, expression) in [
         ("key", "object.data.absent == 'x'"),

@@ -192,7 +192,7 @@ fn pods_are_merged_by_their_types() {
 }
 
 #[test]
-fn what_is_mutated_is_converted_after_the_last_policy() {
+fn a_mutated_object_is_converted_after_the_last_policy() {
     let mut place = Place::new("converted");
     let generation = "deprecated.daemonset.template.generation";
     let remove = r#"[JSONPatch{op: "remove", path: "/metadata/annotations"}]"#;

@@ -1,4 +1,4 @@
-//! Attempts of a member of one tenant to reach another. Each is refused, and no answer tells of an object of the other.
+//! Attempts of a member of one tenant to reach another. Each is refused, and no answer contains data about an object of the other.
 
 use super::{Folder, blue, config_map, green, namespace, of, ok, operator};
 use crate::harness::{Answer, Proxy, Request, User, delete, get, patch, post, put};
@@ -20,7 +20,7 @@ fn of_green(path: &str) -> String {
     format!("/api/v1/namespaces/green-a{path}")
 }
 
-/// The attempts of blue: what is tried, and the request.
+/// The attempts of blue: a description, and the request.
 fn attempts() -> Vec<(&'static str, Request)> {
     let map = config_map("slipped");
     let maps = of_green("/configmaps");

@@ -1,4 +1,4 @@
-//! What tenants cost, and how a quiet tenant is served beside a hostile one. `make tenants` prints the figures, and checks their bounds; nothing
+//! The costs of tenants, and the latency of a quiet tenant beside a hostile one. `make tenants` prints the figures, and checks their bounds; nothing
 //! else may run on the machine meanwhile.
 
 use super::{Folder, blue, config_map, green, namespace, of, ok, operator};
@@ -121,7 +121,7 @@ fn a_thousand_tenants_are_small_and_quickly_read() {
                 eventually("a reload", || (reloads(&proxy) > count).then_some(()));
                 begun.elapsed()
             }));
-            // What follows a reload is part of it.
+            // The time right after a reload counts as part of the reload.
             sleep(Duration::from_millis(500));
             is_read.store(true, Ordering::Relaxed);
             (beside.join().unwrap(), read.unwrap_or_else(|panic| resume_unwind(panic)))
@@ -150,7 +150,7 @@ struct Attack<'a> {
 /// Sends the requests of an attack once: the first argument counts the calls.
 type Requests<'a> = Box<dyn Fn(usize, &Turn) + Send + Sync + 'a>;
 
-/// What the hostile tenant does at the moment.
+/// The present activity of the hostile tenant.
 #[derive(Default)]
 struct Turn {
     attacks: AtomicBool,

@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = WriteOptions::for_delete(bytes, media_type, "");
     let Ok(decoded) = decode_object(bytes, media_type, &kind, BodyForm::Normal(None)) else { return };
     assert_eq!((decoded.object.kind(), decoded.object.api_version()), (&*kind.kind, &*kind.api_version()));
-    // What the proxy would send on in its place is the same object, and one whose bytes could be sent on.
+    // The written object, which the proxy may forward instead, decodes to the same object and may be forwarded verbatim.
     let written = serde_json::to_vec(&decoded.object).unwrap();
     let again = decode_object(&written, MediaType::Json, &kind, BodyForm::Normal(None)).unwrap();
     assert_eq!(again.object, decoded.object);

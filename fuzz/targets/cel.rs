@@ -1,5 +1,5 @@
-//! Expressions: whatever the text, the parser and the checker answer; what they accept has a type at every node, and comes to
-//! something within its bounds.
+//! Expressions: parser and checker answer for every text. An accepted expression has a type at every node, and its evaluation ends within
+//! the bounds.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// Cost of an evaluation: most of what there is to find is found with little.
+/// The cost limit of an evaluation: a small limit finds most faults.
 const COST: u64 = 20_000;
 
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {

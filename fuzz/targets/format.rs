@@ -1,4 +1,4 @@
-//! Formats of the expression language with values of every kind; a line each: the format, a double, an int, a text.
+//! Formats of the expression language with values of every kind. The input has four lines: the format, a double, an int, a text.
 
 #![no_main]
 

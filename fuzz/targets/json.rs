@@ -1,4 +1,5 @@
-//! JSON documents: what is read is written and read again as the same, and what another parser reads is read here too.
+//! JSON documents: a decoded document that is written decodes to the same value. A document that another parser accepts is accepted here
+//! too.
 
 #![no_main]
 
@@ -21,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(again.duplicates, Vec::<String>::new());
 });
 
-/// The same but for the sign of zero, which Go does not keep.
+/// Whether the values are equal, except for the sign of zero, which Go does not keep.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),

@@ -1,4 +1,4 @@
-//! Patches of each type: two documents, the object and what is to be done to it, with a NUL between them.
+//! Patches of each type. The input has two documents, the object and the patch, with a NUL between them.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!decode::is_deeper(&patched, decode::MAX_DEPTH), "{patch_type:?} nests too deep");
         let written = serde_json::to_vec(&patched).unwrap();
         assert_eq!(decode::json(&written).unwrap().value, patched);
-        // What is forwarded in a patch's place comes to the same.
+        // The merge patch that the proxy forwards instead of the patch has the same result.
         if let (Some(old), Some(new)) = (object.as_object(), patched.as_object())
             && let Some(difference) = merge_diff(old, new)
         {

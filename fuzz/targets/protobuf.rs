@@ -1,4 +1,5 @@
-//! Kubernetes' protobuf: any bytes as an envelope, and any bytes as the message of a kind; what is encoded again says the same.
+//! Kubernetes' protobuf: any bytes as an envelope, and any bytes as the message of a kind. A decoded message that is encoded again has the
+//! same fields.
 
 #![no_main]
 
@@ -6,7 +7,7 @@ use kube_admission_proxy::object::{Object, decode, protobuf, schema};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
-/// How many values a body may stand for, zeros that it does not say included.
+/// The maximum number of values of a body, omitted zeros included.
 const MAX_VALUES: usize = 2_000_000;
 
 fn values(fields: &Map<String, Value>) -> usize {
@@ -43,7 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
     check(message, [&kind.group, &kind.version, &kind.kind]);
 });
 
-fn check(message: Result<protobuf::Message, String>, [group, version, kind]: [&str; 3]) {
+fn check(message: Result<protobuf::Message, protobuf::InvalidProtobuf>, [group, version, kind]: [&str; 3]) {
     let Ok(message) = message else { return };
     assert!(values(&message.fields) <= MAX_VALUES);
     let value = Value::Object(message.fields);
@@ -57,11 +58,11 @@ fn check(message: Result<protobuf::Message, String>, [group, version, kind]: [&s
     let Some(encoded) = protobuf::encode(&object, group, version, kind) else { return };
     let again = protobuf::open(&encoded).unwrap().object(group, version, kind).unwrap();
     assert!(again.is_complete && !again.has_unknown_fields);
-    let said = |fields: &Map<String, Value>| {
+    let given = |fields: &Map<String, Value>| {
         let fields = fields.iter().filter(|(name, _)| *name != "apiVersion" && *name != "kind");
         without_nulls(&Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect()))
     };
-    assert_eq!(said(&again.fields), said(object.fields()));
+    assert_eq!(given(&again.fields), given(object.fields()));
 }
 
 /// A null stands for a field that is not sent.

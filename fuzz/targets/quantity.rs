@@ -1,4 +1,4 @@
-//! Two quantities, a line each: what one reader takes the other takes, the order is one, and what is added can be taken away.
+//! Two quantities, on a line each: their order is consistent, and a sum minus one of them is the other.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Patterns in Go's syntax, a line, and a text behind it: the ways to ask agree, and where `FUZZ_REGEXP` names the program of
-//! `fuzz/regexp`, Go takes the same patterns, refuses the others in the same words and finds the same.
+//! A pattern in Go's syntax on the first line, and a text on the others: all functions of the library agree. If `FUZZ_REGEXP` names the
+//! program of `fuzz/regexp`, Go accepts the same patterns, refuses the others with the same errors, and finds the same matches.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex};
 
-/// What Go has no such bounds for.
+/// The errors of bounds that Go does not have.
 const OWN_BOUNDS: [&str; 2] =
     ["error parsing regexp: expression too large", "error parsing regexp: expression nests too deeply"];
 
@@ -35,7 +35,7 @@ fuzz_target!(|input: &str| {
     }
 });
 
-/// What Go finds, or says of the pattern.
+/// Go's matches, or Go's error for the pattern.
 fn ask(go: &mut Child, pattern: &str, text: &str) -> Result<Vec<(usize, usize)>, String> {
     let (input, output) = (go.stdin.as_mut().unwrap(), go.stdout.as_mut().unwrap());
     let part = |text: &str| [&u32::try_from(text.len()).unwrap().to_le_bytes(), text.as_bytes()].concat();

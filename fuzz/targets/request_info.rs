@@ -1,4 +1,4 @@
-//! What a request asks for, and the options in its query, from any method and URL.
+//! The request info and the options of the query, for any method and URL.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Objects as the Go types of Kubernetes see them: what they are written as, and what they hold besides, is stable.
+//! Objects in the Go types of Kubernetes: their written form and their unwritten values are stable.
 
 #![no_main]
 
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(decoded) = decode::json(bytes) else { return };
-    let said = |field: &str| decoded.value.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (group, version) = split_api_version(said("apiVersion"));
-    let kind = GroupVersionKind::new(group, version, said("kind"));
+    let text = |field: &str| decoded.value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (group, version) = split_api_version(text("apiVersion"));
+    let kind = GroupVersionKind::new(group, version, text("kind"));
     let of_value = typed::decode(&kind, decoded.value.clone());
     let of_text = typed::decode_json(&kind, decoded, bytes);
     for Typed { mut value, .. } in [of_value, of_text].into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! YAML documents: bounded, and whatever JSON they mean can be written and read.
+//! YAML documents: their depth is bounded, and their JSON value can be written and read.
 
 #![no_main]
 

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_is_left_out() {
+    fn annotations_above_the_audit_level_are_left_out() {
         for (published, count) in [(None, 0), (Some(Level::Metadata), 1), (Some(Level::Request), 2)] {
             let annotations = Annotations::published_up_to(published);
             annotations.add("a.io/k", "1");

@@ -88,8 +88,7 @@ impl Chain {
         plugin: impl Fn(&'static Spec) -> Result<Arc<dyn Plugin>, BuildError>,
     ) -> Result<Self, BuildError> {
         let plugins = specs.iter().map(|&spec| {
-            let plugin = plugin(spec)
-                .map_err(|error| BuildError(format!("couldn't init admission plugin {:?}: {error}", spec.name)))?;
+            let plugin = plugin(spec).map_err(|why| BuildError::Plugin { plugin: spec.name, why: Box::new(why) })?;
             Ok(Enabled::new(spec, plugin))
         });
         let plugins = plugins.collect::<Result<_, BuildError>>()?;
@@ -372,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn counts_a_plugin_of_the_operation_whatever_it_does_with_the_resource() {
+    async fn a_plugin_of_the_operation_is_counted_for_every_resource() {
         let registry = crate::metrics::Registry::new();
         let chain = Chain { metrics: Arc::new(Metrics::new(&registry).unwrap()), ..chain() };
         for (operation, resource) in
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn later_plugins_see_marks_that_nobody_stores() {
+    async fn later_plugins_see_marks_that_are_not_stored() {
         let object = Some(json!({"metadata": {"name": "a"}}));
         let mut attributes = attributes(Operation::Create, "", "pods", object.clone(), None);
         let mut chain = chain();

@@ -278,10 +278,10 @@ impl Metrics {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.entry([kind, step]).or_default();
         for name in names.difference(before) {
-            tracing::warn!(kind, step, name, "an annotation puts it into shadow mode: it decides nothing");
+            tracing::warn!(kind, step, name, "in shadow mode by an annotation: its decisions have no effect");
         }
         for name in before.difference(&names) {
-            tracing::info!(kind, step, name, "no annotation puts it into shadow mode any more");
+            tracing::info!(kind, step, name, "no longer in shadow mode by an annotation");
         }
         *before = names;
     }

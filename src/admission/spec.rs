@@ -157,7 +157,7 @@ pub struct Removed {
     pub since: &'static str,
     /// The last release with the plugin: `1.19`.
     pub until: &'static str,
-    /// What took the plugin's place, as the end of "its successor is …".
+    /// The successor of the plugin, as the end of "its successor is …".
     pub successor: &'static str,
 }
 

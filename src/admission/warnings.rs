@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_behind_says_has_its_place() {
+    fn warnings_of_the_upstream_api_server_stand_between_the_phases() {
         let other = "199 other \"agent";
         assert_eq!(merged(&["old", "before", "b"], Some("old"), false), ["old", "before", "b", "after", other]);
         assert_eq!(merged(&[], Some("old"), false), ["before", "after", other]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_after_the_mutation_can_be_taken_back() {
+    fn warnings_of_the_validating_phase_can_be_taken_back() {
         let warnings = Warnings::default();
         warnings.add("before");
         warnings.forget_validation();

@@ -56,31 +56,8 @@ impl Upstream {
         let (mut forwarding, mut embedded) = (None, None);
         let (transport, identity, url): (SharedTransport, _, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
+                let features = features(config, options, front, served, data, vitals)?;
                 let limits = embedded::Limits::from(&config.limits);
-                let mut tokens = options.tokens.clone();
-                if let (Some(data), None) = (data, &tokens.signing_key) {
-                    tokens.signing_key = Some(data.token_key().context("--data-dir")?);
-                }
-                let features = embedded::Features {
-                    removed: served_removed_apis(config),
-                    rbac: config.authorization.mode == AuthorizationMode::Rbac,
-                    initializers: config.admission.has_initializers(),
-                    controllers: options.controllers,
-                    addresses: options.addresses,
-                    advertised: served.map(|bound| advertised(options.advertise_address, bound)),
-                    apis: options.apis.clone(),
-                    allow_privileged: options.allow_privileged,
-                    tokens: Tokens::from_files(&tokens)?,
-                    root_ca: front.and_then(|front| front.root_ca(config)),
-                    registration: manifests::validation::causes,
-                    health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
-                };
-                for (group, version) in options.apis.wanted() {
-                    let is_served = |each: &Arc<ServedResource>| each.group == group && each.version == version;
-                    if !embedded::catalog::resources().iter().any(is_served) {
-                        tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
-                    }
-                }
                 let server = match data {
                     Some(data) => embedded::Server::kept_in(data, limits, features).context("--data-dir")?,
                     None => embedded::Server::with(limits, features),
@@ -149,6 +126,41 @@ impl Upstream {
         let client = kube_client(transport.clone());
         Self { client, transport, forwarder, is_passthrough, url: None, embedded: None, front_proxy: None }
     }
+}
+
+/// Returns the settings of the embedded API server. Logs an API of `--runtime-config` that the server lacks.
+fn features(
+    config: &Config,
+    options: &config::Embedded,
+    front: Option<&Front>,
+    served: Option<SocketAddr>,
+    data: Option<&DataDir>,
+    vitals: &Arc<Vitals>,
+) -> Result<embedded::Features> {
+    let mut tokens = options.tokens.clone();
+    if let (Some(data), None) = (data, &tokens.signing_key) {
+        tokens.signing_key = Some(data.token_key().context("--data-dir")?);
+    }
+    for (group, version) in options.apis.wanted() {
+        let is_served = |each: &Arc<ServedResource>| each.group == group && each.version == version;
+        if !embedded::catalog::resources().iter().any(is_served) {
+            tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
+        }
+    }
+    Ok(embedded::Features {
+        removed: served_removed_apis(config),
+        rbac: config.authorization.mode == AuthorizationMode::Rbac,
+        initializers: config.admission.has_initializers(),
+        controllers: options.controllers,
+        addresses: options.addresses,
+        advertised: served.map(|bound| advertised(options.advertise_address, bound)),
+        apis: options.apis.clone(),
+        allow_privileged: options.allow_privileged,
+        tokens: Tokens::from_files(&tokens)?,
+        root_ca: front.and_then(|front| front.root_ca(config)),
+        registration: manifests::validation::causes,
+        health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
+    })
 }
 
 /// Follows the header names that the API server publishes for front proxies; the API server is not ready while they cannot be read.

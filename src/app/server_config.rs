@@ -6,8 +6,7 @@ use crate::admission::{FrontEndSupport, PolicyOptions, Spec};
 use crate::config::admission_file::FileError;
 use crate::config::{
     AuditOptions, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, Embedded,
-    FeatureGates, FieldOwnership, FrontEndOptions, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream,
-    ValidationView, admission_file,
+    FeatureGates, FrontEndOptions, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream, Writes, admission_file,
 };
 use crate::initializers;
 use crate::status::invalid::aggregate;
@@ -29,10 +28,8 @@ pub struct Config {
     pub upstream: Upstream,
     /// The plugins.
     pub admission: Admission,
-    /// The form of an object that the validating phase sees.
-    pub validation_view: ValidationView,
-    /// The owner of the fields that admission changes.
-    pub field_ownership: FieldOwnership,
+    /// The treatment of writes.
+    pub writes: Writes,
     /// The webhook front end.
     pub front_end: Option<FrontEndOptions>,
     /// The audit log.
@@ -66,8 +63,7 @@ impl Config {
             authorization: Authorization { mode: AuthorizationMode::Webhook },
             upstream: Upstream::Embedded(Embedded::default()),
             admission: Admission::new(enabled(all, &[], &[])?, None)?,
-            validation_view: ValidationView::default(),
-            field_ownership: FieldOwnership::default(),
+            writes: Writes::default(),
             front_end: None,
             audit: AuditOptions::default(),
             tenants_dir: None,
@@ -289,7 +285,7 @@ mod tests {
             removed: None,
             front_end: FrontEndSupport::Full,
             about: "",
-            build: |_| Err(BuildError(String::new())),
+            build: |_| Err(BuildError::Unconfigured("")),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::request::body::MediaTypes;
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::{ConnectionBudget, Drain, Reloading, reload, tls::Certificates};
 use crate::status::Status;
-use crate::tenants::profile::Identity;
+use crate::tenants::profile::{Identity, Profile};
 use crate::tenants::{self, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, TenantAddresses, TenantFile};
 use anyhow::{Context as _, Result, anyhow};
 use arc_swap::ArcSwap;
@@ -40,7 +40,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// The number of errors that the log and the health port show.
 const SHOWN_FAULTS: usize = 20;
 
-/// What all tenants share.
+/// The state that all tenants share.
 pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) folder: PathBuf,
@@ -68,7 +68,7 @@ type ByKubeconfig<T> = HashMap<Option<PathBuf>, T>;
 type Backends = ByKubeconfig<Arc<Backend>>;
 type AllOwners = ByKubeconfig<Arc<Owners>>;
 
-/// What the present tenants are built from.
+/// The sources of the present tenants.
 #[derive(Default)]
 struct State {
     /// The API servers.
@@ -83,7 +83,7 @@ struct State {
     last_error: Option<String>,
 }
 
-/// A tenant's part with what it was built from.
+/// A tenant's part with its sources.
 #[derive(Clone)]
 struct Built {
     digest: [u8; 32],
@@ -134,7 +134,7 @@ impl crate::front_end::ReviewingTenants for Reviewed {
 #[error("{0}")]
 struct Invalid(String);
 
-fn told(faults: &[Fault]) -> String {
+fn listed_faults(faults: &[Fault]) -> String {
     let more = faults.len().saturating_sub(SHOWN_FAULTS);
     let shown: Vec<String> = faults.iter().take(SHOWN_FAULTS).map(ToString::to_string).collect();
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
@@ -171,8 +171,8 @@ pub(super) async fn start(shared: Shared, upstream: Upstream, registry: &Registr
             forced.notify_one();
         }
     }));
-    let told = builder.clone();
-    checks.advise("tenants", move || told.problems());
+    let reported = builder.clone();
+    checks.advise("tenants", move || reported.problems());
     let asked = builder.clone();
     checks.ready("tenant-upstreams", move || asked.is_any_reachable());
     let tenancy = Arc::new(Tenancy { current: following.shared(), metrics: counted });
@@ -239,8 +239,8 @@ impl Builder {
         let mut files = std::mem::take(&mut self.state().files);
         let read = tenants::read_again(&self.shared.folder, &names, &mut files);
         self.state().files = files;
-        let read = read.map_err(|faults| Invalid(told(&faults)))?;
-        let prepared = prepare(&read, &self.shared.config).map_err(|faults| Invalid(told(&faults)))?;
+        let read = read.map_err(|faults| Invalid(listed_faults(&faults)))?;
+        let prepared = prepare(&read, &self.shared.config).map_err(|faults| Invalid(listed_faults(&faults)))?;
         let invalid = |fault: Fault| Invalid(fault.to_string());
         let (backends, owners) = self.backends(&prepared).map_err(invalid)?;
         let before = self.state().parts.clone();
@@ -376,16 +376,7 @@ impl Builder {
         let chain = chain.guarded(Box::new(guard));
         let authenticator = Arc::new(backend.authenticator.of_tenant(one.client_ca.clone()));
         let authorizer = backend.authorizer.of_tenant(name.clone(), backend.access_reviews.clone());
-        let rate = profile
-            .limits
-            .writes_per_second
-            .map(|per_second| Rate::new(per_second, profile.limits.write_burst.unwrap_or(per_second)));
-        let calls = profile.limits.webhook_calls_in_flight;
-        let calls = calls.map(|calls| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS))));
-        let group_prefix = profile.upstream.as_ref().map(|upstream| upstream.group_prefix.clone()).unwrap_or_default();
-        let owners = backend.owners.clone();
-        let context = Tenant { name: name.clone(), is_confined, owners, rate, calls, group_prefix };
-        let context = Arc::new(context);
+        let context = Arc::new(context(name.clone(), profile, backend.owners.clone()));
         let pipeline = Arc::new(Pipeline {
             authenticator,
             impersonation: self.shared.impersonation.clone(),
@@ -394,8 +385,7 @@ impl Builder {
             cluster,
             chain: Arc::new(chain),
             reserved_names: ReservedNames::new(&one.admission().feature_gates),
-            validation_view: config.validation_view,
-            field_ownership: config.field_ownership,
+            writes: config.writes,
             media_types: MediaTypes { has_cbor: one.admission().feature_gates.is_on("CBORServingAndStorage") },
             gateway: Gateway {
                 transport: backend.transport.clone(),
@@ -408,12 +398,7 @@ impl Builder {
             audit: self.audit(one, logs)?,
             in_flight: self.seats.of_tenant(&name, limits, !is_special),
             processor: self.processor.clone(),
-            admitted_mark: match &config.upstream {
-                crate::config::Upstream::Remote { admitted_mark, .. } if tenant.kubeconfig().is_none() => {
-                    admitted_mark.clone()
-                }
-                _ => None,
-            },
+            admitted_mark: config.upstream.admitted_mark().filter(|_| tenant.kubeconfig().is_none()).map(str::to_owned),
             keeps_initializers: tenant.kubeconfig().is_none() && config.admission.has_initializers(),
             tenant: Some(context.clone()),
             limits: limits.clone(),
@@ -464,5 +449,20 @@ impl Builder {
         let log = Arc::new(log);
         logs.insert(path, Arc::downgrade(&log));
         Ok(log)
+    }
+}
+
+/// Returns the part of a tenant that its requests carry.
+fn context(name: Arc<str>, profile: &Profile, owners: Arc<ArcSwap<Owners>>) -> Tenant {
+    let limits = &profile.limits;
+    let rate = |per_second| Rate::new(per_second, limits.write_burst.unwrap_or(per_second));
+    let calls = |calls: usize| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS)));
+    Tenant {
+        name,
+        is_confined: profile.authorization.own_namespaces_only,
+        owners,
+        rate: limits.writes_per_second.map(rate),
+        calls: limits.webhook_calls_in_flight.map(calls),
+        group_prefix: profile.upstream.as_ref().map(|upstream| upstream.group_prefix.clone()).unwrap_or_default(),
     }
 }

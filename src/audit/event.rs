@@ -4,7 +4,7 @@ use super::{AuditDecision, Level, Parts, Stage};
 use crate::admission::{Annotation, Level as AnnotationLevel};
 use crate::go_text::duration;
 use crate::object::Object;
-use crate::object::structural::numbers;
+use crate::object::normal;
 use crate::request::RequestInfo;
 use crate::status::{Details, Status};
 use crate::user::UserInfo;
@@ -249,7 +249,7 @@ impl EventInProgress {
         if !self.wants_request_body() {
             return;
         }
-        let mut object = numbers::as_written(object).into_owned();
+        let mut object = normal::as_written(object).into_owned();
         // kube-apiserver encodes the options of a delete in the internal version.
         if self.event.verb.starts_with("delete") && object.kind() == "DeleteOptions" {
             object.fields_mut().insert("apiVersion".to_owned(), "meta.k8s.io/__internal".into());

@@ -232,7 +232,7 @@ fn a_failed_authentication_is_one_event() {
 }
 
 #[test]
-fn what_the_policy_leaves_out_costs_nothing() {
+fn a_request_that_the_policy_omits_costs_nothing() {
     let desk = desk();
     assert!(desk.begin("GET", "/readyz").is_none() && desk.events().is_empty());
     assert_eq!(desk.metrics.levels.with_label_values(&["None"]).get(), 1);

@@ -90,7 +90,7 @@ fn a_certificate_without_common_name_is_nobodys() {
 }
 
 #[test]
-fn refuses_a_certificate_that_nobody_vouches_for() {
+fn refuses_a_certificate_without_a_trusted_issuer() {
     let (issuer, other) = (ca("ca"), ca("ca"));
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
     let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(4000, 1, 1);
@@ -111,7 +111,7 @@ fn refuses_a_certificate_that_nobody_vouches_for() {
 }
 
 #[test]
-fn an_expired_root_vouches_for_nobody() {
+fn an_expired_root_is_not_trusted() {
     let mut params = ca_params("old");
     params.not_after = date_time_ymd(2020, 1, 1);
     let old = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -178,7 +178,7 @@ fn front_proxy_headers() -> HeaderMap {
 }
 
 #[tokio::test]
-async fn a_front_proxy_says_who_the_user_is_and_nobody_else_does() {
+async fn only_a_front_proxy_names_the_user() {
     let (clients, proxies) = (ca("clients"), ca("proxies"));
     let authenticator = Authenticator::new(Config {
         client_ca: Some(authority(&[&clients])),

@@ -207,7 +207,7 @@ async fn passthrough_refuses_what_the_upstream_refuses() {
 }
 
 #[test]
-fn everybody_who_is_somebody_is_authenticated() {
+fn every_user_but_anonymous_is_in_the_group_of_authenticated_users() {
     let groups = |name: &str, groups: &[&str]| {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
         UserInfo { username: name.into(), groups, ..UserInfo::default() }.with_authenticated_group().groups.join(" ")

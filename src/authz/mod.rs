@@ -182,7 +182,7 @@ impl Authorizer {
             Reviewer::Subject(_) => self.check_about(user, attributes).await,
             Reviewer::Oneself(transport, _) => {
                 let Some(credentials) = credentials else {
-                    return Err(ReviewError("there are no credentials of the client to ask with".into()));
+                    return Err(ReviewError::NoCredentials);
                 };
                 let question = own_question(attributes);
                 let key = self.key(&question.spec, Some(credentials))?;
@@ -204,7 +204,7 @@ impl Authorizer {
     }
 
     fn key(&self, spec: &impl Serialize, credentials: Option<&ClientCredentials>) -> Result<[u8; 32], ReviewError> {
-        let spec = serde_json::to_vec(spec).map_err(|error| ReviewError(error.to_string()))?;
+        let spec = serde_json::to_vec(spec).map_err(ReviewError::failed)?;
         let mut parts = vec![spec.as_slice()];
         if let Some(credentials) = credentials {
             parts.push(credentials.authorization.as_ref().map_or(&[], |value| value.as_bytes()));
@@ -225,12 +225,12 @@ impl Authorizer {
             if decision.allowed { self.config.authorized_ttl } else { self.config.unauthorized_ttl }
         };
         let decision = if attributes.size() < MAX_CACHED_ATTRIBUTES_BYTES {
-            self.answers.answer(key, lifetime, look_up).await.map_err(|error| ReviewError(error.0.clone()))
+            self.answers.answer(key, lifetime, look_up).await.map_err(|error| (*error).clone())
         } else {
             Box::pin(look_up()).await
         }?;
         if decision.allowed && decision.denied {
-            return Err(ReviewError("webhook subject access review returned both allow and deny response".into()));
+            return Err(ReviewError::Contradiction);
         }
         Ok(decision)
     }
@@ -249,7 +249,7 @@ impl Authorizer {
             (of_tenant, self.pace.take(&user.username, 1).await)
         };
         let turn = tokio::time::timeout(self.config.timeout, turn).await;
-        let _turn = turn.map_err(|_| ReviewError("too many access reviews about this user are under way".into()))?;
+        let _turn = turn.map_err(|_| ReviewError::TooMany)?;
         review.await
     }
 

@@ -140,7 +140,7 @@ async fn a_refusal_carries_the_reviewers_reason() {
 }
 
 #[tokio::test]
-async fn what_nobody_can_decide_is_refused_and_asked_again() {
+async fn an_undecided_request_is_refused_and_not_cached() {
     let upstream = Upstream::new(|_, _| failure(400, "BadRequest", "what?"));
     let authorizer = authorizer(&upstream);
     for _ in 0..2 {

@@ -238,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn there_is_none_unless_asked_for() {
+    fn the_circuit_breaker_is_off_by_default() {
         let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
         assert!(Breakers::new(&Limits::default(), "admit", metrics).is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_opens_after_failures_in_a_row_and_closes_after_one_answer() {
+    async fn a_breaker_opens_after_failures_in_a_row_and_closes_after_one_answer() {
         let world = world(3);
         let breaker = world.breakers.track("https://a/x".into()).unwrap();
         fail(&breaker, 2);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_are_tracked_as_may_be_and_none_that_is_gone() {
+    fn the_number_of_tracked_endpoints_is_bounded_and_removed_endpoints_are_forgotten() {
         let world = world(1);
         let first = world.breakers.track("a".into()).unwrap();
         let second = world.breakers.track("a".into()).unwrap();

@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_answer_is_quoted_as_go_quotes_it() {
+    fn a_malformed_response_is_quoted_as_go_quotes_it() {
         for (line, want) in [
             ("nonsense", Some("malformed HTTP response \"nonsense\"")),
             ("220 smtp.example ESMTP", Some("malformed HTTP status code \"smtp.example\"")),

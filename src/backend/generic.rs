@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
+    fn only_transient_failures_are_retried() {
         let hinted = |code: u16, reason: &str| {
             let details = Details { retry_after_seconds: 1, ..Details::default() };
             CallFailure::Status(Box::new(Status::failure(code, reason, "m").with_details(details)))
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_by_its_reason_first() {
+    fn a_refusal_is_recognized_by_its_reason_first() {
         for (code, reason, refused) in [
             (403, "Forbidden", true),
             (500, "Forbidden", true),

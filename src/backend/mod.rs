@@ -277,7 +277,8 @@ impl Client {
     async fn follow(&self, cluster: &Cluster, target: &Target, deadline: Instant) -> Result<Answer, NoAnswer> {
         let mut answer = self.exchange(cluster, target, deadline).await?;
         if answer.0.status.is_redirection() && !self.endpoint.is_api_server() {
-            answer = Box::pin(self.redirected(cluster, target, deadline, answer)).await?;
+            let (head, body) = answer;
+            answer = Box::pin(self.redirected(cluster, target, deadline, head, body)).await?;
         }
         let (head, body) = answer;
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -295,7 +296,8 @@ impl Client {
         cluster: &Cluster,
         target: &Target,
         deadline: Instant,
-        (mut head, mut body): (Parts, Bytes),
+        mut head: Parts,
+        mut body: Bytes,
     ) -> Result<(Parts, Bytes), NoAnswer> {
         let (mut next, mut elsewhere): (_, Option<Self>) = (target.clone(), None);
         for requests in 1.. {

@@ -22,11 +22,11 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The connections that wait for requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    kept: Mutex<Kept>,
+    kept: Mutex<Connections>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Connections {
     /// Idle connections; the last one is the most recently used.
     idle: Vec<(Connection, Instant)>,
     /// Shared connections, each with the time of its last use.
@@ -97,11 +97,11 @@ impl Pool {
         self.reap_later(&mut kept);
     }
 
-    fn reap_later(self: &Arc<Self>, kept: &mut Kept) {
+    fn reap_later(self: &Arc<Self>, kept: &mut Connections) {
         kept.reaper.get_or_insert_with(|| AbortOnDropHandle::new(tokio::spawn(reap(Arc::downgrade(self)))));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Connections> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -85,7 +85,7 @@ impl Proxies {
             );
             if proxies.proxy.is_some() {
                 tracing::info!(
-                    "HTTPS_PROXY is set: webhooks are called through it, except where NO_PROXY says otherwise"
+                    "HTTPS_PROXY is set: webhooks are called through this proxy, except for the hosts in NO_PROXY"
                 );
             }
             proxies

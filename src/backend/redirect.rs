@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_an_error_in_gos_words() {
+    fn an_invalid_location_is_an_error_in_gos_words() {
         let from = "Post \"https://a.example/x/y?timeout=10s\": failed to parse Location header";
         for (location, want) in [
             ("x:y", "Post \"x:y\": unsupported protocol scheme \"x\"".to_owned()),

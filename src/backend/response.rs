@@ -7,6 +7,7 @@ use crate::object::decode::{self, Decoded, InvalidJson, InvalidYaml};
 use crate::object::typed::{self, DecodeError, Typed};
 use crate::status::{Cause, Details, Status};
 use serde_json::{Map, Value};
+use std::fmt;
 
 /// The reason why an answer cannot be decoded, with client-go's text.
 #[derive(Debug, thiserror::Error)]
@@ -90,9 +91,9 @@ pub fn review(
     known: &[&str],
 ) -> Result<Map<String, Value>, Undecodable> {
     let (decoded, is_json) = document(answer)?;
-    let (said_version, said_kind) = type_of(&decoded.value)?;
-    let found = if said_version.is_empty() { api_version } else { said_version };
-    let found_kind = if said_kind.is_empty() { kind } else { said_kind };
+    let given = type_of(&decoded.value)?;
+    let found = if given.api_version.is_empty() { api_version } else { given.api_version };
+    let found_kind = if given.kind.is_empty() { kind } else { given.kind };
     let is_known = found_kind == kind && known.contains(&found);
     if !is_known && (found, found_kind) != ("v1", "Status") {
         return Err(Undecodable::UnknownKind { api_version: found.to_owned(), kind: found_kind.to_owned() });
@@ -115,10 +116,29 @@ pub fn review(
     }
 }
 
-/// Returns the apiVersion and the kind in a review.
-pub fn said_type(review: &Map<String, Value>) -> (&str, &str) {
-    let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
-    (text("apiVersion"), text("kind"))
+/// The apiVersion and the kind that an object names (`metav1.TypeMeta`); empty if missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeclaredType<'a> {
+    /// The apiVersion.
+    pub api_version: &'a str,
+    /// The kind.
+    pub kind: &'a str,
+}
+
+impl<'a> DeclaredType<'a> {
+    /// Returns the type that a review names.
+    pub fn of(review: &'a Map<String, Value>) -> Self {
+        let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
+        Self { api_version: text("apiVersion"), kind: text("kind") }
+    }
+}
+
+/// Formats the type like `GroupVersionKind.String`.
+impl fmt::Display for DeclaredType<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (group, version) = split_api_version(self.api_version);
+        write!(f, "{group}/{version}, Kind={}", self.kind)
+    }
 }
 
 /// Returns the object in a success, of any kind.
@@ -167,8 +187,8 @@ fn document(answer: &Answer) -> Result<(Decoded, bool), Undecodable> {
     Ok((decoded?, is_json))
 }
 
-/// Returns the apiVersion and the kind of an object; both are empty for null.
-fn type_of(value: &Value) -> Result<(&str, &str), Undecodable> {
+/// Returns the type that an object names; empty for null.
+fn type_of(value: &Value) -> Result<DeclaredType<'_>, Undecodable> {
     let fields = match value {
         Value::Object(fields) => fields,
         Value::Null => return Ok(Default::default()),
@@ -179,13 +199,7 @@ fn type_of(value: &Value) -> Result<(&str, &str), Undecodable> {
         Some(Value::String(text)) => Ok(&**text),
         Some(other) => Err(Undecodable::NoText { found: go_type(other), field }),
     };
-    Ok((text("apiVersion")?, text("kind")?))
-}
-
-/// Formats the type of an object like `GroupVersionKind.String`.
-pub fn kind_text((api_version, kind): (&str, &str)) -> String {
-    let (group, version) = split_api_version(api_version);
-    format!("{group}/{version}, Kind={kind}")
+    Ok(DeclaredType { api_version: text("apiVersion")?, kind: text("kind")? })
 }
 
 /// Reads a Status as Go does: null counts as missing, and numbers may exceed the range of our Status.
@@ -215,9 +229,7 @@ pub fn typed_status(mut typed: Value) -> Result<Status, Undecodable> {
 /// Returns the error of an answer that is no success: the Status in it, or the Status that client-go makes from the code.
 fn server_error(answer: &Answer) -> Status {
     if let Ok((Decoded { value, .. }, _)) = document(answer)
-        && let Ok((api_version, kind)) = type_of(&value)
-        && matches!(api_version, "" | "v1")
-        && kind == "Status"
+        && let Ok(DeclaredType { api_version: "" | "v1", kind: "Status" }) = type_of(&value)
         && let Ok(status) = status(value)
         && status.status == "Failure"
     {

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_beginning_stays_whatever_is_written() {
+    async fn the_beginning_stays_after_every_write() {
         let (mut server, client) = tokio::io::duplex(1024);
         let line = FirstLine::default();
         let mut client = Remembering::beginning(client, line.clone());

@@ -49,7 +49,7 @@ struct Line {
     flags: Serve,
 }
 
-/// What a command line asks for.
+/// The action that a command line selects.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// The help.
@@ -63,7 +63,7 @@ pub(super) enum Asked {
 /// The flags of a command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
-    /// Those with a meaning, each as `--name=value` or `--name`.
+    /// The flags with a meaning, each as `--name=value` or `--name`.
     kept: Vec<String>,
     /// The names of those without an effect, in order.
     pub(super) ignored: Vec<&'static str>,

@@ -60,7 +60,7 @@ pub(super) fn main(arguments: &[String]) -> Result<()> {
             tokio::select! {
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
-                // One client after the other: nobody but a test asks.
+                // Clients are served one after the other, because only tests connect.
                 accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                     let _ = tokio::time::timeout(CLIENT_TIMEOUT, serve(stream)).await;
                 },

@@ -122,7 +122,7 @@ impl Rights {
         }
     }
 
-    /// The rules of a role, each with a comment that says what it is for.
+    /// The rules of a role, each with a comment about its purpose.
     fn rules(&self) -> String {
         let rule = |((group, resource), rule): (&GroupResource, &Verbs)| {
             let (reasons, verbs) = (rule.reasons.join(", "), list(&rule.verbs));

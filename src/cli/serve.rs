@@ -10,7 +10,7 @@ use crate::config::{
     CertificateSecret, ConfigError, Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEndOptions, Limits,
     RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity,
 };
-use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol};
+use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol, Writes};
 use crate::names::is_dns_1123_subdomain;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -57,7 +57,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         names => app::listed(all, &list(names), &enable, &disable)?,
     };
     let upstream = upstream(&flags.upstream, &flags.embedded)?;
-    not_in_vain(flags)?;
+    check_write_kubeconfig(flags)?;
     let serving = serving(&flags.serving)?;
     if let (Some(secret), Upstream::Embedded(_)) = (&flags.serving.tls_secret, &upstream) {
         return Err(ConfigError::flag("tls-secret", secret, "needs --upstream-kubeconfig"));
@@ -80,8 +80,10 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         authorization: authorization(&flags.authorization, &upstream)?,
         upstream,
         admission,
-        validation_view: flags.admission.validation_view,
-        field_ownership: flags.admission.field_ownership,
+        writes: Writes {
+            validation_view: flags.admission.validation_view,
+            field_ownership: flags.admission.field_ownership,
+        },
         front_end,
         audit: audit(&flags.audit)?,
         tenants_dir: tenants_dir(flags)?,
@@ -234,7 +236,7 @@ fn check_initializers(admission: &Admission, upstream: &Upstream) -> Result<(), 
 }
 
 /// Refuses `--write-kubeconfig` with given certificates: the proxy does not have the keys for a kubeconfig then.
-fn not_in_vain(flags: &Serve) -> Result<(), ConfigError> {
+fn check_write_kubeconfig(flags: &Serve) -> Result<(), ConfigError> {
     let files = [
         ("tls-cert-file", &flags.serving.tls_cert_file),
         ("cert-dir", &flags.serving.cert_dir),
@@ -473,271 +475,4 @@ fn certificate(certificate: FileFlag<'_>, key: FileFlag<'_>) -> Result<Option<Ce
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::arguments::{Arguments, Command};
-    use super::super::upstream::KUBECONFIG;
-    use super::*;
-    use clap::Parser;
-
-    fn parse(arguments: &[&str]) -> Result<Config, String> {
-        let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
-        match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
-            Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
-            _ => Err("not serve".to_owned()),
-        }
-    }
-
-    fn names(config: &Config) -> Vec<&'static str> {
-        config.admission.plugins.iter().map(|spec| spec.name).collect()
-    }
-
-    #[test]
-    fn a_front_end_needs_an_api_server_a_certificate_and_callers() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        let of = |flag: &str| format!("--{flag}={file}");
-        let address = "--webhook-bind-address=127.0.0.1:9443";
-        let [upstream, certificate, key] =
-            ["upstream-kubeconfig", "webhook-tls-cert-file", "webhook-tls-private-key-file"].map(of);
-        let complete = [address, &upstream, &certificate, &key, "--webhook-anonymous-auth"];
-        let with = |more: &[&str]| parse(&[&complete, more].concat());
-        let both =
-            with(&["--enable-admission-plugins=AlwaysPullImages", "--webhook-admission-plugins=AlwaysPullImages"]);
-        let both = both.unwrap();
-        let front_end = both.front_end.as_ref().unwrap();
-        assert_eq!((&*front_end.plugins, front_end.is_alone), (&["AlwaysPullImages"][..], false));
-        assert!(names(&both).contains(&"MutatingAdmissionWebhook"));
-        let alone = with(&["--webhook-only", "--webhook-admission-plugins=AlwaysPullImages,PodNodeSelector"]).unwrap();
-        assert_eq!(names(&alone), ["AlwaysPullImages", "PodNodeSelector"]);
-        let all = with(&["--webhook-only"]).unwrap();
-        assert!(names(&all).contains(&"LimitRanger") && !names(&all).contains(&"MutatingAdmissionWebhook"));
-        let secret = [
-            address,
-            &upstream,
-            "--tls-secret=proxy/tls",
-            "--webhook-anonymous-auth",
-            "--webhook-configurations=proxy",
-        ];
-        let front_end = parse(&secret).unwrap().front_end.unwrap();
-        assert_eq!((front_end.certificate, front_end.configurations.as_deref()), (None, Some("proxy")));
-        let authority = of("webhook-client-ca-file");
-        for (arguments, why) in [
-            (&["--webhook-only"][..], "the other flags of the webhook front end have no effect without"),
-            (&[address, &upstream, "--webhook-configurations=proxy"], "--tls-secret"),
-            (&[address], "needs --upstream-kubeconfig"),
-            (&[address, &upstream], "needs --webhook-tls-cert-file, --tls-cert-file or --tls-secret"),
-            (&[address, &upstream, &certificate], "needs --webhook-tls-private-key-file"),
-            (&[address, &upstream, &certificate, &key], "needs --webhook-client-ca-file, --webhook-token-auth-file or"),
-            (&[address, &upstream, &certificate, &key, &authority], "needs --webhook-allowed-names"),
-            (
-                &[address, &upstream, &certificate, &key, "--upstream-identity=passthrough"],
-                "does not work with --upstream-identity=passthrough",
-            ),
-        ] {
-            let error = parse(arguments).unwrap_err();
-            assert!(error.contains(why), "{error} is not {why}");
-        }
-        for (argument, why) in [
-            ("--webhook-admission-plugins=AlwaysPullImages", "is not enabled"),
-            ("--webhook-admission-plugins=ValidatingAdmissionWebhook", "the API server calls webhooks itself"),
-            ("--enable-admission-plugins=NamespaceAutoProvision", "cannot run in the front end"),
-        ] {
-            let error = with(&[argument]).unwrap_err();
-            assert!(error.contains(why), "{error} is not {why}");
-        }
-    }
-
-    #[test]
-    fn the_defaults_are_those_of_kube_apiserver() {
-        let config = parse(&[]).unwrap();
-        assert_eq!(config.serving.addresses, ["0.0.0.0:6443".parse().unwrap()]);
-        assert_eq!(config.serving.drain_timeout, Duration::from_secs(60));
-        assert_eq!(config.limits, Limits::default());
-        assert_eq!(config.authorization.mode, AuthorizationMode::AlwaysAllow);
-        assert!(!config.authentication.anonymous);
-        assert!(
-            matches!(config.upstream, Upstream::Embedded(Embedded { kubeconfig: Some(path), .. }) if path == Path::new(KUBECONFIG))
-        );
-    }
-
-    #[test]
-    fn flags_are_written_as_kube_apiserver_takes_them() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let path = file.path().to_str().unwrap();
-        let config = parse(&[
-            "--enable-admission-plugins=AlwaysDeny,AlwaysPullImages",
-            "--enable-admission-plugins",
-            "NamespaceExists",
-            "--disable-admission-plugins=",
-            "--anonymous-auth",
-            "--bind-address=10.0.0.1,::1",
-            "--bind-address=127.0.0.1",
-            "--secure-port=1",
-            "--secure-port",
-            "0",
-            "--request-timeout=1m30s",
-            "--requestheader-username-headers=X-A,X-B",
-            "--requestheader-username-headers=X-C",
-            "--requestheader-client-ca-file",
-            path,
-            "--upstream-kubeconfig",
-            path,
-            "-v=4",
-        ])
-        .unwrap();
-        for name in ["AlwaysDeny", "AlwaysPullImages", "NamespaceExists", "NamespaceLifecycle"] {
-            assert!(names(&config).contains(&name), "{name}");
-        }
-        assert!(config.authentication.anonymous);
-        assert_eq!(
-            config.serving.addresses,
-            ["10.0.0.1:0", "[::1]:0", "127.0.0.1:0"].map(|address| address.parse().unwrap())
-        );
-        assert_eq!(config.limits.request_timeout, Duration::from_secs(90));
-        assert_eq!(config.authentication.request_header.unwrap().username_headers, ["X-A", "X-B", "X-C"]);
-        assert_eq!(config.authorization.mode, AuthorizationMode::Webhook);
-        assert!(!config.admission.routes_to_endpoints);
-        assert!(parse(&["--enable-aggregator-routing"]).unwrap().admission.routes_to_endpoints);
-        let limits =
-            parse(&["--webhook-circuit-breaker-failures=3", "--webhook-circuit-breaker-window=1m"]).unwrap().limits;
-        assert_eq!((limits.webhook_breaker_failures, limits.webhook_breaker_window), (3, Duration::from_secs(60)));
-        assert_eq!(limits.webhook_breaker_probe_interval, Duration::from_secs(5));
-        assert!(!parse(&["--anonymous-auth=false"]).unwrap().authentication.anonymous);
-    }
-
-    #[test]
-    fn what_is_wrong_is_one_line_that_names_flag_and_value() {
-        let missing = "/not/there: No such file or directory (os error 2)";
-        for (arguments, line) in [
-            (&["--enable-admission-plugins=X"][..], "enable-admission-plugins plugin \"X\" is unknown".to_owned()),
-            (
-                &["--enable-admission-plugins=AlwaysDeny", "--disable-admission-plugins=AlwaysDeny"],
-                "[AlwaysDeny] in enable-admission-plugins and disable-admission-plugins overlapped".to_owned(),
-            ),
-            (&["--tls-cert-file=/not/there"], format!("--tls-cert-file={missing}")),
-            (&["--client-ca-file=/not/there"], format!("--client-ca-file={missing}")),
-            (&["--client-ca-file=/"], "--client-ca-file=/: is a directory".to_owned()),
-            (&["--upstream-kubeconfig=/not/there"], format!("--upstream-kubeconfig={missing}")),
-            (&["--audit-policy-file=/not/there"], format!("--audit-policy-file={missing}")),
-            (&["--audit-log-path=/not/there"], format!("--audit-log-path={missing}")),
-            (
-                &["--admission-control-config-file=/not/there"],
-                "--admission-control-config-file=/not/there: unable to read admission control configuration from \
-                 \"/not/there\" [No such file or directory (os error 2)]"
-                    .to_owned(),
-            ),
-            (
-                &["--tls-private-key-file=Cargo.toml"],
-                "--tls-private-key-file=Cargo.toml: needs --tls-cert-file".to_owned(),
-            ),
-            (&["--tls-cert-file=Cargo.toml"], "--tls-cert-file=Cargo.toml: needs --tls-private-key-file".to_owned()),
-            (
-                &["--authorization-mode=ABAC"],
-                "--authorization-mode=ABAC: must be AlwaysAllow, RBAC or Webhook".to_owned(),
-            ),
-            (
-                &["--authorization-mode=AlwaysAllow,Webhook"],
-                "--authorization-mode=AlwaysAllow,Webhook: must be one of AlwaysAllow, RBAC and Webhook".to_owned(),
-            ),
-            (
-                &["--feature-gates=AllAlpha=true,B=false"],
-                "--feature-gates=AllAlpha=true,B=false: unrecognized feature gate: B".to_owned(),
-            ),
-            (&["--request-timeout=0"], "--request-timeout=0s: must be more than 0".to_owned()),
-            (
-                &["--webhook-circuit-breaker-window=0s"],
-                "--webhook-circuit-breaker-window=0s: must be more than 0".to_owned(),
-            ),
-            (
-                &["--requestheader-username-headers=X-Remote-User"],
-                "the --requestheader-… flags have no effect without --requestheader-client-ca-file".to_owned(),
-            ),
-            (
-                &["--requestheader-group-headers=X Y", "--requestheader-client-ca-file=Cargo.toml"],
-                "--requestheader-group-headers=X Y: is no name of a header".to_owned(),
-            ),
-            (
-                &["--upstream-kubeconfig=Cargo.toml", "--write-kubeconfig=x"],
-                "--write-kubeconfig=x: has no effect with --upstream-kubeconfig".to_owned(),
-            ),
-            (
-                &["--upstream-kubeconfig=Cargo.toml", "--data-dir=x"],
-                "--data-dir has no effect with --upstream-kubeconfig".to_owned(),
-            ),
-            (
-                &["--upstream-kubeconfig=Cargo.toml", "--enable-admission-plugins=Initializers"],
-                "--enable-admission-plugins=Initializers: does not work with --upstream-kubeconfig: an API server since Kubernetes 1.14 \
-                 lacks metadata.initializers, so that it shows a new object before the object is initialized; use \
-                 MutatingAdmissionWebhook instead"
-                    .to_owned(),
-            ),
-            (&["--admitted-mark=a/b"], "--admitted-mark=a/b: has no effect without --upstream-kubeconfig".to_owned()),
-            (
-                &["--upstream-kubeconfig=Cargo.toml", "--admitted-mark=main"],
-                "--admitted-mark=main: must be NAMESPACE/NAME".to_owned(),
-            ),
-            (
-                &["--upstream-kubeconfig=Cargo.toml", "--upstream-identity=passthrough", "--admitted-mark=a/b"],
-                "--admitted-mark=a/b: does not work with --upstream-identity=passthrough, which sends the credentials of the client \
-                 unchanged"
-                    .to_owned(),
-            ),
-            (
-                &["--upstream-kubeconfig=Cargo.toml", "--upstream-identity=requestheader", "--upstream-impersonator=a/b"],
-                "--upstream-impersonator=a/b: needs --upstream-identity=impersonate".to_owned(),
-            ),
-            (
-                &["--upstream-kubeconfig=Cargo.toml", "--upstream-own-user=proxy,system:masters"],
-                "--upstream-own-user=proxy,system:masters: needs --upstream-identity=requestheader".to_owned(),
-            ),
-            (
-                &["--upstream-kubeconfig=Cargo.toml", "--upstream-group-prefix=sys"],
-                "--upstream-group-prefix=sys: must not be the beginning of Kubernetes' own groups (system:)".to_owned(),
-            ),
-            (
-                &["--upstream-kubeconfig=Cargo.toml", "--upstream-group-prefix=ä:"],
-                "--upstream-group-prefix=ä:: must have visible ASCII characters only".to_owned(),
-            ),
-            (
-                &["--client-ca-file=Cargo.toml", "--write-kubeconfig=x"],
-                "--write-kubeconfig=x: has no effect with --client-ca-file".to_owned(),
-            ),
-        ] {
-            assert_eq!(parse(arguments).unwrap_err(), line);
-        }
-    }
-
-    #[test]
-    fn initializers_work_in_front_of_the_embedded_api_server() {
-        assert!(parse(&["--enable-admission-plugins=Initializers"]).unwrap().admission.has_initializers());
-        assert!(!parse(&["--upstream-kubeconfig=Cargo.toml"]).unwrap().admission.has_initializers());
-    }
-
-    #[test]
-    fn the_example_configuration_is_read() {
-        let file = concat!("--admission-control-config-file=", env!("CARGO_MANIFEST_DIR"), "/config/admission.yaml");
-        let config = parse(&[file]).unwrap();
-        for plugin in ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"] {
-            let configuration = config.admission.configuration(plugin).unwrap();
-            assert_eq!(configuration.value["kind"], "WebhookAdmissionConfiguration", "{plugin}");
-            assert_eq!(configuration.value["apiVersion"], "apiserver.config.k8s.io/v1", "{plugin}");
-            let kubeconfig = configuration.value["kubeConfigFile"].as_str().unwrap();
-            assert_eq!(kubeconfig, "/etc/kube-admission-proxy/webhook-kubeconfig.yaml");
-        }
-        kube::config::Kubeconfig::read_from(concat!(env!("CARGO_MANIFEST_DIR"), "/config/webhook-kubeconfig.yaml"))
-            .unwrap();
-    }
-
-    #[test]
-    fn the_other_examples_are_read_too() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/config/admission-manifests.yaml");
-        let config = parse(&[&format!("--admission-control-config-file={file}")]).unwrap();
-        for (plugin, folder) in [("MutatingAdmissionWebhook", "mutating"), ("ValidatingAdmissionWebhook", "validating")]
-        {
-            let given = &config.admission.configuration(plugin).unwrap().value["staticManifestsDir"];
-            assert_eq!(given, &format!("/etc/kube-admission-proxy/{folder}"));
-        }
-        crate::authn::StaticTokens::parse(include_bytes!("../../config/tokens.csv")).unwrap();
-        let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/config/audit-policy.yaml");
-        crate::audit::Policy::from_file(Path::new(policy)).unwrap();
-    }
-}
+mod tests;

@@ -183,7 +183,7 @@ pub(super) fn configurations(plugins: &[&'static Spec], flags: &Webhooks) -> Res
             FailurePolicy::Fail => "Fail",
             FailurePolicy::Ignore => "Ignore",
         };
-        // A plugin looks at the resources that its rule names, in every version, and not at equivalent resources of other groups.
+        // A plugin handles the resources that its rule names, in every version, and not at equivalent resources of other groups.
         text += &format!("    failurePolicy: {policy}\n    matchPolicy: Exact\n");
         if !namespaces.is_empty() {
             let values = quoted_list(namespaces.iter().map(String::as_str));

@@ -1,5 +1,5 @@
 //! The CA bundles of the proxy's own webhook configurations: the authority of the serving certificate that the proxy makes, which
-//! whoever writes the configurations does not know.
+//! the author of the configurations does not know.
 
 use super::keeping::{Keeper, Keeping};
 use crate::body::chain;

@@ -3,7 +3,7 @@
 mod following;
 
 use super::follow::{Bounds, Source, follow};
-use super::{Health, Kept, Need};
+use super::{AnyCache, Health, Need};
 use arc_swap::ArcSwapOption;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -285,7 +285,7 @@ impl<P: Projection> Cache<P> {
     }
 }
 
-impl<P: Projection> Kept for Cache<P> {
+impl<P: Projection> AnyCache for Cache<P> {
     fn problem(&self) -> Option<String> {
         if self.is_synced() {
             return None;

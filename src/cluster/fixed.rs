@@ -3,7 +3,7 @@
 use super::cache::{Cache, Projection, key};
 use super::pods::PAGE;
 use super::quotas::names;
-use super::{Cluster, Kept, Namespace, Need, PodPage, of_kind};
+use super::{AnyCache, Cluster, Namespace, Need, PodPage, of_kind};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use crate::status::Status;
@@ -35,9 +35,9 @@ pub(crate) struct FixedState {
     /// The errors that the API server returns for the first updates of a quota's status. These updates have no effect.
     pub refused_updates: Vec<Status>,
     /// The caches of other kinds.
-    pub(crate) cached: HashMap<Need, Arc<dyn Kept>>,
+    pub(crate) cached: HashMap<Need, Arc<dyn AnyCache>>,
     /// The objects of other kinds at the API server, if they differ from the caches.
-    pub(crate) live: HashMap<Need, Arc<dyn Kept>>,
+    pub(crate) live: HashMap<Need, Arc<dyn AnyCache>>,
 }
 
 impl FixedState {
@@ -67,7 +67,7 @@ impl FixedState {
 #[derive(Default)]
 pub(super) struct FixedServer {
     namespaces: Mutex<BTreeMap<String, Arc<Namespace>>>,
-    objects: HashMap<Need, Arc<dyn Kept>>,
+    objects: HashMap<Need, Arc<dyn AnyCache>>,
     pods: Option<Vec<Object>>,
     parameters: Vec<Value>,
     refused_updates: Mutex<VecDeque<Status>>,
@@ -105,7 +105,9 @@ impl FixedServer {
     /// Returns the parameters of the kind.
     pub(super) fn parameters(&self, kind: &GroupVersionKind) -> impl Iterator<Item = &Value> {
         let text = |object: &Value, field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        self.parameters.iter().filter(move |object| kind.is_said(&text(object, "apiVersion"), &text(object, "kind")))
+        self.parameters
+            .iter()
+            .filter(move |object| kind.matches_type(&text(object, "apiVersion"), &text(object, "kind")))
     }
 
     /// Updates the status of a quota; resourceVersions are counted up.

@@ -66,7 +66,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// A cache of objects of any kind.
-pub(crate) trait Kept: Any + Debug + Send + Sync {
+pub(crate) trait AnyCache: Any + Debug + Send + Sync {
     /// The reason why the cache is not synced; `None` if the cache is synced.
     fn problem(&self) -> Option<String>;
     /// The state of the list and watch.
@@ -172,7 +172,7 @@ pub struct Cluster {
     #[cfg(test)]
     fixed: Option<FixedServer>,
     limits: ClusterBounds,
-    caches: Arc<HashMap<Need, Arc<dyn Kept>>>,
+    caches: Arc<HashMap<Need, Arc<dyn AnyCache>>>,
     /// The kinds of which the view has only the objects with some labels.
     labelled: Vec<(Need, Labelled)>,
     definitions: Arc<Definitions>,
@@ -408,7 +408,7 @@ fn undecodable(kind: &str, key: &str) -> Status {
 }
 
 /// The cache of the kind of `P`.
-fn of_kind<P: Projection>(caches: &HashMap<Need, Arc<dyn Kept>>) -> Option<&Cache<P>> {
+fn of_kind<P: Projection>(caches: &HashMap<Need, Arc<dyn AnyCache>>) -> Option<&Cache<P>> {
     let cache: &dyn Any = &**caches.get(&P::NEED)?;
     cache.downcast_ref()
 }

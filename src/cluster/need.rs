@@ -5,7 +5,7 @@ use super::custom_resources::Definition;
 use super::follow::Source;
 use super::quotas::OwnedClaim;
 use super::removed_kinds::{self, RemovedKind};
-use super::{ClusterBounds, Endpoints, Kept, Namespace, ServiceAccount};
+use super::{AnyCache, ClusterBounds, Endpoints, Namespace, ServiceAccount};
 use crate::removed::Api;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
@@ -35,7 +35,7 @@ pub struct Need {
     /// Starts the cache. `None` for a cache that is started on demand.
     start: Option<Start>,
     /// A cache without objects that is synced.
-    empty: Option<fn() -> Arc<dyn Kept>>,
+    empty: Option<fn() -> Arc<dyn AnyCache>>,
     /// The API group and the plural name of the objects. `None` for a removed API, and for objects of any kind.
     resource: Option<fn() -> GroupResource>,
 }
@@ -43,7 +43,7 @@ pub struct Need {
 /// An API group and the plural name of a resource.
 pub(crate) type GroupResource = (Cow<'static, str>, Cow<'static, str>);
 
-type Start = fn(&kube::Client, ClusterBounds, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn Kept>;
+type Start = fn(&kube::Client, ClusterBounds, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn AnyCache>;
 
 impl Need {
     /// Namespaces: labels, annotations, phase.
@@ -130,12 +130,12 @@ impl Need {
         client: &kube::Client,
         limits: ClusterBounds,
         watches: &mut Vec<AbortOnDropHandle<()>>,
-    ) -> Option<Arc<dyn Kept>> {
+    ) -> Option<Arc<dyn AnyCache>> {
         self.start.map(|start| start(client, limits, watches))
     }
 
     /// A cache without objects, except of a removed API.
-    pub(super) fn empty(self) -> Option<Arc<dyn Kept>> {
+    pub(super) fn empty(self) -> Option<Arc<dyn AnyCache>> {
         self.empty.map(|empty| empty())
     }
 }
@@ -160,7 +160,7 @@ impl fmt::Debug for Need {
     }
 }
 
-fn empty<P: Projection>() -> Arc<dyn Kept> {
+fn empty<P: Projection>() -> Arc<dyn AnyCache> {
     Arc::new(Cache::<P>::fixed([], true))
 }
 
@@ -175,7 +175,7 @@ fn spawn<P: Projection>(
     client: &kube::Client,
     limits: ClusterBounds,
     watches: &mut Vec<AbortOnDropHandle<()>>,
-) -> Arc<dyn Kept>
+) -> Arc<dyn AnyCache>
 where
     P::Object: Resource<DynamicType = ()>,
 {

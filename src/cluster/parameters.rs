@@ -35,7 +35,7 @@ impl Parameter {
         Self { value, bare: OnceLock::new() }
     }
 
-    fn say_kind(&mut self, resource: &ApiResource) {
+    fn set_kind(&mut self, resource: &ApiResource) {
         if let Value::Object(fields) = &mut self.value {
             fields.insert("apiVersion".to_owned(), resource.api_version.as_str().into());
             fields.insert("kind".to_owned(), resource.kind.as_str().into());
@@ -209,7 +209,7 @@ impl Parameters {
 
     /// Waits at most a second for the first list. Returns whether the cache has the list.
     pub async fn wait_synced(&self, namespace: &str) -> bool {
-        use super::Kept;
+        use super::AnyCache;
         let Some(cache) = self.cache(namespace) else { return false };
         cache.is_synced() || tokio::time::timeout(SYNC_TIMEOUT, cache.synced().wait_for(|synced| *synced)).await.is_ok()
     }
@@ -256,7 +256,7 @@ pub(super) struct Registry(Mutex<HashMap<Place, Weak<Watched>>>);
 impl Registry {
     /// The state of the list and watch of each cache.
     pub(super) fn health(&self) -> Vec<(GroupVersionKind, Health)> {
-        use super::Kept;
+        use super::AnyCache;
         let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let held = watched.iter().filter_map(|((kind, _), held)| Some((kind.clone(), held.upgrade()?)));
         held.map(|(kind, watched)| (kind, watched.cache.health())).collect()
@@ -318,7 +318,7 @@ impl Cluster {
                 let GroupVersionKind { group, version, kind } = kind;
                 let resource = ApiResource { group, version, api_version, kind, plural };
                 // Items of lists lack `apiVersion` and `kind`.
-                let complete = |parameter: &mut Parameter| parameter.say_kind(&resource);
+                let complete = |parameter: &mut Parameter| parameter.set_kind(&resource);
                 let source = Source::of(client, resource.clone(), namespace.as_deref().filter(|_| namespaced));
                 cache.follow(&source, complete, bounds).await;
             }
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_object_that_cannot_be_decoded_is_missed_only_by_who_needs_it() {
+    async fn an_object_that_cannot_be_decoded_is_missing_only_for_its_readers() {
         let objects = vec![map("n", "deep", deep()), map("n", "good", json!({})), map("m", "good", json!({}))];
         let cluster = cluster(objects, "/api/v1/configmaps?", usize::MAX);
         let parameters = cluster.parameters(&kind(), &Scope::All, &discovery()).unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_than_may_be_kept_is_unusable() {
+    async fn parameters_above_the_bound_are_unusable() {
         let objects: Vec<_> = (0..50).map(|n| map("n", &format!("m{n}"), json!({"a": "x".repeat(1000)}))).collect();
         let cluster = cluster(objects, "/api/v1/configmaps?", 50_000);
         let parameters = cluster.parameters(&kind(), &Scope::All, &discovery()).unwrap();

@@ -2,7 +2,7 @@
 
 use super::cache::{Cache, Projection};
 use super::follow::{Failure, Follower, Source, follow};
-use super::{ClusterBounds, Kept};
+use super::{AnyCache, ClusterBounds};
 use crate::removed::Api;
 use kube::api::ApiResource;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) fn spawn<P: RemovedKind>(
     client: &kube::Client,
     limits: ClusterBounds,
     watches: &mut Vec<AbortOnDropHandle<()>>,
-) -> Arc<dyn Kept> {
+) -> Arc<dyn AnyCache> {
     let cache = Arc::new(Cache::<P>::new());
     let sources: Vec<Source> = P::API.groups().map(|group| source(client, P::API, group)).collect();
     let followed = cache.clone();

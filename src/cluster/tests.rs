@@ -66,7 +66,7 @@ async fn a_clients_name_of_a_namespace_stays_one_segment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn is_not_synced_while_a_list_is_refused_and_says_why() {
+async fn a_cluster_with_a_refused_list_is_not_synced_and_names_the_reason() {
     let client = client(|_, _| Some((403, status(403, "Forbidden"))));
     let cluster = Cluster::start(client, &[Need::SERVICES], ClusterBounds::default());
     assert!(!cluster.wait_synced().await);
@@ -155,7 +155,7 @@ async fn a_fixed_cluster_tells_cache_and_api_server_apart() {
 }
 
 #[tokio::test]
-async fn its_watches_end_with_it() {
+async fn the_watches_of_a_cluster_end_with_the_cluster() {
     let (sender, mut asked) = tokio::sync::mpsc::unbounded_channel::<()>();
     let client = client(move |_, _| {
         let _ = &sender;

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_fault_of_the_file() {
         let good = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n";
         for (text, part) in [
             ("a: [".to_owned(), ""),

@@ -151,6 +151,15 @@ pub enum FieldOwnership {
     Writer,
 }
 
+/// The treatment of writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    /// The form of an object that the validating phase sees.
+    pub validation_view: ValidationView,
+    /// The owner of the fields that admission changes.
+    pub field_ownership: FieldOwnership,
+}
+
 /// The webhook front end.
 #[derive(Clone, Debug)]
 pub struct FrontEndOptions {
@@ -210,6 +219,16 @@ pub enum Upstream {
         /// The prefix of the groups of clients, except for Kubernetes' own (`system:…`); empty for none.
         group_prefix: String,
     },
+}
+
+impl Upstream {
+    /// The mark of admitted requests; `None` for the embedded API server, which needs none.
+    pub(crate) fn admitted_mark(&self) -> Option<&str> {
+        match self {
+            Self::Remote { admitted_mark, .. } => admitted_mark.as_deref(),
+            Self::Embedded(_) => None,
+        }
+    }
 }
 
 /// The identity that forwards the requests of clients, and impersonates them.

@@ -1,15 +1,56 @@
 //! The configuration of one plugin, and the flags that concern plugins.
 
 use serde::de::DeserializeOwned;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 /// The apiVersion of the proxy's own configurations of plugins.
 pub const OWN_API_VERSION: &str = "config.kube-admission-proxy.dev/v1alpha1";
 
-/// The reason why a plugin cannot be built: its configuration is invalid.
+/// The reason why a plugin cannot be built.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct BuildError(pub String);
+pub enum BuildError {
+    /// The plugin has no configuration, but needs one.
+    #[error("{0}")]
+    Unconfigured(&'static str),
+    /// The configuration is invalid.
+    #[error("{origin}: {fault}")]
+    Configuration {
+        /// The source of the configuration.
+        origin: String,
+        /// The fault, with the field. The text is that of a plugin's own error type: the operator reads it, and no code depends on it.
+        fault: String,
+    },
+    /// The folder with webhook configurations or policies cannot be loaded.
+    #[error("failed to load static {content} manifests from {folder:?}: {fault}")]
+    Manifests {
+        /// `webhook` or `policy`.
+        content: &'static str,
+        /// The folder.
+        folder: PathBuf,
+        /// The fault, in one line.
+        fault: String,
+    },
+    /// The folder with objects of a removed API cannot be loaded.
+    #[error("staticManifestsDir: {}: {fault}", .folder.display())]
+    RemovedObjects {
+        /// The folder.
+        folder: PathBuf,
+        /// The fault.
+        fault: String,
+    },
+    /// The metrics of the plugin cannot be registered.
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
+    /// One plugin of a chain cannot be built.
+    #[error("couldn't init admission plugin {plugin:?}: {why}")]
+    Plugin {
+        /// The name of the plugin.
+        plugin: &'static str,
+        /// The reason.
+        why: Box<BuildError>,
+    },
+}
 
 /// One plugin's configuration from the AdmissionConfiguration file.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +70,11 @@ impl PluginConfiguration {
         Some(self.directory.join(folder))
     }
 
+    /// Returns the error of a configuration with this fault.
+    pub(crate) fn invalid(&self, fault: impl Display) -> BuildError {
+        BuildError::Configuration { origin: self.origin.clone(), fault: fault.to_string() }
+    }
+
     /// Checks that the configuration has this apiVersion and kind.
     ///
     /// # Errors
@@ -39,8 +85,8 @@ impl PluginConfiguration {
         if given == (api_version, kind) {
             return Ok(());
         }
-        let (origin, (version, found)) = (&self.origin, given);
-        Err(BuildError(format!("{origin}: must be {api_version} {kind}, not {version:?} {found:?}")))
+        let (version, found) = given;
+        Err(self.invalid(format_args!("must be {api_version} {kind}, not {version:?} {found:?}")))
     }
 
     /// Checks that the configuration has one of these pairs of apiVersion and kind; errors recommend the first one.
@@ -60,7 +106,7 @@ impl PluginConfiguration {
             return Ok(());
         };
         let (wanted_version, wanted) = known.first().copied().unwrap_or_default();
-        Err(BuildError(format!("{}: {why}: {wanted} of {wanted_version} is wanted", self.origin)))
+        Err(self.invalid(format_args!("{why}: {wanted} of {wanted_version} is wanted")))
     }
 
     /// Decodes the fields of a configuration of this apiVersion and kind, without these two.
@@ -73,7 +119,7 @@ impl PluginConfiguration {
         if let Some(fields) = value.as_object_mut() {
             fields.retain(|field, _| !["apiVersion", "kind"].contains(&&**field));
         }
-        serde_json::from_value(value).map_err(|error| BuildError(format!("{}: {error}", self.origin)))
+        serde_json::from_value(value).map_err(|error| self.invalid(error))
     }
 }
 

@@ -36,7 +36,7 @@ pub enum ConversionError {
     /// The definition of the resource is not known.
     #[error(transparent)]
     Definition(Box<Status>),
-    /// Nothing converts one kind to the other; both with their versions.
+    /// No converter knows both kinds, here with their versions.
     #[error("converting ({from}) to ({to}): unknown conversion")]
     Unknown {
         /// The kind of the object.

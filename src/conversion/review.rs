@@ -1,13 +1,14 @@
 //! The ConversionReview request to a webhook, and the check of its answer (`getConvertedObjectsFromResponse`).
 
 use super::WebhookFault;
-use crate::backend::response::Undecodable;
+use crate::backend::response::{DeclaredType, Undecodable};
 use crate::backend::{Answer, NoAnswer, response};
 use crate::go_text::{go_dynamic_type, go_quote, go_type};
 use crate::kind::GroupVersionKind;
 use crate::names::{label_value_errors, qualified_name_errors};
 use crate::object::Object;
-use crate::object::structural::numbers;
+use crate::object::go_text::numbers;
+use crate::object::normal;
 use crate::status::Status;
 use crate::status::invalid::aggregate;
 use bytes::Bytes;
@@ -40,7 +41,7 @@ pub(super) fn request(versions: &[String], object: &Object, to: &GroupVersionKin
     let before = format!(
         r#"{{"kind":"{KIND}","apiVersion":"{api_version}","request":{{"uid":"{uid}","desiredAPIVersion":"{desired}","objects":["#
     );
-    let object = serde_json::to_vec(&*numbers::as_written(object)).ok()?;
+    let object = serde_json::to_vec(&*normal::as_written(object)).ok()?;
     let after = r#"]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}"#;
     let body = [before.into(), object.into(), Bytes::from_static(after.as_bytes()), Bytes::from_static(b"\n")];
     Some(Request { api_version, uid, body })
@@ -101,9 +102,9 @@ impl Request {
         response::check(answer).map_err(|status| NoObjects::Refused(Box::new(status)))?;
         let mut review = response::review(answer, self.api_version, KIND, &[V1, V1BETA1])?;
         let is_v1 = self.api_version == V1;
-        let said = response::said_type(&review);
-        if is_v1 && said != (V1, KIND) {
-            return Err(NoObjects::Kind(response::kind_text(said)));
+        let found = DeclaredType::of(&review);
+        if is_v1 && found != (DeclaredType { api_version: V1, kind: KIND }) {
+            return Err(NoObjects::Kind(found.to_string()));
         }
         let Some(Value::Object(mut fields)) = review.remove("response") else {
             return Err(NoObjects::NoResponse);

@@ -105,7 +105,7 @@ async fn a_webhook_may_change_all_but_the_identity() {
 }
 
 #[tokio::test]
-async fn an_answer_that_will_not_do_is_said_so_in_kube_apiservers_words() {
+async fn an_invalid_answer_is_an_error_in_kube_apiservers_words() {
     const NAME: &str = "must consist of alphanumeric characters";
     let replies: &[(&str, Reply, &str)] = &[
         (
@@ -203,7 +203,7 @@ async fn a_webhook_that_cannot_be_asked_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_became_of_conversions_is_counted() {
+async fn the_results_of_conversions_are_counted() {
     let server = HookServer::start(&[
         ("ok", Reply::Made(|r| converted(r, |_| ()))),
         ("code", Reply::Http(404, "text/plain", b"no".into())),

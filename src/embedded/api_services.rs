@@ -1,6 +1,6 @@
 //! APIServices: the registrations of all served groups and versions (`k8s.io/kube-aggregator`). They order the groups of discovery.
 //!
-//! What the controllers of kube-apiserver write a moment later is written here in the same transaction. Requests for an APIService with a
+//! The fields that the controllers of kube-apiserver write a moment later are written here in the same transaction. Requests for an APIService with a
 //! `spec.service` are not forwarded: such an APIService is never available.
 
 use super::catalog::{self, Group};
@@ -59,7 +59,7 @@ const PRIORITIES: [(&str, &str, i64, i64); 25] = [
     ("flowcontrol.apiserver.k8s.io", "v1", 16100, 21),
 ];
 
-/// What an APIService registers.
+/// The registration by an APIService.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registered {
     pub(super) group: Name,

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_named_is_an_administrator() {
+    fn a_request_without_a_user_is_an_administrators() {
         assert_eq!(caller(&HeaderMap::new()).groups[0], "system:masters");
         assert_eq!(caller(&headers(&[("x-remote-user", "joe")])).username, "joe");
     }

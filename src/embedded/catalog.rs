@@ -43,7 +43,7 @@ pub struct ServedResource {
     pub subresources: Vec<Subresource>,
     /// The collection that stores the objects. Two resources with one storage share a collection.
     pub collection: Collection,
-    /// What the resource has in addition if a definition defines it.
+    /// The additional properties of a resource that a definition defines.
     pub(super) custom: Option<Custom>,
 }
 

@@ -21,7 +21,7 @@ const ACCEPTED: &[&str] = &["application/json", "application/yaml"];
 /// The served groups, and their aggregated documents, which are made at their first use.
 pub(super) struct Groups {
     list: Vec<Group>,
-    /// What the APIServices register, which decides about the order.
+    /// The registrations by APIServices, which decide about the order.
     registered: Vec<Registered>,
     /// The groups of `/apis` and their versions.
     names: Vec<(Name, Vec<Name>)>,
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_aggregated_document_says_what_the_resource_lists_say() {
+    async fn the_aggregated_document_equals_the_resource_lists() {
         let mut count = 0;
         for path in ["/api", "/apis"] {
             for group in json_at(path, V2).await["items"].as_array().unwrap() {

@@ -1,7 +1,7 @@
 //! The garbage collector (`pkg/controller/garbagecollector`): deletes objects whose owners are gone, and completes deletions that wait for
 //! dependents (`foregroundDeletion`) or orphan them (`orphan`).
 //!
-//! The store reports each change under its lock. Objects to look at are in a queue, which a task empties in small transactions. The queue
+//! The store reports each change under its lock. Objects to check are in a queue, which a task empties in small transactions. The queue
 //! has each object at most once, so that its bound is the number of objects.
 
 use super::delete::{self, FOREGROUND, ORPHAN, Options};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Objects that one transaction looks at.
+/// The maximum number of objects that one transaction checks.
 const BATCH: usize = 64;
 
 /// The place of an object in the store.
@@ -60,7 +60,7 @@ pub(super) fn collect(state: &mut State, at_most: usize) -> bool {
     for _ in 0..at_most {
         let Some(place) = state.garbage().next() else { return false };
         if let Some(object) = state.object(&place.collection, &place.key) {
-            look_at(state, &place, &object);
+            collect_object(state, &place, &object);
         }
     }
     state.garbage().has_work()
@@ -127,7 +127,7 @@ impl Garbage {
     }
 }
 
-fn look_at(state: &mut State, place: &Place, object: &Object) {
+fn collect_object(state: &mut State, place: &Place, object: &Object) {
     if metadata::is_deleting(object) {
         if is_held_by(object, ORPHAN) {
             return orphan_dependents(state, place, object);

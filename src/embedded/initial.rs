@@ -36,7 +36,7 @@ const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "
 /// `--service-node-port-range`.
 const NODE_PORTS: std::ops::Range<u64> = 30_000..32_768;
 
-/// Creates the namespaces of every cluster, and what is missing of the contents of the others.
+/// Creates the namespaces of every cluster, and the missing contents of the others.
 pub(super) fn namespaces(state: &mut State) {
     let Some(resource) = super::catalog::resource("", "v1", "namespaces") else { return };
     for (name, namespace) in state.objects(NAMESPACES, "") {

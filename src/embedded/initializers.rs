@@ -101,7 +101,7 @@ impl Wait {
         }
         let outcome = async {
             match self.dry_run {
-                // Nobody initializes an object that is not stored.
+                // An object that is not stored is not initialized.
                 true => pending().await,
                 false => outcome(call, &created, changes).await,
             }

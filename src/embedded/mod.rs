@@ -128,7 +128,7 @@ impl Default for Limits {
 /// The health and metrics of the process. They refer to parts that refer to the server, so the server does not own them.
 pub(crate) type Vitals = (Checks, Registry);
 
-/// What a [`Server`] has beside the resources of a kube-apiserver.
+/// The additions of a [`Server`] to the resources of a kube-apiserver.
 pub(crate) struct Features {
     /// The APIs that Kubernetes removed and that the server serves nevertheless.
     pub(crate) removed: Vec<&'static Api>,
@@ -221,7 +221,7 @@ pub struct Server {
     /// The health and metrics of the process.
     health: Option<Weak<Vitals>>,
     /// The served custom resources, discovery and OpenAPI.
-    index: custom::Kept,
+    index: custom::CurrentIndex,
     webhooks: OnceLock<Arc<dyn Webhooks>>,
 }
 
@@ -263,7 +263,7 @@ impl Server {
         let store = Arc::new(store);
         let Features { removed, rbac, initializers, apis, health, .. } = features;
         let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
-        let index = custom::Kept::new(&removed, apis.clone());
+        let index = custom::CurrentIndex::new(&removed, apis.clone());
         let tokens = Arc::new(features.tokens);
         let open_id = features.advertised.and_then(|advertised| OpenId::new(&tokens, advertised));
         let webhooks = OnceLock::new();

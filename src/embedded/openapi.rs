@@ -115,7 +115,7 @@ impl Documents {
         }
     }
 
-    /// What OpenAPI v2 has in addition to the recorded document.
+    /// The additions of OpenAPI v2 to the recorded document.
     fn v2_parts(&self) -> &Parts {
         self.v2_parts.get_or_init(|| {
             let mut parts = removed::v2(&self.apis);

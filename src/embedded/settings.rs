@@ -1,4 +1,4 @@
-//! What transactions of the store know of the server's configuration.
+//! The parts of the server's configuration that transactions of the store read.
 
 use crate::config::{Addresses, Controllers};
 use crate::object::Object;

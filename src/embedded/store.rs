@@ -19,22 +19,18 @@ mod file;
 mod keeper;
 mod objects;
 mod slot;
+mod state;
 
-use super::garbage::Garbage;
 use super::name::Name;
 use super::settings::Settings;
 use crate::object::Object;
-use crate::object::kinds;
-use file::{Content, Entry, Loaded};
+use file::Content;
 pub(crate) use file::{File, FileError, Lock};
 use keeper::{Keeper, Progress};
-use objects::Objects;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 pub(super) use slot::Slot;
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::ops::Bound;
+pub(super) use state::{Bounds, State};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -134,68 +130,6 @@ pub(super) struct Expired {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unkept(pub(super) String);
-
-struct Watcher {
-    id: u64,
-    signals: mpsc::Sender<Signal>,
-}
-
-#[derive(Default)]
-struct Table {
-    objects: Objects,
-    /// The packed objects that were read last, so that what is read often stays parsed.
-    warm: RefCell<VecDeque<Arc<Object>>>,
-    history: VecDeque<Arc<Change>>,
-    /// The newest resourceVersion that was dropped from the history.
-    forgotten: u64,
-    watchers: Vec<Watcher>,
-    /// The resourceVersion of the newest change.
-    changed: u64,
-}
-
-/// Packed objects of a collection that stay parsed after they were read.
-const WARM: usize = 1024;
-
-impl Table {
-    /// The object in a slot, which is likely to be read again.
-    fn read(&self, slot: &Slot) -> Arc<Object> {
-        let object = slot.object();
-        // Nobody else holds the object, so the next reader would parse it again.
-        if slot.is_packed() && Arc::strong_count(&object) == 1 {
-            let mut warm = self.warm.borrow_mut();
-            if warm.len() == WARM {
-                warm.pop_front();
-            }
-            warm.push_back(object.clone());
-        }
-        object
-    }
-}
-
-/// The bounds of the store.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// Changes that are kept of each collection.
-    pub history: usize,
-    /// Changes that may be queued for one watcher.
-    pub watcher_queue: usize,
-    /// Changes that may be missing in the file before further writes wait.
-    pub unwritten: usize,
-}
-
-/// All objects, their versions and watchers; accessible only under the lock.
-pub(super) struct State {
-    bounds: Bounds,
-    revision: u64,
-    /// The resourceVersion of the newest collection that was forgotten: the history of a later one of that name begins after it.
-    floor: u64,
-    watchers_so_far: u64,
-    tables: HashMap<Collection, Table>,
-    settings: Arc<Settings>,
-    garbage: Garbage,
-    /// The steps of the transaction for the file; `None` without a file.
-    steps: Option<Vec<Entry>>,
-}
 
 /// The store.
 pub(super) struct Store {
@@ -335,287 +269,10 @@ impl Drop for Store {
     }
 }
 
-impl State {
-    fn new(bounds: Bounds, settings: Settings) -> Self {
-        Self {
-            bounds,
-            revision: 1,
-            floor: 0,
-            watchers_so_far: 0,
-            tables: HashMap::new(),
-            garbage: Garbage::new(settings.controllers.garbage_collector),
-            settings: Arc::new(settings),
-            steps: None,
-        }
-    }
-
-    /// Repeats a change of the file.
-    fn load(&mut self, collection: Collection, change: Loaded) {
-        let Loaded { revision, key, action, object } = change;
-        let object = Arc::new(object);
-        let table = self.table(&collection);
-        table.changed = revision;
-        let is_history = revision > table.forgotten;
-        let before = match action {
-            Action::Deleted => table.objects.remove(&key),
-            Action::Added | Action::Modified => {
-                let mut slot = Slot::Parsed(object.clone());
-                if !is_history {
-                    slot.pack();
-                }
-                table.objects.insert(&key, slot)
-            }
-        };
-        let before = before.map(|slot| slot.object());
-        let change = Arc::new(Change { revision, key, action, object, before });
-        if is_history {
-            table.history.push_back(change.clone());
-        }
-        self.garbage.observe(&collection, &change);
-    }
-
-    fn table(&mut self, collection: &Collection) -> &mut Table {
-        let floor = if kinds::is_built_in_group(&collection.group) { 0 } else { self.floor };
-        let new = || Table { forgotten: floor, ..Table::default() };
-        self.tables.entry(collection.clone()).or_insert_with(new)
-    }
-
-    /// The configuration of the server.
-    pub(super) fn settings(&self) -> Arc<Settings> {
-        self.settings.clone()
-    }
-
-    /// The state of the garbage collector.
-    pub(super) fn garbage(&mut self) -> &mut Garbage {
-        &mut self.garbage
-    }
-
-    /// The newest resourceVersion.
-    pub(super) fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    /// The object with this key.
-    pub(super) fn object(&self, collection: &Collection, key: &str) -> Option<Arc<Object>> {
-        let table = self.tables.get(collection)?;
-        table.objects.get(key).map(|slot| table.read(slot))
-    }
-
-    /// The resourceVersion of the newest change in a collection; 0 before the first one.
-    pub(super) fn changed(&self, collection: &Collection) -> u64 {
-        self.tables.get(collection).map_or(0, |table| table.changed)
-    }
-
-    /// The number of objects in a collection.
-    pub(super) fn count(&self, collection: &Collection) -> usize {
-        self.tables.get(collection).map_or(0, |table| table.objects.count(""))
-    }
-
-    /// Ends the watches of a collection.
-    pub(super) fn end_watches(&mut self, collection: &Collection) {
-        self.tables.get_mut(collection).into_iter().for_each(|table| table.watchers.clear());
-    }
-
-    /// Forgets an empty collection, and ends its watches.
-    pub(super) fn forget(&mut self, collection: &Collection) {
-        let Some(table) = self.tables.remove(collection) else { return };
-        self.floor = self.revision;
-        if let Some(steps) = &mut self.steps {
-            let changes = table.history.iter();
-            let of_changes = changes.flat_map(|change| [change.revision].into_iter().chain(change.replaced()));
-            let records = of_changes.chain(table.objects.values().map(|slot| revision_of(&slot.object()))).collect();
-            steps.push(Entry::Drop { collection: collection.clone(), revision: self.floor, records });
-        }
-    }
-
-    /// The objects whose keys begin with `prefix`, in the keys' order.
-    pub(super) fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
-        let Some(table) = self.tables.get(collection) else { return Vec::new() };
-        table.objects.below(prefix, "").map(|(key, slot)| (key.clone(), table.read(slot))).collect()
-    }
-
-    /// Some objects below a prefix, from a key on, as of this resourceVersion or an earlier one. The cost grows with the number of the objects
-    /// and of the changes since, not with that of the store's objects.
-    ///
-    /// # Errors
-    /// If the history does not reach back that far.
-    pub(super) fn page(
-        &self,
-        collection: &Collection,
-        prefix: &str,
-        start: &str,
-        revision: u64,
-        at_most: usize,
-    ) -> Result<Page, Expired> {
-        let Some(table) = self.tables.get(collection) else { return Ok(Page::default()) };
-        let mut total = table.objects.count(prefix);
-        if revision < table.forgotten {
-            return Err(Expired { oldest: table.forgotten });
-        }
-        if revision >= table.changed {
-            let objects = table.objects.below(prefix, start).take(at_most).map(owned).collect();
-            return Ok(Page { objects, total });
-        }
-        let newer = table.history.iter().rev().take_while(|change| change.revision > revision);
-        let mut then = BTreeMap::new();
-        for change in newer.filter(|change| change.key.starts_with(prefix)) {
-            then.insert(change.key.as_str(), change.before.as_ref());
-        }
-        for (key, before) in &then {
-            total += usize::from(before.is_some());
-            total -= usize::from(table.objects.get(key).is_some());
-        }
-        let unchanged = table.objects.below(prefix, start).filter(|(key, _)| !then.contains_key(key.as_str()));
-        let mut objects: BTreeMap<_, _> = unchanged.take(at_most).map(owned).collect();
-        let changed = then
-            .range::<str, _>((Bound::Included(start), Bound::Unbounded))
-            .filter_map(|(key, before)| Some((*key, (*before)?)));
-        objects.extend(changed.map(|(key, before)| (key.to_owned(), Slot::Parsed(before.clone()))));
-        Ok(Page { objects: objects.into_iter().take(at_most).collect(), total })
-    }
-
-    /// The number of current objects below a prefix, from a key on; counts each of them.
-    pub(super) fn count_from(&self, collection: &Collection, prefix: &str, start: &str) -> usize {
-        self.tables.get(collection).map_or(0, |table| table.objects.below(prefix, start).count())
-    }
-
-    /// The objects that reads of a collection have passed.
-    #[cfg(test)]
-    pub(super) fn visited(&self, collection: &Collection) -> usize {
-        self.tables.get(collection).map_or(0, |table| table.objects.visited())
-    }
-
-    /// The collections that have objects in a namespace.
-    pub(super) fn collections_in(&self, namespace: &str) -> Vec<Collection> {
-        let prefix = prefix(namespace);
-        let inhabited = self.tables.iter().filter(|(_, table)| table.objects.count(&prefix) > 0);
-        inhabited.map(|(collection, _)| collection.clone()).collect()
-    }
-
-    /// Stores a new or changed object with the next resourceVersion. Returns the stored object.
-    pub(super) fn put(&mut self, collection: &Collection, key: &str, object: Object) -> Arc<Object> {
-        let (revision, object) = self.stamp(object);
-        let before = self.table(collection).objects.insert(key, Slot::Parsed(object.clone()));
-        let before = before.map(|slot| slot.object());
-        let action = if before.is_some() { Action::Modified } else { Action::Added };
-        self.publish(collection, Change { revision, key: key.to_owned(), action, object: object.clone(), before });
-        object
-    }
-
-    /// Removes an object whose last state is `last`. Returns the object that watchers got; `None` if it did not exist.
-    pub(super) fn remove(&mut self, collection: &Collection, key: &str, last: Object) -> Option<Arc<Object>> {
-        let before = self.tables.get_mut(collection)?.objects.remove(key)?.object();
-        let (revision, object) = self.stamp(last);
-        let change = Change {
-            revision,
-            key: key.to_owned(),
-            action: Action::Deleted,
-            object: object.clone(),
-            before: Some(before),
-        };
-        self.publish(collection, change);
-        Some(object)
-    }
-
-    /// Starts a watch.
-    ///
-    /// # Errors
-    /// If the start is older than the history.
-    pub(super) fn subscribe(
-        &mut self,
-        collection: &Collection,
-        prefix: &str,
-        start: Start,
-    ) -> Result<Subscription, Expired> {
-        let (revision, watcher_queue) = (self.revision, self.bounds.watcher_queue);
-        self.watchers_so_far += 1;
-        let id = self.watchers_so_far;
-        let table = self.table(collection);
-        let mut state = Vec::new();
-        let mut backlog = VecDeque::new();
-        match start {
-            Start::State => {
-                state = table.objects.below(prefix, "").map(|(_, slot)| slot.clone()).collect();
-            }
-            Start::Now => {}
-            Start::After(after) if after < table.forgotten => return Err(Expired { oldest: table.forgotten }),
-            Start::After(after) => {
-                let missed = table.history.iter().filter(|change| change.revision > after);
-                backlog = missed.cloned().collect();
-            }
-        }
-        let (sender, signals) = mpsc::channel(watcher_queue);
-        table.watchers.retain(|watcher| !watcher.signals.is_closed());
-        table.watchers.push(Watcher { id, signals: sender });
-        Ok(Subscription { state, backlog, signals, revision, id })
-    }
-
-    /// Reports to a watcher that it has got all changes so far, unless its queue is full.
-    pub(super) fn report_progress(&mut self, collection: &Collection, id: u64) {
-        let revision = self.revision;
-        let watchers = self.tables.get(collection).map_or(&[][..], |table| &table.watchers);
-        if let Some(watcher) = watchers.iter().find(|watcher| watcher.id == id) {
-            // A watcher with a full queue must read other messages first.
-            let _ = watcher.signals.try_send(Signal::Progress(revision));
-        }
-    }
-
-    fn stamp(&mut self, mut object: Object) -> (u64, Arc<Object>) {
-        self.revision += 1;
-        // `set` fails only if the metadata is no object, and such an object has no key.
-        let _ = object.set(&["metadata", "resourceVersion"], Value::from(self.revision.to_string()));
-        (self.revision, Arc::new(object))
-    }
-
-    fn publish(&mut self, collection: &Collection, change: Change) {
-        let change = Arc::new(change);
-        self.garbage.observe(collection, &change);
-        if let Some(steps) = &mut self.steps {
-            steps.push(Entry::Change(collection.clone(), change.clone()));
-        }
-        let most = self.bounds.history;
-        let table = self.table(collection);
-        table.changed = change.revision;
-        table.watchers.retain(|watcher| watcher.signals.try_send(Signal::Change(change.clone())).is_ok());
-        table.history.push_back(change);
-        let surplus = table.history.len().saturating_sub(most);
-        let oldest: Vec<_> = table.history.drain(..surplus).collect();
-        let Some(newest) = oldest.last() else { return };
-        table.forgotten = newest.revision;
-        for change in &oldest {
-            let slot = table.objects.get_mut(&change.key).filter(|slot| slot.has(&change.object));
-            slot.into_iter().for_each(Slot::pack);
-        }
-        if let Some(steps) = &mut self.steps {
-            let of_deletion = |change: &Change| (change.action == Action::Deleted).then_some(change.revision);
-            let records = oldest.iter().flat_map(|change| change.replaced().into_iter().chain(of_deletion(change)));
-            let (records, revision) = (records.collect(), newest.revision);
-            steps.push(Entry::Forget { collection: collection.clone(), revision, records });
-        }
-    }
-}
-
-impl Change {
-    /// The resourceVersion of the state before the change.
-    fn replaced(&self) -> Option<u64> {
-        self.before.as_deref().map(revision_of)
-    }
-}
-
-/// The resourceVersion of a stored object.
-fn revision_of(object: &Object) -> u64 {
-    // The store sets the number itself.
-    object.resource_version().parse().unwrap_or_default()
-}
-
-fn owned((key, slot): (&String, &Slot)) -> (String, Slot) {
-    (key.clone(), slot.clone())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     const PODS: &Collection = &Collection::built_in("", "pods");
 
@@ -654,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fell_out_of_the_history_is_expired() {
+    fn a_revision_before_the_history_is_expired() {
         store(2, 10).with(|state| {
             let start = state.revision();
             for n in 0..3 {

@@ -47,7 +47,7 @@ pub(super) fn update(
     if !is_built_in(resource) {
         return Ok(());
     }
-    // An initializer may change what nobody else can see yet (`isUpdatingUninitializedPod` of Kubernetes 1.13).
+    // An initializer may change an object that other clients do not see yet (`isUpdatingUninitializedPod` of Kubernetes 1.13).
     if resource.name == "pods" && initializers::is_uninitialized(current) {
         return create(settings, resource, object);
     }

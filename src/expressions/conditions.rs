@@ -3,7 +3,7 @@
 use super::expression::{
     CONDITIONS_COST, Compiler, Declarations, EvaluationError, Expression, OUT_OF_BUDGET, Series, Stop,
 };
-use super::request::{Reads, Shared, Shown};
+use super::request::{Reads, RequestValues, Shared};
 use super::reviews::{Pause, evaluated};
 use super::variables::{Variable, Variables};
 use crate::admission::Attributes;
@@ -83,7 +83,7 @@ impl Conditions {
         let shared = Shared::new(attributes.authorizer.clone());
         loop {
             let verdict = {
-                let shown = Shown::new(attributes, view, None, &shared);
+                let shown = RequestValues::new(attributes, view, None, &shared);
                 let inputs = Inputs { reads: self.reads, ..Inputs::default() };
                 evaluated(|| self.evaluate(&shown, inputs, labels, metrics))
             };
@@ -110,7 +110,7 @@ impl Conditions {
     /// If the evaluation has to be repeated.
     pub fn evaluate(
         &self,
-        shown: &Shown<'_>,
+        shown: &RequestValues<'_>,
         inputs: Inputs<'_>,
         labels: &Labels<'_>,
         metrics: &Metrics,
@@ -165,7 +165,7 @@ impl Conditions {
     fn run<'a>(
         &'a self,
         variables: &'a Variables<'a>,
-        shown: &Shown<'_>,
+        shown: &RequestValues<'_>,
     ) -> Result<Vec<Result<bool, EvaluationError>>, Stop> {
         let mut series = Series::new(variables, shown.limits(), CONDITIONS_COST);
         let evaluate = |expression| {

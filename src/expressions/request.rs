@@ -52,7 +52,7 @@ impl Shared {
 
 /// A request in one kind and resource, as expressions read it.
 #[derive(Clone)]
-pub struct Shown<'a> {
+pub struct RequestValues<'a> {
     /// The request.
     pub attributes: &'a Attributes,
     /// The object in that version.
@@ -94,7 +94,7 @@ impl Reads {
     }
 }
 
-impl<'a> Shown<'a> {
+impl<'a> RequestValues<'a> {
     /// Creates the view of a request with these objects.
     pub fn new(
         attributes: &'a Attributes,

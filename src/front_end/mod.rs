@@ -42,7 +42,7 @@ const GROUPS_OF_REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8
 /// The tenants of a gateway, whose plugins answer the reviews of their namespaces.
 #[async_trait]
 pub trait ReviewingTenants: Send + Sync {
-    /// Returns the plugins of the tenant of a request; `None` if the namespace is nobody's.
+    /// Returns the plugins of the tenant of a request; `None` if the namespace has no tenant.
     ///
     /// # Errors
     /// If the API server does not tell the tenant of the namespace.

@@ -24,7 +24,7 @@ impl OwnUserName {
     /// # Errors
     /// If the name is not known yet.
     pub fn check(&self) -> Result<(), Unhealthy> {
-        let unknown = "the upstream API server did not tell the proxy's own user: its own requests are reviewed too";
+        let unknown = "the proxy's own user is not known yet: the front end reviews the proxy's own requests too";
         self.0.get().map(|_| ()).ok_or_else(|| Unhealthy::of(unknown))
     }
 
@@ -35,7 +35,7 @@ impl OwnUserName {
     pub async fn ask(&self, client: &kube::Client, timeout: Duration) -> Result<(), ReviewError> {
         let review = review::create(client, PATH, &SelfSubjectReview::default(), timeout).await?;
         let name = review.status.and_then(|status| status.user_info).and_then(|user| user.username);
-        let name = name.ok_or_else(|| ReviewError("a SelfSubjectReview without a user".into()))?;
+        let name = name.ok_or(ReviewError::NoUser)?;
         self.0.get_or_init(|| name);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The JSON patch from the object of a review to the admitted object.
 
 use crate::object::Object;
-use crate::object::structural::numbers;
+use crate::object::normal;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(super) fn between(before: &Object, after: &Object) -> Patch {
     if before == after {
         return Patch::default();
     }
-    let value = |object: &Object| Value::Object(numbers::as_written(object).fields().clone());
+    let value = |object: &Object| Value::Object(normal::as_written(object).fields().clone());
     Patch(json_patch::diff(&value(before), &value(after)))
 }
 

@@ -215,7 +215,7 @@ async fn a_plugin_sees_the_request_of_the_review() {
 }
 
 #[tokio::test]
-async fn what_the_proxy_or_the_repair_of_the_webhook_needs_is_never_refused() {
+async fn requests_of_the_proxy_and_repairs_of_the_webhook_are_never_refused() {
     let side = side(&[&plugins::always_deny::SPEC]);
     let own = upstream();
     side.front_end.own_user.check().unwrap_err();

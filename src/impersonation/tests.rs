@@ -77,7 +77,7 @@ impl Case {
 }
 
 #[tokio::test]
-async fn without_the_headers_nobody_is_asked() {
+async fn a_request_without_the_headers_causes_no_check() {
     let case = Case::new(&[]);
     assert_eq!(case.apply(&user("alice"), &[]).await, Ok(None));
     assert_eq!(case.apply(&user("alice"), &[("foo", "x")]).await, Ok(None));
@@ -149,7 +149,7 @@ async fn every_part_of_a_user_is_checked_in_order() {
 }
 
 #[tokio::test]
-async fn groups_follow_from_who_it_is() {
+async fn the_groups_follow_from_the_impersonated_user() {
     let case = Case::new(&[
         "imp impersonate /serviceaccounts ns/sa",
         "imp impersonate /users system:anonymous",
@@ -299,7 +299,7 @@ async fn one_request_causes_no_more_checks_than_allowed() {
 }
 
 #[tokio::test]
-async fn nobody_may_impersonate_the_mark_of_admitted_requests() {
+async fn the_mark_of_admitted_requests_cannot_be_impersonated() {
     let case = Case::new(&[
         "imp impersonate /users bob",
         "imp impersonate authentication.k8s.io/userextras/kube-admission-proxy.dev/admitted ns/main",

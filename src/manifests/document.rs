@@ -37,8 +37,9 @@ struct Parsed {
 pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, LoadError> {
     let parsed = parse(text)?;
     let (api_version, kind) = type_of(&parsed.decoded.value)?;
-    let missing =
-        |field: &str| Err(LoadError(format!("Object '{field}' is missing in '{}'", String::from_utf8_lossy(text))));
+    let missing = |field: &str| {
+        Err(LoadError::Undecodable(format!("Object '{field}' is missing in '{}'", String::from_utf8_lossy(text))))
+    };
     match (api_version, kind) {
         (_, "") => return missing("Kind"),
         ("", _) => return missing("apiVersion"),
@@ -51,7 +52,7 @@ pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, LoadError> {
     let value = Value::Object(Map::new());
     if group != GROUP || typed::decode(&kind, value).is_none() {
         let (kind, version) = (go_quote(&kind.kind), go_quote(api_version));
-        return Err(LoadError(format!(
+        return Err(LoadError::Undecodable(format!(
             "no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
@@ -72,7 +73,7 @@ pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, LoadError> {
 pub(super) fn value(text: &[u8]) -> Result<Value, LoadError> {
     let decoded = parse(text)?.decoded;
     match decoded.duplicates.first() {
-        Some(duplicate) => Err(LoadError(duplicate.to_string())),
+        Some(duplicate) => Err(LoadError::Undecodable(duplicate.to_string())),
         None => Ok(decoded.value),
     }
 }
@@ -81,9 +82,10 @@ pub(super) fn value(text: &[u8]) -> Result<Value, LoadError> {
 fn parse(text: &[u8]) -> Result<Parsed, LoadError> {
     let is_json = text.trim_ascii_start().starts_with(b"{");
     let decoded = if is_json {
-        decode::json(text).map_err(|why| LoadError(format!("couldn't get version/kind; json parse error: {why}")))?
+        decode::json(text)
+            .map_err(|why| LoadError::Undecodable(format!("couldn't get version/kind; json parse error: {why}")))?
     } else {
-        decode::yaml(text).map_err(LoadError::of)?
+        decode::yaml(text).map_err(LoadError::undecodable)?
     };
     Ok(Parsed { decoded, is_json })
 }
@@ -93,7 +95,7 @@ fn type_of(value: &Value) -> Result<(&str, &str), LoadError> {
     let wrong = |found: &Value, wanted: &str| {
         let found = go_type(found);
         let why = format!("json: cannot unmarshal {found} into Go {wanted}");
-        LoadError(format!("couldn't get version/kind; json parse error: {why}"))
+        LoadError::Undecodable(format!("couldn't get version/kind; json parse error: {why}"))
     };
     let fields = match value {
         Value::Object(fields) => fields,
@@ -121,13 +123,13 @@ fn objects(
 ) -> Result<Vec<Object>, LoadError> {
     let Parsed { mut decoded, is_json } = parsed;
     let duplicates = if is_json { Vec::new() } else { std::mem::take(&mut decoded.duplicates) };
-    let unregistered = || LoadError(format!("no kind {:?} is registered", kind.kind));
+    let unregistered = || LoadError::Undecodable(format!("no kind {:?} is registered", kind.kind));
     let Some(item) = item else {
         let normal = match is_json {
             true => normal::built_in_json(kind, decoded, text),
             false => normal::built_in(kind, decoded.value),
         };
-        let Normal { object, unknown } = normal.ok_or_else(unregistered)?.map_err(LoadError::of)?;
+        let Normal { object, unknown } = normal.ok_or_else(unregistered)?.map_err(LoadError::undecodable)?;
         be_strict(&duplicates, &unknown)?;
         return Ok(vec![object]);
     };
@@ -135,14 +137,15 @@ fn objects(
         true => typed::decode_json(kind, decoded, text),
         false => typed::decode(kind, decoded.value),
     };
-    let mut typed = typed.ok_or_else(unregistered)?.map_err(LoadError::of)?;
+    let mut typed = typed.ok_or_else(unregistered)?.map_err(LoadError::undecodable)?;
     be_strict(&duplicates, &typed.unknown)?;
     let items = match typed.value.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     };
-    let object =
-        |value: Value| Ok(normal::built_in(item, value).ok_or_else(unregistered)?.map_err(LoadError::of)?.object);
+    let object = |value: Value| {
+        Ok(normal::built_in(item, value).ok_or_else(unregistered)?.map_err(LoadError::undecodable)?.object)
+    };
     items.into_iter().map(object).collect()
 }
 
@@ -150,7 +153,11 @@ fn objects(
 fn be_strict(yaml: &[String], unknown: &[String]) -> Result<(), LoadError> {
     let yaml = (!yaml.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", yaml.join("\n  ")));
     let all: Vec<&str> = yaml.iter().chain(unknown).map(String::as_str).collect();
-    if all.is_empty() { Ok(()) } else { Err(LoadError(format!("strict decoding error: {}", all.join(", ")))) }
+    if all.is_empty() {
+        Ok(())
+    } else {
+        Err(LoadError::Undecodable(format!("strict decoding error: {}", all.join(", "))))
+    }
 }
 
 /// Splits a `v1` List into its items.
@@ -177,7 +184,7 @@ fn list(parsed: &Parsed, text: &[u8]) -> Result<Read, LoadError> {
         Some(other) => {
             let found = go_type(other);
             let wanted = "Go struct field List.items of type []runtime.RawExtension";
-            return Err(LoadError(format!("json: cannot unmarshal {found} into {wanted}")));
+            return Err(LoadError::Undecodable(format!("json: cannot unmarshal {found} into {wanted}")));
         }
     };
     let as_written = is_json.then(|| serde_json::from_slice::<Raw<'_>>(text).ok()).flatten();

@@ -28,8 +28,8 @@ impl<T: Send + Sync + 'static> FollowedFile<T> {
     ) -> Result<Self, LoadError> {
         let file = path.clone();
         let load = move || {
-            let made = read(&file).and_then(|text| make(decode(&text)?).map_err(LoadError::of));
-            made.map(Arc::new).map_err(|why| LoadError(format!("{}: {why}", file.display())))
+            let made = read(&file).and_then(|text| make(decode(&text)?).map_err(LoadError::invalid));
+            made.map(Arc::new).map_err(|fault| fault.in_file(&file))
         };
         reload::watch(vec![path], load).map(Self)
     }
@@ -41,19 +41,19 @@ impl<T: Send + Sync + 'static> FollowedFile<T> {
 }
 
 fn read(path: &Path) -> Result<String, LoadError> {
-    let (mut text, failed) = (String::new(), |error: std::io::Error| LoadError(go_error(&error)));
+    let (mut text, failed) = (String::new(), |error: std::io::Error| LoadError::Unreadable(go_error(&error)));
     File::open(path).map_err(failed)?.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(LoadError(format!("longer than {MAX_BYTES} bytes")));
+        return Err(LoadError::Unreadable(format!("longer than {MAX_BYTES} bytes")));
     }
     Ok(text)
 }
 
 fn decode<W: DeserializeOwned>(text: &str) -> Result<W, LoadError> {
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(text).map_err(LoadError::of);
+        return serde_json::from_str(text).map_err(LoadError::undecodable);
     }
-    serde_saphyr::from_str(text).map_err(LoadError::of)
+    serde_saphyr::from_str(text).map_err(LoadError::undecodable)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(super) struct Contents {
 pub(super) fn read(folder: &Path) -> Result<Contents, LoadError> {
     let unreadable = |error: &std::io::Error| {
         let why = go_error(error);
-        LoadError(format!("failed to read manifest directory {folder:?}: open {}: {why}", folder.display()))
+        LoadError::Unreadable(format!("failed to read manifest directory {folder:?}: open {}: {why}", folder.display()))
     };
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| unreadable(&error))? {
@@ -57,7 +57,7 @@ pub(super) fn read(folder: &Path) -> Result<Contents, LoadError> {
         digest.update(&text);
         digest.update([0]);
         let texts = documents_of(&text)
-            .map_err(|why| LoadError(format!("failed to split YAML documents in file {file:?}: {why}")))?;
+            .map_err(|why| LoadError::Undecodable(format!("failed to split YAML documents in file {file:?}: {why}")))?;
         documents.extend(texts.into_iter().map(|text| Document { file: file.clone(), text }));
     }
     let hash = if is_empty { String::new() } else { sha256_text(&digest.finalize()) };
@@ -66,11 +66,11 @@ pub(super) fn read(folder: &Path) -> Result<Contents, LoadError> {
 
 /// Reads a file of at most `at_most` bytes. A file that is not regular, such as a pipe, is refused because it may never end.
 fn read_file(file: &Path, at_most: u64) -> Result<Vec<u8>, LoadError> {
-    let failed = |why: &str| LoadError(format!("failed to read file {file:?}: {why}"));
+    let failed = |why: &str| LoadError::Unreadable(format!("failed to read file {file:?}: {why}"));
     let unreadable = |error: io::Error| failed(&format!("open {}: {}", file.display(), go_error(&error)));
     let metadata = fs::metadata(file).map_err(unreadable)?;
     if !metadata.is_file() && !metadata.is_dir() {
-        return Err(failed("it is no regular file"));
+        return Err(failed("not a regular file"));
     }
     let mut text = Vec::new();
     fs::File::open(file).and_then(|file| file.take(at_most + 1).read_to_end(&mut text)).map_err(unreadable)?;
@@ -103,7 +103,10 @@ pub fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, LoadError> {
         if let Some(rest) = line.strip_prefix(b"---") {
             let rest = rest.trim_ascii();
             if !rest.is_empty() && !rest.starts_with(b"#") {
-                return Err(LoadError(format!("invalid Yaml document separator: {}", String::from_utf8_lossy(rest))));
+                return Err(LoadError::Undecodable(format!(
+                    "invalid Yaml document separator: {}",
+                    String::from_utf8_lossy(rest)
+                )));
             }
             if !current.is_empty() {
                 finish(&current);
@@ -144,19 +147,19 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_not_read() {
+    fn an_endless_file_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/dev/zero", folder.path().join("a.yaml")).unwrap();
-        assert!(read(folder.path()).unwrap_err().0.ends_with("a.yaml\": it is no regular file"));
+        assert!(read(folder.path()).unwrap_err().to_string().ends_with("a.yaml\": not a regular file"));
         fs::remove_file(folder.path().join("a.yaml")).unwrap();
         fs::File::create(folder.path().join("a.yaml")).unwrap().set_len(MAX_BYTES + 1).unwrap();
-        assert!(read(folder.path()).unwrap_err().0.ends_with("have more than 67108864 bytes together"));
+        assert!(read(folder.path()).unwrap_err().to_string().ends_with("have more than 67108864 bytes together"));
     }
 
     #[test]
     fn separators_are_lines_of_their_own() {
         assert_eq!(documents_of(b"---\nx: 1\n").unwrap(), [b"---\nx: 1".to_vec()]);
         assert_eq!(documents_of(b"x: ---\n").unwrap(), [b"x: ---".to_vec()]);
-        assert_eq!(documents_of(b"x: 1\n---y\n").unwrap_err().0, "invalid Yaml document separator: y");
+        assert_eq!(documents_of(b"x: 1\n---y\n").unwrap_err().to_string(), "invalid Yaml document separator: y");
     }
 }

@@ -42,9 +42,9 @@ pub fn folder(given: &str, gates: &FeatureGates) -> Result<Option<PathBuf>, Load
     }
     if !gates.is_on(GATE) {
         let why = format!("staticManifestsDir requires the {GATE} feature gate to be enabled");
-        return Err(LoadError(format!("staticManifestsDir: Forbidden: {why}")));
+        return Err(LoadError::Setting(format!("Forbidden: {why}")));
     }
-    let invalid = |why: &str| Err(LoadError(format!("staticManifestsDir: Invalid value: {given:?}: {why}")));
+    let invalid = |why: &str| Err(LoadError::Setting(format!("Invalid value: {given:?}: {why}")));
     let path = Path::new(given);
     if !path.is_absolute() {
         return invalid("must be an absolute file path");
@@ -87,7 +87,7 @@ mod tests {
             ),
             ("/etc/passwd", &gates, "Invalid value: \"/etc/passwd\": must be a directory"),
         ] {
-            assert_eq!(folder(given, gates), Err(LoadError(format!("staticManifestsDir: {fault}"))));
+            assert_eq!(folder(given, gates), Err(LoadError::Setting(fault.to_owned())));
         }
     }
 }

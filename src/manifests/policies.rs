@@ -47,7 +47,7 @@ pub struct Policies<P: Policy> {
 /// # Errors
 /// If the folder or an object is invalid, or a binding names a policy that the folder lacks. Loading stops at the first error.
 pub fn load<P: Policy>(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Policies<P>>, LoadError> {
-    let [policies, bindings] = P::KINDS else { return Err(LoadError("a policy has two kinds".into())) };
+    let [policies, bindings] = P::KINDS else { return Err(LoadError::Invalid("a policy has two kinds".into())) };
     let validate = |kind: &str, object: &Object| match kind == *policies {
         true => policy(kind, object).0,
         false => binding(kind, object).0,
@@ -61,7 +61,7 @@ pub fn load<P: Policy>(folder: &Path, parameters: PolicyParameters) -> Result<Lo
             let policy = go_quote(policy);
             let why =
                 format!("binding {name} references policy {policy} which does not exist in the manifest directory");
-            return Err(LoadError(why));
+            return Err(LoadError::Invalid(why));
         }
     }
     let value = Arc::new(Policies { policies: set.take(policies)?, bindings: set.take(bindings)? });
@@ -75,22 +75,24 @@ fn constrain(kind: &str, object: &Object, is_policy: bool, parameters: PolicyPar
     let forbidden = parameters == PolicyParameters::Forbidden;
     if is_policy {
         return match forbidden && has("paramKind") {
-            true => Err(LoadError(format!("{kind} {name}: spec.paramKind is not supported for static manifests"))),
+            true => {
+                Err(LoadError::Invalid(format!("{kind} {name}: spec.paramKind is not supported for static manifests")))
+            }
             false => Ok(()),
         };
     }
     let policy = object.str(&["spec", "policyName"]);
     if policy.is_empty() {
-        return Err(LoadError(format!("binding {name} must reference a policy (spec.policyName)")));
+        return Err(LoadError::Invalid(format!("binding {name} must reference a policy (spec.policyName)")));
     }
     if !policy.ends_with(SUFFIX) {
-        return Err(LoadError(format!(
+        return Err(LoadError::Invalid(format!(
             "binding {name}: spec.policyName {} must end with {SUFFIX:?}",
             go_quote(policy)
         )));
     }
     if forbidden && has("paramRef") {
-        return Err(LoadError(format!("binding {name}: spec.paramRef is not supported for static manifests")));
+        return Err(LoadError::Invalid(format!("binding {name}: spec.paramRef is not supported for static manifests")));
     }
     Ok(())
 }
@@ -126,7 +128,7 @@ mod tests {
         let place = format!("{}/", folder.path().display());
         found
             .map(|Loaded { value, .. }| (value.policies.len(), value.bindings.len()))
-            .map_err(|error| error.0.replace(&place, ""))
+            .map_err(|error| error.to_string().replace(&place, ""))
     }
 
     #[test]
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_api_may_have_is_refused_unless_it_is_allowed() {
+    fn parameters_are_refused_unless_they_are_allowed() {
         let parameters = validating(json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}));
         let text = "error loading 0.json: ValidatingAdmissionPolicy \"p.static.k8s.io\": spec.paramKind is not supported for static manifests";
         assert_eq!(read(std::slice::from_ref(&parameters), PolicyParameters::Forbidden), Err(text.to_owned()));
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_compile_is_said() {
+    fn errors_name_the_expression_that_does_not_compile() {
         let fault = |spec: Value| {
             let why = read(&[validating(spec)], PolicyParameters::Forbidden).unwrap_err();
             let before = "error loading 0.json: ValidatingAdmissionPolicy \"p.static.k8s.io\": ";
@@ -222,7 +224,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let policy = object("MutatingAdmissionPolicy", "p.static.k8s.io", &spec);
         std::fs::write(folder.path().join("a.json"), policy.to_string()).unwrap();
-        let why = load::<MutatingAdmissionPolicy>(folder.path(), PolicyParameters::Forbidden).unwrap_err().0;
+        let why = load::<MutatingAdmissionPolicy>(folder.path(), PolicyParameters::Forbidden).unwrap_err().to_string();
         for fault in [
             "spec.matchConstraints.resourceRules.operations: Unsupported value: \"DELETE\": supported values: \"*\", ",
             "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when patchType is JSONPatch",

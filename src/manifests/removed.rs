@@ -10,15 +10,14 @@ use crate::object::structural::Structural;
 use crate::removed::{self, Api};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The objects that a removed plugin reads.
 pub(crate) enum RemovedObjects<P> {
-    /// Those of the API server.
+    /// The objects of the API server.
     ApiServer(Arc<Cluster>),
-    /// Those of a folder.
+    /// The objects of a folder.
     Files(Source<Files<P>>),
 }
 
@@ -34,7 +33,7 @@ impl<P: RemovedKind> RemovedObjects<P> {
         };
         let metrics = environment.metrics.manifests().clone();
         let files = Source::follow(folder.clone(), plugin, metrics, Files::load);
-        files.map(Self::Files).map_err(|why| BuildError(format!("staticManifestsDir: {}: {why}", folder.display())))
+        files.map(Self::Files).map_err(|why| BuildError::RemovedObjects { folder, fault: why.to_string() })
     }
 
     /// As [`Self::new`], for a plugin whose configuration is of the given kind and has no other field.
@@ -51,7 +50,7 @@ impl<P: RemovedKind> RemovedObjects<P> {
             let mut fields = given.value.as_object().into_iter().flat_map(|fields| fields.keys());
             if let Some(field) = fields.find(|field| !["apiVersion", "kind", "staticManifestsDir"].contains(&&***field))
             {
-                return Err(BuildError(format!("{}: unknown field {field:?}", given.origin)));
+                return Err(given.invalid(format_args!("unknown field {field:?}")));
             }
         }
         Self::new(environment, plugin)
@@ -95,16 +94,17 @@ impl<P: RemovedKind> Files<P> {
     /// If a file cannot be read, or an object is of another kind, invalid, or not the only one of its name.
     fn load(folder: &Path) -> Result<Loaded<Self>, LoadError> {
         let contents = folder::read(folder)?;
-        let schema = Structural::compile(P::API.schema()).map_err(LoadError::of)?;
+        let schema = Structural::compile(P::API.schema()).map_err(LoadError::invalid)?;
         let mut by_key = BTreeMap::new();
         for each in &contents.documents {
-            let failed = |why: &dyn Display| LoadError(format!("{}: {why}", each.file.display()));
-            for object in objects(&each.text).map_err(|why| failed(&why))? {
-                let object = checked(P::API, &schema, object).map_err(|why| failed(&why))?;
+            let failed = |fault: LoadError| fault.in_file(&each.file);
+            for object in objects(&each.text).map_err(failed)? {
+                let object = checked(P::API, &schema, object).map_err(failed)?;
                 let key = (object.namespace().to_owned(), object.name().to_owned());
-                let kept = serde_json::from_value(object.into_value()).map_err(|why| failed(&why))?;
+                let kept =
+                    serde_json::from_value(object.into_value()).map_err(|why| failed(LoadError::undecodable(why)))?;
                 if by_key.insert(key.clone(), Arc::new(P::project(kept).1)).is_some() {
-                    return Err(failed(&format_args!("a second {} {:?}", P::API.kind, key.1)));
+                    return Err(failed(LoadError::Invalid(format!("a second {} {:?}", P::API.kind, key.1))));
                 }
             }
         }
@@ -140,21 +140,21 @@ fn checked(api: &Api, schema: &Structural, value: Value) -> Result<Object, LoadE
     if text("kind") != api.kind || !versions.any(|version| version == text("apiVersion")) {
         let (version, kind) = (text("apiVersion"), text("kind"));
         let wanted = crate::kind::api_version(api.group, api.version);
-        return Err(LoadError(format!("must be {wanted} {}, not {version:?} {kind:?}", api.kind)));
+        return Err(LoadError::Invalid(format!("must be {wanted} {}, not {version:?} {kind:?}", api.kind)));
     }
-    let normal = schema.normalize(value).map_err(LoadError::of)?;
+    let normal = schema.normalize(value).map_err(LoadError::undecodable)?;
     let mut object = normal.object;
     let name = go_quote(object.name());
     if let Some(unknown) = normal.unknown.first() {
-        return Err(LoadError(format!("{} {name}: {unknown}", api.kind)));
+        return Err(LoadError::Invalid(format!("{} {name}: {unknown}", api.kind)));
     }
     if api.is_namespaced() == object.namespace().is_empty() {
         let needed = if api.is_namespaced() { "needs a namespace" } else { "must not have a namespace" };
-        return Err(LoadError(format!("{} {name}: metadata.namespace: {needed}", api.kind)));
+        return Err(LoadError::Invalid(format!("{} {name}: metadata.namespace: {needed}", api.kind)));
     }
     removed::set_defaults(api, &mut object);
     match removed::validate(api, &object).first() {
-        Some(cause) => Err(LoadError(format!("{} {name}: {}: {}", api.kind, cause.field, cause.message))),
+        Some(cause) => Err(LoadError::Invalid(format!("{} {name}: {}: {}", api.kind, cause.field, cause.message))),
         None => Ok(object),
     }
 }

@@ -7,18 +7,60 @@ use crate::object::Object;
 use crate::status::invalid::aggregate;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The reason why a folder is invalid, in kube-apiserver's words, with the file, the object and the field.
+/// The reason why a folder or a file cannot be loaded. The texts are kube-apiserver's, with the file, the object and the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct LoadError(pub String);
+pub enum LoadError {
+    /// The plugin's configuration names no folder that may be used.
+    #[error("staticManifestsDir: {0}")]
+    Setting(String),
+    /// A folder or a file cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// A document cannot be decoded as a known kind.
+    #[error("{0}")]
+    Undecodable(String),
+    /// An item of a `v1` List cannot be decoded.
+    #[error("failed to decode list item: {0}")]
+    Item(Box<LoadError>),
+    /// An object is invalid, or not allowed in a file.
+    #[error("{0}")]
+    Invalid(String),
+    /// A document of a folder has a fault.
+    #[error("error loading {}: {fault}", .file.display())]
+    Document {
+        /// The file with the document.
+        file: PathBuf,
+        /// The fault.
+        fault: Box<LoadError>,
+    },
+    /// A file that a plugin reads as a whole has a fault.
+    #[error("{}: {fault}", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// The fault.
+        fault: Box<LoadError>,
+    },
+}
 
 impl LoadError {
-    /// The error with the text of another error.
-    pub(super) fn of(why: impl std::fmt::Display) -> Self {
-        Self(why.to_string())
+    /// The error of a document that a decoder refuses.
+    pub(super) fn undecodable(why: impl Display) -> Self {
+        Self::Undecodable(why.to_string())
+    }
+
+    /// The error of an object with this fault.
+    pub(super) fn invalid(why: impl Display) -> Self {
+        Self::Invalid(why.to_string())
+    }
+
+    /// Adds the name of the file.
+    pub(super) fn in_file(self, file: &Path) -> Self {
+        Self::File { file: file.to_owned(), fault: Box::new(self) }
     }
 }
 
@@ -52,7 +94,7 @@ impl Set {
         for document in &contents.documents {
             let file = &document.file;
             set.accept(&document.text, file, rules, &mut files)
-                .map_err(|why| LoadError(format!("error loading {}: {why}", file.display())))?;
+                .map_err(|fault| LoadError::Document { file: file.clone(), fault: Box::new(fault) })?;
         }
         Ok(set)
     }
@@ -66,12 +108,11 @@ impl Set {
     ) -> Result<(), LoadError> {
         let (kind, objects) = match document::read(text, rules.kinds)? {
             Read::Objects(kind, objects) => (kind.kind, objects),
-            Read::Other(found) => return Err(LoadError(format!("unsupported resource type {found}"))),
+            Read::Other(found) => return Err(LoadError::Undecodable(format!("unsupported resource type {found}"))),
             Read::List(items) => {
                 return items.iter().try_for_each(|item| {
                     // `accept` decodes the item again. This call only adds the prefix to errors of the decoder.
-                    document::read(item, rules.kinds)
-                        .map_err(|why| LoadError(format!("failed to decode list item: {why}")))?;
+                    document::read(item, rules.kinds).map_err(|fault| LoadError::Item(Box::new(fault)))?;
                     self.accept(item, file, rules, files)
                 });
             }
@@ -79,14 +120,14 @@ impl Set {
         let Some(kind) = rules.kinds.iter().copied().find(|known| **known == *kind) else { return Ok(()) };
         for object in &objects {
             if let Some(faults) = aggregate((rules.validate)(kind, object)) {
-                return Err(LoadError(format!("{kind} {}: {faults}", go_quote(object.name()))));
+                return Err(LoadError::Invalid(format!("{kind} {}: {faults}", go_quote(object.name()))));
             }
         }
         for object in objects {
             let name = object.name().to_owned();
             check_name(&name, file)?;
             if let Some(before) = files.insert((kind, name.clone()), file) {
-                return Err(LoadError(format!(
+                return Err(LoadError::Invalid(format!(
                     "duplicate name {name:?} found in file {file:?} (previously seen in {before:?})"
                 )));
             }
@@ -113,7 +154,7 @@ impl Set {
     pub fn take<T: DeserializeOwned>(&mut self, kind: &str) -> Result<Arc<Vec<Arc<T>>>, LoadError> {
         let objects = self.objects.remove(kind).unwrap_or_default().into_iter().map(|(name, object)| {
             let typed = serde_json::from_value(object.into_value());
-            typed.map(Arc::new).map_err(|error| LoadError(format!("{kind} {name:?}: {error}")))
+            typed.map(Arc::new).map_err(|error| LoadError::Invalid(format!("{kind} {name:?}: {error}")))
         });
         Ok(Arc::new(objects.collect::<Result<_, _>>()?))
     }
@@ -122,10 +163,10 @@ impl Set {
 /// `ValidateManifestName`, without the check for duplicates.
 fn check_name(name: &str, file: &Path) -> Result<(), LoadError> {
     if name.is_empty() {
-        return Err(LoadError(format!("resource in file {file:?} must have a name")));
+        return Err(LoadError::Invalid(format!("resource in file {file:?} must have a name")));
     }
     if !name.ends_with(SUFFIX) {
-        return Err(LoadError(format!("{name:?} in file {file:?} must have a name ending with {SUFFIX:?}")));
+        return Err(LoadError::Invalid(format!("{name:?} in file {file:?} must have a name ending with {SUFFIX:?}")));
     }
     Ok(())
 }

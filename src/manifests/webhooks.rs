@@ -40,7 +40,9 @@ pub fn load<C: Configuration>(folder: &Path) -> Result<Loaded<Vec<Arc<C>>>, Load
 fn by_url(object: &Object, file: &Path) -> Result<(), LoadError> {
     for hook in object.items(&["webhooks"]) {
         let name = go_quote(hook.get("name").and_then(Value::as_str).unwrap_or_default());
-        let wrong = |why: &str| Err(LoadError(format!("webhook {name} in {:?} (file {file:?}): {why}", object.name())));
+        let wrong = |why: &str| {
+            Err(LoadError::Invalid(format!("webhook {name} in {:?} (file {file:?}): {why}", object.name())))
+        };
         let client = hook.get("clientConfig");
         let field = |name: &str| client.and_then(|client| client.get(name)).filter(|value| !value.is_null());
         if field("service").is_some() {

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector
 
 /// The answer of rules for a kind of request.
 #[derive(Debug, PartialEq)]
-pub enum Meant<'a> {
+pub enum RuleMatch<'a> {
     /// The rules may match, whatever the object's name.
     Always,
     /// The rules may match if the object has one of these names.
@@ -87,24 +87,24 @@ impl Criteria {
     }
 
     /// Returns whether the rules may match requests of this kind, and for which object names.
-    pub fn means(&self, attributes: &Attributes) -> Meant<'_> {
+    pub fn means(&self, attributes: &Attributes) -> RuleMatch<'_> {
         let leaves_out = |rule: &Rule| rule.object_names().is_empty() && rule.matches(attributes, &attributes.resource);
         if self.excluded.iter().any(leaves_out) {
-            return Meant::Never;
+            return RuleMatch::Never;
         }
         if self.is_any {
-            return Meant::Always;
+            return RuleMatch::Always;
         }
         let mut names = Vec::new();
         for rule in self.rules.iter().filter(|rule| rule.may_match(attributes, self.equivalent)) {
             match rule.object_names() {
-                [] => return Meant::Always,
+                [] => return RuleMatch::Always,
                 named => names.extend(named.iter().map(String::as_str)),
             }
         }
         names.sort_unstable();
         names.dedup();
-        if names.is_empty() { Meant::Never } else { Meant::Named(names) }
+        if names.is_empty() { RuleMatch::Never } else { RuleMatch::Named(names) }
     }
 
     /// Whether a rule names the resource, which is the request's own or an equivalent of it.

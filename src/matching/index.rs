@@ -1,7 +1,7 @@
 //! An index that finds the criteria that may match a request without a visit of all others: by the rules, which are evaluated once for each
 //! kind of request, by the names of objects, and by the labels that selectors require.
 
-use super::criteria::{Criteria, Meant};
+use super::criteria::{Criteria, RuleMatch};
 use crate::admission::{Attributes, Operation};
 use crate::cluster::Cluster;
 use crate::object::Object;
@@ -75,10 +75,10 @@ impl Listed {
     fn new<'a>(all: impl Iterator<Item = Option<&'a Criteria>>, attributes: &Attributes) -> Self {
         let (mut any, mut by_name): (Vec<u32>, BTreeMap<&str, Vec<u32>>) = Default::default();
         for (position, criteria) in (0..).zip(all) {
-            match criteria.map_or(Meant::Always, |criteria| criteria.means(attributes)) {
-                Meant::Never => {}
-                Meant::Always => any.push(position),
-                Meant::Named(names) => {
+            match criteria.map_or(RuleMatch::Always, |criteria| criteria.means(attributes)) {
+                RuleMatch::Never => {}
+                RuleMatch::Always => any.push(position),
+                RuleMatch::Named(names) => {
                     names.into_iter().for_each(|name| by_name.entry(name).or_default().push(position));
                 }
             }
@@ -106,7 +106,7 @@ impl Index {
         Self { kinds: RwLock::default(), namespaces, objects }
     }
 
-    /// Returns the items of `all` that may match the request, in order, whatever its object contains until [`Candidates::look_at`] gets the
+    /// Returns the items of `all` that may match the request, in order, whatever its object contains until [`Candidates::narrow`] gets the
     /// object. `criteria` must return the criteria from which the index was made.
     pub fn candidates<'a, T>(
         &'a self,
@@ -173,7 +173,7 @@ impl<T> Candidates<'_, T> {
     }
 
     /// Drops the candidates whose selectors do not match this object, which is the request's object in some version.
-    pub fn look_at(&mut self, attributes: &Attributes, object: Option<&Object>) {
+    pub fn narrow(&mut self, attributes: &Attributes, object: Option<&Object>) {
         if self.left.iter().zip(self.next).all(|(list, next)| next >= list.len()) {
             return;
         }

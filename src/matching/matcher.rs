@@ -27,14 +27,14 @@ pub fn is_exempt(attributes: &Attributes) -> bool {
 
 /// The kind and resource in which a hook or a policy gets a request (`generic.WebhookInvocation`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum InvocationKind {
     /// The request's own kind and resource.
     AsItIs,
     /// An equivalent resource and its kind.
     As(Equivalent),
 }
 
-impl Wanted {
+impl InvocationKind {
     /// Returns the resource that the hook gets.
     pub fn resource<'a>(&'a self, attributes: &'a Attributes) -> &'a GroupVersionResource {
         match self {
@@ -84,7 +84,7 @@ impl<'a> Matcher<'a> {
         criteria: &Criteria,
         attributes: &Attributes,
         object: Option<&Object>,
-    ) -> Result<Option<Wanted>, Status> {
+    ) -> Result<Option<InvocationKind>, Status> {
         let Some(wanted) = self.match_rules(criteria, attributes).await? else { return Ok(None) };
         let namespace = self.namespace_matches(&criteria.namespaces, attributes, object).await;
         if let Ok(false) = namespace {
@@ -100,7 +100,11 @@ impl<'a> Matcher<'a> {
     }
 
     /// Matches the request's own resource first; then its equivalents, in the order of the rules.
-    async fn match_rules(&mut self, criteria: &Criteria, attributes: &Attributes) -> Result<Option<Wanted>, Status> {
+    async fn match_rules(
+        &mut self,
+        criteria: &Criteria,
+        attributes: &Attributes,
+    ) -> Result<Option<InvocationKind>, Status> {
         let resource = &attributes.resource;
         if criteria.excludes(attributes, resource) {
             return Ok(None);
@@ -108,7 +112,7 @@ impl<'a> Matcher<'a> {
         let is_named = criteria.names(attributes, resource);
         let may_be_excluded = criteria.may_exclude_equivalents(attributes);
         if !may_be_excluded && is_named {
-            return Ok(Some(Wanted::AsItIs));
+            return Ok(Some(InvocationKind::AsItIs));
         }
         if !may_be_excluded && !criteria.concerns_equivalents(attributes) {
             return Ok(None);
@@ -121,11 +125,11 @@ impl<'a> Matcher<'a> {
             return Ok(None);
         }
         if is_named {
-            return Ok(Some(Wanted::AsItIs));
+            return Ok(Some(InvocationKind::AsItIs));
         }
         let may_be_named = criteria.concerns_equivalents(attributes);
         let named = criteria.first_named(attributes, equivalents, |equivalent| &equivalent.resource);
-        Ok(named.filter(|_| may_be_named).cloned().map(Wanted::As))
+        Ok(named.filter(|_| may_be_named).cloned().map(InvocationKind::As))
     }
 
     /// Whether a request may match, as far as is known without a call to the API server.

@@ -9,5 +9,5 @@ mod versions;
 
 pub use criteria::Criteria;
 pub use index::{Candidates, Index};
-pub use matcher::{Content, Matcher, Wanted, is_exempt};
+pub use matcher::{Content, InvocationKind, Matcher, is_exempt};
 pub use versions::{Versions, View};

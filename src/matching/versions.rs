@@ -4,7 +4,7 @@
 use crate::admission::Attributes;
 use crate::conversion::{ConversionError, Converter, Objects};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
-use crate::matching::Wanted;
+use crate::matching::InvocationKind;
 use crate::object::Object;
 
 /// The versions made so far, other than the request's own.
@@ -45,7 +45,7 @@ impl Versions {
         &mut self,
         converter: &Converter,
         attributes: &Attributes,
-        wanted: &Wanted,
+        wanted: &InvocationKind,
     ) -> Result<(), ConversionError> {
         let kind = wanted.kind(attributes);
         if !self.0.iter().any(|objects| objects.kind == *kind) {
@@ -55,7 +55,7 @@ impl Versions {
     }
 
     /// Returns the view of the request in the wanted version, which must be prepared.
-    pub fn view<'a>(&'a self, attributes: &'a Attributes, wanted: &'a Wanted) -> View<'a> {
+    pub fn view<'a>(&'a self, attributes: &'a Attributes, wanted: &'a InvocationKind) -> View<'a> {
         let (kind, resource) = (wanted.kind(attributes), wanted.resource(attributes));
         match self.0.iter().find(|objects| objects.kind == *kind) {
             Some(Objects { object, old_object, .. }) => {
@@ -66,7 +66,11 @@ impl Versions {
     }
 
     /// Returns the object in the wanted version, for changes.
-    pub fn object_mut<'a>(&'a mut self, attributes: &'a mut Attributes, wanted: &Wanted) -> &'a mut Option<Object> {
+    pub fn object_mut<'a>(
+        &'a mut self,
+        attributes: &'a mut Attributes,
+        wanted: &InvocationKind,
+    ) -> &'a mut Option<Object> {
         let kind = wanted.kind(attributes);
         match self.0.iter_mut().find(|objects| objects.kind == *kind) {
             Some(objects) => &mut objects.object,

@@ -66,7 +66,7 @@ impl Write<'_> {
         {
             return Err(Status::internal_error("system metadata was not initialized"));
         }
-        if !kind.is_said(object.api_version(), object.kind()) {
+        if !kind.matches_type(object.api_version(), object.kind()) {
             return Err(Status::bad_request("admission changed the kind of the object"));
         }
         body::ensure_namespace(object, self.target.expected_namespace())?;

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_nobody_reads_is_given_up() {
+    async fn an_unread_answer_is_given_up() {
         let in_flight = one_read();
         let (silence, dropped) = silent();
         let mut body = seated(silence, enter(&in_flight).unwrap(), Some(PATIENCE));

@@ -16,13 +16,13 @@ use super::rest::Rest;
 use super::view::{Trial, shown, take_metadata};
 use super::write::{Attempts, Strictness, Write, is_already_exists, is_conflict};
 use super::{Exchange, before_storage, managed_fields, unknown_fields};
-use crate::admission::Operation;
+use crate::admission::{Attributes, Operation};
 use crate::body::Body;
 use crate::go_text::go_type;
 use crate::object::managed_fields::{is_too_large, manager_name};
 use crate::object::merge::Node;
+use crate::object::normal;
 use crate::object::patch::{self, PatchType};
-use crate::object::structural::numbers;
 use crate::object::{Object, typed};
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
 use crate::request::query::query_value;
@@ -34,6 +34,7 @@ use http::header::CONTENT_TYPE;
 use http::{Method, Response};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A resourceVersion that no object has: an apply configuration with this version creates a missing object and conflicts with an
@@ -41,6 +42,35 @@ use std::sync::Arc;
 const NO_VERSION: &str = "1";
 
 const UNREADABLE_VERSION: &str = "metadata or metadata.resourceVersion of the apply configuration is none";
+
+/// The outcome of an apply configuration before admission.
+struct Outcome {
+    /// The answer to the dry run of the configuration.
+    rehearsed: Answer,
+    /// The object of that answer; `None` if the API server reports invalid fields.
+    first: Option<Object>,
+    /// The object that admission gets, without unknown fields.
+    before: Object,
+    /// The object with its unknown fields, if it has any.
+    whole_before: Option<Object>,
+    /// The unknown fields.
+    rest: Rest,
+    /// Whether the proxy has corrected the annotation of client-side apply.
+    is_corrected: bool,
+}
+
+/// An admitted outcome with its last dry run.
+struct Admitted<'a> {
+    configuration: &'a Object,
+    /// The object at the start of the mutating phase.
+    before: &'a Object,
+    /// Whether admission or the proxy has changed the object.
+    is_changed: bool,
+    /// The write to send.
+    last: Outgoing,
+    /// The answer to the dry run of that write.
+    tried: Answer,
+}
 
 /// An apply in progress.
 pub(super) struct Apply<'a> {
@@ -89,7 +119,7 @@ impl Apply<'_> {
                 Some(Oddity::NoVersion) | None => {}
             }
         }
-        if self.write.say_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
+        if self.write.report_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
             return Err(Status::bad_request(format!(
                 "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
                 decoded.duplicates.join("\n  ")
@@ -125,29 +155,10 @@ impl Apply<'_> {
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<Answer, Status> {
-        let rehearsed = self.write.rehearse(self.apply_patch(&pinned)?).await?;
-        let first = match rehearsed.status.as_u16() {
-            200..=299 => Some(rehearsed.object()?),
-            // An invalid outcome is refused after the mutating phase, unless admission corrects it.
-            422 => None,
-            _ => return Ok(rehearsed),
+        let outcome = match self.outcome(configuration, &pinned, old.as_ref(), options).await? {
+            ControlFlow::Continue(outcome) => outcome,
+            ControlFlow::Break(answer) => return Ok(answer),
         };
-        let (asked, found) = (configuration.resource_version(), old.as_ref().map(Object::resource_version));
-        let is_stale = !names_no_version(asked) && found.is_some_and(|found| found != asked);
-        let computed = match (&old, &first) {
-            (Some(old), Some(first)) => self.defaulted(first).filter(|_| is_stale || first.fields() != old.fields()),
-            // The kind has no schema.
-            _ if matches!(self.write.node(), Node::Resource) => None,
-            (old, first) => self.applied(configuration, old.as_ref(), first.is_some(), options)?,
-        };
-        let Some(mut before) = unprepared(configuration, computed, first.as_ref(), old.as_ref()) else {
-            // The version is compared before the object is validated (`Store.Update`).
-            return if is_stale { Err(self.write.conflict(MODIFIED)) } else { Ok(rehearsed) };
-        };
-        let is_corrected = self.correct_annotation(&mut before, first.as_ref(), &pinned, configuration);
-        let whole_before = typed::has_rest(self.write.target.kind(), before.fields()).then(|| before.clone());
-        let rest = Rest::take(self.write.target.kind(), &mut before);
-        before.settle();
         let (operation, kind) = match &old {
             Some(_) => (Operation::Update, OptionsKind::Update),
             None => (Operation::Create, OptionsKind::Create),
@@ -157,50 +168,107 @@ impl Apply<'_> {
         }
         let (old, options) = (old.map(Arc::new), options.as_options_object(kind));
         let seen = old.as_ref().map(|old| unknown_fields::seen(self.write, old));
-        let mut attributes = self.write.attributes(operation, Some(before.clone()), seen, options);
+        let mut attributes = self.write.attributes(operation, Some(outcome.before.clone()), seen, options);
         self.write.admit(&mut attributes, exchange).await?;
-        let Some(admitted) = &mut attributes.object else { return Ok(rehearsed) };
-        let version = old.as_deref().unwrap_or(&before).resource_version();
+        let Some(admitted) = &mut attributes.object else { return Ok(outcome.rehearsed) };
+        let version = old.as_deref().unwrap_or(&outcome.before).resource_version();
         let admitted_version = admitted.resource_version();
         if admitted_version != version && !names_no_version(admitted_version) {
             return Err(self.write.conflict(MODIFIED));
         }
-        let is_changed = admitted.is_changed() || is_corrected;
-        let (last, tried) = match &first {
-            Some(_) if !is_changed => (self.apply_patch(&pinned)?, rehearsed),
-            None if !is_changed => return Ok(rehearsed),
-            first => {
+        let is_changed = admitted.is_changed() || outcome.is_corrected;
+        let (last, tried) = match (&outcome.first, is_changed) {
+            (Some(_), false) => (self.apply_patch(&pinned)?, outcome.rehearsed),
+            (None, false) => return Ok(outcome.rehearsed),
+            (_, true) => {
                 if !version.is_empty() && !admitted.set(&["metadata", "resourceVersion"], version.into()) {
                     return Err(Status::bad_request("metadata is not an object after admission"));
                 }
-                let written = numbers::as_written(admitted);
-                let written = if rest.is_empty() { written } else { Cow::Owned(rest.put_back(&written)?.into_owned()) };
-                let before = whole_before.as_ref().unwrap_or(&before);
-                // The API server would renew the annotation again after an apply.
-                let first = first.as_ref().filter(|_| !is_corrected);
-                let forms = Forms { first, before, admitted: &written };
-                let (last, tried) = self.try_admitted(&pinned, forms, old.as_deref()).await?;
+                let (last, tried) = self.try_changed(&pinned, &outcome, admitted, old.as_deref()).await?;
                 if !tried.status.is_success() {
                     return Ok(tried);
                 }
                 (last, tried)
             }
         };
+        let admitted = Admitted { configuration, before: &outcome.before, is_changed, last, tried };
+        self.validate_and_send(&mut attributes, admitted, exchange).await
+    }
+
+    /// Returns the outcome of the configuration, which admission gets, or the answer to the client if there is nothing to admit.
+    async fn outcome(
+        &self,
+        configuration: &Object,
+        pinned: &Object,
+        old: Option<&Object>,
+        options: &WriteOptions,
+    ) -> Result<ControlFlow<Answer, Outcome>, Status> {
+        let rehearsed = self.write.rehearse(self.apply_patch(pinned)?).await?;
+        let first = match rehearsed.status.as_u16() {
+            200..=299 => Some(rehearsed.object()?),
+            // An invalid outcome is refused after the mutating phase, unless admission corrects it.
+            422 => None,
+            _ => return Ok(ControlFlow::Break(rehearsed)),
+        };
+        let (asked, found) = (configuration.resource_version(), old.map(Object::resource_version));
+        let is_stale = !names_no_version(asked) && found.is_some_and(|found| found != asked);
+        let computed = match (old, &first) {
+            (Some(old), Some(first)) => self.defaulted(first).filter(|_| is_stale || first.fields() != old.fields()),
+            // The kind has no schema.
+            _ if matches!(self.write.node(), Node::Resource) => None,
+            (old, first) => self.applied(configuration, old, first.is_some(), options)?,
+        };
+        let Some(mut before) = unprepared(configuration, computed, first.as_ref(), old) else {
+            // The version is compared before the object is validated (`Store.Update`).
+            return if is_stale { Err(self.write.conflict(MODIFIED)) } else { Ok(ControlFlow::Break(rehearsed)) };
+        };
+        let is_corrected = self.correct_annotation(&mut before, first.as_ref(), pinned, configuration);
+        let whole_before = typed::has_rest(self.write.target.kind(), before.fields()).then(|| before.clone());
+        let rest = Rest::take(self.write.target.kind(), &mut before);
+        before.settle();
+        Ok(ControlFlow::Continue(Outcome { rehearsed, first, before, whole_before, rest, is_corrected }))
+    }
+
+    /// Returns the write of an object that admission or the proxy has changed, and the answer to its dry run.
+    async fn try_changed(
+        &self,
+        pinned: &Object,
+        outcome: &Outcome,
+        admitted: &Object,
+        old: Option<&Object>,
+    ) -> Result<(Outgoing, Answer), Status> {
+        let Outcome { first, before, whole_before, rest, is_corrected, .. } = outcome;
+        let written = normal::as_written(admitted);
+        let written = if rest.is_empty() { written } else { Cow::Owned(rest.put_back(&written)?.into_owned()) };
+        let before = whole_before.as_ref().unwrap_or(before);
+        // The API server would renew the annotation again after an apply.
+        let first = first.as_ref().filter(|_| !is_corrected);
+        self.try_admitted(pinned, Forms { first, before, admitted: &written }, old).await
+    }
+
+    /// Runs the validating phase on the object of the last dry run, and sends the write.
+    async fn validate_and_send(
+        &self,
+        attributes: &mut Attributes,
+        admitted: Admitted<'_>,
+        exchange: &mut Exchange,
+    ) -> Result<Answer, Status> {
+        let Admitted { configuration, before, is_changed, last, tried } = admitted;
         let mut stored = tried.object()?;
         // Admission owns no fields.
-        take_metadata(&mut stored, &before, "managedFields");
-        if operation == Operation::Create {
+        take_metadata(&mut stored, before, "managedFields");
+        if attributes.operation == Operation::Create {
             // The resourceVersion in the answer is the one that the proxy set.
             take_version(&mut stored, configuration);
         }
         let whole =
-            self.write.view().asks_for_no_more(&attributes, &tried).then(|| tried.with_object(&stored)).transpose()?;
-        let trial = match self.write.view().can_be_tried(&attributes) {
-            true => shown(operation, stored, tried.headers),
+            self.write.view().asks_for_no_more(attributes, &tried).then(|| tried.with_object(&stored)).transpose()?;
+        let trial = match self.write.view().can_be_tried(attributes) {
+            true => shown(attributes.operation, stored, tried.headers),
             false => Trial::Unknown,
         };
-        let owners = Owners::of_applied(&before).filter(|_| is_changed && !attributes.dry_run);
-        match self.write.view().validate_tried(&mut attributes, trial, &last, exchange).await? {
+        let owners = Owners::of_applied(before).filter(|_| is_changed && !attributes.dry_run);
+        match self.write.view().validate_tried(attributes, trial, &last, exchange).await? {
             Some(refusal) => Ok(refusal),
             None => match (whole, owners) {
                 (Some(whole), _) => Ok(whole),

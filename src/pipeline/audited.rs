@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_without_the_object_says_why() {
+    async fn an_event_without_the_object_has_the_reason() {
         let why = |event: &Value| event["annotations"]["audit.kube-admission-proxy.dev/no-response-object"].clone();
         for (body, encoding) in [
             (b"\xd9\xd9\xf7".to_vec(), None),

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reading_prunes_is_still_there() {
+    fn fields_that_reading_prunes_are_restored() {
         let object = |value: Value| Object::from_value(value).unwrap();
         let admitted =
             object(json!({"metadata": {"a": 1}, "spec": {"a": 1, "b": {"c": 2}, "d": [{"e": 3}]}, "status": 1}));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reading_adds_is_not_there_yet() {
+    fn fields_that_reading_adds_are_removed() {
         let labelled = json!({"metadata": {"labels": {"a": "b"}}});
         let plain = json!({"metadata": {}});
         let job = ("batch", "Job");

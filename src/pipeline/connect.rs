@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// The subresources of pods, services and nodes that clients connect to.
 const SUBRESOURCES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
 
-/// Whether the request may be a connect, without a look at discovery.
+/// Whether the request may be a connect, without a request to discovery.
 pub(super) fn may_be(info: &RequestInfo) -> bool {
     SUBRESOURCES.contains(&info.subresource.as_str())
 }

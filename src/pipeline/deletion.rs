@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn admission_is_asked_as_often_as_the_storage_looks() {
+    fn admission_runs_as_often_as_the_storage_reads_the_object() {
         let background = json!({"propagationPolicy": "Background"});
         let going = |more: Value| {
             let mut metadata = json!({"deletionTimestamp": "2026-01-01T00:00:30Z"});

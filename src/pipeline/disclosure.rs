@@ -21,7 +21,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// 403 with the API server's text if the caller may not; the API server's error if there is no decision.
-    pub(super) async fn may_be_told(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
+    pub(super) async fn check_disclosure(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
         // With the client's own credentials the proxy reads no more than the client may.
         if caller.credentials.is_some() {
             return Ok(());
@@ -32,7 +32,7 @@ impl Pipeline {
     /// Checks that the caller has the permission for the request, if a plugin changes more than the object.
     ///
     /// # Errors
-    /// As for [`Self::may_be_told`].
+    /// As for [`Self::check_disclosure`].
     pub(super) async fn may_cause_side_effects(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
         let operations = match info.verb.as_str() {
             _ if connect::may_be(info) => Operations::CONNECT,

@@ -117,7 +117,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_document_says_which_operations_may_be_dry_runs() {
+    fn a_document_names_the_operations_with_dry_runs() {
         let dry_run = json!({"parameters": [{"name": "pretty", "in": "query"}, {"name": "dryRun", "in": "query"}]});
         let document = json!({"openapi": "3.0.0", "paths": {
             "/apis/a.test/v1/namespaces/{namespace}/things": {"post": dry_run, "get": {}, "parameters": [{"name": "dryRun"}]},

@@ -56,7 +56,7 @@ impl FieldOwners<'_> {
 
     fn are_owners_exact(&self, operation: Operation) -> bool {
         let is_frequent = matches!(&*self.write.target.resource.resource, "pods" | "events");
-        let is_wanted = match self.write.pipeline.field_ownership {
+        let is_wanted = match self.write.pipeline.writes.field_ownership {
             FieldOwnership::Writer => false,
             FieldOwnership::Exact => !is_frequent,
             FieldOwnership::ExactAll => true,

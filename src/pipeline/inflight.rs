@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_who_comes_on_top_until_a_seat_is_free() {
+    fn refuses_a_further_request_until_a_seat_is_free() {
         let (in_flight, [a, b]) = (seats(0, 1), ["a", "b"].map(user));
         let seat = in_flight.ask(Method::POST, PODS, &a).unwrap_or_else(|_| unreachable!());
         assert_eq!(in_flight.ask(Method::POST, PODS, &b).err().unwrap().code, 429);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_more_seats_than_are_left() {
+    fn a_user_takes_no_more_seats_than_are_left() {
         let in_flight = seats(0, 12);
         let taken_by = |name: &str| {
             let enter = || in_flight.ask(Method::POST, PODS, &user(name)).ok();

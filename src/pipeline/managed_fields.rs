@@ -22,14 +22,14 @@ const INVALID: &str = ".metadata.managedFields was in an invalid state after adm
     mutating admission controller; please fix your requests: ";
 
 /// The state that is to be restored after a phase.
-pub(super) struct Shown {
+pub(super) struct BeforePhase {
     sent: Option<Value>,
     shown: Option<Value>,
     was_changed: bool,
 }
 
 /// Sets the managedFields, if a plugin reads them. The object of an apply has them already, from the dry run.
-pub(super) fn show(write: &Write<'_>, attributes: &mut Attributes) -> Option<Shown> {
+pub(super) fn show(write: &Write<'_>, attributes: &mut Attributes) -> Option<BeforePhase> {
     attributes.object.as_ref()?;
     let is_apply = write.parts.method == Method::PATCH && write.patch_type().ok() == Some(PatchType::Apply);
     if !write.pipeline.chain.reads_managed_fields(attributes) {
@@ -52,7 +52,7 @@ pub(super) fn show(write: &Write<'_>, attributes: &mut Attributes) -> Option<Sho
     if !was_changed {
         object.settle();
     }
-    Some(Shown { sent, shown, was_changed })
+    Some(BeforePhase { sent, shown, was_changed })
 }
 
 /// Returns the managedFields before the mutating phase, if a plugin reads them.
@@ -149,7 +149,7 @@ pub(super) fn after(
     Some(change(write, &manager(write, attributes)).managed_fields(old, new))
 }
 
-impl Shown {
+impl BeforePhase {
     /// Restores the client's managedFields, unless a plugin has changed the field.
     pub(super) fn take_back(self, attributes: &mut Attributes) {
         let Some(object) = &mut attributes.object else { return };

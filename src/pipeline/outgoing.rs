@@ -269,7 +269,7 @@ mod tests {
     use crate::object::patch;
 
     #[test]
-    fn a_json_patch_says_what_a_merge_patch_cannot() {
+    fn a_json_patch_expresses_changes_that_a_merge_patch_cannot() {
         let stored = json!({"metadata": {"name": "a"}, "spec": {"x": 1}, "gone/with~it": 1});
         let admitted = json!({"metadata": {"name": "a"}, "spec": {"x": null}});
         let (old, new) = (stored.as_object().unwrap(), admitted.as_object().unwrap());

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_duplicates_is_left_alone() {
+    fn owner_references_without_duplicates_stay() {
         for metadata in
             [json!({}), json!({"ownerReferences": null}), json!({"ownerReferences": [{"uid": "1"}, {"uid": "2"}]})]
         {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_told_in_kubernetes_words() {
+    fn the_warning_has_kubernetes_words() {
         let uids = ["1".to_owned(), "2".to_owned()];
         let rest = "; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix \
                     your requests; duplicate UID(s) observed: 1, 2";

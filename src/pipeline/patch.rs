@@ -22,7 +22,7 @@ use crate::object::patch::{self, NO_FIELD, PatchType};
 use crate::object::{Object, typed};
 use crate::processor;
 use crate::request::body::{
-    OptionsKind, Unfit, Unseen, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
+    InvalidOutcome, OptionsKind, Unseen, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
 };
 use crate::status::Status;
 use http::Response;
@@ -103,7 +103,7 @@ impl Patch<'_> {
             }
             merged => merged?,
         };
-        let say = |errors: &[String]| self.write.say_strict_errors(options, errors.iter());
+        let say = |errors: &[String]| self.write.report_strict_errors(options, errors.iter());
         let (mut object, rest) = self.patched(patch_type, patch, merged, &old, say)?;
         ensure_namespace(&mut object, self.write.target.expected_namespace())?;
         check_name(&object, &self.write.target.name)?;
@@ -183,7 +183,7 @@ impl Patch<'_> {
             });
         }
         let mut errors = strict_errors(patch_type, patch, &self.write.body);
-        if typed::is_known(self.write.target.kind()) && says_no_version(&patched) {
+        if typed::is_known(self.write.target.kind()) && lacks_version(&patched) {
             errors.extend(take_versioned(&mut patched));
         }
         let field = take_initializers(self.write, &mut patched).map_err(|why| invalid(&why.to_string()))?;
@@ -191,8 +191,8 @@ impl Patch<'_> {
         let rest = rest.and_then(|fields| typed::Rest::take(self.write.target.kind(), fields));
         let decoded = decode_patched(patched, self.write.target.kind(), self.write.schema.as_deref());
         let mut normal = decoded.map_err(|unfit| match unfit {
-            Unfit::Invalid(why) => invalid(&why),
-            Unfit::Refused(status) => status,
+            InvalidOutcome::Invalid(why) => invalid(&why),
+            InvalidOutcome::Refused(status) => status,
         })?;
         initializers::put(&mut normal.object, field.value);
         errors.extend(normal.unknown);
@@ -208,7 +208,7 @@ impl Patch<'_> {
     }
 }
 
-fn says_no_version(object: &Value) -> bool {
+fn lacks_version(object: &Value) -> bool {
     object.get("apiVersion").is_none_or(|version| version.is_null() || version == "")
 }
 
@@ -276,9 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn what_says_no_version_has_no_other_fields() {
+    fn fields_of_a_patched_object_without_a_version_are_unknown() {
         let mut patched = json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "b"}});
-        assert!(says_no_version(&patched) && !says_no_version(&json!({"apiVersion": 1})));
+        assert!(lacks_version(&patched) && !lacks_version(&json!({"apiVersion": 1})));
         let mut unknown = take_versioned(&mut patched);
         unknown.sort();
         assert_eq!(unknown, [r#"unknown field "data""#, r#"unknown field "metadata""#]);

@@ -156,7 +156,7 @@ impl Tenancy {
         let Some(default) = tenants.parts.get(tenants.default).cloned() else { return Ok(None) };
         let owner = match (of.writes_namespace(), &*of.namespace) {
             (true, _) => {
-                // A namespace that is nobody's must be correctable.
+                // The label of a namespace without a tenant must be correctable.
                 let object = of.object.as_ref().or(of.old_object.as_deref());
                 let label =
                     object.and_then(|object| object.get(&["metadata", "labels", LABEL])).and_then(Value::as_str);

@@ -212,8 +212,7 @@ impl Path {
             cluster,
             chain: Arc::new(chain.unwrap()),
             reserved_names: ReservedNames::default(),
-            validation_view: ValidationView::Stored,
-            field_ownership: FieldOwnership::Exact,
+            writes: Writes::default(),
             media_types: MediaTypes::default(),
             admitted_mark: None,
             gateway: Gateway {
@@ -494,7 +493,7 @@ async fn no_trick_carries_a_write_past_admission() {
 }
 
 #[tokio::test]
-async fn what_is_read_is_not_admitted() {
+async fn a_read_is_not_admitted() {
     let path = Path::new().await;
     let (code, _) = path.ask("GET", "/api/v1/namespaces/kube-public", "", "").await;
     assert_eq!(code, 200);
@@ -514,7 +513,7 @@ async fn an_unreachable_api_server_is_503_at_once() {
 }
 
 #[tokio::test]
-async fn who_waits_for_an_answer_to_be_audited_has_a_seat() {
+async fn a_request_has_a_seat_until_its_answer_is_audited() {
     struct Nowhere;
     impl audit::Sink for Nowhere {
         fn write(&self, _: String) {}

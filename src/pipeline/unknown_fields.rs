@@ -29,5 +29,5 @@ pub(super) fn hide(write: &Write<'_>, object: &mut Object) {
 /// Whether a stored object has unknown fields; false for an object of another kind, as a subresource's parent.
 pub(super) fn is_in(write: &Write<'_>, object: &Object) -> bool {
     let kind = write.target.kind();
-    kind.is_said(object.api_version(), object.kind()) && has_unknown_fields(write, object)
+    kind.matches_type(object.api_version(), object.kind()) && has_unknown_fields(write, object)
 }

@@ -111,7 +111,7 @@ impl View<'_> {
             Operation::Update => true,
             Operation::Delete | Operation::Connect => false,
         };
-        tells_more && self.write.knows_dry_runs && self.write.pipeline.validation_view == ValidationView::Stored
+        tells_more && self.write.knows_dry_runs && self.write.pipeline.writes.validation_view == ValidationView::Stored
     }
 
     /// Sends the write as a dry run.

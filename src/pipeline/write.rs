@@ -28,7 +28,7 @@ use tokio::time::Instant;
 /// The start of the API server's error for a scale without replicas.
 const NO_REPLICAS: &str = "Internal error occurred: the spec replicas field ";
 
-/// The time after a client's timeout in which the API server may still answer that it has waited for initializers in vain.
+/// The time after a client's timeout in which the API server may still answer that it has waited for initializers without success.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A write in progress: the request as it came, and its target.
@@ -144,7 +144,7 @@ impl<'a> Write<'a> {
         let asked = timeout::asked(parts.uri.query().unwrap_or_default())?;
         let time_limit =
             if asked.is_some_and(|asked| asked <= longest) { TimeLimit::OfClient } else { TimeLimit::OfServer };
-        // The API server behind answers a create that waits in vain, and counts the time from its own start.
+        // The API server behind answers a create whose wait for initializers fails, and counts the time from its own start.
         let asked = if may_wait { asked.map(with_grace) } else { asked };
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
         let reading = body::read(stream, limits.body_bytes);
@@ -207,7 +207,7 @@ impl<'a> Write<'a> {
         if self.pipeline.keeps_initializers {
             decoded = decoded.with_initializers(&self.body, media_type, kind)?;
         }
-        let found = self.say_strict_errors(options, decoded.strict_warnings());
+        let found = self.report_strict_errors(options, decoded.strict_warnings());
         if let (Strictness::Refused, Some(found)) = (found, decoded.strict_errors(media_type)) {
             let (name, version) = (&kind.kind, &kind.version);
             let why = format!("strict decoding error: {found}");
@@ -225,7 +225,7 @@ impl<'a> Write<'a> {
     }
 
     /// Refuses, warns about or ignores unknown and duplicate fields, as `fieldValidation` asks.
-    pub(super) fn say_strict_errors<'b>(
+    pub(super) fn report_strict_errors<'b>(
         &self,
         options: &WriteOptions,
         errors: impl Iterator<Item = &'b String>,

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_request_is_refused() {
+    async fn a_malformed_request_is_refused() {
         for nonsense in [
             "",
             "?",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_may_follow_a_request() {
+    async fn bytes_after_a_request_are_refused() {
         let mut longer = der(&pem("o")).unwrap();
         longer.push(0);
         let text = STANDARD.encode(longer);

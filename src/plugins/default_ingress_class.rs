@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_default_is_taken_unless_the_ingress_says_otherwise() {
+    async fn the_newest_default_is_set_unless_the_ingress_has_a_class() {
         let classes = [("b", "2026-01-01T00:00:00Z"), ("a", "2026-01-01T00:00:00Z")];
         assert_eq!(class_of(&classes, json!({"spec": {}})).await, "a");
         assert_eq!(class_of(&[classes[1], ("c", "2026-02-01T00:00:00Z")], json!({})).await, "c");

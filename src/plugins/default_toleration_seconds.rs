@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_is_not_covered_is_added() {
+    async fn only_missing_tolerations_are_added() {
         let not_ready = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
         let unreachable = json!({"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -1});
         let other = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});

@@ -80,11 +80,11 @@ struct Bucket {
 
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let empty = "limits: Invalid value: null: must not be empty";
-    let configuration = environment.configuration.ok_or_else(|| BuildError(empty.to_owned()))?;
+    let configuration = environment.configuration.ok_or(BuildError::Unconfigured(empty))?;
     configuration.expect_kind("eventratelimit.admission.k8s.io/v1alpha1", "Configuration")?;
-    let read: Configuration = serde_json::from_value(configuration.value.clone())
-        .map_err(|error| BuildError(format!("{}: {error}", configuration.origin)))?;
-    let plugin = EventRateLimit::new(&read).map_err(|why| BuildError(format!("{}: {why}", configuration.origin)))?;
+    let read: Configuration =
+        serde_json::from_value(configuration.value.clone()).map_err(|error| configuration.invalid(error))?;
+    let plugin = EventRateLimit::new(&read).map_err(|why| configuration.invalid(why))?;
     Ok(Box::new(plugin))
 }
 
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_forgotten_starts_with_a_full_bucket() {
+    async fn a_forgotten_key_starts_with_a_full_bucket() {
         let plugin = plugin(json!([{"type": "Namespace", "qps": 1, "burst": 1, "cacheSize": 1}]));
         assert_eq!(refusal(&plugin, &event("n", "h")).await, None);
         assert_eq!(refusal(&plugin, &event("m", "h")).await, None);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_with_the_limits_is_said() {
+    fn all_faults_of_the_limits_are_named() {
         let limits = json!({"limits": [{"type": "X", "qps": 1, "burst": 0}, {"type": "User", "qps": -1, "burst": 1, "cacheSize": -1}]});
         let wrong = EventRateLimit::new(&serde_json::from_value(limits).unwrap()).err().unwrap();
         assert_eq!(

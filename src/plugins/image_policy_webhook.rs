@@ -49,14 +49,14 @@ struct ImagePolicyWebhook {
 }
 
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    let given = environment.configuration.ok_or_else(|| BuildError("no config specified".to_owned()))?;
+    let given = environment.configuration.ok_or(BuildError::Unconfigured("no config specified"))?;
     let configuration = Configuration::read(&given.value);
-    let configuration = configuration.map_err(|why| BuildError(format!("{}: {why}", given.origin)))?;
+    let configuration = configuration.map_err(|why| given.invalid(why))?;
     let PluginEnvironment { cluster, limits, .. } = environment;
     let backend =
         GenericWebhook::new(&configuration.kubeconfig_file, configuration.retry_backoff, cluster.clone(), limits);
     Ok(Box::new(ImagePolicyWebhook {
-        backend: backend.map_err(|why| BuildError(format!("{}: imagePolicy.kubeConfigFile: {why}", given.origin)))?,
+        backend: backend.map_err(|why| given.invalid(format_args!("imagePolicy.kubeConfigFile: {why}")))?,
         answers: Answers::new(configuration.allow_ttl, configuration.deny_ttl, limits.image_review_cache_bytes),
         default_allow: configuration.default_allow,
     }))

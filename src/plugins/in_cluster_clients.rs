@@ -68,14 +68,13 @@ impl Configuration {
     /// If there is none, the kind is wrong, or a field is unknown, invalid or missing.
     pub fn read(given: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
         let Some(given) = given else {
-            let name = SPEC.name;
-            return Err(BuildError(format!(
-                "{name} needs a configuration in --admission-control-config-file: the address of the proxy"
-            )));
+            return Err(BuildError::Unconfigured(
+                "InClusterClients needs a configuration in --admission-control-config-file: the address of the proxy",
+            ));
         };
         let fields: Fields = given.decode(OWN_API_VERSION, "InClusterClientsConfiguration")?;
         if fields.host.is_empty() || fields.port == 0 {
-            return Err(BuildError(format!("{}: host must not be empty, and port not 0", given.origin)));
+            return Err(given.invalid("host must not be empty, and port not 0"));
         }
         let authorities = fields.certificate_authority.map(|path| given.directory.join(path));
         Ok(Self { host: fields.host, port: fields.port, authorities })

@@ -5,7 +5,7 @@
 use crate::admission::{
     Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Removed, Resources, Spec,
 };
-use crate::authz::{self, ReviewError};
+use crate::authz;
 use crate::cluster::{Cluster, Need, Projection, RemovedKind};
 use crate::initializers;
 use crate::kind::GroupVersionResource;
@@ -206,7 +206,7 @@ async fn may_initialize(attributes: &Attributes, name: &str, message: &str) -> R
         Ok(decision) => {
             Err(Status::forbidden(group, resource, name, &format!("{message}: {}", decision.reason)).into())
         }
-        Err(ReviewError(error)) => Err(Denial::Plain(error)),
+        Err(error) => Err(Denial::Plain(error.to_string())),
     }
 }
 

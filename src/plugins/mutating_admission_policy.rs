@@ -29,7 +29,7 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
     let folder = config::read(environment.configuration, "MutatingAdmissionPolicyConfiguration", gates)?;
     let files = MutatingPolicies::files(folder, environment)?;
     let policies = MutatingPolicies::new(environment, files);
-    Ok(Box::new(MutatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
+    Ok(Box::new(MutatingAdmissionPolicy(policies?)))
 }
 
 #[async_trait]

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_new_content_in_a_terminating_namespace_and_says_the_cause() {
+    async fn refuses_new_content_in_a_terminating_namespace_with_the_cause() {
         let checked = check(&plugin()).create("", "pods", pod_in("going-terminating")).await;
         let status = checked.was_refused(
             403,
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn asks_the_server_after_a_delete_though_the_cache_says_active() {
+    async fn reads_the_namespace_after_a_delete_although_the_cache_has_it_active() {
         let plugin = NamespaceLifecycle::new(cluster(&["cached"], &[]));
         check(&plugin).create("", "pods", pod_in("cached")).await.stays_unchanged();
         check(&plugin).delete("", "namespaces", json!({"metadata": {"name": "cached"}})).await.stays_unchanged();

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_blocks_anew_is_asked_about() {
+    async fn only_newly_blocking_references_are_checked() {
         let plugin = plugin();
         let deletes = |asked: &authz::AccessAttributes| yes(asked.verb == "delete");
         let (blocking, free) = (owner("v1", "Node", "1", true), owner("v1", "Node", "1", false));

@@ -65,7 +65,7 @@ impl Plugin for PersistentVolumeLabel {
         if labels.is_empty() {
             return Ok(());
         }
-        let requirements = labels.iter().map(requirement).collect::<Result<Vec<_>, _>>()?;
+        let requirements = labels.iter().map(|(key, value)| requirement(key, value)).collect::<Result<Vec<_>, _>>()?;
         write(volume, labels, &requirements)
             .ok_or_else(|| Status::bad_request("the PersistentVolume is malformed").into())
     }
@@ -103,9 +103,9 @@ fn zones(label: &str) -> Option<BTreeSet<&str>> {
 }
 
 /// The node selector requirement of a label.
-fn requirement((key, value): &(&'static str, String)) -> Result<Value, Denial> {
-    let values = match ZONES.contains(key) {
-        false => BTreeSet::from([&**value]),
+fn requirement(key: &str, value: &str) -> Result<Value, Denial> {
+    let values = match ZONES.contains(&key) {
+        false => BTreeSet::from([value]),
         true => zones(value)
             .ok_or_else(|| Denial::forbidden(format!("failed to convert label string for Zone: {value} to a Set")))?,
     };

@@ -43,8 +43,7 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
         let given = configuration.value.get("podNodeSelectorPluginConfig").filter(|given| !given.is_null());
         for (namespace, selector) in given.and_then(Value::as_object).into_iter().flatten() {
             let selector = selector.as_str().ok_or_else(|| {
-                let origin = &configuration.origin;
-                BuildError(format!("{origin}: podNodeSelectorPluginConfig.{namespace}: must be a string"))
+                configuration.invalid(format_args!("podNodeSelectorPluginConfig.{namespace}: must be a string"))
             })?;
             selectors.insert(namespace.clone(), selector.to_owned());
         }
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_read_is_an_error_that_is_no_status() {
+    async fn an_invalid_selector_or_unknown_namespace_is_an_internal_error() {
         created(Some("a=b=c"), &[], json!({})).await.was_refused(500, "invalid selector: [a b c]");
         assert_eq!(created(Some("a b=c"), &[], json!({})).await.code(), Some(500));
         let mut elsewhere = pod(json!({}));

@@ -67,7 +67,7 @@ impl Plugin for PodPreset {
         let merged = merged.zip(Containers::merge(pod, &presets, first.map(|first| first.sources)));
         let Some((volumes, containers)) = merged else {
             let names: Vec<&str> = presets.iter().map(|preset| &*preset.name).collect();
-            tracing::warn!(namespace = attributes.namespace, presets = ?names, "no PodPreset is applied: they conflict");
+            tracing::warn!(namespace = attributes.namespace, presets = ?names, "no PodPreset is applied: the matching PodPresets conflict");
             return Ok(());
         };
         apply(pod, &presets, volumes, &containers).ok_or_else(unconvertible)?;

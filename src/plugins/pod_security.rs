@@ -76,11 +76,7 @@ struct PodSecurity {
 static EVALUATOR: LazyLock<Evaluator> = LazyLock::new(Evaluator::new);
 
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    let metrics = environment
-        .metrics
-        .registry()
-        .once("pod_security", Metrics::new)
-        .map_err(|error| BuildError(error.to_string()))?;
+    let metrics = environment.metrics.registry().once("pod_security", Metrics::new)?;
     Ok(Box::new(PodSecurity {
         cluster: environment.cluster.clone(),
         configuration: Configuration::read(environment.configuration)?,

@@ -49,8 +49,8 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
                 .iter()
                 .map(toleration)
                 .collect::<Result<Vec<_>, _>>()
-                .map_err(|why| BuildError(format!("{}: {field}: {why}", configuration.origin))),
-            Some(_) => Err(BuildError(format!("{}: {field}: must be a list of tolerations", configuration.origin))),
+                .map_err(|why| configuration.invalid(format_args!("{field}: {why}"))),
+            Some(_) => Err(configuration.invalid(format_args!("{field}: must be a list of tolerations"))),
         };
         configuration.expect_kind("podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration")?;
         (defaults, whitelist) = (of("default")?, of("whitelist")?);
@@ -59,7 +59,7 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
             .flat_map(|(field, list)| list.iter().enumerate().filter_map(move |(i, item)| fault(field, i, item)))
             .collect();
         if !faults.is_empty() {
-            return Err(BuildError(format!("{}: invalid config: [{}]", configuration.origin, faults.join(", "))));
+            return Err(configuration.invalid(format_args!("invalid config: [{}]", faults.join(", "))));
         }
     }
     Ok(Box::new(PodTolerationRestriction { cluster: environment.cluster.clone(), defaults, whitelist }))

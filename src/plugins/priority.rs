@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_gets_what_its_class_says() {
+    async fn a_pod_gets_the_priority_of_its_class() {
         let classes = || vec![class("high", 10, false, Some("Never")), class("plain", 5, false, None)];
         let created = |spec| async move { check(&plugin(classes())).create("", "pods", pod(spec)).await };
         let named = |name: &str| json!({"priorityClassName": name});
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_default_classes_the_least_counts() {
+    async fn the_least_of_several_default_classes_counts() {
         let classes = vec![class("a", 7, true, None), class("b", 3, true, None), class("c", 1, false, None)];
         let checked = check(&plugin(classes)).create("", "pods", pod(json!({}))).await;
         checked.becomes(pod(json!({"priorityClassName": "b", "priority": 3})));

@@ -56,8 +56,7 @@ struct ResourceQuota {
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let configuration = Configuration::read(environment.configuration)?;
     let gates = Gates::new(environment.feature_gates);
-    let queue =
-        environment.metrics.registry().once("queue", Queue::new).map_err(|error| BuildError(error.to_string()))?;
+    let queue = environment.metrics.registry().once("queue", Queue::new)?;
     Ok(Box::new(ResourceQuota::new(environment.cluster.clone(), gates, configuration, environment.limits, queue)))
 }
 
@@ -126,8 +125,7 @@ impl ResourceQuota {
             (_, Some(old)) if old.resource_version().is_empty() => Previous::Unbilled,
             (_, Some(old)) => Previous::Billed(evaluator.subject(old, Some(old), cluster, gates, namespace).await),
         };
-        let on = (&*attributes.resource.group, &*attributes.resource.resource);
-        let limited_names = self.configuration.limited_names(on, &new.usage);
+        let limited_names = self.configuration.limited_names(&attributes.resource, &new.usage);
         let limited_scopes = self.configuration.limited_scopes(&new.scoped);
         let dry_run = attributes.dry_run;
         Ok(Request { evaluator, new, previous, limited_names, limited_scopes, dry_run, is_status })

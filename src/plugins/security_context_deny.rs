@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_update_of_an_old_pod_is_refused_whatever_it_changes() {
+    async fn every_update_of_an_old_pod_is_refused() {
         let old = pod(json!({"fsGroup": 1}), json!({}), json!({}));
         let mut new = old.clone();
         new["metadata"]["finalizers"] = json!([]);

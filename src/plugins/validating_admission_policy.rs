@@ -29,7 +29,7 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
     let folder = config::read(environment.configuration, "ValidatingAdmissionPolicyConfiguration", gates)?;
     let files = ValidatingPolicies::files(folder, environment)?;
     let policies = ValidatingPolicies::new(environment, files);
-    Ok(Box::new(ValidatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
+    Ok(Box::new(ValidatingAdmissionPolicy(policies?)))
 }
 
 #[async_trait]

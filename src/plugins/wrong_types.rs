@@ -1,4 +1,4 @@
-//! No plugin panics, whatever values an object has.
+//! No plugin panics for any values of an object.
 
 use super::pod_security_policy::PodSecurityPolicy;
 use super::{ALL, checker};
@@ -30,7 +30,7 @@ static OBJECTS: LazyLock<Vec<Value>> = LazyLock::new(|| {
 /// Plugins that run only with a configuration.
 const CONFIGURED: [&str; 3] = ["EventRateLimit", "ImagePolicyWebhook", "InClusterClients"];
 
-/// The group, resource and subresource of requests that a plugin looks at.
+/// The group, resource and subresource of requests that a plugin handles.
 fn resources(spec: &Spec) -> Vec<(&'static str, &'static str, &'static str)> {
     match spec.resources {
         Resources::Only(list) => {

@@ -19,15 +19,14 @@ pub fn read(
     gates: &FeatureGates,
 ) -> Result<Option<PathBuf>, BuildError> {
     let Some(configuration) = configuration else { return Ok(None) };
-    let wrong = |text: String| BuildError(format!("{}: {text}", configuration.origin));
-    let error = |text: String| Err(wrong(text));
+    let error = |text: String| Err(configuration.invalid(text));
     let mut folder = None;
     configuration.expect_kind(API_VERSION, kind)?;
     for (field, value) in configuration.value.as_object().into_iter().flatten() {
         match (&**field, value) {
             ("apiVersion" | "kind", _) | ("staticManifestsDir", Value::Null) => {}
             ("staticManifestsDir", Value::String(path)) => {
-                folder = manifests::folder(path, gates).map_err(|why| wrong(why.to_string()))?
+                folder = manifests::folder(path, gates).map_err(|why| configuration.invalid(why))?
             }
             ("staticManifestsDir", _) => return error(format!("{field}: must be a string")),
             (unknown, _) => return error(format!("unknown field \"{unknown}\"")),

@@ -69,7 +69,7 @@ where
     let (place, parameters) = (folder.clone(), environment.policies.in_files);
     let load = move |folder: &Path| Files::load(folder, parameters);
     Source::follow(folder, plugin, environment.metrics.manifests().clone(), load).map_err(|why| {
-        let why = why.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        BuildError(format!("failed to load static policy manifests from {place:?}: {why}"))
+        let fault = why.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        BuildError::Manifests { content: "policy", folder: place, fault }
     })
 }

@@ -4,6 +4,7 @@ use super::Audience;
 use super::binding::Binding;
 use super::files::{Files, follow};
 use super::metrics::Checks;
+use super::misconfigured::Misconfigured;
 use super::parameters::check_kind;
 use super::policy::Rules;
 use super::source::{Policies, PolicyHook, Shadowing, Source};
@@ -12,7 +13,7 @@ use crate::admission::{Attributes, BuildError, Denial, PluginEnvironment};
 use crate::cluster::{Cluster, Projection};
 use crate::conversion::Converter;
 use crate::manifests;
-use crate::matching::{Content, Matcher, Wanted};
+use crate::matching::{Content, InvocationKind, Matcher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ where
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = policies.candidates(audience, attributes, &self.cluster);
         if content == Content::Present {
-            candidates.look_at(attributes, attributes.object.as_ref());
+            candidates.narrow(attributes, attributes.object.as_ref());
         }
         let may_be = |(_, hook): (usize, &PolicyHook<R, A>)| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.may_match(criteria, attributes, content))
@@ -108,21 +109,16 @@ where
         hook: &PolicyHook<R, A>,
         attributes: &Attributes,
         matcher: &mut Matcher<'_>,
-    ) -> Result<Option<Wanted>, Misconfigured> {
+    ) -> Result<Option<InvocationKind>, Misconfigured> {
         let Some(criteria) = &hook.policy.criteria else {
-            return Err(Misconfigured("policy contained no match constraints, a required field".to_owned()));
+            return Err(Misconfigured::NoMatchConstraints);
         };
         let wanted = matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
-        let Some(wanted) = wanted.map_err(|status| Misconfigured(status.message))? else { return Ok(None) };
-        check_kind(hook.parameters.as_ref()).await.map_err(|why| Misconfigured(why.to_string()))?;
+        let Some(wanted) = wanted.map_err(Misconfigured::Unmatchable)? else { return Ok(None) };
+        check_kind(hook.parameters.as_ref()).await?;
         Ok(Some(wanted))
     }
 }
-
-/// The fault of a policy or a binding, with kube-apiserver's text.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Misconfigured(pub(super) String);
 
 /// Whether the binding matches the request.
 ///
@@ -135,5 +131,5 @@ pub(super) async fn binding_matches<A>(
 ) -> Result<bool, Misconfigured> {
     let Some(criteria) = &binding.criteria else { return Ok(true) };
     let wanted = matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
-    wanted.map(|wanted| wanted.is_some()).map_err(|status| Misconfigured(status.message))
+    wanted.map(|wanted| wanted.is_some()).map_err(Misconfigured::Unmatchable)
 }

@@ -9,6 +9,7 @@ mod cached;
 mod binding;
 mod source;
 mod files;
+mod misconfigured;
 mod parameters;
 mod metrics;
 mod shadow;

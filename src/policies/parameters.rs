@@ -1,8 +1,8 @@
 //! The parameters with which a policy is evaluated for a binding (`generic.CollectParams`).
 
 use super::binding::ParameterReference;
+use super::misconfigured::Misconfigured;
 use super::policy::{ParameterKind, UnusableKind};
-use super::source::unknown_kind;
 use crate::cluster::{Parameter, Parameters, Unusable};
 use crate::status::Status;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) async fn check_kind(parameters: Option<&Result<Arc<Parameters>, Unusa
         Some(Err(why)) => Err(why.clone()),
         Some(Ok(parameters)) => match parameters.is_namespaced().await {
             Some(_) => Ok(()),
-            None => Err(unknown_kind(parameters.kind())),
+            None => Err(UnusableKind::Unknown(parameters.kind().clone())),
         },
     }
 }
@@ -34,22 +34,16 @@ pub(super) async fn check_kind(parameters: Option<&Result<Arc<Parameters>, Unusa
 /// The reason why there are no parameters.
 #[derive(Debug)]
 pub(super) enum Uncollected {
-    /// A configuration error, in kube-apiserver's text; the policy's failurePolicy decides.
-    Misconfigured(String),
+    /// A configuration error; the policy's failurePolicy decides.
+    Misconfigured(Misconfigured),
     /// The parameters are unknown, which cannot happen in kube-apiserver. The request is rejected whatever the failurePolicy:
     /// objects of other users must not switch a policy off.
     Unusable(Status),
 }
 
-impl From<String> for Uncollected {
-    fn from(why: String) -> Self {
+impl From<Misconfigured> for Uncollected {
+    fn from(why: Misconfigured) -> Self {
         Self::Misconfigured(why)
-    }
-}
-
-impl From<&str> for Uncollected {
-    fn from(why: &str) -> Self {
-        Self::Misconfigured(why.to_owned())
     }
 }
 
@@ -60,7 +54,7 @@ fn unusable(kind: &ParameterKind, why: &Unusable) -> Uncollected {
 /// Collects the parameters for a request in this namespace, which may be empty.
 ///
 /// # Errors
-/// If the parameters cannot be read, or are required and missing; with kube-apiserver's text.
+/// If the parameters cannot be read, or are required and missing.
 pub(super) async fn collect(
     kind: Option<&ParameterKind>,
     parameters: Option<&Result<Arc<Parameters>, UnusableKind>>,
@@ -71,36 +65,36 @@ pub(super) async fn collect(
         return Ok(Collected::None);
     };
     let Some(namespaced) = parameters.is_namespaced().await else {
-        return Err(format!("paramKind kind `{kind}` not known").into());
+        return Err(Misconfigured::UnknownParameters(kind.clone()).into());
     };
     let namespace = match (namespaced, reference.namespace.as_deref()) {
         (false, _) => "",
         (true, Some(named)) => named,
         (true, None) if namespace.is_empty() => {
-            return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".into());
+            return Err(Misconfigured::NoNamespace.into());
         }
         (true, None) => namespace,
     };
     if !parameters.wait_synced(namespace).await {
-        return Err(format!("paramKind kind `{kind}` not yet synced to use for admission").into());
+        return Err(Misconfigured::UnsyncedParameters(kind.clone()).into());
     }
     if !namespaced && reference.namespace.is_some() {
-        return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into());
+        return Err(Misconfigured::NamespaceGiven.into());
     }
     let found = match (&reference.name, &reference.selector) {
-        (Some(_), Some(_)) => return Err("paramRef.name and paramRef.selector are mutually exclusive".into()),
+        (Some(_), Some(_)) => return Err(Misconfigured::NameAndSelector.into()),
         (Some(name), None) => {
             parameters.find(namespace, name).map_err(|why| unusable(kind, &why))?.into_iter().collect()
         }
         (None, Some(selector)) => {
-            let selector = selector.as_ref().map_err(ToString::to_string)?;
+            let selector = selector.as_ref().map_err(|why| Misconfigured::Selector(why.clone()))?;
             let all = parameters.list(namespace).map_err(|why| unusable(kind, &why))?;
             all.into_iter().filter(|parameter| selector.matches(parameter.labels())).collect()
         }
-        (None, None) => return Err("one of name or selector must be provided".into()),
+        (None, None) => return Err(Misconfigured::NeitherNameNorSelector.into()),
     };
     if Vec::is_empty(&found) && reference.must_exist {
-        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
+        return Err(Misconfigured::NoParameters.into());
     }
     Ok(Collected::Some(found))
 }

@@ -122,8 +122,20 @@ impl From<&api::ParamKind> for ParameterKind {
 
 /// The reason why the kind of a policy's parameters cannot be used, with kube-apiserver's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct UnusableKind(pub(super) String);
+pub(crate) enum UnusableKind {
+    /// The apiVersion has two slashes.
+    #[error("unexpected GroupVersion string: {0}")]
+    Malformed(String),
+    /// The API server does not serve the kind (`ensureParamsForPolicyLocked`).
+    #[error(
+        "failed to find resource referenced by paramKind: '{}{}, Kind={}'",
+        if .0.group.is_empty() { "/" } else { "" }, .0.api_version(), .0.kind
+    )]
+    Unknown(GroupVersionKind),
+    /// As many kinds of parameters as may be are followed already.
+    #[error("too many kinds of parameters are in use to follow `{0}`")]
+    TooMany(ParameterKind),
+}
 
 impl ParameterKind {
     /// Returns group, version and kind (`schema.ParseGroupVersion`).
@@ -132,9 +144,7 @@ impl ParameterKind {
     /// If the version has two slashes.
     pub(crate) fn parsed(&self) -> Result<GroupVersionKind, UnusableKind> {
         match split_api_version(&self.api_version) {
-            (_, version) if version.contains('/') => {
-                Err(UnusableKind(format!("unexpected GroupVersion string: {}", self.api_version)))
-            }
+            (_, version) if version.contains('/') => Err(UnusableKind::Malformed(self.api_version.clone())),
             (group, version) => Ok(GroupVersionKind::new(group, version, &*self.kind)),
         }
     }

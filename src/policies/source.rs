@@ -12,7 +12,6 @@ use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection, Scope};
 use crate::derived::Derived;
 use crate::expressions::expression::Expression;
-use crate::kind::GroupVersionKind;
 use crate::manifests;
 use crate::matching::{Candidates, Index};
 use std::collections::{BTreeSet, HashMap};
@@ -93,19 +92,14 @@ impl<R: Rules, A> Policies<R, A> {
             let compile = hook.policy.expressions().find_map(Expression::compile_error).map(str::to_owned);
             let unknown = || match hook.parameters.as_ref()? {
                 Err(why) => Some(why.to_string()),
-                Ok(parameters) if parameters.is_unknown() => Some(unknown_kind(parameters.kind()).to_string()),
+                Ok(parameters) if parameters.is_unknown() => {
+                    Some(UnusableKind::Unknown(parameters.kind().clone()).to_string())
+                }
                 Ok(_) => None,
             };
             Some((&*hook.policy.name, compile.or_else(unknown)?))
         })
     }
-}
-
-/// `failed to find resource referenced by paramKind` of `ensureParamsForPolicyLocked`.
-pub(super) fn unknown_kind(kind: &GroupVersionKind) -> UnusableKind {
-    let api_version = kind.api_version();
-    let api_version = if kind.group.is_empty() { format!("/{api_version}") } else { api_version };
-    UnusableKind(format!("failed to find resource referenced by paramKind: '{api_version}, Kind={}'", kind.kind))
 }
 
 /// The sources of the compiled value: policies from files, policies of the API, and bindings of the API.
@@ -263,7 +257,7 @@ where
     fn parameters(&self, kind: &ParameterKind, scope: &Scope) -> Result<Arc<Parameters>, UnusableKind> {
         let parsed = kind.parsed()?;
         let followed = self.cluster.parameters(&parsed, scope, &self.discovery);
-        followed.ok_or_else(|| UnusableKind(format!("too many kinds of parameters are in use to follow `{kind}`")))
+        followed.ok_or_else(|| UnusableKind::TooMany(kind.clone()))
     }
 }
 

@@ -71,9 +71,9 @@ async fn refusal(world: &World<ValidatingPolicies>, attributes: &Attributes) -> 
 }
 
 #[tokio::test]
-async fn what_a_validating_shadow_says_reaches_only_metrics_and_audit() {
+async fn a_validating_shadow_reaches_only_metrics_and_audit() {
     let fails = json!({"validations": [{"expression": "object.data.a == '2'", "message": "a must be 2", "reason": "Forbidden"}],
-        "auditAnnotations": [{"key": "k", "valueExpression": "'told'"}]});
+        "auditAnnotations": [{"key": "k", "valueExpression": "'reported'"}]});
     let actions = ["Deny", "Warn,Audit"];
     let enforced = validating("false", fails.clone(), &actions, &PolicyOptions::default());
     let attributes = create();
@@ -104,7 +104,7 @@ async fn what_a_validating_shadow_says_reaches_only_metrics_and_audit() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy() {
+async fn the_failure_policy_decides_how_a_failed_validating_shadow_is_reported() {
     let unknown = json!({"paramKind": {"apiVersion": "v1", "kind": "Nothing"}});
     for (fields, binding, message) in [
         (json!({}), "b0", "expression 'object.data.b == ''' resulted in error: no such key: b"),
@@ -124,13 +124,13 @@ async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy(
             let world = validating("true", with(spec, fields.clone()), &["Deny"], &PolicyOptions::default());
             let attributes = create();
             assert_eq!(refusal(&world, &attributes).await, None);
-            let mut told = reports(&attributes);
+            let mut reported = reports(&attributes);
             if failure_policy == "Ignore" && fields.get("matchConditions").is_some() {
                 // An ignored error of matchConditions excludes the request, as outside of shadow mode.
-                assert_eq!(told, []);
+                assert_eq!(reported, []);
                 continue;
             }
-            assert_eq!(told.remove(0).1, json!([binding, decision, 422, message, null]));
+            assert_eq!(reported.remove(0).1, json!([binding, decision, 422, message, null]));
         }
     }
     let mut attributes = create();
@@ -143,7 +143,7 @@ async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy(
 }
 
 #[tokio::test]
-async fn of_very_many_shadows_some_are_told_and_all_counted() {
+async fn many_shadows_are_all_counted_and_some_are_annotated() {
     let fails = json!({"validations": [{"expression": "false"}]});
     let world = validating("true", fails, &["Deny"; 60], &PolicyOptions::default());
     let attributes = create();
@@ -155,7 +155,7 @@ async fn of_very_many_shadows_some_are_told_and_all_counted() {
 }
 
 #[tokio::test]
-async fn what_a_mutating_shadow_does_to_the_object_is_dropped() {
+async fn changes_of_a_mutating_shadow_are_dropped() {
     let policies = [
         ("a", r#"Object{data: {"shadow/a": "1"}}"#, json!({})),
         ("b", r#"Object{data: {"b": string(has(object.data.a)) + string("shadow/a" in object.data)}}"#, json!({})),
@@ -174,9 +174,9 @@ async fn what_a_mutating_shadow_does_to_the_object_is_dropped() {
         json!(["c", "failed-closed", 403, why, null]),
         json!(["d", "allowed", null, null, null]),
     ];
-    let told = reports(&attributes);
-    assert_eq!(told.iter().map(|(_, report)| report.clone()).collect::<Vec<_>>(), expected);
-    assert_eq!(told[0].0, "mutation policy_index_0");
+    let reported = reports(&attributes);
+    assert_eq!(reported.iter().map(|(_, report)| report.clone()).collect::<Vec<_>>(), expected);
+    assert_eq!(reported[0].0, "mutation policy_index_0");
     let text = prometheus::TextEncoder::new().encode_to_string(&world.registry.gather()).unwrap();
     assert!(text.contains(r#"check_total{error_type="no_error",policy="b""#), "{text}");
     assert!(!text.contains(r#",policy="a""#), "{text}");
@@ -235,7 +235,7 @@ async fn a_policy_from_a_file_has_parameters_where_that_is_allowed() {
     let says = json!({"validations": [{"expression": "false", "messageExpression": "string(params.metadata.name + params.data.x)"}]});
     let place = folder("ValidatingAdmissionPolicy", says);
     let forbidden = read::<validating::Validations, _>(place.path(), PolicyParameters::Forbidden).unwrap_err();
-    assert!(forbidden.0.ends_with("spec.paramKind is not supported for static manifests"), "{forbidden}");
+    assert!(forbidden.to_string().ends_with("spec.paramKind is not supported for static manifests"), "{forbidden}");
     let missing = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
     for (parameters, message) in [(vec![limits.clone()], "limits1"), (Vec::new(), missing)] {
         let files = read(place.path(), PolicyParameters::Allowed).unwrap();

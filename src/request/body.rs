@@ -266,7 +266,7 @@ fn known(normal: Option<Result<Normal, NormalError>>) -> Result<Normal, Malforme
 
 /// Sets apiVersion and kind to those of the URL's resource.
 fn name_kind(object: &mut Object, kind: &GroupVersionKind) {
-    if !kind.is_said(object.api_version(), object.kind()) {
+    if !kind.matches_type(object.api_version(), object.kind()) {
         let fields = object.fields_mut();
         fields.insert("apiVersion".into(), kind.api_version().into());
         fields.insert("kind".into(), kind.kind.clone().into());
@@ -389,7 +389,7 @@ fn cannot_be_handled(kind: &str, version: &str, expected: &GroupVersionKind, why
 }
 
 /// The reason why a patched object is not an object of its kind any more.
-pub enum Unfit {
+pub enum InvalidOutcome {
     /// The object cannot be decoded: the patch is invalid.
     Invalid(String),
     /// The object is refused with this Status.
@@ -404,28 +404,28 @@ pub fn decode_patched(
     patched: Value,
     expected: &GroupVersionKind,
     schema: Option<&Structural>,
-) -> Result<Normal, Unfit> {
-    let sent = sent_kind(&patched).map_err(|Malformed(why)| Unfit::Invalid(why))?;
+) -> Result<Normal, InvalidOutcome> {
+    let sent = sent_kind(&patched).map_err(|Malformed(why)| InvalidOutcome::Invalid(why))?;
     let Value::Object(fields) = patched else {
-        return Err(Unfit::Invalid("the result of the patch is not an object".into()));
+        return Err(InvalidOutcome::Invalid("the result of the patch is not an object".into()));
     };
     let decoded = match typed::is_known(expected) {
         true => {
-            check_built_in(b"", &sent, expected).map_err(|misfit| Unfit::Invalid(misfit.into_text()))?;
+            check_built_in(b"", &sent, expected).map_err(|misfit| InvalidOutcome::Invalid(misfit.into_text()))?;
             known(normal::built_in(expected, Value::Object(fields)))
         }
         false => {
             if let Some(why) = structural::metadata_error(&fields) {
-                return Err(Unfit::Invalid(why));
+                return Err(InvalidOutcome::Invalid(why));
             }
             check_custom(b"", &sent, expected, &fields).map_err(|problem| match problem {
-                Custom::Unrecognized(why) => Unfit::Invalid(why),
-                Custom::Refused(status) => Unfit::Refused(status),
+                Custom::Unrecognized(why) => InvalidOutcome::Invalid(why),
+                Custom::Refused(status) => InvalidOutcome::Refused(status),
             })?;
             by_schema(BodyForm::Normal(schema), fields)
         }
     };
-    let mut normal = decoded.map_err(|Malformed(why)| Unfit::Invalid(why))?;
+    let mut normal = decoded.map_err(|Malformed(why)| InvalidOutcome::Invalid(why))?;
     name_kind(&mut normal.object, expected);
     Ok(normal)
 }

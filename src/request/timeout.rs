@@ -22,7 +22,7 @@ mod tests {
 
     /// Compares with the answers of a kube-apiserver 1.36.3.
     #[test]
-    fn what_is_no_duration_is_refused_in_gos_words() {
+    fn an_invalid_duration_is_refused_in_gos_words() {
         for (query, why) in [
             ("timeout=abc", "time: invalid duration \"abc\""),
             ("timeout=5", "time: missing unit in duration \"5\""),

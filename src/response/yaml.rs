@@ -254,7 +254,7 @@ status: Failure
 
     proptest! {
         #[test]
-        fn what_is_written_reads_as_it_was(message in "[ -~\\n\\t:#'é\u{1}]{0,200}", name in ".{0,20}") {
+        fn a_written_status_reads_as_the_same_status(message in "[ -~\\n\\t:#'é\u{1}]{0,200}", name in ".{0,20}") {
             let details = Details { name, causes: vec![Cause { message: message.clone(), ..Cause::default() }], ..Details::default() };
             let refusal = Status::failure(403, "Forbidden", message).with_details(details);
             let text = super::status(&refusal);

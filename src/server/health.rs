@@ -87,10 +87,10 @@ impl Checks {
     /// Adds a check of readiness that fails until the returned task is finished.
     pub fn pending(&self, name: &'static str) -> Pending {
         let done = Arc::new(AtomicBool::new(false));
-        let told = done.clone();
+        let reported = done.clone();
         self.ready(
             name,
-            move || if told.load(Ordering::Acquire) { Ok(()) } else { Err(Unhealthy::of("not finished")) },
+            move || if reported.load(Ordering::Acquire) { Ok(()) } else { Err(Unhealthy::of("not finished")) },
         );
         Pending(done)
     }
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn is_not_ready_before_it_is_told_to_be() {
+    async fn a_server_is_not_ready_before_it_is_marked_ready() {
         let checks = Checks::new(&Drain::new());
         let start = checks.pending("start");
         assert_eq!(ask(&checks, "/readyz/start").await, (500, "internal server error: not finished\n".to_owned()));
@@ -372,7 +372,7 @@ mod tests {
 
     /// The test's thread, the only one of its runtime, only waits for the answers.
     #[tokio::test]
-    async fn probes_are_answered_when_nobody_else_is_and_whoever_connects() {
+    async fn probes_are_answered_at_the_connection_limit() {
         use std::io::{Read, Write};
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();

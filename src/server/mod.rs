@@ -30,7 +30,7 @@ pub struct Connection {
     /// The certificates that the client presented, leaf first. The client holds the leaf's key; nothing else is verified yet.
     pub certificates: Vec<CertificateDer<'static>>,
     /// The value of [`Connection::kept`].
-    pub kept: Kept,
+    pub kept: ConnectionCache,
     /// The name that the client gave in the TLS handshake (SNI), in lower case.
     pub server_name: Option<String>,
     /// Whether the connection speaks HTTP/2.
@@ -41,7 +41,7 @@ pub struct Connection {
 
 /// A value of a layer above that is kept as long as the connection.
 #[derive(Debug, Default)]
-pub struct Kept(OnceLock<Box<dyn Any + Send + Sync>>);
+pub struct ConnectionCache(OnceLock<Box<dyn Any + Send + Sync>>);
 
 impl Connection {
     /// Returns the value that another layer keeps with the connection, so that it verifies certificates once. There is only one:

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_of_the_files_and_of_what_they_are_links_to_are_looked_at() {
+    fn only_changes_of_the_files_and_of_their_link_targets_matter() {
         use notify::event::{AccessKind, CreateKind, Flag, ModifyKind};
         let names = BTreeSet::from(["tls.crt".into(), "tls.key".into()]);
         let modify = EventKind::Modify(ModifyKind::Any);

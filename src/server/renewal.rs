@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_made_anew() {
+    fn an_unreadable_certificate_is_made_anew() {
         let names = names(&["proxy.example"]);
         let whole = Renewable::create(&names).unwrap();
         for broken in [

@@ -150,7 +150,7 @@ fn serve_bounded(bounds: Bounds) -> Served {
 }
 
 #[tokio::test]
-async fn connections_that_only_connect_keep_out_nobody_and_end_nobody_who_authenticated() {
+async fn silent_connections_neither_exclude_clients_nor_end_authenticated_connections() {
     let served = serve_bounded(Bounds { max_unauthenticated_connections: 3, ..Bounds::default() });
     let mut known = served.http2(None).await;
     known.send_request(ask("/in")).await.unwrap();
@@ -169,7 +169,7 @@ async fn connections_that_only_connect_keep_out_nobody_and_end_nobody_who_authen
 }
 
 #[tokio::test]
-async fn handshakes_that_do_not_go_on_keep_out_nobody() {
+async fn stalled_handshakes_exclude_no_client() {
     let served = serve_bounded(Bounds { max_handshakes: 1, ..Bounds::default() });
     let mut silent = TcpStream::connect(served.address).await.unwrap();
     let answer = served.http2(None).await.send_request(ask("/")).await.unwrap();

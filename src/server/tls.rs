@@ -36,7 +36,7 @@ pub enum TlsError {
 /// Serving certificates by TLS server name in lower case; the first label of a name may be `*`.
 pub type Certificates = HashMap<String, Arc<CertifiedKey>>;
 
-/// What the handshakes of a listener have in common, whatever its own certificate.
+/// The common parts of the handshakes of a listener, for all its certificates.
 #[derive(Clone, Debug, Default)]
 pub struct Handshake {
     /// The files of the CAs whose client certificates the handshake requests. Without files it requests any certificate.

@@ -159,7 +159,7 @@ enum Parsed {
     Other(Fault),
 }
 
-/// The part of a file that tells its kind.
+/// The part of a file with its kind.
 #[derive(serde::Deserialize)]
 struct AnyKind {
     #[serde(default)]

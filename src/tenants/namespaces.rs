@@ -13,7 +13,7 @@ pub enum Owner {
     None,
     /// The tenant of this name, which may have no file.
     Tenant(String),
-    /// The label and the name give different tenants: the namespace is nobody's.
+    /// The label and the name give different tenants: the namespace has no tenant.
     Contradiction,
 }
 

@@ -96,14 +96,14 @@ pub struct Upstream {
     /// The kubeconfig with the API server's address and the proxy's credentials, whose user must be allowed to impersonate. A
     /// relative path begins at the folder of the tenants, here and in all other fields.
     pub kubeconfig: String,
-    /// How the proxy tells the API server the caller, as `--upstream-identity`.
+    /// The identity with which requests reach the API server, as `--upstream-identity`.
     pub identity: Identity,
     /// The prefix of the groups of callers at the API server, as `--upstream-group-prefix`. `members` name groups without the prefix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group_prefix: String,
 }
 
-/// A way to tell an API server the caller.
+/// The identity with which requests reach an API server.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Identity {

@@ -6,7 +6,7 @@ use http::Method;
 /// The requirement of a request on the namespace that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceNeed<'a> {
-    /// None: the request tells nothing of an object, or only of the caller itself.
+    /// No object: the answer contains no object, or only data about the caller.
     Nothing,
     /// The namespace must be the tenant's own.
     Namespace(&'a str),

@@ -402,7 +402,7 @@ fn impersonation_leads_into_no_other_tenant_and_out_of_none() {
 }
 
 #[test]
-fn a_namespace_is_of_its_label_or_name_and_a_contradiction_of_nobody() {
+fn a_namespace_is_of_its_label_or_name_and_a_contradiction_has_no_tenant() {
     let (all, of) = (tenants(), |name: &str| Owner::Tenant(name.to_owned()));
     let owners = Owners::new(&all, &None);
     for (name, label, wanted) in [
@@ -434,7 +434,7 @@ fn a_namespace_is_of_its_label_or_name_and_a_contradiction_of_nobody() {
 }
 
 #[test]
-fn what_a_request_needs_follows_from_its_url() {
+fn the_namespaces_that_a_request_needs_follow_from_its_url() {
     for (method, uri, wanted) in [
         ("GET", "/", NamespaceNeed::Nothing),
         ("GET", "/api", NamespaceNeed::Nothing),

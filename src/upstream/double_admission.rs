@@ -27,12 +27,12 @@ const LINE_BYTES: usize = 64 << 10;
 
 /// The plugins that call webhooks both here and in the upstream API server. Dropping the value ends the reads.
 #[derive(Debug)]
-pub struct Doubled {
+pub struct DoubleAdmission {
     found: Arc<[AtomicBool; 2]>,
     _task: Option<AbortOnDropHandle<()>>,
 }
 
-impl Doubled {
+impl DoubleAdmission {
     /// Reads the upstream's metrics at once, and then every hour, for those of `plugins` that call webhooks. Metrics that cannot be read
     /// change nothing. Must be called inside a tokio runtime.
     pub fn watch(transport: SharedTransport, plugins: &[&'static str], patience: Duration) -> Self {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn plugins_are_known_by_the_metrics_of_who_asked_them() {
+    async fn plugins_of_the_upstream_are_known_by_its_metrics() {
         let text = "# HELP x\napiserver_admission_controller_admission_duration_seconds_count\
                     {name=\"ValidatingAdmissionWebhook\",operation=\"CREATE\",rejected=\"false\",type=\"validate\"} 3\n\
                     apiserver_admission_controller_admission_duration_seconds_count{name=\"LimitRanger\"} 1";
@@ -158,10 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_twice_is_said() {
+    fn plugins_that_run_twice_are_named() {
         let both = ["MutatingAdmissionWebhook", "LimitRanger"];
-        assert_eq!(Doubled::known(false, &both).check(), Ok(()));
-        assert_eq!(Doubled::known(true, &["LimitRanger"]).check(), Ok(()));
-        assert_eq!(Doubled::known(true, &both).check(), Err(Unhealthy::of(advice("MutatingAdmissionWebhook"))));
+        assert_eq!(DoubleAdmission::known(false, &both).check(), Ok(()));
+        assert_eq!(DoubleAdmission::known(true, &["LimitRanger"]).check(), Ok(()));
+        assert_eq!(DoubleAdmission::known(true, &both).check(), Err(Unhealthy::of(advice("MutatingAdmissionWebhook"))));
     }
 }

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_one_connection_stays_there() {
+    fn hop_by_hop_headers_are_not_forwarded() {
         for (given, kept) in [
             (&[("accept", "a"), ("cookie", "c")][..], &[("accept", "a"), ("cookie", "c")][..]),
             (&[("connection", "close"), ("accept", "a")], &[("accept", "a")]),

@@ -78,7 +78,7 @@ impl RequestHeaders {
             let names = list(key)?;
             let first = names.first().cloned();
             first.map(|first| (first, names)).ok_or_else(|| {
-                Unhealthy::of(format_args!("it has no {key}: the API server is configured without a front proxy"))
+                Unhealthy::of(format_args!("{key} is missing: the API server is configured without a front proxy"))
             })
         };
         let (username, usernames) = needed("requestheader-username-headers")?;

@@ -182,7 +182,7 @@ fn names_unknown() -> Status {
 }
 
 fn inexpressible(why: &str) -> Status {
-    Status::internal_error(format!("the API server behind the proxy cannot be told who the user is: {why}"))
+    Status::internal_error(format!("the user cannot be named to the API server behind the proxy: {why}"))
 }
 
 /// Returns the protocols without those that carry a token; `None` if none carries a token.
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn passthrough_refuses_who_has_no_token_unless_anonymous() {
+    fn passthrough_refuses_users_without_a_token_unless_anonymous() {
         let pass = |name| CallerIdentity::Passthrough.apply(&mut HeaderMap::new(), &user(name), None);
         assert!(pass("jane").is_err());
         assert!(pass("system:anonymous").is_ok());

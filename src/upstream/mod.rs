@@ -19,7 +19,7 @@ mod double_admission;
 
 pub use client::kube_client;
 pub use connect::Bounds;
-pub use double_admission::Doubled;
+pub use double_admission::DoubleAdmission;
 pub use forward::{Forwarder, strip_connection};
 pub use front_proxy::{FrontProxy, KnownHeaders, RequestHeaders};
 pub use identity::{CallerIdentity, ClientCredentials};

@@ -111,7 +111,7 @@ mod tests {
     async fn follows_whether_the_server_answers() {
         let behaviour = Arc::new(AtomicU16::new(200));
         let mut probe = probe(&behaviour);
-        assert!(probe.check().is_err(), "nobody was asked yet");
+        assert!(probe.check().is_err(), "the API server was not asked yet");
         for (now, answers) in [
             (200, true),
             (GONE, false),
@@ -132,7 +132,7 @@ mod tests {
     async fn a_server_is_down_only_after_a_probe() {
         for (now, is_down) in [(GONE, true), (200, false)] {
             let probe = probe(&Arc::new(AtomicU16::new(now)));
-            assert!(!probe.is_down(), "nobody was asked yet");
+            assert!(!probe.is_down(), "the API server was not asked yet");
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(probe.is_down(), is_down);
         }

@@ -55,14 +55,14 @@ impl Release {
     /// known
     /// version stays. Must be called inside a tokio runtime.
     pub fn start(transport: SharedTransport, every: Duration, patience: Duration) -> Self {
-        let (told, found) = watch::channel(Found::Nothing);
+        let (sender, found) = watch::channel(Found::Nothing);
         let asking = async move {
             let mut ticks = interval(every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
                 let answer = timeout(patience, ask(&transport)).await.unwrap_or(Found::Unknown);
-                told.send_if_modified(|found| replace(found, answer));
+                sender.send_if_modified(|found| replace(found, answer));
             }
         };
         Self {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_it_is_sent_follows_from_its_version() {
+    async fn the_form_of_requests_follows_from_the_version() {
         let day = Duration::from_secs(24 * 3600);
         for (code, text, takes_protobuf, may_know_more, is_later) in [
             (200, r#"{"major":"1","minor":"36"}"#, true, false, false),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_known_stays_known_until_there_is_another_answer() {
+    async fn the_version_stays_known_until_another_answer() {
         let answer = Arc::new(Mutex::new((200, r#"{"major":"1","minor":"36"}"#)));
         let second = Duration::from_secs(1);
         let release = Release::start(answering(answer.clone()), second, second);

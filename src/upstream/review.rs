@@ -18,12 +18,41 @@ const MAX_ANSWER_BYTES: usize = 3 << 20;
 
 /// The reason why a review has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ReviewError(pub String);
+pub enum ReviewError {
+    /// The API server refuses the review, with this message.
+    #[error("{0}")]
+    Refused(String),
+    /// The API server answers with an error status to a review with the client's credentials.
+    #[error("{path} answered {status}")]
+    Status {
+        /// The path of the review.
+        path: String,
+        /// The status of the answer.
+        status: StatusCode,
+    },
+    /// The deadline of the review has passed.
+    #[error("context deadline exceeded")]
+    Timeout,
+    /// As many reviews about the user as may be are under way.
+    #[error("too many access reviews about this user are under way")]
+    TooMany,
+    /// The client has no credentials with which the review could be created.
+    #[error("there are no credentials of the client to ask with")]
+    NoCredentials,
+    /// The answer both allows and denies.
+    #[error("webhook subject access review returned both allow and deny response")]
+    Contradiction,
+    /// The answer to a SelfSubjectReview names no user.
+    #[error("a SelfSubjectReview without a user")]
+    NoUser,
+    /// The review cannot be written or sent, or its answer cannot be read; with the text of the cause.
+    #[error("{0}")]
+    Failed(String),
+}
 
 impl ReviewError {
-    fn new(error: impl std::fmt::Display) -> Self {
-        Self(error.to_string())
+    pub(crate) fn failed(error: impl std::fmt::Display) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 
@@ -34,7 +63,7 @@ pub(crate) async fn create<T: Serialize + DeserializeOwned>(
     review: &T,
     timeout: Duration,
 ) -> Result<T, ReviewError> {
-    let body = serde_json::to_vec(review).map_err(ReviewError::new)?;
+    let body = serde_json::to_vec(review).map_err(ReviewError::failed)?;
     within(timeout, async {
         let mut pause = FIRST_PAUSE;
         for _ in 1..ATTEMPTS {
@@ -57,30 +86,30 @@ pub(crate) async fn create_as<T: Serialize + DeserializeOwned>(
     review: &T,
     timeout: Duration,
 ) -> Result<Result<T, StatusCode>, ReviewError> {
-    let body = serde_json::to_vec(review).map_err(ReviewError::new)?;
+    let body = serde_json::to_vec(review).map_err(ReviewError::failed)?;
     let mut request = Request::post(path)
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "application/json")
         .body(full(body))
-        .map_err(ReviewError::new)?;
+        .map_err(ReviewError::failed)?;
     credentials.write_to(request.headers_mut());
     request.extensions_mut().insert(credentials.clone());
     within(timeout, async {
-        let answer = transport.send(request).await.map_err(ReviewError::new)?;
+        let answer = transport.send(request).await.map_err(ReviewError::failed)?;
         match answer.status() {
             refusal @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Ok(Err(refusal)),
             status if status.is_success() => {
-                let bytes = body::read(answer.into_body(), MAX_ANSWER_BYTES).await.map_err(ReviewError::new)?;
-                serde_json::from_slice(&bytes).map(Ok).map_err(ReviewError::new)
+                let bytes = body::read(answer.into_body(), MAX_ANSWER_BYTES).await.map_err(ReviewError::failed)?;
+                serde_json::from_slice(&bytes).map(Ok).map_err(ReviewError::failed)
             }
-            status => Err(ReviewError(format!("{path} answered {status}"))),
+            status => Err(ReviewError::Status { path: path.to_owned(), status }),
         }
     })
     .await
 }
 
 async fn within<T>(timeout: Duration, work: impl Future<Output = Result<T, ReviewError>>) -> Result<T, ReviewError> {
-    tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| Err(ReviewError("context deadline exceeded".into())))
+    tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| Err(ReviewError::Timeout))
 }
 
 async fn post<T: DeserializeOwned>(client: &kube::Client, path: &str, body: Vec<u8>) -> Result<T, kube::Error> {
@@ -112,7 +141,7 @@ fn was_reset(error: &(dyn std::error::Error + 'static)) -> bool {
 
 fn api_error(error: kube::Error) -> ReviewError {
     match error {
-        kube::Error::Api(status) if !status.message.is_empty() => ReviewError(status.message.clone()),
-        error => ReviewError::new(error),
+        kube::Error::Api(status) if !status.message.is_empty() => ReviewError::Refused(status.message.clone()),
+        error => ReviewError::failed(error),
     }
 }

@@ -315,7 +315,7 @@ async fn a_watch_outlives_the_kubeconfig_it_was_made_of() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_never_looks_complete() {
+async fn an_interrupted_answer_is_an_error() {
     let served = serve(|_| async {
         let frames = [Ok(http_body::Frame::data(Bytes::from("half"))), Err(BoxError::from("broken"))];
         Response::new(StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync())
@@ -370,7 +370,7 @@ async fn a_server_that_never_answers_is_a_504_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn who_finds_no_place_waits_for_one_and_not_for_ever() {
+async fn a_request_without_a_connection_waits_for_one_for_a_bounded_time() {
     let bounds = Bounds { max_http1_connections: 1, acquire_timeout: Duration::from_millis(50), ..Bounds::default() };
     let (remote, _directory) = plain_remote(http1::plain_server().await, bounds).await;
     let unread = remote.send(get("/")).await.unwrap();

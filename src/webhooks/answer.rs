@@ -1,7 +1,7 @@
 //! The content of a webhook's HTTP answer: client-go's decoding, then `request.VerifyAdmissionResponse`.
 
 use super::hook::ReviewVersion;
-use crate::backend::response::Undecodable;
+use crate::backend::response::{DeclaredType, Undecodable};
 use crate::backend::{Answer, response};
 use crate::go_text::go_quote;
 use crate::status::Status;
@@ -99,7 +99,7 @@ pub(super) fn read(
     };
     let parsed = Fields::read(fields)?;
     match version {
-        ReviewVersion::V1 => Ok(parsed.verify_v1(uid, response::said_type(&review), mutating)?),
+        ReviewVersion::V1 => Ok(parsed.verify_v1(uid, DeclaredType::of(&review), mutating)?),
         ReviewVersion::V1Beta1 => Ok(parsed.into_v1beta1(mutating)),
     }
 }
@@ -149,13 +149,13 @@ impl Fields {
     }
 
     /// A v1 answer must repeat the uid and name its kind; patch and patch type come together, and only from a mutating hook.
-    fn verify_v1(self, uid: &str, said: (&str, &str), mutating: bool) -> Result<Response, InvalidReview> {
+    fn verify_v1(self, uid: &str, found: DeclaredType<'_>, mutating: bool) -> Result<Response, InvalidReview> {
         let Self { uid: got, patch_type, mut response } = self;
         if got != uid {
             return Err(InvalidReview::Uid { wanted: uid.to_owned(), got });
         }
-        if said != (ReviewVersion::V1.api_version(), KIND) {
-            return Err(InvalidReview::Kind(response::kind_text(said)));
+        if found != (DeclaredType { api_version: ReviewVersion::V1.api_version(), kind: KIND }) {
+            return Err(InvalidReview::Kind(found.to_string()));
         }
         match (mutating, response.patch.is_empty(), patch_type) {
             (true, false, None) => Err(InvalidReview::NoPatchType),

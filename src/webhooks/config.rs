@@ -26,8 +26,7 @@ pub struct Configuration {
 pub fn read(configuration: Option<&PluginConfiguration>, gates: &FeatureGates) -> Result<Configuration, BuildError> {
     let mut read = Configuration::default();
     let Some(configuration) = configuration else { return Ok(read) };
-    let wrong = |text: String| BuildError(format!("{}: {text}", configuration.origin));
-    let error = |text: String| Err(wrong(text));
+    let error = |text: String| Err(configuration.invalid(text));
     let Some(fields) = configuration.value.as_object() else { return error("must be an object".into()) };
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
     if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {
@@ -43,10 +42,11 @@ pub fn read(configuration: Option<&PluginConfiguration>, gates: &FeatureGates) -
                 Value::Null => {}
                 Value::String(path) if path.is_empty() => {}
                 Value::String(path) if field == "kubeConfigFile" => {
-                    read.users = kubeconfig(path).map_err(|why| wrong(format!("kubeConfigFile: {why}")))?;
+                    read.users =
+                        kubeconfig(path).map_err(|why| configuration.invalid(format_args!("kubeConfigFile: {why}")))?;
                 }
                 Value::String(path) => {
-                    read.manifests = manifests::folder(path, gates).map_err(|why| wrong(why.to_string()))?
+                    read.manifests = manifests::folder(path, gates).map_err(|why| configuration.invalid(why))?
                 }
                 _ => return error(format!("{field}: must be a string")),
             },

@@ -11,7 +11,7 @@ use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Projection};
 use crate::config::Limits;
 use crate::conversion::Converter;
-use crate::derived::{Both, Derived};
+use crate::derived::{Derived, FromFilesAndApi};
 use crate::manifests::webhooks::Configuration;
 use crate::matching::{Content, Matcher, is_exempt};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -77,7 +77,7 @@ pub(crate) struct Webhooks<C: 'static> {
     clients: Clients,
     shadows: ShadowNames,
     manifests: Manifests<C>,
-    hooks: Derived<Both<C>, Hooks>,
+    hooks: Derived<FromFilesAndApi<C>, Hooks>,
 }
 
 impl<C: Registration> Webhooks<C> {
@@ -105,7 +105,7 @@ impl<C: Registration> Webhooks<C> {
     /// Returns the hooks of the present configurations.
     pub(super) fn hooks(&self) -> Arc<Hooks> {
         let present = || (self.manifests.load(), self.cluster.all::<C>());
-        let same = |a: &Both<C>, b: &Both<C>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
+        let same = |a: &FromFilesAndApi<C>, b: &FromFilesAndApi<C>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
         self.hooks.get(present, same, |(manifests, stored), _| {
             let hooks = Hooks::compile([manifests, stored], &self.clients);
             hooks.with_shadows(&self.shadows, C::TYPE.label(), self.metrics.shadows())
@@ -140,7 +140,7 @@ impl<C: Registration> Webhooks<C> {
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = hooks.candidates(attributes, &self.cluster);
         if content == Content::Present {
-            candidates.look_at(attributes, attributes.object.as_ref());
+            candidates.narrow(attributes, attributes.object.as_ref());
         }
         !is_exempt && !self.cluster.is_synced()
             || candidates.any(|(_, hook)| matcher.may_match(&hook.criteria, attributes, content))

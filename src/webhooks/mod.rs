@@ -47,7 +47,7 @@ where
     let place = folder.clone();
     let followed = Source::follow(folder, plugin, environment.metrics.manifests().clone(), |folder| load::<C>(folder));
     followed.map_err(|why| {
-        let why = why.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        BuildError(format!("failed to load static webhook manifests from {place:?}: {why}"))
+        let fault = why.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        BuildError::Manifests { content: "webhook", folder: place, fault }
     })
 }

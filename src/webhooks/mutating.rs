@@ -10,7 +10,7 @@ use super::shadow::ShadowCalls;
 use crate::admission::{Attributes, Denial, Level};
 use crate::conversion::Versioned;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
-use crate::matching::{Candidates, Matcher, View, Wanted};
+use crate::matching::{Candidates, InvocationKind, Matcher, View};
 use crate::object::patch::admission::{Patch, mutation_annotation, patch_annotation};
 use crate::object::{Object, schema, typed};
 use crate::status::Status;
@@ -51,7 +51,7 @@ impl WebhookReinvocation {
 #[derive(Default)]
 struct LastReview {
     /// The review, and the number of conversions until then.
-    sent: Option<(usize, Wanted, Review)>,
+    sent: Option<(usize, InvocationKind, Review)>,
     /// Whether the object changed since.
     is_outdated: bool,
 }
@@ -63,7 +63,7 @@ impl LastReview {
     /// If an object cannot be written as JSON.
     fn for_hook(
         &mut self,
-        wanted: Wanted,
+        wanted: InvocationKind,
         attributes: &Attributes,
         versioned: &Versioned<'_>,
     ) -> Result<&Review, Status> {
@@ -101,7 +101,7 @@ impl MutatingWebhooks {
     pub(crate) async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         let Some(hooks) = self.ready_hooks(attributes).await? else { return Ok(()) };
         let mut candidates = hooks.candidates(attributes, &self.cluster);
-        candidates.look_at(attributes, attributes.object.as_ref());
+        candidates.narrow(attributes, attributes.object.as_ref());
         if candidates.is_done() {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl MutatingWebhooks {
         let mut last = LastReview::default();
         loop {
             if pass.versioned.is_new() {
-                candidates.look_at(attributes, pass.versioned.object(attributes));
+                candidates.narrow(attributes, pass.versioned.object(attributes));
                 last.is_outdated = true;
             }
             let Some((index, hook)) = candidates.next() else { break };
@@ -177,7 +177,7 @@ impl MutatingWebhooks {
         hook: &Hook,
         attributes: &mut Attributes,
         pass: &mut Pass<'_>,
-    ) -> Result<Option<Wanted>, Denial> {
+    ) -> Result<Option<InvocationKind>, Denial> {
         let Pass { matcher, versioned, .. } = pass;
         let wanted = matcher.wants(&hook.criteria, attributes, versioned.object(attributes)).await?;
         if hook.conditions.is_empty() {
@@ -291,7 +291,11 @@ impl MutatingWebhooks {
 ///
 /// # Errors
 /// If an object cannot be converted.
-async fn convert(versioned: &mut Versioned<'_>, attributes: &mut Attributes, wanted: &Wanted) -> Result<(), Status> {
+async fn convert(
+    versioned: &mut Versioned<'_>,
+    attributes: &mut Attributes,
+    wanted: &InvocationKind,
+) -> Result<(), Status> {
     if versioned.kind(attributes) == wanted.kind(attributes) {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use crate::go_text::json::escape_html;
 use crate::go_text::{go_quote, go_type};
 use crate::initializers;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::object::structural::numbers;
+use crate::object::go_text::numbers;
 use crate::object::typed::{self, Typed};
 use crate::object::{Object, convert, normal, structural};
 use crate::status::{Status, invalid};
@@ -88,7 +88,7 @@ fn decode_built_in(before: Before<'_>, mut object: Object, kind: &GroupVersionKi
             object.fields_mut().insert(field.to_owned(), Value::from(wanted));
         }
     }
-    let now = said_kind(&object);
+    let now = named_kind(&object);
     let internal = |why: &dyn Display| Box::new(Status::internal_error(why));
     let typed = typed::decode(&now, object.into_value()).ok_or_else(|| {
         let (kind, version) = (go_quote(&now.kind), go_quote(&now.api_version()));
@@ -120,7 +120,7 @@ fn stays(kind: &GroupVersionKind, object: &Object) -> bool {
 
 /// Decodes a custom resource: its JSON is kept as it is. Metadata of a wrong type is dropped, since the API server does not store it.
 fn decode_custom(before: &Object, mut object: Object, kind: &GroupVersionKind) -> Result<Patched, Box<Status>> {
-    let now = said_kind(&object);
+    let now = named_kind(&object);
     let (wanted, found) = (kind.api_version(), object.api_version());
     if now.kind.is_empty() {
         let text = escape_html(&Value::Object(object.fields().clone()).to_string());
@@ -147,12 +147,12 @@ fn decode_custom(before: &Object, mut object: Object, kind: &GroupVersionKind) -
     Ok(Patched { object, is_changed })
 }
 
-fn said_kind(object: &Object) -> GroupVersionKind {
+fn named_kind(object: &Object) -> GroupVersionKind {
     let (group, version) = split_api_version(object.api_version());
     GroupVersionKind::new(group, version, object.kind())
 }
 
-/// Whether the Go values differ. Both are written as Go writes them only if `differ` finds no difference.
+/// Whether the Go values differ. FromFilesAndApi are written as Go writes them only if `differ` finds no difference.
 fn is_changed(kind: &GroupVersionKind, before: &Object, patched: &Typed) -> bool {
     let Some(Ok(mut before)) = typed::decode(kind, before.clone().into_value()) else { return true };
     if differ(&before.value, &patched.value, false) {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_go_holds_is_a_change() {
+    fn only_differences_of_gos_values_are_a_change() {
         let pod = |spec: Value| {
             let mut spec = spec;
             spec["containers"] = json!([{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decoded_once_is_the_same_the_next_time() {
+    fn a_decoded_object_is_the_same_when_it_is_decoded_again() {
         let mut count = 0;
         // A WatchEvent is never written, and its JSON has no kind.
         let is_written = |kind: &GroupVersionKind| typed::has_type(kind) && kind.kind != "WatchEvent";
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_none_of_any_kind() {
+    fn a_value_that_is_no_object_has_no_kind() {
         let kind = GroupVersionKind::new("", "v1", "Pod");
         let why = decode(unpatched(&Object::default(), false), json!([]), &kind)
             .map(|patched| patched.object)
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_resource_is_what_its_json_says() {
+    fn a_custom_resource_equals_its_json() {
         let kind = GroupVersionKind::new("example.com", "v1", "Widget");
         let widget =
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "labels": {"b": "c"}}});

@@ -5,9 +5,9 @@
 use super::hook::ReviewVersion;
 use crate::admission::Attributes;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
-use crate::matching::Wanted;
+use crate::matching::InvocationKind;
 use crate::object::Object;
-use crate::object::structural::numbers;
+use crate::object::normal;
 use bytes::Bytes;
 use serde::Serialize;
 use std::io;
@@ -90,7 +90,7 @@ const ROOM: usize = 1024;
 /// Appends the object as JSON, or `null`, to the text. A large object is measured first: a text that grows takes three times the memory
 /// for a while, and keeps spare room afterwards.
 fn append(text: &mut Vec<u8>, object: Option<&Object>) -> Result<(), serde_json::Error> {
-    let object = object.map(numbers::as_written);
+    let object = object.map(normal::as_written);
     let object = object.as_deref();
     let start = text.len();
     if serde_json::to_writer(Measured { text: Some(text), left: UNMEASURED }, &object).is_ok() {
@@ -137,7 +137,7 @@ impl Review {
     /// If a value has no JSON form, which cannot happen to a value that came as JSON.
     pub(super) fn new(
         attributes: &Attributes,
-        wanted: &Wanted,
+        wanted: &InvocationKind,
         new_object: Option<&Object>,
         old_object: Option<&Object>,
     ) -> Result<Self, serde_json::Error> {

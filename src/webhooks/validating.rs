@@ -6,7 +6,7 @@ use super::machinery::Webhooks;
 use super::review::Review;
 use super::shadow::ShadowCalls;
 use crate::admission::{Attributes, Denial};
-use crate::matching::{Matcher, Versions, View, Wanted};
+use crate::matching::{InvocationKind, Matcher, Versions, View};
 use crate::status::Status;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -24,7 +24,7 @@ struct Pass<'a> {
     matcher: Matcher<'a>,
     versions: Versions,
     /// The reviews so far, each with the kind and resource that it has.
-    reviews: Vec<(Wanted, Review)>,
+    reviews: Vec<(InvocationKind, Review)>,
 }
 
 impl Pass<'_> {
@@ -46,7 +46,7 @@ impl ValidatingWebhooks {
         let (mut called, mut shadowing) = (Vec::new(), Vec::new());
         let mut shadows = ShadowCalls::new(WebhookType::Validating, &hooks);
         let mut candidates = hooks.candidates(attributes, &self.cluster);
-        candidates.look_at(attributes, attributes.object.as_ref());
+        candidates.narrow(attributes, attributes.object.as_ref());
         for (index, hook) in candidates {
             match self.find_review(hook, attributes, &mut pass).await {
                 Ok(Some(review)) if hook.is_shadow => shadowing.push((index, review)),
@@ -101,7 +101,12 @@ impl ValidatingWebhooks {
     }
 
     /// Returns the kind and resource in which the hook gets the request; `None` if the hook does not match.
-    async fn wants(&self, hook: &Hook, attributes: &Attributes, pass: &mut Pass<'_>) -> Result<Option<Wanted>, Denial> {
+    async fn wants(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes,
+        pass: &mut Pass<'_>,
+    ) -> Result<Option<InvocationKind>, Denial> {
         let wanted = pass.matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await?;
         if hook.conditions.is_empty() {
             return Ok(wanted);

@@ -13,7 +13,7 @@ use kube_admission_proxy::body::full;
 use kube_admission_proxy::cluster::discovery::{self, Discovery};
 use kube_admission_proxy::cluster::{self, Cluster, Need};
 use kube_admission_proxy::config::DefaultTolerations;
-use kube_admission_proxy::config::{FieldOwnership, Limits, ValidationView};
+use kube_admission_proxy::config::{Limits, Writes};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::front_end::{self, FrontEnd, Seats};
 use kube_admission_proxy::kind::{GroupVersionKind, GroupVersionResource};
@@ -118,8 +118,7 @@ impl Front {
             cluster,
             chain: Arc::new(chain.unwrap()),
             reserved_names: Default::default(),
-            validation_view: ValidationView::Stored,
-            field_ownership: FieldOwnership::Exact,
+            writes: Writes::default(),
             media_types: Default::default(),
             admitted_mark: None,
             gateway: Gateway {

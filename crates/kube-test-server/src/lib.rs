@@ -16,8 +16,10 @@ const THREADS: usize = 2;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause between two looks whether the server is ready.
 const READY_INTERVAL: Duration = Duration::from_millis(1);
-/// The user of [`TestServer::client`], and its group.
-const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
+/// The user of [`TestServer::client`].
+const ADMINISTRATOR: &str = "kubernetes-admin";
+/// The group with all rights.
+const ADMINISTRATORS: &str = "system:masters";
 /// The flags of every server. A flag of the builder counts more.
 const FLAGS: [&str; 3] = ["--bind-address=127.0.0.1", "--secure-port=0", "--shutdown-drain-timeout=1s"];
 
@@ -89,7 +91,7 @@ impl Builder {
         });
         let mut server = Starting { runtime: Some(runtime) };
         let running = starting.await.map_err(refused)??;
-        let kubeconfig = kubeconfig(&running, ADMINISTRATOR)?;
+        let kubeconfig = kubeconfig(&running, ADMINISTRATOR, ADMINISTRATORS)?;
         let client = client(&kubeconfig).await?;
         Ok(TestServer { client, kubeconfig, running: Some(running), runtime: server.runtime.take() })
     }
@@ -131,7 +133,7 @@ impl TestServer {
     /// If the names cannot be written in a certificate.
     pub async fn client_as(&self, user: &str, group: &str) -> Result<Client, Error> {
         let running = self.running.as_ref().ok_or(Error::NoAuthority)?;
-        client(&kubeconfig(running, (user, group))?).await
+        client(&kubeconfig(running, user, group)?).await
     }
 
     /// A kubeconfig of an administrator, as JSON, which is YAML too.
@@ -163,7 +165,7 @@ fn refused(reason: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
     Error::Start(reason.into())
 }
 
-fn kubeconfig(running: &Running, (user, group): (&str, &str)) -> Result<String, Error> {
+fn kubeconfig(running: &Running, user: &str, group: &str) -> Result<String, Error> {
     let made = running.kubeconfig(user, group).map_err(|reason| Error::Client(reason.into()))?;
     made.ok_or(Error::NoAuthority)
 }

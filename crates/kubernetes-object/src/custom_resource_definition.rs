@@ -113,7 +113,8 @@ pub fn validate(definition: &Object, checks: DefinitionChecks<'_>) -> Vec<Cause>
     causes
 }
 
-/// The errors of an updated definition, decoded and with its status. What was invalid before may stay so where kube-apiserver allows it.
+/// The errors of an updated definition, decoded and with its status. A part that was invalid before may stay invalid where kube-apiserver
+/// allows it.
 pub fn validate_update(definition: &Object, old: &Object, checks: DefinitionChecks<'_>) -> Vec<Cause> {
     let (fields, old) = (Fields(definition.fields()), Fields(old.fields()));
     let none = Map::new();

@@ -2,6 +2,7 @@
 
 pub mod duration;
 pub mod json;
+pub mod numbers;
 pub mod time;
 mod print;
 

@@ -46,7 +46,7 @@ impl GroupVersionKind {
     }
 
     /// Whether this apiVersion and kind name this kind.
-    pub fn is_said(&self, api_version: &str, kind: &str) -> bool {
+    pub fn matches_type(&self, api_version: &str, kind: &str) -> bool {
         let version = match self.group.as_str() {
             "" => Some(api_version),
             group => api_version.strip_prefix(group).and_then(|rest| rest.strip_prefix('/')),

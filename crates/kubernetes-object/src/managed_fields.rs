@@ -16,9 +16,9 @@ mod scale;
 mod set;
 mod versions;
 
+use crate::go_text::numbers::canonicalize;
 use crate::kind::GroupVersionKind;
 use crate::merge::Node;
-use crate::structural::numbers::canonicalize;
 use entries::{Entry, Operation};
 pub use give_back::give_back;
 use jiff::Timestamp;
@@ -37,7 +37,7 @@ const MAX_STEPS: usize = 2_000_000;
 /// The number of bytes that the paths of all fields may have together.
 const MAX_PATH_BYTES: usize = 64 << 20;
 /// Fields that no manager owns (`NewStripMetaManager`).
-const NOBODYS: [&[&str]; 11] = [
+const WITHOUT_OWNER: [&[&str]; 11] = [
     &["f:apiVersion"],
     &["f:kind"],
     &["f:metadata"],
@@ -192,7 +192,7 @@ impl Change<'_> {
         changes.release(&mut entries);
         let api_version = self.kind.api_version();
         let mut own = changes.into_changed(&api_version).into_kept();
-        own.retain(|path| !NOBODYS.iter().any(|nobodys| path.iter().eq(nobodys.iter())));
+        own.retain(|path| !WITHOUT_OWNER.iter().any(|without_owner| path.iter().eq(without_owner.iter())));
         let is_renewed = !own.is_empty();
         if is_renewed {
             let mine = Entry {

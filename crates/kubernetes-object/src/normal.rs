@@ -5,8 +5,10 @@ use super::decode::Decoded;
 use super::round_trip::{self, InternalValues, RoundTripError};
 use super::typed::{self, DecodeError, Typed};
 use super::{Object, defaults};
-use crate::kind::GroupVersionKind;
+use crate::go_text::numbers;
+use crate::kind::{GroupVersionKind, split_api_version};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::convert::Infallible;
 
 /// A decoded object, in its normal form or with its defaults only.
@@ -91,12 +93,38 @@ fn defaulted_and<E>(
     }
     let mut object = Object::from_value(value).unwrap_or_default();
     object.hold(unwritten);
-    if !kind.is_said(object.api_version(), object.kind()) {
+    if !kind.matches_type(object.api_version(), object.kind()) {
         let fields = object.fields_mut();
         fields.insert("apiVersion".into(), kind.api_version().into());
         fields.insert("kind".into(), kind.kind.clone().into());
     }
     Ok(Normal { object, unknown })
+}
+
+/// The object as Go writes it, except that -0 is 0 here. A built-in object is returned unchanged: fractions remain only in values that Go
+/// keeps as text.
+pub fn as_written(object: &Object) -> Cow<'_, Object> {
+    if !object.fields().values().any(has_whole_float) {
+        return Cow::Borrowed(object);
+    }
+    let (group, version) = split_api_version(object.api_version());
+    if typed::is_known(&GroupVersionKind::new(group, version, object.kind())) {
+        return Cow::Borrowed(object);
+    }
+    let mut written = object.clone();
+    written.fields_mut().values_mut().for_each(numbers::canonicalize);
+    Cow::Owned(written)
+}
+
+fn has_whole_float(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.values().any(has_whole_float),
+        Value::Array(items) => items.iter().any(has_whole_float),
+        Value::Number(number) => {
+            number.is_f64() && number.as_f64().is_some_and(|float| numbers::whole(float).is_some())
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

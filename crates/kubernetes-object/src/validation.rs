@@ -1,6 +1,6 @@
 //! Validation of built-in kinds: the causes of kube-apiserver's 422 (`pkg/apis/*/validation`).
 //!
-//! The objects are decoded and defaulted ([`crate::normal`]), and the server has set what it sets itself. One file covers an API group or a
+//! The objects are decoded and defaulted ([`crate::normal`]), and the server has set its own fields. One file covers an API group or a
 //! kind; the functions name the Go function from which their rules come. The kinds of admissionregistration.k8s.io, whose expressions
 //! need a compiler of CEL, and CustomResourceDefinitions ([`crate::custom_resource_definition`]) are not here.
 
@@ -14,6 +14,8 @@ mod certificate;
 mod claim;
 mod pod;
 mod core;
+mod quota;
+mod event;
 mod service;
 mod apps;
 mod batch;
@@ -73,10 +75,10 @@ fn check(kind: &GroupVersionKind, object: &Object, old: Option<&Object>, subreso
         ("", "Endpoints") => core::endpoints(object, old, out),
         ("", "Node") => core::node(object, old, subresource, out),
         ("", "ReplicationController") => core::replication_controller(object, old, subresource, out),
-        ("", "LimitRange") => core::limit_range(object, old, out),
-        ("", "ResourceQuota") => core::resource_quota(object, old, subresource, out),
-        ("", "Event") => core::event(object, old, false, out),
-        ("events.k8s.io", "Event") => core::event(object, old, true, out),
+        ("", "LimitRange") => quota::limit_range(object, old, out),
+        ("", "ResourceQuota") => quota::resource_quota(object, old, subresource, out),
+        ("", "Event") => event::event(object, old, false, out),
+        ("events.k8s.io", "Event") => event::event(object, old, true, out),
         ("", "PersistentVolume") => claim::volume(object, old, subresource, out),
         ("", "PersistentVolumeClaim") => claim::claim(object, old, subresource, out),
         ("apps", "Deployment") => apps::deployment(object, old, subresource, out),

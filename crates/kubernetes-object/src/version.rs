@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_kubernetes_are_told_apart() {
+    fn kinds_of_kubernetes_are_distinguished_from_others() {
         let said = |group: &str, version: &str, kind: &str| deprecation(&GroupVersionKind::new(group, version, kind));
         let endpoints = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
         assert_eq!(said("", "v1", "Endpoints").as_deref(), Some(endpoints));

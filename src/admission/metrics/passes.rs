@@ -113,7 +113,7 @@ mod tests {
     use prometheus::{HistogramOpts, TextEncoder};
 
     #[test]
-    fn who_is_left_out_is_counted_with_who_is_asked() {
+    fn skipped_plugins_are_counted_with_the_called_plugins() {
         let options = HistogramOpts::new("seconds", "help").buckets(vec![0.1, 1.0]);
         let controllers =
             Controllers::new(HistogramVec::new(options, &["name", "type", "operation", "rejected"]).unwrap());

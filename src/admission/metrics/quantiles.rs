@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn of_few_values_it_is_one_of_them() {
+    fn a_quantile_of_few_values_is_one_of_the_values() {
         let all = |values: &[f64]| of(values, 500).query().map(|(_, found)| found).collect::<Vec<_>>();
         assert!(all(&[]).iter().all(|found| found.is_nan()));
         assert_eq!(all(&[3.0]), [3.0, 3.0, 3.0]);

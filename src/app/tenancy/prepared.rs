@@ -150,7 +150,7 @@ impl<'a> Prepared<'a> {
         digest.finalize().into()
     }
 
-    /// Builds the chain of plugins. Those without a state of their own are taken from `common`, if they are there.
+    /// Builds the chain of plugins. Plugins without a state of their own are taken from `common`, if they are there.
     ///
     /// # Errors
     /// If a plugin refuses its configuration.

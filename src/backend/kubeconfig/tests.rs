@@ -113,7 +113,7 @@ async fn a_client_certificate_is_shown_from_data_and_from_files_as_they_are_now(
 }
 
 #[tokio::test]
-async fn whom_to_trust_is_said_by_the_cluster() {
+async fn the_cluster_entry_names_the_trusted_authorities() {
     let server = HookServer::start_named(&[echo()], &["policy.example"]).await;
     let other = HookServer::start(&[]).await;
     let verify = "tls: failed to verify certificate: x509: ";
@@ -177,7 +177,7 @@ async fn no_credentials_go_out_without_tls() {
 }
 
 #[test]
-fn what_is_wrong_with_a_kubeconfig_is_said_and_no_secret_with_it() {
+fn errors_name_the_fault_of_a_kubeconfig_and_no_secret() {
     let server = json!({"server": "https://127.0.0.1:1"});
     let pem = STANDARD.encode("no certificate");
     let missing = |field: &str, path: &str| format!("unable to read {field} {path}");

@@ -57,7 +57,7 @@ spec:
 ";
 
 #[test]
-fn what_is_fine_has_a_cost() {
+fn a_valid_expression_has_a_cost() {
     let policy = format!(
         "{POLICY}  variables:\n  - {{name: labels, expression: object.metadata.labels}}\n  matchConditions:\n  - {{name: c, \
          expression: request.name != ''}}\n  validations:\n  - expression: object.spec.replicas <= 5\n    messageExpression: \
@@ -99,7 +99,7 @@ fn kinds_are_known_from_definitions_among_the_files() {
 }
 
 #[test]
-fn what_does_not_compile_is_an_error_with_its_field() {
+fn an_expression_that_does_not_compile_is_an_error_with_its_field() {
     let policy = format!("{POLICY}  validations:\n  - expression: objects.spec == 1\n  - expression: object.spec\n");
     let hook = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\nwebhooks:\n\
                 - {name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: 'https://x'}, \

@@ -1,4 +1,4 @@
-//! What the list and watch of a kind change in its cache.
+//! The changes of a cache by the list and the watch of its kind.
 
 use super::{Cache, Listed, Objects, Projection};
 use crate::cluster::decode::{Identity, Undecodable, decode};
@@ -131,7 +131,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
         if !std::mem::replace(&mut state.is_absent, true) {
             tracing::info!(
                 kind = self.kind,
-                "the API server does not have the resource; it is looked for now and then"
+                "the API server does not have the resource; the proxy asks for it again later"
             );
         }
         (state.answered, state.failing_since, state.is_full) = (Some(Instant::now()), None, false);

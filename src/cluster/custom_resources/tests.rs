@@ -148,7 +148,7 @@ async fn a_definition_of_just_now_is_asked_for_and_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_there_is_none_is_remembered_for_a_while() {
+async fn a_missing_definition_is_remembered_for_a_while() {
     let (cluster, asked) = behind(|| refusal(404)).await;
     for _ in 0..3 {
         assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
@@ -160,7 +160,7 @@ async fn that_there_is_none_is_remembered_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_it_could_not_be_asked_is_an_error_and_not_remembered() {
+async fn a_failed_read_is_an_error_and_not_remembered() {
     let (cluster, asked) = behind(|| refusal(403)).await;
     for count in 1..3 {
         let refused = cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap_err();

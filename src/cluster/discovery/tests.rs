@@ -116,7 +116,7 @@ async fn reads_legacy_discovery_where_nothing_else_is_offered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_resource_causes_one_refresh_for_all_who_wait() {
+async fn an_unknown_resource_causes_one_refresh_for_all_waiting_requests() {
     let rote = Rote::new(&[("/apis", group_list(&[]))]);
     let discovery = start(&rote);
     discovery.wait_synced().await;
@@ -133,7 +133,7 @@ async fn an_unknown_resource_causes_one_refresh_for_all_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_refreshed_stays() {
+async fn a_document_that_cannot_be_refreshed_stays() {
     let apis = |one, other: Value| group_list(&[aggregated("one", "v1", one, &["a"]), other]);
     let rote = Rote::new(&[("/apis", apis("Current", aggregated("other", "v1", "Current", &["b"])))]);
     let discovery = start(&rote);

@@ -27,14 +27,14 @@ pub(in crate::embedded) struct Index {
 }
 
 /// The newest index.
-pub(in crate::embedded) struct Kept {
+pub(in crate::embedded) struct CurrentIndex {
     removed: Vec<&'static Api>,
     /// The built-in APIs that are not served.
     apis: Apis,
     newest: Mutex<Arc<Index>>,
 }
 
-impl Kept {
+impl CurrentIndex {
     /// An index without definitions.
     pub(in crate::embedded) fn new(removed: &[&'static Api], apis: Apis) -> Self {
         let registered = api_services::built_in(&catalog::groups(removed, &apis));

@@ -18,7 +18,7 @@ mod scale;
 
 pub(crate) use convert::Webhooks;
 pub(super) use convert::shown_to;
-pub(super) use index::{Index, Kept};
+pub(super) use index::{CurrentIndex, Index};
 pub(super) use lifecycle::{
     DEFINITIONS, check_status, delete, finish, follow, is_definition, prepare, prepare_for_update, removed,
     resource_of, served_versions,

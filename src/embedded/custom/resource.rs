@@ -1,4 +1,4 @@
-//! What a [`ServedResource`] has in addition if a definition defines it.
+//! The additional properties of a [`ServedResource`] that a definition defines.
 
 use super::super::catalog::{ServedResource, Subresource};
 use super::super::name::Name;

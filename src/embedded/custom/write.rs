@@ -14,7 +14,7 @@ use super::schema::Before;
 use crate::body::Body;
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, object_meta};
-use crate::request::body::{OptionsKind, Unfit, WriteOptions, decode_patched, invalid_patch};
+use crate::request::body::{InvalidOutcome, OptionsKind, WriteOptions, decode_patched, invalid_patch};
 use crate::status::Status;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
@@ -120,8 +120,8 @@ fn patched(call: &Call, patch_type: PatchType, current: &Object, patch: &Value) 
     let invalid = |why: &str| invalid_patch(&shown(), why);
     let decoded = decode_patched(value.clone(), &call.resource.gvk(), custom.structural());
     let decoded = decoded.map_err(|unfit| match unfit {
-        Unfit::Invalid(why) => invalid(&why),
-        Unfit::Refused(status) => status,
+        InvalidOutcome::Invalid(why) => invalid(&why),
+        InvalidOutcome::Refused(status) => status,
     })?;
     match call.parameter("fieldValidation").as_deref() {
         Some("Strict") if !decoded.unknown.is_empty() => {

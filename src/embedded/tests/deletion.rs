@@ -78,7 +78,7 @@ async fn the_propagation_policy_becomes_a_finalizer() {
 }
 
 #[tokio::test]
-async fn preconditions_say_which_object_is_meant() {
+async fn preconditions_select_the_object() {
     let client = Client::new();
     let created = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
     let path = format!("{CONFIG_MAPS}/a");

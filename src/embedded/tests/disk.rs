@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 enum Step {
     Length(u64),
     Bytes(u64, Vec<u8>),
-    /// Everything before is safe.
+    /// All earlier steps survive a crash.
     Sync,
 }
 
@@ -20,7 +20,7 @@ struct Platter {
     bytes: Vec<u8>,
     /// The content before the journal.
     first: Vec<u8>,
-    /// Everything that changed the disk since then, in order.
+    /// The changes of the disk since then, in order.
     journal: Vec<Step>,
     is_full: bool,
     is_paused: bool,
@@ -30,7 +30,7 @@ struct Platter {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disk(Arc<(Mutex<Platter>, Condvar)>);
 
-/// What a crash makes of a write that was not synchronized.
+/// The effect of a crash on a write that was not synchronized.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fate {
     Lost,

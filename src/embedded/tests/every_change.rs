@@ -209,7 +209,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
-    fn so_does_a_watcher_that_continues_after_crashes(
+    fn a_watcher_that_continues_after_crashes_sees_every_change_once(
         path in path(),
         phases in proptest::collection::vec((writers(), proptest::collection::vec(kept::fate(), 1..5)), 1..4),
     ) {

@@ -336,7 +336,7 @@ async fn a_wait_outlasts_a_full_queue() {
 }
 
 #[tokio::test]
-async fn without_the_switch_nothing_is_hidden() {
+async fn objects_are_not_hidden_without_the_switch() {
     let client = Client::new();
     client.post(CONFIG_MAPS, one("a")).await.with_code(201);
     let list = client.get(CONFIG_MAPS).await.with_code(200);

@@ -184,7 +184,7 @@ async fn a_definition_of_an_old_name_does_not_take_over_the_history() {
 }
 
 #[tokio::test]
-async fn nobody_sees_a_change_before_the_disk_has_it() {
+async fn a_change_is_invisible_until_the_disk_has_it() {
     let disk = Disk::default();
     let client = on(&disk, Limits::default());
     let start = version(&client.get(CONFIG_MAPS).await.with_code(200));

@@ -96,7 +96,7 @@ async fn pages_with_a_selector_are_full_and_without_a_count() {
 }
 
 #[tokio::test]
-async fn a_page_too_old_says_how_to_go_on_without_consistency() {
+async fn an_expired_page_has_a_token_for_an_inconsistent_continuation() {
     let client = with_config_maps(super::super::Limits { history: 2, ..Default::default() }).await;
     let first = client.get(&format!("{CONFIG_MAPS}?limit=2")).await.with_code(200);
     for name in ["f", "g", "h"] {

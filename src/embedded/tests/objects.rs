@@ -162,7 +162,7 @@ async fn some_kinds_are_created_by_an_update() {
 }
 
 #[tokio::test]
-async fn what_changes_nothing_makes_no_version() {
+async fn a_write_without_a_change_makes_no_version() {
     let client = Client::new();
     let created = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
     let path = format!("{CONFIG_MAPS}/a");

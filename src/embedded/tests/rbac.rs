@@ -118,7 +118,7 @@ async fn a_missing_role_is_named() {
 }
 
 #[tokio::test]
-async fn nobody_grants_what_is_not_held() {
+async fn a_user_grants_only_rights_that_the_user_has() {
     let admin = admin();
     let roles = format!("{RBAC}/namespaces/default/roles");
     let rules = json!([

@@ -78,7 +78,7 @@ async fn registrations_of_custom_resources_come_and_go() {
     assert_eq!(groups(&client).await[20..], ["b.example.com", "a.example.com"]);
     let versions = client.get("/apis/b.example.com").await.with_code(200);
     assert_eq!(versions["preferredVersion"]["version"], "v1");
-    // What a client deletes or changes is repaired.
+    // The server repairs an APIService that a client deletes or changes.
     client.delete(&format!("{SERVICES}/v2.a.example.com")).await.with_code(200);
     let change = json!({"spec": {"groupPriorityMinimum": 2000}});
     client.patch(&format!("{SERVICES}/v1.b.example.com"), "merge", change.clone()).await.with_code(200);

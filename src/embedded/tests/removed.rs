@@ -20,7 +20,7 @@ fn preset(env: Value) -> Value {
 }
 
 #[tokio::test]
-async fn they_are_served_only_where_they_are_wanted() {
+async fn removed_apis_are_served_only_if_enabled() {
     Client::new().get(PRESETS).await.with_code(404);
     let client = client();
     client.get(PRESETS).await.with_code(200);

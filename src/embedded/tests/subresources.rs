@@ -78,7 +78,7 @@ async fn an_eviction_deletes_the_pod() {
 }
 
 #[tokio::test]
-async fn reviews_allow_everything_to_whoever_the_proxy_says() {
+async fn reviews_allow_everything_to_every_user_of_the_proxy() {
     let client = Client::new().header("impersonate-user", "jane").header("impersonate-group", "dev");
     let who = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await.with_code(201);
     assert_eq!(who["status"]["userInfo"], json!({"username": "jane", "groups": ["dev", "system:authenticated"]}));
@@ -102,7 +102,7 @@ async fn reviews_allow_everything_to_whoever_the_proxy_says() {
 }
 
 #[tokio::test]
-async fn what_needs_a_kubelet_is_not_implemented() {
+async fn a_subresource_that_needs_a_kubelet_is_not_implemented() {
     let client = Client::new();
     assert_eq!(client.get(&format!("{PODS}/a/log")).await.refused(404), "pods \"a\" not found");
     client.post(PODS, pod("a")).await.with_code(201);

@@ -49,7 +49,7 @@ async fn a_watch_from_the_future_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_watch_from_a_forgotten_version_says_so() {
+async fn a_watch_from_a_forgotten_version_is_expired() {
     let client = Client::with_limits(Limits { history: 2, ..Limits::default() });
     let created = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
     for name in ["b", "c", "d"] {

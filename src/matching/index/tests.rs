@@ -34,7 +34,7 @@ fn positions(all: &[Option<Criteria>], attributes: &Attributes) -> Vec<usize> {
     let (index, cluster) = (Index::new(all.iter().map(Option::as_ref)), Cluster::fixed(default_state()));
     let find = || {
         let mut candidates = index.candidates(all, Option::as_ref, attributes, &cluster);
-        candidates.look_at(attributes, attributes.object.as_ref());
+        candidates.narrow(attributes, attributes.object.as_ref());
         let is_done = candidates.is_done();
         let positions: Vec<_> = candidates.map(|(position, _)| position).collect();
         assert_eq!(positions.is_empty(), is_done);
@@ -83,7 +83,7 @@ fn listed(index: &Index, all: &[Option<Criteria>], attributes: &Attributes) -> u
 }
 
 #[test]
-fn what_rules_leave_out_is_not_looked_at() {
+fn entries_whose_rules_do_not_match_are_not_examined() {
     let of = |number: usize, resources: Value| {
         let mut resources: MatchResources = serde_json::from_value(resources).unwrap();
         let name = format!("object-{number}");
@@ -138,7 +138,7 @@ fn what_rules_leave_out_is_not_looked_at() {
 }
 
 #[test]
-fn so_many_kinds_of_requests_are_remembered() {
+fn the_number_of_remembered_kinds_of_requests_is_bounded() {
     let all = [of(&[rule(&["*"], &["*"], &["*"])])];
     let index = Index::new(all.iter().map(Option::as_ref));
     for number in 0..2 * KINDS + 1 {
@@ -186,7 +186,7 @@ fn selectors_leave_out_what_they_do_not_match() {
 }
 
 #[test]
-fn what_was_looked_at_before_is_forgotten() {
+fn earlier_labels_of_an_object_are_forgotten() {
     let wanting =
         |value: &str| criteria(&[rule(&["*"], &["*"], &["*"])], json!({}), json!({"matchLabels": {"app": value}}));
     let all = [Some(wanting("a")), Some(wanting("b")), Some(wanting("a")), Some(wanting("b"))];
@@ -195,7 +195,7 @@ fn what_was_looked_at_before_is_forgotten() {
     let mut candidates = index.candidates(&all, Option::as_ref, &attributes, &cluster);
     let mut after = |app: &str| {
         let object = Object::from_value(json!({"metadata": {"labels": {"app": app}}}));
-        candidates.look_at(&attributes, object.as_ref());
+        candidates.narrow(&attributes, object.as_ref());
         candidates.next().map(|(position, _)| position)
     };
     assert_eq!([after("b"), after("a"), after("b"), after("b")], [Some(1), Some(2), Some(3), None]);

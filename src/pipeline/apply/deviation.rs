@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_makes_of_both_is_no_deviation() {
+    fn fields_that_the_server_sets_are_no_deviation() {
         check(
             json!({"metadata": {"uid": "1", "labels": {}}, "status": {"phase": "Pending"}, "spec": {"ip": "10.0.0.1"}}),
             json!({"metadata": {"labels": {}}, "spec": {}}),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_admitted_must_be_there() {
+    fn a_missing_admitted_field_is_a_deviation() {
         let before = json!({"metadata": {}});
         let admitted = json!({"metadata": {"labels": {"a": "b"}}});
         let other = json!({"metadata": {"labels": {"a": "c"}}});
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_must_be_gone() {
+    fn a_field_that_admission_removed_and_the_result_has_is_a_deviation() {
         let with = json!({"data": {"a": "1", "b": "2"}});
         check(with.clone(), with.clone(), json!({"data": {"a": "1"}}), with, Some("data.b"));
     }
 
     #[test]
-    fn what_admission_left_alone_must_be_as_it_was() {
+    fn a_changed_field_that_admission_did_not_change_is_a_deviation() {
         let before = json!({"data": {"a": "1"}, "immutable": false});
         let second = json!({"data": {"a": "1", "b": "2"}, "immutable": true});
         check(

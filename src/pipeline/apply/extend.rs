@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_an_apply_configuration_cannot_say() {
+    fn refuses_a_change_that_an_apply_configuration_cannot_express() {
         let refused =
             extended(json!({}), json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {"labels": {}}}));
         assert_eq!(refused, None);
     }
 
     #[test]
-    fn what_admission_takes_away_is_no_longer_said() {
+    fn fields_that_admission_removes_leave_the_configuration() {
         let labels = |labels: Value| json!({"metadata": {"labels": labels}});
         let both = labels(json!({"a": "b", "c": "d"}));
         assert_eq!(extended(both.clone(), both, labels(json!({"a": "b"}))).unwrap(), labels(json!({"a": "b"})));
@@ -207,8 +207,8 @@ mod tests {
             pod
         };
         let both = [Some("TCP"), Some("UDP")];
-        let told = extended(ports(both, None), ports(both, None), ports(both, Some("dns"))).unwrap();
-        assert_eq!(told, ports(both, Some("dns")));
+        let result = extended(ports(both, None), ports(both, None), ports(both, Some("dns"))).unwrap();
+        assert_eq!(result, ports(both, Some("dns")));
         let untold = extended(ports([None, Some("UDP")], None), ports(both, None), ports(both, Some("dns")));
         assert_eq!(untold, None);
     }

@@ -45,7 +45,7 @@ fn marked(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_admission_adds_is_applied_along() {
+async fn fields_that_admission_adds_are_part_of_the_apply() {
     let (path, forwarded) = path(|_| ()).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("applied")).await.0, 201);
     let uri = format!("{}?fieldManager=m", at("applied"));
@@ -57,7 +57,7 @@ async fn what_admission_adds_is_applied_along() {
 }
 
 #[tokio::test]
-async fn what_an_apply_would_not_come_to_is_written() {
+async fn an_admitted_object_that_no_apply_makes_is_written() {
     let (path, forwarded) = path(|configuration| configuration["metadata"]["labels"] = json!({"mark": "me"})).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("deviating")).await.0, 201);
     let uri = format!("{}?fieldManager=m&force=true", at("deviating"));

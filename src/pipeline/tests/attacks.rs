@@ -194,7 +194,7 @@ async fn a_dry_run_deletes_nothing_however_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn who_accepts_nothing_that_there_is_has_nothing_done() {
+async fn a_write_whose_client_accepts_no_served_form_is_not_done() {
     let path = Path::new().await;
     let body = config_map("unacceptable").to_string();
     for accept in ["text/html", "application/*", "application/cbor, image/*"] {
@@ -227,7 +227,7 @@ async fn refuses_a_patch_of_no_known_type_and_a_failed_precondition_in_the_api_s
 }
 
 #[tokio::test]
-async fn what_is_no_form_or_no_time_is_refused_before_any_plugin_hears_of_it() {
+async fn an_invalid_form_or_timeout_is_refused_before_any_plugin_runs() {
     let path = Path::new().await;
     path.json("POST", CONFIG_MAPS, &config_map("formless")).await;
     let heard = seen("formless").len();
@@ -298,7 +298,7 @@ async fn a_path_of_no_group_is_not_found_in_plain_text() {
 }
 
 #[tokio::test]
-async fn who_deletes_so_many_of_a_collection_deletes_just_these() {
+async fn a_deletecollection_with_a_limit_deletes_only_the_selected_items() {
     let path = Path::new().await;
     let collection = "/api/v1/namespaces/kube-public/configmaps";
     for name in ["page1", "page2", "page3"] {
@@ -367,7 +367,7 @@ async fn a_collection_is_deleted_however_large_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_nested_as_deep_as_may_be_can_be_changed_and_deleted() {
+async fn an_object_of_the_greatest_depth_can_be_changed_and_deleted() {
     let path = Path::new().await;
     let collection = "/apis/apps/v1/namespaces/default/controllerrevisions";
     let revision = |name: &str, depth: usize| {

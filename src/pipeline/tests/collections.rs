@@ -59,7 +59,7 @@ async fn plugins_see_a_collection_as_a_whole_even_if_it_is_empty() {
 }
 
 #[tokio::test]
-async fn a_refused_collection_stays_whatever_the_reason() {
+async fn a_refused_collection_stays_for_every_reason() {
     let path = Path::new().await;
     let uri = "/api/v1/namespaces/default/limitranges";
     for name in ["r1", "r2"] {
@@ -73,7 +73,7 @@ async fn a_refused_collection_stays_whatever_the_reason() {
 }
 
 #[tokio::test]
-async fn what_is_larger_than_a_page_is_shown_as_a_whole() {
+async fn a_collection_larger_than_a_page_is_returned_as_a_whole() {
     let path = Path::new().await;
     let uri = "/api/v1/namespaces/kube-system/configmaps";
     for name in ["l1", "l2", "l3"] {
@@ -111,7 +111,7 @@ async fn one_users_large_reads_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_shown_is_not_deleted_unless_lists_have_no_such_form() {
+async fn a_collection_whose_list_fails_is_not_deleted_unless_lists_have_no_such_form() {
     for (reason, code, is_deleted) in
         [("InternalError", 500, false), ("Expired", 410, false), ("NotAcceptable", 406, true)]
     {

@@ -77,7 +77,7 @@ fn assert_unseen(name: &str) {
 }
 
 #[tokio::test]
-async fn what_is_created_has_all_that_was_sent() {
+async fn a_created_object_has_all_sent_fields() {
     let (path, log) = before("37").await;
     for (name, labels, is_verbatim) in [("later-same", json!({}), true), ("later-marked", json!({"mark": "me"}), false)]
     {
@@ -166,7 +166,7 @@ async fn a_patch_may_set_and_remove_what_only_the_api_server_knows() {
 }
 
 #[tokio::test]
-async fn the_api_server_says_how_a_strategic_patch_merges_what_is_not_known() {
+async fn the_api_server_decides_how_a_strategic_patch_merges_unknown_fields() {
     let (path, log) = before("37").await;
     let mut sent = pod("merged", json!({}));
     sent["spec"]["next"] = json!([{"name": "a"}]);
@@ -206,7 +206,7 @@ async fn an_update_writes_what_was_read() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_kept_is_refused() {
+async fn a_write_whose_unknown_fields_cannot_be_kept_is_refused() {
     let (path, _) = before("37").await;
     let twice = pod("twice", json!({})).to_string().replacen(r#""next":1"#, r#""next":1,"next":2"#, 1);
     let (code, status) = path.ask("POST", PODS, "application/json", twice).await;

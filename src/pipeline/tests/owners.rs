@@ -47,7 +47,7 @@ fn owning(server: &Arc<embedded::Server>, second: Second) -> (SharedTransport, A
 }
 
 #[tokio::test]
-async fn what_is_stored_is_answered_although_its_owners_are_not_corrected() {
+async fn a_write_is_answered_although_the_correction_of_its_owners_fails() {
     for (second, attempts) in [(Second::Refused(403), 2), (Second::Refused(500), 1), (Second::Unreachable, 1)] {
         let server = embedded::Server::new(embedded::Limits::default());
         let (transport, requests) = owning(&server, second);

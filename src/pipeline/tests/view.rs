@@ -1,6 +1,7 @@
 //! The validating phase sees the object as it would be stored; that form is never sent.
 
 use super::*;
+use crate::config::ValidationView;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use std::sync::mpsc;
 
@@ -96,7 +97,7 @@ async fn changes_are_validated_as_they_would_be_stored() {
 }
 
 #[tokio::test]
-async fn what_is_invalid_is_told_before_the_refusal_of_a_plugin_that_looks_at_what_is_submitted() {
+async fn an_invalid_object_is_reported_before_the_refusal_of_a_plugin_that_reads_the_submitted_object() {
     let path = Path::new().await;
     for (name, code) in [("not%a%name", 422), ("view-refused", 403)] {
         let mut object = config_map(name);
@@ -106,7 +107,7 @@ async fn what_is_invalid_is_told_before_the_refusal_of_a_plugin_that_looks_at_wh
 }
 
 #[tokio::test]
-async fn what_is_invalid_is_refused_before_the_validating_phase() {
+async fn an_invalid_object_is_refused_before_the_validating_phase() {
     let path = Path::new().await;
     let mut object = watched("not%a%name");
     object["metadata"]["labels"]["refuse"] = json!("me");
@@ -117,7 +118,7 @@ async fn what_is_invalid_is_refused_before_the_validating_phase() {
 }
 
 #[tokio::test]
-async fn that_a_name_is_taken_shows_after_the_validating_phase() {
+async fn a_taken_name_is_reported_after_the_validating_phase() {
     let path = Path::new().await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("view-taken")).await.0, 201);
     let (code, status) = path.json("POST", CONFIG_MAPS, &watched("view-taken")).await;
@@ -166,7 +167,7 @@ async fn annotations_of_the_phase_count_unless_the_api_server_refuses_first() {
 }
 
 #[test]
-fn a_name_is_written_where_it_is_all_that_is_said() {
+fn a_renamed_object_has_its_name_wherever_a_value_equals_the_old_name() {
     let mut value =
         json!({"metadata": {"name": "a-x", "labels": {"n": "a-x", "a-x": "b", "c": "a-xy"}}, "list": ["a-x", 1, null]});
     crate::pipeline::view::rename(&mut value, "a-x", "a");
@@ -177,12 +178,12 @@ fn a_name_is_written_where_it_is_all_that_is_said() {
 }
 
 #[tokio::test]
-async fn nothing_is_tried_where_nobody_looks_or_nobody_is_to() {
+async fn a_write_without_readers_of_the_result_has_no_dry_run() {
     let server = embedded::Server::new(embedded::Limits::default());
     let (transport, writes) = recorded(&server);
     let mut path = Path::over(server, transport).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("view-unwatched")).await.0, 201);
-    path.pipeline.validation_view = ValidationView::Submitted;
+    path.pipeline.writes.validation_view = ValidationView::Submitted;
     assert_eq!(path.json("POST", CONFIG_MAPS, &watched("view-submitted")).await.0, 201);
     assert_eq!(path.json("PUT", &at("view-submitted"), &watched("view-submitted")).await.0, 200);
     assert_eq!(seen("view-submitted")[0]["object"]["metadata"]["creationTimestamp"], Value::Null);
@@ -190,7 +191,7 @@ async fn nothing_is_tried_where_nobody_looks_or_nobody_is_to() {
 }
 
 #[tokio::test]
-async fn nothing_is_tried_at_an_aggregated_api_before_it_is_admitted() {
+async fn a_write_to_an_aggregated_api_has_no_dry_run_before_admission() {
     const THINGS: &str = "/apis/aggregated.example/v1/namespaces/default/things";
     let on = GroupVersionResource::new("aggregated.example", "v1", "things");
     let kind = GroupVersionKind::new("aggregated.example", "v1", "Thing");

@@ -122,7 +122,7 @@ async fn options_of_a_delete_may_come_in_protobuf() {
 }
 
 #[tokio::test]
-async fn what_admission_changed_goes_on_in_protobuf_where_that_is_taken() {
+async fn a_changed_object_is_sent_in_protobuf_if_the_upstream_takes_it() {
     let server = embedded::Server::new(embedded::Limits::default());
     let (behind, log) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let notes = log.clone();

@@ -77,14 +77,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_remembered_for_no_time() {
+    async fn an_answer_without_a_lifetime_is_not_remembered() {
         let answers = Answers::new(Duration::ZERO, HOUR, 1 << 20);
         answers.remember("s", &verdict(true, ""));
         assert_eq!(answers.of("s"), None);
     }
 
     #[test]
-    fn what_is_remembered_has_bounds() {
+    fn the_memory_of_answers_is_bounded() {
         let answers = Answers::new(HOUR, HOUR, 10 * ENTRIES);
         answers.remember("short", &verdict(false, "0123456789"));
         answers.remember("long", &verdict(false, "0123456789a"));

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_of_its_field() {
+    fn errors_name_the_faulty_field() {
         for (fields, message) in [
             (
                 json!({"retryBackoff": 300_001}),

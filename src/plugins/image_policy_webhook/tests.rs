@@ -155,7 +155,7 @@ async fn an_answer_is_remembered_for_the_same_spec_only() {
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_a_refusal_in_gos_words() {
+async fn an_answer_that_is_no_review_is_a_refusal_in_gos_words() {
     let of_kind = |api_version: &str, kind: &str| {
         json_reply(&json!({"apiVersion": api_version, "kind": kind, "status": {"allowed": true}}))
     };
@@ -267,7 +267,7 @@ async fn retry_after_is_obeyed_within_an_attempt() {
 }
 
 #[tokio::test]
-async fn who_does_not_answer_fails_closed_or_open() {
+async fn a_silent_backend_fails_closed_or_open() {
     let (server, other) = (HookServer::start(&[("hang", Reply::Hang)]).await, HookServer::start(&[]).await);
     let nobody = "https://127.0.0.1:1/image";
     let unreachable = plugin(nobody, &server.ca_base64(), false);
@@ -305,7 +305,7 @@ async fn a_denial_is_one_also_where_failures_pass() {
 }
 
 #[tokio::test]
-async fn what_is_no_pod_is_a_bad_request() {
+async fn an_object_that_is_no_pod_is_a_bad_request() {
     let plugin = plugin("https://127.0.0.1:1/", "", true);
     let text = "Resource was marked with kind Pod but was unable to be converted";
     for object in [

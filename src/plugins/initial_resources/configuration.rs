@@ -66,7 +66,7 @@ impl Configuration {
             return Ok(Self { origin, source, percentile: PERCENTILE, namespace_only: false });
         };
         let fields: Fields = given.decode(OWN_API_VERSION, "InitialResourcesConfiguration")?;
-        let error = |why: &str| BuildError(format!("{}: {why}", given.origin));
+        let error = |why: &str| given.invalid(why);
         let at = |path: PathBuf| given.directory.join(path);
         let percentile = fields.percentile.unwrap_or(PERCENTILE);
         if !(1..=100).contains(&percentile) {
@@ -98,7 +98,7 @@ impl Configuration {
                 lookup.map(|lookup| Source::Url(Box::new(lookup))).map_err(|why| format!("url: {why}"))
             }
         };
-        opened.map_err(|why| BuildError(format!("{origin}: {why}")))
+        opened.map_err(|fault| BuildError::Configuration { origin, fault })
     }
 }
 

@@ -17,7 +17,7 @@ fn now() -> Timestamp {
     "2026-02-01T00:00:00Z".parse().unwrap()
 }
 
-/// So many samples of an image's usage, which began so many days ago.
+/// Samples of an image's usage, of which the first is `days_ago` old.
 fn samples(count: usize, image: &str, namespace: &str, days_ago: i64, cpu: &str) -> Vec<Value> {
     let time = (now() - SignedDuration::from_hours(24 * days_ago - 1)).to_string();
     vec![json!({"image": image, "namespace": namespace, "time": time, "cpu": cpu, "memory": "5000000"}); count]
@@ -104,7 +104,7 @@ async fn a_kind_with_a_request_or_a_limit_is_not_estimated() {
 }
 
 #[tokio::test]
-async fn nothing_is_set_without_a_source_or_without_history() {
+async fn resources_are_not_set_without_a_source_or_without_history() {
     let given =
         || pod(json!([{"name": "c", "image": "a"}, {"name": "d", "image": "r:5000/a@sha256:b"}, {"name": "e"}]));
     let none = InitialResources { source: Source::None, percentile: 90, namespace_only: false, now };

@@ -209,7 +209,7 @@ async fn an_initialized_object_stays_initialized() {
         assert_eq!(status.details.map(|details| details.causes.len()), Some(1));
         check(&plugin).update("", "configmaps", plain(), after).await.was_refused(422, set);
     }
-    // An empty list changes nothing, whoever sends it.
+    // An empty list changes nothing for any user.
     check(&plugin).update("", "configmaps", plain(), object(json!({"pending": []}))).await.becomes(plain());
 }
 

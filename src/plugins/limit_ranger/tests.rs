@@ -30,7 +30,7 @@ async fn violation(items: Value, containers: Value, init: Value) -> Option<Strin
 }
 
 #[tokio::test]
-async fn containers_get_what_they_do_not_say() {
+async fn containers_get_the_defaults_of_missing_resources() {
     let items = json!([
         {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m"}},
         {"type": "Container", "default": {"cpu": "2"}},
@@ -98,7 +98,7 @@ async fn each_container_is_held_against_the_limits() {
 }
 
 #[tokio::test]
-async fn a_range_says_all_that_it_finds() {
+async fn a_range_names_all_faults() {
     let items = json!([{"type": "Container", "min": {"cpu": "1", "memory": "1Gi"}}]);
     let found = violation(items, json!([{"name": "a"}]), json!([])).await.unwrap();
     assert_eq!(
@@ -155,7 +155,7 @@ async fn updates_of_pods_count_only_as_a_resize_and_never_of_one_that_goes() {
 }
 
 #[tokio::test]
-async fn what_the_cache_does_not_have_is_asked_of_the_api_server() {
+async fn limit_ranges_that_the_cache_lacks_are_read_from_the_api_server() {
     let live = vec![range("r", json!([{"type": "Container", "min": {"cpu": "1"}}]))];
     let state = FixedState::default().with::<LimitRange>(vec![]).live::<LimitRange>(live);
     let plugin = LimitRanger::new(Cluster::fixed(state));

@@ -3,7 +3,7 @@
 use super::drivers::{self, UnknownDriver};
 use super::not_found;
 use crate::admission::Attributes;
-use crate::authz::{self, ReviewError};
+use crate::authz;
 use crate::cluster::Cluster;
 use crate::go_text::go_quote;
 use crate::status::invalid::aggregate;
@@ -47,7 +47,7 @@ pub(super) async fn check(
         Ok(_) => Err(RefusedAudience(format!(
             "audience {audience} not found in pod spec volume, {user} is not authorized to request tokens for this audience"
         ))),
-        Err(ReviewError(why)) => Err(RefusedAudience(format!(
+        Err(why) => Err(RefusedAudience(format!(
             "audience {audience} not found in pod spec volume, error authorizing {user} to request tokens for this audience: {why}"
         ))),
     }

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_an_error() {
+    fn an_unknown_source_is_an_error() {
         assert_eq!(of_volume(json!({"new": {}})), Err("unknown volume type for volume  \"v\"".to_owned()));
         assert_eq!(of_projection(json!({"new": {}})), Err("unknown source for projected volume \"v\"".to_owned()));
         for wrong in [

@@ -79,7 +79,7 @@ fn a_node_is_a_user_of_that_name_in_the_group_of_nodes() {
 }
 
 #[tokio::test]
-async fn who_is_no_node_is_not_restricted() {
+async fn a_user_that_is_no_node_is_not_restricted() {
     let plugin = plugin(with_pods(&[]));
     let node = || labelled("other", json!({"kubernetes.io/x": ""}));
     check(&plugin).create("", "nodes", node()).await.stays_unchanged();
@@ -258,7 +258,7 @@ async fn certificates_of_kubelets_are_for_the_node_itself() {
 
 /// A compared field of a wrong type is refused.
 #[tokio::test]
-async fn what_is_of_another_type_is_refused() {
+async fn a_field_of_another_type_is_refused() {
     let plugin = plugin(with_pods(&[json!({"metadata": {"name": "mine"}, "spec": {"nodeName": "n"}})]));
     let old = || json!({"metadata": {"name": "n"}, "spec": {}});
     for wrong in [

@@ -48,15 +48,14 @@ impl Configuration {
     pub(super) fn read(given: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
         let Some(given) = given else { return Ok(Self::default()) };
         let Fields { source, file } = given.decode(OWN_API_VERSION, "PersistentVolumeLabelConfiguration")?;
-        let origin = given.origin.clone();
         let needs_file = source == SourceName::File;
         if needs_file && file.is_none() {
-            return Err(BuildError(format!("{origin}: file: must name the file with the zones of volumes")));
+            return Err(given.invalid("file: must name the file with the zones of volumes"));
         }
         if !needs_file && file.is_some() {
-            return Err(BuildError(format!("{origin}: file: must be removed: only the source File reads it")));
+            return Err(given.invalid("file: must be removed: only the source File reads it"));
         }
-        Ok(Self { origin, source, file: file.map(|file| given.directory.join(file)) })
+        Ok(Self { origin: given.origin.clone(), source, file: file.map(|file| given.directory.join(file)) })
     }
 
     /// Opens the source.
@@ -70,7 +69,8 @@ impl Configuration {
             (SourceName::File, Some(file)) => {
                 let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let volumes = FollowedFile::follow(file, super::volumes::Volumes::new);
-                let volumes = volumes.map_err(|why| BuildError(format!("{}: file: {why}", self.origin)))?;
+                let invalid = |fault| BuildError::Configuration { origin: self.origin, fault };
+                let volumes = volumes.map_err(|why| invalid(format!("file: {why}")))?;
                 Source::File { name, volumes }
             }
             (SourceName::File | SourceName::None, _) => Source::None,

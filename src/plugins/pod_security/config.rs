@@ -39,15 +39,14 @@ impl Configuration {
     /// If the kind is wrong, a field is unknown, or a value is invalid. The error lists all invalid fields.
     pub(super) fn read(configuration: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
         let Some(given) = configuration.filter(|given| !given.value.is_null()) else { return Ok(Self::default()) };
-        let PluginConfiguration { origin, value, .. } = given;
-        let fields = value.as_object().ok_or_else(|| BuildError(format!("{origin}: must be a mapping")))?;
+        let fields = given.value.as_object().ok_or_else(|| given.invalid("must be a mapping"))?;
         given.expect_kind_among(&KINDS)?;
         let mut reader = Reader::default();
         let configuration = reader.configuration(fields);
         let problems = if reader.strict.is_empty() { reader.invalid } else { reader.strict };
         match problems.as_slice() {
             [] => Ok(configuration),
-            problems => Err(BuildError(format!("{origin}: {}", problems.join(", ")))),
+            problems => Err(given.invalid(problems.join(", "))),
         }
     }
 }
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_by_default() {
+    fn the_default_is_privileged() {
         assert_eq!(Configuration::read(None).unwrap(), Configuration::default());
         assert_eq!(read(Value::Null), Ok(Configuration::default()));
         let empty = json!({"enforce": "", "audit": null, "warn-version": ""});

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_label_says_is_the_default() {
+    fn a_missing_label_means_the_default() {
         let none = ("privileged:latest privileged:latest privileged:latest".to_owned(), String::new());
         assert_eq!(parse(&[]), none);
         let defaults = Policy {

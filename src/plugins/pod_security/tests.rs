@@ -184,7 +184,7 @@ async fn refuses_a_pod_that_violates_what_is_enforced_and_does_not_warn_as_well(
 }
 
 #[tokio::test]
-async fn accepts_a_pod_and_says_what_stricter_modes_would_refuse() {
+async fn accepts_a_pod_and_reports_the_violations_of_stricter_modes() {
     let world = world(&[
         ("enforce", "baseline"),
         ("enforce-version", "v1.30"),
@@ -226,7 +226,7 @@ async fn a_privileged_namespace_asks_for_nothing() {
 }
 
 #[tokio::test]
-async fn wrong_labels_are_restricted_and_told_to_the_audit_log() {
+async fn wrong_labels_mean_restricted_and_are_audited() {
     let world = world(&[("enforce", "strict"), ("warn", "all")]);
     let message = format!("pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": {BARE}");
     let error = "Failed to parse policy: [metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must \
@@ -240,7 +240,7 @@ async fn wrong_labels_are_restricted_and_told_to_the_audit_log() {
 }
 
 #[tokio::test]
-async fn defaults_hold_where_no_label_says_otherwise() {
+async fn defaults_hold_without_labels() {
     let state = || FixedState { namespaces: vec![namespace(&[("audit", "privileged")])], ..FixedState::default() };
     let world =
         world_with(state(), configuration(json!({"enforce": "baseline", "audit": "baseline", "warn": "baseline"})));
@@ -289,7 +289,7 @@ async fn a_namespace_that_the_cache_lacks_is_asked_of_the_api_server() {
 }
 
 #[tokio::test]
-async fn a_pod_in_a_namespace_that_nobody_knows_is_refused_and_a_controller_is_not() {
+async fn a_pod_in_an_unknown_namespace_is_refused_and_a_controller_is_not() {
     let world = world_with(FixedState::default(), Value::Null);
     let message = "Internal error occurred: failed to lookup namespace \"n\"";
     let why = "Internal error occurred: failed to lookup namespace \"n\": namespaces \"n\" not found";
@@ -337,7 +337,7 @@ async fn controllers_are_never_refused_but_warned_of_their_pods() {
 }
 
 #[tokio::test]
-async fn what_is_no_controller_or_has_no_template_is_passed_over() {
+async fn objects_without_a_pod_template_are_skipped() {
     let world = world(&[("enforce", "restricted"), ("audit", "restricted")]);
     let empty = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {}});
     for (group, resource) in [
@@ -365,7 +365,7 @@ async fn controllers_are_not_looked_at_where_only_pods_are_judged() {
 }
 
 #[tokio::test]
-async fn a_controller_of_wrong_types_is_told_to_the_audit_log() {
+async fn a_controller_of_wrong_types_is_audited() {
     let world = world(&[("warn", "restricted")]);
     for spec in [json!("x"), json!({"template": []}), json!({"template": {"spec": {"containers": [1]}}})] {
         let controller = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": spec});

@@ -10,7 +10,7 @@ const MAX_BYTES: usize = 1 << 20;
 /// Collects violations, or only whether there are any.
 pub(super) struct Report {
     is_refused: bool,
-    /// The texts, separated by spaces; `None` if nobody reads them.
+    /// The texts, separated by spaces; `None` if they are not read.
     text: Option<String>,
 }
 

@@ -3,6 +3,7 @@
 use super::scopes::{Scoped, Selector};
 use crate::admission::BuildError;
 use crate::config::PluginConfiguration;
+use crate::kind::GroupVersionResource;
 use crate::object::quantity::Quantity;
 use crate::plugins::rules::resources::ResourceList;
 use crate::status::invalid::aggregate;
@@ -39,9 +40,8 @@ impl Configuration {
     /// If the kind is wrong, a field is unknown, or a value is invalid. The error lists all invalid fields.
     pub(super) fn read(configuration: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
         let Some(given) = configuration.filter(|given| !given.value.is_null()) else { return Ok(Self::default()) };
-        let PluginConfiguration { origin, value, .. } = given;
-        let fields = value.as_object();
-        let fields = fields.ok_or_else(|| BuildError(format!("{origin}: must be a mapping, not {value}")))?;
+        let fields = given.value.as_object();
+        let fields = fields.ok_or_else(|| given.invalid(format_args!("must be a mapping, not {}", given.value)))?;
         given.expect_kind_among(&KINDS)?;
         let mut reader = Reader::default();
         reader.unknown("", fields, &["apiVersion", "kind", "limitedResources"]);
@@ -53,12 +53,13 @@ impl Configuration {
             (false, _) => format!("strict decoding error: {}", reader.strict.join(", ")),
             (true, Some(invalid)) => invalid,
         };
-        Err(BuildError(format!("{origin}: {problem}")))
+        Err(given.invalid(problem))
     }
 
     /// The resource names in the usage that a quota must cover (`limitedByDefault`).
-    pub(super) fn limited_names(&self, on: (&str, &str), usage: &ResourceList) -> BTreeSet<String> {
-        let of_resource = self.limited.iter().filter(|limited| (&*limited.group, &*limited.resource) == on);
+    pub(super) fn limited_names(&self, resource: &GroupVersionResource, usage: &ResourceList) -> BTreeSet<String> {
+        let of_resource = |limited: &&Limited| limited.group == resource.group && limited.resource == resource.resource;
+        let of_resource = self.limited.iter().filter(of_resource);
         let parts: Vec<&String> = of_resource.flat_map(|limited| &limited.parts).collect();
         let is_limited = |name: &str| parts.iter().any(|part| name.contains(part.as_str()));
         let limited = usage.iter().filter(|(name, quantity)| **quantity > Quantity::ZERO && is_limited(name));
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_says_the_same() {
+    fn every_version_has_the_same_content() {
         let scope = json!({"scopeName": "PriorityClass", "operator": "In", "values": ["high"]});
         let limited = json!([{"apiGroup": "g", "resource": "r", "matchContains": ["x"], "matchScopes": [scope]}]);
         let scope = ("PriorityClass".into(), "In".into(), vec!["high".into()]);
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_file_field_and_value() {
+    fn errors_name_file_field_and_value() {
         let kind = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind});
         let wanted = "ResourceQuotaConfiguration of apiserver.config.k8s.io/v1 is wanted";
         let strict = |text: &str| format!("strict decoding error: {text}");

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_counted_with_its_pod_is_not_counted_again() {
+    async fn a_claim_that_is_counted_with_its_pod_is_not_counted_again() {
         let pod = |claim_status: Value| {
             let container = json!({"name": "a", "resources": {"requests": {"x.com/gpu": "1"}}});
             json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"containers": [container]},

@@ -173,7 +173,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn whatever_has_no_evaluator_of_its_own_is_counted_by_number() {
+    fn a_resource_without_an_evaluator_is_counted_by_number() {
         let names = |group, resource| match Evaluator::of(group, resource) {
             Some(Evaluator::Count(names)) => names.join(" "),
             other => format!("{other:?}"),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_change_the_count_is_counted() {
+    fn only_requests_that_can_change_the_usage_are_evaluated() {
         use Operation::{Create, Update};
         let deadline = |seconds: Option<i64>| Some(json!({"spec": {"activeDeadlineSeconds": seconds}}));
         let handled = |operation, resource: &str, subresource: &str, old, new| {

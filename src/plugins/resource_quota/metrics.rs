@@ -135,7 +135,7 @@ mod tests {
     use prometheus::TextEncoder;
 
     #[test]
-    fn what_waits_and_what_is_worked_on_is_told_apart() {
+    fn waiting_and_running_items_have_different_metrics() {
         let registry = Registry::new();
         let queue = Queue::new(&registry).unwrap();
         let value = |name: &str| -> f64 {

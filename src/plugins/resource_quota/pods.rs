@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn while_it_is_resized_a_container_counts_with_the_most() {
+    fn a_container_during_a_resize_counts_with_its_largest_resources() {
         let resized = |infeasible: bool, init: bool| {
             let spec = json!({"containers": [container("a", json!({"cpu": "3"}), json!({"cpu": "3"}))],
                 "initContainers": if init { json!([container("b", json!({"cpu": "1"}), json!({}))]) } else { json!([]) }});
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_pod_cannot_say_that_it_is_through() {
+    fn a_new_pod_counts_although_its_phase_is_final() {
         let pod = json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0},
             "status": {"phase": "Failed", "qosClass": "BestEffort"},
             "spec": {"containers": [container("a", json!({"cpu": "1"}), json!({}))]}});
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_that_looks_into_other_namespaces_crosses_them() {
+    fn a_term_that_selects_other_namespaces_crosses_namespaces() {
         let required = |term: Value| json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
         let preferred =
             |term: Value| json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": term}]});

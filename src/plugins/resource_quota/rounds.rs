@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_is_told_so_and_charged_nothing() {
+    async fn a_request_that_waits_too_long_times_out_and_is_not_charged() {
         let rounds = rounds(&Limits { quota_workers: 1, ..Limits::default() });
         let busy = rounds.workers.acquire().await.unwrap();
         let status = refusal(&rounds).await.unwrap();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_may_wait_and_no_more() {
+    async fn the_number_of_waiting_requests_is_bounded() {
         let rounds = rounds(&Limits { quota_workers: 1, quota_waiting_requests: 2, ..Limits::default() });
         let busy = rounds.workers.acquire().await.unwrap();
         let all = futures_util::future::join_all((0..3).map(|_| refusal(&rounds)));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_goes_away_leaves_the_others_waiting_to_be_served() {
+    async fn a_cancelled_request_does_not_block_the_others() {
         let rounds = rounds(&Limits::default());
         let mut first = Box::pin(rounds.evaluate("n", request()));
         // The first request waits, and its arrival started the worker.
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_worker_nobody_is_let_through() {
+    async fn a_request_without_a_worker_is_refused() {
         let rounds = rounds(&Limits::default());
         rounds.workers.close();
         assert!(matches!(rounds.evaluate("n", request()).await, Err(Denial::Plain(text)) if text == "DEFAULT DENY"));

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_claims_classes_one_is_enough() {
+    fn one_class_of_a_claim_is_enough() {
         let claim = |classes: &[&str]| Scoped::VolumeClaim(classes.iter().map(|class| (*class).to_owned()).collect());
         let gold = selector("VolumeAttributesClass", "In", &["gold"]);
         assert_eq!(gold.matches(&claim(&["silver", "gold"])), Ok(true));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_is_decides_whatever_the_operator() {
+    fn the_state_of_a_pod_decides_for_every_operator() {
         let busy = Scoped::Pod(PodScopes { is_terminating: true, crosses_namespaces: true, ..PodScopes::default() });
         for (name, want) in [
             ("Terminating", true),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_is_said() {
+    fn an_invalid_scope_selector_is_an_error() {
         let long = "x".repeat(64);
         for (operator, values, want) in [
             ("Like", &["a"][..], "\"Like\" is not a valid scope selector operator"),

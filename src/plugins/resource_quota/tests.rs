@@ -95,7 +95,7 @@ fn pod(requests: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_created_is_charged() {
+async fn a_created_object_is_charged() {
     let counted = one(json!({"pods": "2", "requests.cpu": "1"}), json!({"pods": "0", "requests.cpu": "0"}));
     counted.creates("pods", pod(json!({"cpu": "300m", "memory": "1Gi"}))).await.unwrap();
     assert_eq!(counted.used().await, json!({"pods": "1", "requests.cpu": "300m"}));
@@ -131,7 +131,7 @@ async fn initializers_are_charged_for_what_they_add() {
 }
 
 #[tokio::test]
-async fn what_exceeds_a_quota_is_refused_and_not_charged() {
+async fn an_object_above_the_quota_is_refused_and_not_charged() {
     let hard = json!({"requests.cpu": "2", "pods": "5", "memory": "1Gi"});
     let used = json!({"requests.cpu": "1500m", "pods": "5", "memory": "0"});
     let counted = one(hard, used.clone());
@@ -171,7 +171,7 @@ async fn a_quota_without_a_count_refuses() {
 }
 
 #[tokio::test]
-async fn every_container_says_what_a_quota_counts() {
+async fn every_container_must_specify_the_resources_that_a_quota_counts() {
     let hard = json!({"limits.cpu": "9", "requests.memory": "9Gi", "requests.ephemeral-storage": "1", "pods": "9"});
     let counted =
         one(hard, json!({"limits.cpu": "0", "requests.memory": "0", "requests.ephemeral-storage": "0", "pods": "0"}));
@@ -188,7 +188,7 @@ async fn every_container_says_what_a_quota_counts() {
 }
 
 #[tokio::test]
-async fn nothing_counts_for_less_than_nothing() {
+async fn negative_usage_is_refused() {
     let counted = one(json!({"pods": "1"}), json!({"pods": "0"}));
     let why = "quota usage is negative for resource(s): cpu,requests.cpu";
     assert_eq!(counted.refusal("pods", pod(json!({"cpu": "-1"}))).await.as_deref(), Some(why));
@@ -242,7 +242,7 @@ async fn an_update_of_what_is_not_stored_yet_is_charged_in_full() {
 }
 
 #[tokio::test]
-async fn what_comes_into_a_scope_is_charged_in_full() {
+async fn an_object_that_enters_a_scope_is_charged_in_full() {
     let scopes = json!({"scopes": ["Terminating"]});
     let counted = with(vec![quota("q", json!({"pods": "1"}), json!({"pods": "0"}), scopes)]);
     let ending = json!({"spec": {"activeDeadlineSeconds": 5}});
@@ -270,7 +270,7 @@ async fn a_resize_is_charged_by_what_it_adds() {
 }
 
 #[tokio::test]
-async fn only_what_is_in_its_scopes_is_charged_to_a_quota() {
+async fn only_objects_in_its_scopes_are_charged_to_a_quota() {
     let of = |name: &str, spec: Value| quota(name, json!({"pods": "9"}), json!({"pods": "0"}), spec);
     let class = |operator: &str, values: Value| {
         let expression = json!({"scopeName": "PriorityClass", "operator": operator, "values": values});
@@ -327,7 +327,7 @@ async fn scopes_are_of_pods_and_volume_claims_only() {
 }
 
 #[tokio::test]
-async fn what_is_limited_needs_a_quota_that_covers_it() {
+async fn a_limited_resource_needs_a_quota_that_covers_it() {
     let limited = json!([{"resource": "pods", "matchContains": ["cpu"]}]);
     let none = || limiting(limited.clone(), vec![]);
     let why = "insufficient quota to consume: cpu,requests.cpu";
@@ -374,7 +374,7 @@ async fn a_limited_scope_needs_a_quota_in_that_scope() {
 }
 
 #[tokio::test]
-async fn what_a_volume_is_given_is_charged_whatever_the_limits_are() {
+async fn allocated_storage_is_charged_above_the_limits() {
     let counted = one(json!({"requests.storage": "10Gi"}), json!({"requests.storage": "10Gi"}));
     let allocated = |spec: &str, allocated: &str| {
         let mut claim = claim(spec);
@@ -437,7 +437,7 @@ async fn devices_are_charged_by_class() {
 }
 
 #[tokio::test]
-async fn what_is_in_no_namespace_is_not_counted() {
+async fn cluster_scoped_objects_are_not_counted() {
     let limited = json!([{"resource": "namespaces", "matchContains": ["count"]}, {"resource": "nodes", "matchContains": ["count"]},
         {"resource": "events", "matchContains": ["count"]}]);
     let counted = limiting(limited, vec![]);
@@ -450,7 +450,7 @@ async fn what_is_in_no_namespace_is_not_counted() {
 }
 
 #[tokio::test]
-async fn wrong_types_are_counted_as_little_as_they_say() {
+async fn values_of_wrong_types_are_not_counted() {
     let hard = json!({"pods": "9", "persistentvolumeclaims": "9", "services": "9"});
     let counted = one(hard, json!({"pods": "0", "persistentvolumeclaims": "0", "services": "0"}));
     for resource in ["pods", "persistentvolumeclaims", "services"] {
@@ -507,7 +507,7 @@ async fn a_quota_that_cannot_be_written_four_times_refuses_with_the_last_reason(
 }
 
 #[tokio::test]
-async fn what_is_charged_to_one_quota_is_not_charged_again_because_another_met_a_conflict() {
+async fn a_conflict_of_one_quota_does_not_charge_another_twice() {
     let other = quota("z", json!({"count/configmaps": "2"}), json!({"count/configmaps": "0"}), json!({}));
     let mut newer = other.clone();
     newer.metadata.resource_version = Some("5".to_owned());
@@ -521,7 +521,7 @@ async fn what_is_charged_to_one_quota_is_not_charged_again_because_another_met_a
 }
 
 #[tokio::test]
-async fn what_was_refused_stays_refused_when_others_start_over() {
+async fn a_refused_request_stays_refused_when_others_are_retried() {
     let full = quota("full", json!({"secrets": "0"}), json!({"secrets": "0"}), json!({}));
     let state = FixedState { refused_updates: vec![conflict()], ..FixedState::default() };
     let counted = in_state(json!([]), state.with::<Quota>(vec![full, empty("q")]));
@@ -531,7 +531,7 @@ async fn what_was_refused_stays_refused_when_others_start_over() {
 }
 
 #[tokio::test]
-async fn all_that_wait_are_charged_with_one_write() {
+async fn waiting_requests_are_charged_with_one_write() {
     let counted = one(json!({"configmaps": "7"}), json!({"configmaps": "0"}));
     let answers = join_all((0..10).map(|_| counted.creates("configmaps", json!({})))).await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 7);
@@ -589,7 +589,7 @@ async fn several_proxies_fill_a_quota_exactly() {
 }
 
 #[tokio::test]
-async fn what_the_cache_does_not_know_yet_is_asked_of_the_api_server() {
+async fn quotas_that_the_cache_lacks_are_read_from_the_api_server() {
     let state = || FixedState { unsynced: true, ..FixedState::default() }.with::<Quota>(vec![]);
     let counted = in_state(json!([]), state().live::<Quota>(vec![empty("q")]));
     for _ in 0..2 {
@@ -602,7 +602,7 @@ async fn what_the_cache_does_not_know_yet_is_asked_of_the_api_server() {
 }
 
 #[tokio::test]
-async fn it_looks_at_what_is_stored_where_a_quota_may_count_it() {
+async fn the_plugin_reads_the_stored_object_if_a_quota_may_count_it() {
     let looks = |counted: &Counted, attributes: Attributes| counted.plugin.reads_stored_object(&attributes);
     let counted = with(vec![empty("q")]);
     assert!(looks(&counted, creating("configmaps", json!({}))));

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_counts_where_it_is_more() {
+    fn allocated_storage_counts_if_it_is_larger() {
         for (allocated, want) in [("5Gi", "10Gi"), ("20Gi", "20Gi"), ("20480.5Mi", "20972032Ki"), ("x", "10Gi")] {
             let status = json!({"allocatedResources": {"storage": allocated}});
             let seen = seen(json!({"spec": asking("10Gi"), "status": status}));

@@ -89,7 +89,7 @@ async fn a_token_volume_of_the_pods_own_is_used() {
 }
 
 #[tokio::test]
-async fn the_pod_says_before_the_account_whether_it_wants_a_token() {
+async fn the_pod_decides_before_the_account_about_its_token() {
     let of = |account: &str, wants: Value| json!({"serviceAccountName": account, "automountServiceAccountToken": wants, "containers": [{"name": "a"}]});
     for (spec, mounts) in [
         (of("default", json!(false)), false),
@@ -150,7 +150,7 @@ async fn a_mirror_pod_has_no_account_and_no_secrets() {
 }
 
 #[tokio::test]
-async fn a_strict_account_has_a_say_in_every_secret() {
+async fn a_strict_account_restricts_every_secret() {
     let key = |name: &str| json!([{"name": "E", "valueFrom": {"secretKeyRef": {"name": name, "key": "k"}}}]);
     let end = "is not allowed because service account strict does not reference that secret";
     for (rest, want) in [

@@ -8,11 +8,11 @@ use crate::admission::metrics::MatchConditions;
 use crate::admission::shadow::ShadowVerdict;
 use crate::admission::{Attributes, Denial};
 use crate::conversion::ConversionError;
-use crate::expressions::request::{Shared, Shown};
+use crate::expressions::request::{RequestValues, Shared};
 use crate::expressions::reviews::evaluated;
 use crate::expressions::{Inputs, Verdict};
 use crate::kind::GroupVersionKind;
-use crate::matching::{Versions, Wanted};
+use crate::matching::{InvocationKind, Versions};
 use crate::object::round_trip::InternalValues;
 use crate::object::{Object, normal};
 use crate::policies::metrics::ErrorType;
@@ -189,7 +189,7 @@ impl MutatingPolicies {
         loop {
             let verdict = {
                 let view = versions.view(attributes, &invocation.wanted);
-                let shown = Shown::new(attributes, view, None, shared);
+                let shown = RequestValues::new(attributes, view, None, shared);
                 let parameters = invocation.parameters();
                 let inputs = Inputs { variables: &policy.variables, parameters, reads: policy.reads };
                 evaluated(|| policy.conditions.evaluate(&shown, inputs, &labels, &self.metrics))
@@ -215,7 +215,7 @@ impl MutatingPolicies {
             tokio::task::consume_budget().await;
             let mutated = {
                 let view = versions.view(attributes, &invocation.wanted);
-                let shown = Shown::new(attributes, view, namespace, shared);
+                let shown = RequestValues::new(attributes, view, namespace, shared);
                 evaluated(|| invocation.mutated(mutation, kind, &shown))
             };
             match mutated {
@@ -226,7 +226,7 @@ impl MutatingPolicies {
     }
 
     /// Looks up the wanted kind, once per request (`TypeConverterManager.GetTypeConverter`).
-    async fn kind(&self, wanted: &Wanted, pass: &mut Pass<'_>) -> Result<Arc<Kind>, Box<Status>> {
+    async fn kind(&self, wanted: &InvocationKind, pass: &mut Pass<'_>) -> Result<Arc<Kind>, Box<Status>> {
         let kind = wanted.kind(pass.attributes);
         if let Some((_, known)) = pass.kinds.iter().find(|(of, _)| of == kind) {
             return Ok(known.clone());

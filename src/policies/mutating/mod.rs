@@ -11,6 +11,7 @@ mod reinvocation;
 mod tests;
 
 use super::machinery::{AdmissionPolicies, binding_matches};
+use super::misconfigured::Misconfigured;
 use super::parameters::{Collected, Uncollected, collect};
 use super::policy::Rules;
 use super::shadow::{ShadowDecision, ShadowDecisions};
@@ -18,13 +19,14 @@ use super::source::PolicyHook;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::Parameter;
 use crate::expressions::request::{namespace_name, namespace_value};
-use crate::matching::{Matcher, Versions, Wanted};
+use crate::matching::{InvocationKind, Matcher, Versions};
 use crate::status::{Cause, Status};
 use invoke::Pass;
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
 pub(in crate::policies) use policy::Mutations;
 use policy::Policy;
 use reinvocation::PolicyReinvocation;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +45,7 @@ struct Invocation<'a> {
     is_bare: bool,
     /// Whether the policy is in shadow mode: its effect is only reported.
     is_shadow: bool,
-    wanted: Wanted,
+    wanted: InvocationKind,
 }
 
 /// An error of a policy (`generic.PolicyError`).
@@ -88,7 +90,7 @@ impl<'a> Results<'a> {
         policy: &'a Policy,
         binding: Option<&'a str>,
         is_shadow: bool,
-        why: &str,
+        why: &dyn Display,
     ) {
         let what = if binding.is_some() { "binding" } else { "policy" };
         let message = format!("failed to configure {what}: {why}");
@@ -104,7 +106,7 @@ impl MutatingPolicies {
     pub(crate) async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         let Some((audience, policies)) = self.ready_policies(attributes).await? else { return Ok(()) };
         let mut hooks = policies.candidates(audience, attributes, &self.cluster);
-        hooks.look_at(attributes, attributes.object.as_ref());
+        hooks.narrow(attributes, attributes.object.as_ref());
         if hooks.is_done() {
             return Ok(());
         }
@@ -166,7 +168,7 @@ impl MutatingPolicies {
             Ok(Some(wanted)) => wanted,
             Ok(None) => return Ok(invocations),
             Err(why) => {
-                results.misconfigured(attributes, policy, None, hook.is_shadow(), &why.0);
+                results.misconfigured(attributes, policy, None, hook.is_shadow(), &why);
                 return Ok(invocations);
             }
         };
@@ -177,12 +179,12 @@ impl MutatingPolicies {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(why) => {
-                    results.misconfigured(attributes, policy, Some(name), is_shadow, &why.0);
+                    results.misconfigured(attributes, policy, Some(name), is_shadow, &why);
                     continue;
                 }
             }
             if let Err(why) = versions.prepare(&self.converter, attributes, &wanted).await {
-                results.misconfigured(attributes, policy, None, is_shadow, &why.to_string());
+                results.misconfigured(attributes, policy, None, is_shadow, &Misconfigured::MutatingVersion(why));
                 continue;
             }
             let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
@@ -191,7 +193,11 @@ impl MutatingPolicies {
                 Ok(Collected::None) => vec![None],
                 Ok(Collected::Some(all)) => all.into_iter().map(Some).collect(),
                 Err(Uncollected::Unusable(status)) if !is_shadow => return Err(status.into()),
-                Err(Uncollected::Misconfigured(why) | Uncollected::Unusable(Status { message: why, .. })) => {
+                Err(Uncollected::Unusable(status)) => {
+                    results.misconfigured(attributes, policy, Some(name), is_shadow, &status.message);
+                    continue;
+                }
+                Err(Uncollected::Misconfigured(why)) => {
                     results.misconfigured(attributes, policy, Some(name), is_shadow, &why);
                     continue;
                 }

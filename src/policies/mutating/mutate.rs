@@ -6,7 +6,7 @@ use super::{Invocation, json_patch, names};
 use crate::cel::Value;
 use crate::cluster::{Cluster, CustomResource};
 use crate::expressions::expression::{EvaluationError, OUT_OF_BUDGET, POLICY_COST, Series, Stop};
-use crate::expressions::request::Shown;
+use crate::expressions::request::RequestValues;
 use crate::expressions::reviews::Pause;
 use crate::expressions::variables::Variables;
 use crate::initializers;
@@ -82,7 +82,7 @@ impl Invocation<'_> {
         &self,
         mutation: &Mutation,
         kind: &Kind,
-        shown: &Shown<'_>,
+        shown: &RequestValues<'_>,
     ) -> Result<Result<Object, Refusal>, Pause> {
         let Some(object) = shown.object else { return Ok(Err(Refusal::Error("there is no object".into()))) };
         if let Some(why) = mutation.expression().compile_error() {

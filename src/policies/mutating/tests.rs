@@ -57,7 +57,7 @@ async fn mutations_are_done_in_order() {
 }
 
 #[tokio::test]
-async fn all_failures_are_told_and_the_first_is_the_message() {
+async fn all_failures_are_causes_and_the_first_is_the_message() {
     let failing = [r#"Object{data: {"b": object.data.x}}"#, r#"Object{data: {"b": "2"}}"#, r#"Object{data: {"b": 1}}"#];
     let world = world_in(state(Vec::new()), vec![applying(&failing, json!({}))]);
     let status = mutated(&world, &mut create()).await.unwrap_err();
@@ -83,7 +83,7 @@ async fn a_json_patch_makes_no_fields_that_there_are_not() {
 }
 
 #[tokio::test]
-async fn what_is_mutated_is_converted_after_the_last_policy() {
+async fn a_mutated_object_is_converted_after_the_last_policy() {
     let name = "deprecated.daemonset.template.generation";
     let kind = GroupVersionKind::new("apps", "v1", "DaemonSet");
     let daemon_set = || {
@@ -128,7 +128,7 @@ async fn a_policy_is_asked_again_if_it_wants_to_be() {
 }
 
 #[tokio::test]
-async fn what_is_no_object_is_left_alone() {
+async fn a_request_without_an_object_is_not_mutated() {
     let world = world_in(state(Vec::new()), vec![applying(&[r#"Object{data: {"b": "2"}}"#], json!({}))]);
     let mut attributes = create();
     attributes.object = None;

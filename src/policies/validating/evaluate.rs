@@ -5,7 +5,7 @@ use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::shadow::ShadowVerdict;
 use crate::cel::Value;
 use crate::expressions::expression::{Evaluated, EvaluationError, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
-use crate::expressions::request::Shown;
+use crate::expressions::request::RequestValues;
 use crate::expressions::reviews::Pause;
 use crate::expressions::variables::Variables;
 use crate::expressions::{Inputs, Verdict};
@@ -40,7 +40,7 @@ impl Evaluation {
             }
             _ => None,
         });
-        let of_annotations = self.annotations.iter().filter_map(|told| match told {
+        let of_annotations = self.annotations.iter().filter_map(|annotated| match annotated {
             Annotated::Error(why, _) => Some(ShadowDecision::fail(false, code(None), &**why)),
             Annotated::Value(..) => None,
         });
@@ -89,7 +89,7 @@ impl Policy {
     /// If the evaluation has to be repeated.
     pub(crate) fn evaluate(
         &self,
-        shown: &Shown<'_>,
+        shown: &RequestValues<'_>,
         parameters: Option<&Json>,
         metrics: &Metrics,
     ) -> Result<Option<Evaluation>, Pause> {
@@ -125,7 +125,7 @@ impl Policy {
     }
 
     /// Evaluates the validations and returns those that fail.
-    fn validate(&self, shown: &Shown<'_>, slots: &Slots<'_>) -> Result<Vec<Failure>, Stop> {
+    fn validate(&self, shown: &RequestValues<'_>, slots: &Slots<'_>) -> Result<Vec<Failure>, Stop> {
         let variables = Variables::new(&self.variables, slots.clone(), shown.limits());
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
         let validations = &self.rules.validations;
@@ -165,19 +165,19 @@ impl Policy {
         Ok(failures)
     }
 
-    fn annotate(&self, shown: &Shown<'_>, slots: Slots<'_>) -> Result<Vec<Annotated>, Stop> {
+    fn annotate(&self, shown: &RequestValues<'_>, slots: Slots<'_>) -> Result<Vec<Annotated>, Stop> {
         if self.rules.annotations.is_empty() {
             return Ok(Vec::new());
         }
         let slots = Slots { authorizer: None, ..slots };
         let variables = Variables::new(&self.variables, slots, shown.limits());
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
-        let mut told = Vec::new();
+        let mut annotated = Vec::new();
         for annotation in &self.rules.annotations {
             let evaluated = series.evaluate(&annotation.expression)?;
-            told.extend(self.annotated(annotation, evaluated));
+            annotated.extend(self.annotated(annotation, evaluated));
         }
-        Ok(told)
+        Ok(annotated)
     }
 
     fn annotated(&self, annotation: &Annotation, Evaluated { value, elapsed }: Evaluated<'_>) -> Option<Annotated> {

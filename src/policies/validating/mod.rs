@@ -9,14 +9,15 @@ mod tests;
 use super::binding::{Action, Binding};
 use super::machinery::{AdmissionPolicies, binding_matches};
 use super::metrics::ErrorType;
+use super::misconfigured::Misconfigured;
 use super::parameters::{Collected, Uncollected, collect};
 use super::shadow::{ShadowDecision, ShadowDecisions};
 use super::source::PolicyHook;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::{Namespace, Parameter};
-use crate::expressions::request::{Shared, Shown, namespace_name, namespace_value};
+use crate::expressions::request::{RequestValues, Shared, namespace_name, namespace_value};
 use crate::expressions::reviews::evaluated;
-use crate::matching::{Matcher, Versions, Wanted};
+use crate::matching::{InvocationKind, Matcher, Versions};
 use crate::status::{Cause, Status};
 use annotations::{Collector, publish_failure};
 use evaluate::{Annotated, Evaluation, code};
@@ -79,7 +80,7 @@ struct Pass<'a> {
 /// The reason why a policy is not evaluated for a binding.
 enum Trouble {
     /// An error of the policy or the binding.
-    Misconfigured(String),
+    Misconfigured(Misconfigured),
     /// An error that ends the request.
     Refused(Denial),
 }
@@ -128,7 +129,7 @@ impl ValidatingPolicies {
         let Some((audience, policies)) = self.ready_policies(attributes).await? else { return Ok(()) };
         let mut pass = None;
         let mut candidates = policies.candidates(audience, attributes, &self.cluster);
-        candidates.look_at(attributes, attributes.object.as_ref());
+        candidates.narrow(attributes, attributes.object.as_ref());
         for (_, hook) in candidates {
             let pass = pass.get_or_insert_with(|| Pass {
                 attributes,
@@ -155,11 +156,11 @@ impl ValidatingPolicies {
             Ok(None) => return Ok(()),
             Ok(Some(wanted)) => wanted,
             Err(why) if hook.is_shadow() => {
-                pass.would(policy, None, &misconfigured(policy, None, &why.0), Duration::ZERO);
+                pass.would(policy, None, &misconfigured(policy, None, &why), Duration::ZERO);
                 return Ok(());
             }
             Err(why) => {
-                pass.misconfigured(policy, None, &why.0);
+                pass.misconfigured(policy, None, &why);
                 return Ok(());
             }
         };
@@ -199,14 +200,14 @@ impl ValidatingPolicies {
         &self,
         hook: &ValidatingHook,
         binding: &Binding<ValidatingAdmissionPolicyBinding>,
-        wanted: &Wanted,
+        wanted: &InvocationKind,
         known: &mut Known,
         pass: &mut Pass<'_>,
     ) -> Result<Vec<Arc<Evaluation>>, Trouble> {
         let (policy, attributes) = (&hook.policy, pass.attributes);
         let matches = binding_matches(binding, attributes, &mut pass.matcher).await;
         let mut evaluations = Vec::new();
-        if !matches.map_err(|why| Trouble::Misconfigured(why.0))? {
+        if !matches.map_err(Trouble::Misconfigured)? {
             return Ok(evaluations);
         }
         let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
@@ -217,8 +218,7 @@ impl ValidatingPolicies {
         };
         if without.is_some() || !parameters.is_empty() {
             let prepared = pass.versions.prepare(&self.converter, attributes, wanted).await;
-            let failed = |why| Trouble::Misconfigured(format!("failed to convert object version: {why}"));
-            prepared.map_err(failed)?;
+            prepared.map_err(|why| Trouble::Misconfigured(Misconfigured::ValidatingVersion(why)))?;
         }
         pass.find_namespace().await.map_err(Trouble::Refused)?;
         for parameter in without.into_iter().chain(parameters.into_iter().map(Some)) {
@@ -239,7 +239,7 @@ impl ValidatingPolicies {
     async fn evaluate(
         &self,
         policy: &Policy,
-        wanted: &Wanted,
+        wanted: &InvocationKind,
         parameter: Option<&Parameter>,
         pass: &Pass<'_>,
     ) -> Option<Evaluation> {
@@ -250,7 +250,7 @@ impl ValidatingPolicies {
                 let namespace = pass.namespace.as_deref().filter(|_| policy.reads.namespace);
                 let value = |namespace| pass.namespace_value.get_or_init(|| namespace_value(namespace));
                 let namespace = namespace.map(value);
-                let shown = Shown::new(pass.attributes, view, namespace, &pass.shared);
+                let shown = RequestValues::new(pass.attributes, view, namespace, &pass.shared);
                 evaluated(|| policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics))
             };
             match evaluated {
@@ -323,7 +323,7 @@ impl Pass<'_> {
     }
 
     /// Records an error of the policy or of its binding.
-    fn misconfigured(&mut self, policy: &Policy, binding: Option<&str>, why: &str) {
+    fn misconfigured(&mut self, policy: &Policy, binding: Option<&str>, why: &Misconfigured) {
         if !policy.ignores_failure {
             let ShadowDecision { message, .. } = misconfigured(policy, binding, why);
             self.deny(policy, binding, &message, None);
@@ -344,7 +344,7 @@ impl Pass<'_> {
 }
 
 /// Returns the decision of an error of the policy or of its binding.
-fn misconfigured(policy: &Policy, binding: Option<&str>, why: &str) -> ShadowDecision {
+fn misconfigured(policy: &Policy, binding: Option<&str>, why: &Misconfigured) -> ShadowDecision {
     let what = if binding.is_some() { "binding" } else { "policy" };
     ShadowDecision::fail(policy.ignores_failure, code(None), format!("failed to configure {what}: {why}"))
 }

@@ -69,7 +69,7 @@ async fn a_denial_is_kube_apiservers() {
 }
 
 #[tokio::test]
-async fn what_holds_passes_and_is_not_counted() {
+async fn a_true_validation_passes_and_is_not_counted() {
     let world = world(json!({"validations": [{"expression": "object.data.a == '1' && request.name == 'c'"}]}));
     assert_eq!(refusal(&world, &create()).await, None);
     assert!(!world.registry.gather().iter().any(|family| family.name().contains("policy_check")));
@@ -179,7 +179,7 @@ async fn a_kind_of_parameters_that_is_not_served_is_a_mistake_in_the_policy() {
 }
 
 #[tokio::test]
-async fn what_does_not_compile_is_told_and_obeys_the_failure_policy() {
+async fn an_expression_that_does_not_compile_is_reported_and_obeys_the_failure_policy() {
     for (failure_policy, is_refused) in [("Ignore", false), ("Fail", true)] {
         let world = world(json!({"failurePolicy": failure_policy, "validations": [{"expression": "objects.x"}]}));
         let problems = world.plugin.problems();

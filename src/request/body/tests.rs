@@ -81,7 +81,7 @@ fn kind_and_version_of_built_in_kinds_may_be_left_out() {
 }
 
 #[test]
-fn custom_resources_must_say_what_they_are() {
+fn custom_resources_must_have_a_kind() {
     let foo = GroupVersionKind::new("lab.dev", "v1", "Foo");
     for (text, expected) in [
         ("{}", "the object provided is unrecognized (must be of type Foo): Object 'Kind' is missing in '{}' ({})"),
@@ -122,7 +122,7 @@ fn custom_resources_must_say_what_they_are() {
 }
 
 #[test]
-fn duplicate_keys_are_told_as_field_validation_tells_them() {
+fn duplicate_keys_are_reported_as_by_field_validation() {
     let json = br#"{"data":{"a":"1","a":"2"}}"#;
     let decoded = decode_object(json, MediaType::Json, &config_map()).unwrap();
     assert_eq!(decoded.strict_errors(MediaType::Json).unwrap(), "duplicate field \"data.a\"");
@@ -217,7 +217,8 @@ fn names_and_namespaces_must_be_those_of_the_url() {
 #[test]
 fn a_patch_may_not_change_what_an_object_is() {
     let decode = |patched: Value| decode_patched(patched, &config_map(), None);
-    let Err(Unfit::Invalid(why)) = decode(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}})) else {
+    let Err(InvalidOutcome::Invalid(why)) = decode(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}}))
+    else {
         panic!("a Secret is no ConfigMap")
     };
     assert_eq!(why, "converting (v1.Secret) to (core.ConfigMap): unknown conversion");
@@ -246,7 +247,9 @@ fn a_patch_that_breaks_a_custom_resources_metadata_is_invalid() {
             r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#,
         ),
     ] {
-        let Err(Unfit::Invalid(why)) = decode_patched(widget(metadata), &kind, None) else { panic!("{expected}") };
+        let Err(InvalidOutcome::Invalid(why)) = decode_patched(widget(metadata), &kind, None) else {
+            panic!("{expected}")
+        };
         assert_eq!(why, expected);
     }
 }
@@ -415,7 +418,7 @@ fn cbor_is_decoded_as_by_kube_apiserver() {
 }
 
 #[test]
-fn what_cbor_only_declares_is_not_allocated() {
+fn a_length_that_cbor_only_declares_is_not_allocated() {
     let deep = [&b"\x81".repeat(1 << 20)[..], b"\x80"].concat();
     let tags = [&b"\xc0".repeat(1 << 20)[..], b"\x60"].concat();
     let maps = [&b"\xbf".repeat(1 << 20)[..], &b"\xff".repeat(1 << 20)].concat();

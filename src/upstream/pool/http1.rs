@@ -42,7 +42,7 @@ impl Http1 {
         self.is_free()
     }
 
-    /// As `is_ready`, without a look at the socket.
+    /// As `is_ready`, without reading the socket.
     pub(super) fn is_free(&self) -> bool {
         self.running.is_some() && self.sender.is_ready()
     }

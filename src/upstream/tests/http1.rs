@@ -53,7 +53,7 @@ async fn over_http1(remote: &Remote) -> Response<Body> {
 }
 
 #[tokio::test]
-async fn what_is_short_goes_by_http1_as_soon_as_it_can_and_nothing_else_does() {
+async fn only_short_requests_use_http1_as_soon_as_it_is_known() {
     let served = serve(protocol);
     let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
     assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "HTTP/2.0");

@@ -35,7 +35,7 @@ fn read_json(review: &Value, version: ReviewVersion, mutating: bool) -> Result<R
 }
 
 #[test]
-fn what_is_no_review_is_named_as_client_go_names_it() {
+fn an_answer_that_is_no_review_is_named_as_client_go_names_it() {
     const INTO: &str = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
     let type_error = "couldn't get version/kind; json parse error: ";
     for (body, want) in [
@@ -230,7 +230,7 @@ fn no_answer_panics() {
 }
 
 #[test]
-fn a_refusal_is_one_whatever_of_its_status_is_null_or_out_of_range() {
+fn a_refusal_with_a_null_or_out_of_range_status_is_a_refusal() {
     for (status, code) in [
         (json!({"code": 403, "reason": null, "message": null, "details": null, "metadata": null}), 403),
         (json!({"code": null, "details": {"name": null, "causes": [null, {"field": null}]}}), 0),

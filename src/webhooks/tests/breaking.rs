@@ -50,7 +50,7 @@ async fn a_hook_that_gives_no_answers_is_left_alone_for_a_while() {
 }
 
 #[tokio::test]
-async fn its_failure_policy_decides_then() {
+async fn the_failure_policy_decides_for_an_open_breaker() {
     let ignoring = hook("w.lab.dev", "https://127.0.0.1:1/x", None, json!({"failurePolicy": "Ignore"}));
     let world = world(&limits(1), &[ignoring]);
     for _ in 0..3 {
@@ -61,7 +61,7 @@ async fn its_failure_policy_decides_then() {
 }
 
 #[tokio::test]
-async fn one_answer_closes_it() {
+async fn one_answer_closes_a_breaker() {
     let server =
         HookServer::start(&[("x", Reply::InTurn(vec![Reply::Reset, Reply::Reset, Reply::Response(json!({}))]))]).await;
     let world = world(&limits(2), &[at(&server, "w.lab.dev", "/x", json!({}))]);
@@ -79,7 +79,7 @@ async fn one_answer_closes_it() {
 }
 
 #[tokio::test]
-async fn errors_are_answers_and_short_requests_say_nothing() {
+async fn error_answers_and_requests_with_a_short_deadline_do_not_open_a_breaker() {
     let server = HookServer::start(&[("e", Reply::Http(500, "text/plain", Vec::new())), ("hang", Reply::Hang)]).await;
     let erring = world(&limits(1), &[at(&server, "w.lab.dev", "/e", json!({}))]);
     for _ in 0..3 {

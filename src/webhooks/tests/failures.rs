@@ -145,7 +145,7 @@ async fn certificates_are_verified_as_go_verifies_them() {
 }
 
 #[tokio::test]
-async fn a_hook_that_cannot_be_called_says_why() {
+async fn a_failed_call_has_its_reason() {
     let cases = [
         (
             json!({"clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": "Zm9v"}}),

@@ -24,16 +24,16 @@ use tokio_rustls::server::TlsStream;
 /// A connection before TLS, or under TLS.
 pub(super) type Plain = TcpStream;
 pub(super) type Secure = TlsStream<TcpStream>;
-type Behaviour<S> = Arc<dyn Fn(S, Told) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+type Behaviour<S> = Arc<dyn Fn(S, FaultContext) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// The input of a connection's behaviour: the connection's number, and the signal that the test has finished.
 #[derive(Clone)]
-pub(super) struct Told {
+pub(super) struct FaultContext {
     pub number: usize,
     released: watch::Receiver<bool>,
 }
 
-impl Told {
+impl FaultContext {
     /// Waits until the test has finished.
     pub(super) async fn release(&mut self) {
         self.released.wait_for(|released| *released).await.ok();
@@ -51,16 +51,16 @@ pub(super) enum Misbehaviour {
 
 /// Creates a misbehaviour before TLS.
 pub(super) fn early<F: Future<Output = ()> + Send + 'static>(
-    behave: impl Fn(Plain, Told) -> F + Send + Sync + 'static,
+    behave: impl Fn(Plain, FaultContext) -> F + Send + Sync + 'static,
 ) -> Misbehaviour {
-    Misbehaviour::Early(Arc::new(move |stream, told| Box::pin(behave(stream, told))))
+    Misbehaviour::Early(Arc::new(move |stream, context| Box::pin(behave(stream, context))))
 }
 
 /// Creates a misbehaviour under TLS.
 pub(super) fn late<F: Future<Output = ()> + Send + 'static>(
-    behave: impl Fn(Secure, Told) -> F + Send + Sync + 'static,
+    behave: impl Fn(Secure, FaultContext) -> F + Send + Sync + 'static,
 ) -> Misbehaviour {
-    Misbehaviour::Late(Arc::new(move |stream, told| Box::pin(behave(stream, told))), Vec::new())
+    Misbehaviour::Late(Arc::new(move |stream, context| Box::pin(behave(stream, context))), Vec::new())
 }
 
 /// A server that misbehaves, on a thread of its own: all tasks of the test's runtime belong to the client.
@@ -109,13 +109,13 @@ impl Faulty {
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
         let (accepted, open): (Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
-        let (released, told) = watch::channel(false);
+        let (released, context) = watch::channel(false);
         let counts = (accepted.clone(), open.clone());
         let thread = std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
                 let listener = TcpListener::from_std(listener).unwrap();
-                let mut end = told.clone();
+                let mut end = context.clone();
                 loop {
                     let stream = tokio::select! {
                         accepted = listener.accept() => accepted.unwrap().0,
@@ -124,14 +124,15 @@ impl Faulty {
                     let number = counts.0.fetch_add(1, Ordering::SeqCst);
                     counts.1.fetch_add(1, Ordering::SeqCst);
                     let (counted, acceptor) = (Counted(counts.1.clone()), acceptor.clone());
-                    let (told, misbehaviour) = (Told { number, released: told.clone() }, misbehaviour.clone());
+                    let (context, misbehaviour) =
+                        (FaultContext { number, released: context.clone() }, misbehaviour.clone());
                     tokio::spawn(async move {
                         let _counted = counted;
                         match misbehaviour {
-                            Misbehaviour::Early(behave) => behave(stream, told).await,
+                            Misbehaviour::Early(behave) => behave(stream, context).await,
                             Misbehaviour::Late(behave, _) => {
                                 if let Ok(stream) = acceptor.accept(stream).await {
-                                    behave(stream, told).await;
+                                    behave(stream, context).await;
                                 }
                             }
                         }
@@ -184,7 +185,7 @@ pub(super) async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(10), waiting).await.is_ok(), "never: {what}");
 }
 
-/// Returns the client's error when a hook at such a server fails. Calls the hook twice, with failurePolicy Ignore and Fail. Both calls end
+/// Returns the client's error when a hook at such a server fails. Calls the hook twice, with failurePolicy Ignore and Fail. FromFilesAndApi calls end
 /// by the hook's timeout of a second, and leave neither tasks nor connections behind.
 pub(super) async fn failure(server: &Faulty) -> String {
     failure_with(server, configmap()).await

@@ -4,7 +4,7 @@ use super::*;
 use crate::backend::Clients;
 use crate::config::Limits;
 use crate::conversion::Converter;
-use crate::matching::{Content, Matcher, Wanted};
+use crate::matching::{Content, InvocationKind, Matcher};
 use crate::webhooks::hook::Hooks;
 
 /// Returns the names of the hooks that match the request, or the first error.
@@ -21,14 +21,16 @@ async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) 
     let mut matcher = Matcher::new(&cluster, &converter);
     let mut names = Vec::new();
     let mut candidates = hooks.candidates(attributes, &cluster);
-    candidates.look_at(attributes, attributes.object.as_ref());
+    candidates.narrow(attributes, attributes.object.as_ref());
     for (_, hook) in candidates {
         let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await;
         if let Some(wanted) = wanted? {
             assert!(matcher.may_match(&hook.criteria, attributes, Content::Present));
             names.push(match wanted {
-                Wanted::AsItIs => hook.name.clone(),
-                Wanted::As(other) => format!("{} as {}, Kind={}", hook.name, other.kind.api_version(), other.kind.kind),
+                InvocationKind::AsItIs => hook.name.clone(),
+                InvocationKind::As(other) => {
+                    format!("{} as {}, Kind={}", hook.name, other.kind.api_version(), other.kind.kind)
+                }
             });
         }
     }
@@ -282,7 +284,7 @@ async fn a_condition_that_is_false_leaves_the_request_out() {
 }
 
 #[tokio::test]
-async fn conditions_that_nobody_can_tell_of_are_a_failure_or_leave_the_request_out() {
+async fn undecidable_conditions_are_a_failure_or_skip_the_request() {
     let conditions = ["object.data.x == 'y'", "true"];
     let (world, result) = with_conditions(&conditions, "Fail").await;
     let status = result.unwrap_err();
@@ -341,7 +343,7 @@ fn requests_for_other_resources_meet_no_hook() {
 }
 
 #[test]
-fn configurations_are_called_by_name_and_hooks_of_one_name_are_told_apart() {
+fn configurations_are_called_by_name_and_hooks_of_one_name_are_distinguished() {
     let named = |name: &str| -> Arc<MutatingWebhookConfiguration> {
         let mut configuration: MutatingWebhookConfiguration = configuration(&[with(json!({})), with(json!({}))]);
         configuration.metadata.name = Some(name.into());

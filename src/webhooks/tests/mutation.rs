@@ -54,7 +54,7 @@ fn daemon_set(generation: &str) -> Attributes {
 }
 
 #[tokio::test]
-async fn what_is_patched_is_converted_after_the_last_hook() {
+async fn a_patched_object_is_converted_after_the_last_hook() {
     let account = "/spec/template/spec/serviceAccountName";
     let change = patch(&json!([{"op": "remove", "path": "/metadata/annotations"},
         {"op": "replace", "path": account, "value": "new"}]));
@@ -82,7 +82,7 @@ async fn what_is_patched_is_converted_after_the_last_hook() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_converted_is_refused_after_the_last_hook() {
+async fn an_object_that_cannot_be_converted_is_refused_after_the_last_hook() {
     let change = patch(&json!([{"op": "add", "path": "/metadata/annotations", "value": {GENERATION: "x"}}]));
     let server = HookServer::start(&[("change", Reply::Response(change))]).await;
     let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]});
@@ -283,7 +283,7 @@ async fn the_first_patch_is_a_change_where_it_takes_the_fractions_of_times_away(
 }
 
 #[tokio::test]
-async fn nothing_is_decided_before_the_caches_are_there() {
+async fn a_request_is_not_decided_before_the_caches_are_synced() {
     tokio::time::pause();
     let world = mutating_in(FixedState { unsynced: true, ..default_state() });
     let mut attributes = create(configmap());

@@ -29,7 +29,7 @@ async fn a_review_has_kube_apiservers_fields() {
 }
 
 #[tokio::test]
-async fn subresources_old_objects_extra_and_dry_runs_are_told() {
+async fn subresources_old_objects_extra_and_dry_runs_are_in_the_review() {
     let server = HookServer::start(&[]).await;
     let rules =
         json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps/x"]}]);

@@ -21,7 +21,7 @@ fn shadowed<T: serde::de::DeserializeOwned>(names: &str, hooks: &[Value]) -> T {
 }
 
 #[tokio::test]
-async fn what_a_mutating_shadow_says_changes_nothing_and_is_told() {
+async fn a_mutating_shadow_changes_nothing_and_is_reported() {
     let secret = patch(&json!([
         {"op": "test", "path": "/kind", "value": "ConfigMap"},
         {"op": "add", "path": "/data", "value": {"password": "very secret"}}

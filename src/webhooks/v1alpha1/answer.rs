@@ -2,7 +2,7 @@
 
 use super::review::{API_VERSION, KIND};
 use crate::admission::Denial;
-use crate::backend::response::Undecodable;
+use crate::backend::response::{DeclaredType, Undecodable};
 use crate::backend::{Answer, response};
 use crate::status::Status;
 use serde_json::Value;
@@ -34,9 +34,9 @@ pub(super) enum NoDecision {
 pub(super) fn read(answer: &Answer, hook: &str) -> Result<Result<(), Denial>, NoDecision> {
     response::check(answer).map_err(|status| NoDecision::Refused(Box::new(status)))?;
     let mut review = response::object(answer)?;
-    let said = response::said_type(&review);
-    if !matches!(said, ("" | API_VERSION, "" | KIND)) {
-        return Err(NoDecision::Kind(response::kind_text(said)));
+    let found = DeclaredType::of(&review);
+    if !matches!(found, DeclaredType { api_version: "" | API_VERSION, kind: "" | KIND }) {
+        return Err(NoDecision::Kind(found.to_string()));
     }
     let mut status = match review.remove("status") {
         None | Some(Value::Null) => Default::default(),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_but_a_review_is_a_failure() {
+    fn a_body_that_is_no_review_is_a_failure() {
         for (code, content_type, body) in [
             (500, "application/json", r#"{"status": {"allowed": false}}"#),
             (200, "text/plain", "sorry"),

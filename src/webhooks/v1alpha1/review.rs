@@ -6,7 +6,7 @@ use crate::admission::{Attributes, Operation};
 use crate::go_text::json::escape_html;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
-use crate::object::structural::numbers;
+use crate::object::normal;
 use crate::user::UserInfo;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -109,7 +109,7 @@ fn written(kind: &GroupVersionKind, object: Option<&Object>) -> Result<String, s
     let Some(object) = object else { return Ok("null".into()) };
     match internal::write(kind, object) {
         Some(internal) => Ok(internal),
-        None => serde_json::to_string(&*numbers::as_written(object)),
+        None => serde_json::to_string(&*normal::as_written(object)),
     }
 }
 

@@ -208,13 +208,13 @@ async fn a_hook_that_does_not_match_is_not_asked() {
 }
 
 #[tokio::test]
-async fn without_configurations_everything_is_allowed() {
+async fn every_request_is_allowed_without_configurations() {
     let (external, _) = external(default_state());
     external.admit(&create(configmap())).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_admitted_before_the_configurations_are_known() {
+async fn a_request_is_refused_before_the_configurations_are_known() {
     let (external, _) = external(FixedState { unsynced: true, ..default_state() });
     let attributes = create(configmap());
     let status = external.admit(&attributes).await.unwrap_err().into_status(&attributes);

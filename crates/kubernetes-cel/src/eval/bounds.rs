@@ -109,7 +109,7 @@ fn searches_that_cost_too_much_are_not_begun() {
 }
 
 #[test]
-fn nothing_begins_when_its_time_is_over() {
+fn an_evaluation_after_its_deadline_does_not_begin() {
     let program = environment().compile("1 + 1").unwrap();
     let limits = EvaluationLimits { deadline: Some(Instant::now()), ..LIMITS };
     assert_eq!(program.evaluate(&[], &limits).value.map(|value| value.to_string()), Err(Error::Interrupted));

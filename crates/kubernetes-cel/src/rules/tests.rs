@@ -64,10 +64,11 @@ fn definitions_and_objects_are_refused_as_by_kube_apiserver() {
             }
         };
         errors.sort();
-        let told: Vec<&str> = expected["errors"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
-        if errors != told {
+        let expected_errors: Vec<&str> =
+            expected["errors"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+        if errors != expected_errors {
             wrong.push(format!(
-                "{}\nfound {errors:#?}\ninstead of {told:#?}",
+                "{}\nfound {errors:#?}\ninstead of {expected_errors:#?}",
                 expected["definition"]["spec"]["versions"]
             ));
         }

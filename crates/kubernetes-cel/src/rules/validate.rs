@@ -93,7 +93,7 @@ impl Rules {
 }
 
 /// The errors of a default of a part of a schema at a path (`defaulting.ValidateDefaults`): first as a value that does not change, then as a new
-/// one. `is_resource` is true if the part describes a whole object. The second value is what is left of the budget; `None` if it is spent.
+/// one. `is_resource` is true if the part describes a whole object. The second value is the rest of the budget; `None` if the budget is spent.
 pub fn validate_default(
     schema: &Json,
     default: &Json,

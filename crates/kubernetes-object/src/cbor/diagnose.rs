@@ -30,12 +30,12 @@ impl Reader<'_> {
             },
             Header::Bytes(None) if self.ends() => text.push_str("''_"),
             Header::Text(None) if self.ends() => text.push_str("\"\"_"),
-            Header::Bytes(None) | Header::Text(None) => return self.diagnose_all(None, 1, ("(_ ", ")"), text),
+            Header::Bytes(None) | Header::Text(None) => return self.diagnose_all(None, 1, "(_ ", ")", text),
             Header::Array(length) => {
-                return self.diagnose_all(length, 1, (if length.is_none() { "[_ " } else { "[" }, "]"), text);
+                return self.diagnose_all(length, 1, if length.is_none() { "[_ " } else { "[" }, "]", text);
             }
             Header::Map(length) => {
-                return self.diagnose_all(length, 2, (if length.is_none() { "{_ " } else { "{" }, "}"), text);
+                return self.diagnose_all(length, 2, if length.is_none() { "{_ " } else { "{" }, "}", text);
             }
             Header::Tag(number) => {
                 text.push_str(&format!("{number}("));
@@ -60,7 +60,8 @@ impl Reader<'_> {
         &mut self,
         mut length: Option<usize>,
         items: usize,
-        (open, close): (&str, &str),
+        open: &str,
+        close: &str,
         text: &mut String,
     ) -> bool {
         text.push_str(open);

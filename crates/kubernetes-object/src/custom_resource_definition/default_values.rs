@@ -3,11 +3,11 @@
 use super::internal::Fields;
 use super::schema::MAX_CAUSES;
 use super::{Default, DefinitionChecks};
+use crate::go_text::numbers;
 use crate::status::Cause;
 use crate::status::fault::{self, shown};
 use crate::status::invalid::{self, aggregate};
 use crate::structural::Structural;
-use crate::structural::numbers;
 use crate::structural::validate::{Compile, Validator};
 use serde_json::{Map, Value};
 use std::cell::OnceCell;

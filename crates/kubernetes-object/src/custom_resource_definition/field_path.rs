@@ -70,7 +70,7 @@ impl Found<'_> {
     }
 }
 
-/// The tokens of a path: dots, brackets, quoted texts and what is between them.
+/// The tokens of a path: dots, brackets, quoted texts and the texts between them.
 struct Tokens<'p> {
     rest: &'p str,
 }

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_latest_if_it_says_so_or_nothing() {
+    fn an_image_without_a_tag_or_with_latest_is_latest() {
         let sum = "0".repeat(64);
         for (image, expected) in [
             ("nginx", true),

@@ -5,11 +5,11 @@ use super::entries::{self, Entry, Operation};
 use super::fields;
 use super::last_applied::{self, KUBECTL};
 use super::versions::{OneVersion, VersionConverter};
-use super::{Change, FIRST, NOBODYS, reset, without_managed_fields};
+use super::{Change, FIRST, WITHOUT_OWNER, reset, without_managed_fields};
+use crate::go_text::numbers::canonicalize;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::merge::{merge, validate};
 use crate::status::Status;
-use crate::structural::numbers::canonicalize;
 use crate::typed;
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ impl Change<'_> {
             return Err(conflicts);
         }
         changes.release(&mut entries);
-        mine.fields.retain(|path| !NOBODYS.iter().any(|nobodys| path.iter().eq(nobodys.iter())));
+        mine.fields.retain(|path| !WITHOUT_OWNER.iter().any(|without_owner| path.iter().eq(without_owner.iter())));
         if after == *before {
             mine.time = last.and_then(|last| last.time);
         }

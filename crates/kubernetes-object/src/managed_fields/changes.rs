@@ -75,7 +75,7 @@ impl Changes {
         self.by_version.iter().find(|(known, _)| known == version).map(|(_, changed)| changed)
     }
 
-    /// The changed fields that these managers own. A removed field conflicts with nobody.
+    /// The changed fields that these managers own. A removed field conflicts with no manager.
     pub(super) fn conflicts(&self, entries: &[Entry]) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
         for entry in entries {

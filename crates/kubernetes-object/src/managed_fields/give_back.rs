@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_applier_owns_what_it_said_and_the_others_what_they_own_by_now() {
+    fn an_applier_owns_its_fields_and_the_others_the_fields_they_own_by_now() {
         check(
             owners(&[("me", "Apply", 1, &["a"]), ("other", "Update", 0, &["x", "taken"])]),
             owners(&[("me", "Apply", 1, &["a", "added", "taken"]), ("other", "Update", 0, &["x"])]),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_apply_of_the_same_manager_keeps_what_it_says() {
+    fn a_later_apply_of_the_same_manager_keeps_its_fields() {
         check(
             owners(&[("me", "Apply", 1, &["a"])]),
             owners(&[("me", "Apply", 1, &["a", "added"])]),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_of_what_is_malformed() {
+    fn malformed_managed_fields_are_ignored() {
         assert_eq!(give_back(&json!([]), &json!([]), &json!([{"operation": "x"}]), |_, _| true), None);
     }
 }

@@ -5,8 +5,8 @@ use super::compare::compare;
 use super::fields;
 use super::set::Set;
 use crate::go_text::json::escape_html;
+use crate::go_text::numbers::canonicalize;
 use crate::merge::{Node, validate};
-use crate::structural::numbers::canonicalize;
 use serde_json::{Map, Value};
 
 /// The only field manager with these rules.

@@ -22,7 +22,7 @@ impl Change<'_> {
         let Some((start, node)) = self.known(versions, &merged, &own, version) else { return merged };
         let pruned = fields::without(node, start.clone(), &with_named(node, &last.fields));
         let Some(kept) = self.with_owned(&start, pruned, version, owners, versions) else { return merged };
-        // Fields that nobody owns stay.
+        // Fields without an owner stay.
         let (all, left) = (named(node, &start), named(node, &kept));
         let last = with_named(node, &last.fields);
         let gone: Set = all.into_iter().filter(|path| !left.contains(path) && last.contains(path)).collect();

@@ -87,7 +87,7 @@ fn the_books_are_opened_on_creation_only_and_closed_on_demand() {
 }
 
 #[test]
-fn a_status_is_not_owned_by_who_writes_the_object() {
+fn a_status_is_not_owned_by_the_writer_of_the_object() {
     let node = kind("", "v1", "Node");
     let object = |value: &str| {
         json!({"metadata": {"uid": "u", "managedFields": [entry("other", 1, json!({"f:spec": {"f:a": {}}}))]},
@@ -115,7 +115,7 @@ fn the_oldest_of_many_managers_are_merged() {
 }
 
 #[test]
-fn items_of_custom_resources_are_told_apart_by_the_schema() {
+fn items_of_custom_resources_are_distinguished_by_the_schema() {
     let things = kind("example.test", "v1", "Thing");
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "d"],
@@ -194,7 +194,7 @@ fn a_key_counts_as_it_is_written() {
 }
 
 #[test]
-fn a_scale_is_owned_by_who_owns_the_replicas() {
+fn a_scale_is_owned_by_the_owner_of_the_replicas() {
     let of = |version: &str, manager: &str, fields: Value| {
         let mut entry = entry(manager, 1, fields);
         entry["apiVersion"] = version.into();

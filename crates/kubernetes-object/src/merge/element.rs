@@ -2,7 +2,7 @@
 
 use super::node::{Items, ListType};
 use crate::go_text::go_quote;
-use crate::structural::numbers::canonicalize;
+use crate::go_text::numbers::canonicalize;
 use serde_json::Value as Json;
 
 /// The identity of an item in a list.

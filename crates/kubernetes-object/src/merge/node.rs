@@ -140,12 +140,12 @@ fn of_shape(shape: &'static Shape, field: Option<&'static Field>) -> Atom<'stati
         },
         Shape::List(items) => {
             let kind = field.and_then(Field::list_type);
-            let told = match (kind, field) {
+            let list_type = match (kind, field) {
                 (Some("set"), _) => Items::Set,
                 (Some("map"), Some(field)) => Items::Keys(field.list_map_keys().collect()),
                 _ => Items::Atomic,
             };
-            let list = ListType { items: told, element: Node::Shape(items, None) };
+            let list = ListType { items: list_type, element: Node::Shape(items, None) };
             Atom { scalar: None, list: Some(list), map: None }
         }
     }

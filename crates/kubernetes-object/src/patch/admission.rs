@@ -5,8 +5,8 @@
 use crate::Object;
 use crate::decode::{self, InvalidJson};
 use crate::go_text::{go_type, json};
+use crate::normal;
 use crate::patch::{Failure, apply_operations, operation_fields};
-use crate::structural::numbers;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl Patch {
     /// # Errors
     /// If an operation does not apply.
     pub fn apply(&self, object: &Object) -> Result<Value, ApplyPatchError> {
-        let object = numbers::as_written(object);
+        let object = normal::as_written(object);
         let mut patched = Value::Object(object.fields().clone());
         match apply_operations(&mut patched, self.0.iter().map(operation_fields)) {
             Ok(()) => Ok(patched),

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn is_compared_by_what_it_comes_to() {
+    fn an_amount_is_compared_by_its_value() {
         for (less, more) in [
             ("1", "1.0000000001"),
             ("-1e40", "1"),

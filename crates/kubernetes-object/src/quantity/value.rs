@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_finer_than_a_thousandth_once_rounded() {
+    fn a_rounded_quantity_is_a_multiple_of_a_thousandth() {
         for (text, want) in [
             ("1n", "1m"),
             ("1500u", "2m"),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn is_compared_by_what_it_comes_to() {
+    fn a_quantity_is_compared_by_its_value() {
         assert!(quantity("1Gi") > quantity("1G") && quantity("1000m") == quantity("1"));
         assert_eq!(Quantity::of(Some(&json!(2))), Quantity::whole(2));
         assert!(Quantity::of(None).is_zero() && Quantity::of(Some(&json!([]))).is_zero());

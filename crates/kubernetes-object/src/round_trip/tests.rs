@@ -29,7 +29,7 @@ fn the_old_name_of_the_service_account_follows_the_new_one() {
 }
 
 #[test]
-fn of_a_template_too_wherever_it_is() {
+fn the_pod_template_of_every_kind_makes_the_round_trip() {
     let template = json!({ "metadata": { "annotations": { "pod.beta.kubernetes.io/init-containers": "x" } },
         "spec": { "serviceAccount": "a", "terminationGracePeriodSeconds": -1 } });
     let spec = json!({ "template": template });
@@ -61,7 +61,7 @@ fn text_of_a_secret_becomes_data() {
 }
 
 #[test]
-fn a_daemon_set_always_says_its_generation() {
+fn a_daemon_set_always_has_its_generation() {
     let name = "deprecated.daemonset.template.generation";
     let daemon_set = |metadata: Value| json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata });
     let annotated = |generation: &str| daemon_set(json!({ "annotations": { name: generation } }));
@@ -97,7 +97,7 @@ fn an_autoscaler_keeps_in_annotations_what_its_version_has_no_fields_for() {
 }
 
 #[test]
-fn the_internal_version_keeps_what_an_autoscaler_does_not_say() {
+fn the_internal_version_keeps_fields_that_an_autoscaler_lacks() {
     let name = |name: &str| format!("autoscaling.alpha.kubernetes.io/{name}");
     let pods = |name: &str| format!(r#"{{"type":"Pods","pods":{{"metricName":"{name}","targetAverageValue":"1"}}}}"#);
     let behavior = r#"{"ScaleUp":{"StabilizationWindowSeconds":1,"SelectPolicy":null,"Policies":null,"Tolerance":null},"ScaleDown":null}"#;

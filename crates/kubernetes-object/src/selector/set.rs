@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn says_of_all_what_each_of_them_says() {
+    fn a_set_matches_as_each_of_its_selectors_does() {
         let selectors = selectors();
         let set = SelectorSet::new(selectors.iter());
         assert_eq!(set.wanted.len(), selectors.len() - 1, "equal ones are one");

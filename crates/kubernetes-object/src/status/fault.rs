@@ -4,7 +4,7 @@ use super::{Cause, invalid};
 use crate::go_text::go_print;
 use crate::go_text::go_quote;
 use crate::go_text::json;
-use crate::structural::numbers;
+use crate::go_text::numbers;
 use serde_json::Value;
 
 /// The text of an error without a path: `field.Path(nil).String()`.

@@ -1,6 +1,7 @@
 //! Compiles an `openAPIV3Schema` to the parts that decoding needs (`structuralschema.NewStructural`, `PruneDefaults`).
 
-use super::{Additional, Id, Kind, Node, Properties, Structural, embedded, numbers, prune, unknown::Unknown};
+use super::{Additional, Id, Kind, Node, Properties, Structural, embedded, prune, unknown::Unknown};
+use crate::go_text::numbers;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,10 @@
 //! Resources within resources, whose metadata must have the types of metadata too (`pkg/apiserver/schema/objectmeta`).
 
 use super::unknown::Unknown;
-use super::{Schema, metadata, numbers};
+use super::{Schema, metadata};
 use crate::go_text::go_quote;
 use crate::go_text::json::escape_html;
+use crate::go_text::numbers;
 use crate::status::Cause;
 use serde_json::{Map, Value};
 

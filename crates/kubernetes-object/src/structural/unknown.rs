@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn something_is_unknown_however_long_its_path() {
+    fn an_unknown_field_with_a_long_path_is_reported() {
         let mut unknown = Unknown::default();
         unknown.record(&[&"x".repeat(MAX_BYTES + 1)]);
         unknown.record(&["y"]);

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_out_of_what_is_known() {
+    fn known_fields_are_not_taken_out() {
         let mut known = pod(json!({}));
         known["spec"]["containers"][1].as_object_mut().unwrap().remove("next");
         let fields = known.as_object_mut().unwrap();

@@ -302,7 +302,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn nothing_panics(value in any_json(), at in any::<prop::sample::Index>()) {
+    fn no_value_causes_a_panic(value in any_json(), at in any::<prop::sample::Index>()) {
         let kinds: Vec<_> = crate::schema::kinds().map(|(kind, _)| kind).collect();
         let kind = at.get(&kinds);
         let text = value.to_string();

@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_equals_an_empty_list_or_map() {
+    fn a_missing_field_equals_an_empty_list_or_map() {
         assert!(is_equal(&json!({"a": [], "b": 1}), &json!({"b": 1, "labels": {}})));
         assert!(!is_equal(&json!({"a": {}}), &json!({})));
         assert!(!is_equal(&json!({"a": [1]}), &json!({})));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn pods_say_what_state_they_are_in() {
+fn pods_have_a_column_for_their_state() {
     let run = json!({"running": {}});
     let done = json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
     let rows = [
@@ -54,7 +54,7 @@ fn pods_say_what_state_they_are_in() {
 }
 
 #[test]
-fn pods_say_how_far_their_init_containers_are() {
+fn the_state_of_a_pod_counts_its_init_containers() {
     let sidecar = json!({"name": "i2", "state": {"running": {}}, "started": true, "ready": true, "restartCount": 2});
     let first = json!({"name": "i1", "state": {"terminated": {"exitCode": 0}}});
     let failed = json!({"name": "i3", "state": {"terminated": {"exitCode": 5}}, "restartCount": 4});
@@ -93,7 +93,7 @@ fn pods_say_how_far_their_init_containers_are() {
 }
 
 #[test]
-fn pods_that_end_or_have_ended_say_so() {
+fn the_state_of_a_pod_shows_its_end() {
     let deleted = json!({"deletionTimestamp": NOW});
     for (phase, reason, expected) in
         [("Running", "", "Terminating"), ("Running", "NodeLost", "Unknown"), ("Succeeded", "", "Succeeded")]

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
@@ -63,18 +64,18 @@ fn blocks(old: &[String], new: &[String]) -> Vec<Block> {
     if new.len() >= POPULAR_FROM_LINES {
         places.retain(|_, indices| indices.len() <= new.len() / 100 + 1);
     }
-    let (mut found, mut pending) = (Vec::new(), vec![((0, old.len()), (0, new.len()))]);
+    let (mut found, mut pending) = (Vec::new(), vec![(0..old.len(), 0..new.len())]);
     while let Some((in_old, in_new)) = pending.pop() {
-        let block = longest(old, new, &places, in_old, in_new);
+        let block = longest(old, new, &places, &in_old, &in_new);
         if block.size == 0 {
             continue;
         }
         let (old_end, new_end) = (block.old + block.size, block.new + block.size);
-        if in_old.0 < block.old && in_new.0 < block.new {
-            pending.push(((in_old.0, block.old), (in_new.0, block.new)));
+        if in_old.start < block.old && in_new.start < block.new {
+            pending.push((in_old.start..block.old, in_new.start..block.new));
         }
-        if old_end < in_old.1 && new_end < in_new.1 {
-            pending.push(((old_end, in_old.1), (new_end, in_new.1)));
+        if old_end < in_old.end && new_end < in_new.end {
+            pending.push((old_end..in_old.end, new_end..in_new.end));
         }
         found.push(block);
     }
@@ -97,16 +98,16 @@ fn longest(
     old: &[String],
     new: &[String],
     places: &HashMap<&str, Vec<usize>>,
-    in_old: (usize, usize),
-    in_new: (usize, usize),
+    in_old: &Range<usize>,
+    in_new: &Range<usize>,
 ) -> Block {
-    let mut best = Block { old: in_old.0, new: in_new.0, size: 0 };
+    let mut best = Block { old: in_old.start, new: in_new.start, size: 0 };
     // The length of the block that ends before each position of the new text, at the previous old line.
     let mut lengths: HashMap<usize, usize> = HashMap::new();
-    for (index, line) in old.iter().enumerate().take(in_old.1).skip(in_old.0) {
+    for (index, line) in old.iter().enumerate().take(in_old.end).skip(in_old.start) {
         let mut next = HashMap::new();
         let here = places.get(line.as_str()).map(Vec::as_slice).unwrap_or_default();
-        for &place in here.iter().filter(|&&place| in_new.0 <= place && place < in_new.1) {
+        for &place in here.iter().filter(|place| in_new.contains(place)) {
             let size = lengths.get(&place).copied().unwrap_or_default() + 1;
             next.insert(place + 1, size);
             if size > best.size {
@@ -116,11 +117,11 @@ fn longest(
         lengths = next;
     }
     // Extends the block by equal lines, including popular lines.
-    while best.old > in_old.0 && best.new > in_new.0 && old.get(best.old - 1) == new.get(best.new - 1) {
+    while best.old > in_old.start && best.new > in_new.start && old.get(best.old - 1) == new.get(best.new - 1) {
         best = Block { old: best.old - 1, new: best.new - 1, size: best.size + 1 };
     }
-    while best.old + best.size < in_old.1
-        && best.new + best.size < in_new.1
+    while best.old + best.size < in_old.end
+        && best.new + best.size < in_new.end
         && old.get(best.old + best.size) == new.get(best.new + best.size)
     {
         best.size += 1;
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_compared() {
+    fn long_texts_are_not_compared() {
         let long = vec!["a\n".to_owned(); MAX_LINES + 1];
         assert_eq!(of(&long, &[]), "too much to show");
     }

@@ -15,7 +15,7 @@ async fn updated(old: Value, new: Value) -> Checked {
 }
 
 #[tokio::test]
-async fn a_node_says_how_large_a_claim_is_and_how_its_resizing_goes() {
+async fn a_node_reports_the_size_and_the_resizing_of_a_claim() {
     let requests = |amount: &str| json!({"resources": {"requests": {"storage": amount}}});
     let old = || claim(json!({"resourceVersion": "1"}), requests("1Gi"), json!({"phase": "Bound"}));
     for new in [
@@ -33,7 +33,7 @@ async fn a_node_says_how_large_a_claim_is_and_how_its_resizing_goes() {
 }
 
 #[tokio::test]
-async fn whatever_else_it_changes_is_shown_to_it() {
+async fn a_refusal_shows_every_other_change_of_the_node() {
     let old = claim(json!({"labels": {"a": "1"}}), json!({"volumeName": "v"}), json!({"phase": "Bound"}));
     let new = claim(
         json!({"labels": {"a": "<2>"}}),

@@ -53,7 +53,7 @@ async fn certificates_are_for_pods_that_run_on_the_node() {
 }
 
 #[tokio::test]
-async fn what_a_slow_cache_may_explain_is_an_error_and_no_refusal() {
+async fn a_fault_that_a_slow_cache_may_explain_is_an_error_and_no_refusal() {
     let plugin = known();
     let table: [(&[(&str, &str)], &str); 5] = [
         (

@@ -113,7 +113,7 @@ async fn a_node_deletes_and_evicts_what_is_bound_to_it() {
 }
 
 #[tokio::test]
-async fn a_node_says_how_its_pods_are_and_nothing_else() {
+async fn a_node_writes_only_the_status_of_its_pods() {
     let plugin = known();
     let pod = |node: &str, labels: Value, status: Value| json!({"metadata": {"name": "mine", "namespace": "ns", "labels": labels}, "spec": {"nodeName": node}, "status": status});
     let extended =
@@ -161,7 +161,7 @@ async fn a_node_says_how_its_pods_are_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn whatever_else_is_done_to_pods_is_not_for_nodes() {
+async fn other_changes_of_pods_are_refused_to_nodes() {
     let plugin = known();
     let mine = || named("mine");
     let updated = why(by_node(&plugin).update("", "pods", mine(), mine()).await).unwrap();

@@ -117,7 +117,7 @@ async fn a_token_is_for_an_audience_that_a_volume_asks_for() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_looked_up_counts_only_if_nothing_else_asks_for_the_audience() {
+async fn a_failed_lookup_counts_only_if_no_volume_has_the_audience() {
     let claim = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
     let driver = |name: &str| json!({"name": name, "csi": {"driver": name}});
     let volumes = json!([claim("a"), driver("b"), claim("a"), driver("tokens")]);
@@ -127,7 +127,7 @@ async fn what_cannot_be_looked_up_counts_only_if_nothing_else_asks_for_the_audie
 }
 
 #[tokio::test]
-async fn who_may_have_an_audience_gets_it() {
+async fn a_node_with_the_right_to_an_audience_gets_the_token() {
     fn rule(asked: &authz::AccessAttributes) -> Decision {
         let verb = asked.verb == "request-serviceaccounts-token-audience";
         let about = (&*asked.resource, &*asked.name, &*asked.namespace, &*asked.api_group, &*asked.api_version);

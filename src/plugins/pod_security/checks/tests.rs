@@ -405,7 +405,7 @@ fn kernel_parameters_are_the_safe_ones_of_their_version() {
 }
 
 #[test]
-fn nothing_is_a_process_of_a_windows_host() {
+fn windows_host_processes_are_refused() {
     let options = |is: Value| json!({"windowsOptions": {"hostProcess": is}});
     says("baseline:latest", secured(options(json!(false))), "");
     let mut spec = secured(options(json!(true)));

@@ -56,7 +56,7 @@ async fn a_namespace_of_wrong_types_is_refused() {
 }
 
 #[tokio::test]
-async fn labels_of_an_exempt_namespace_are_said_to_have_no_effect() {
+async fn labels_of_an_exempt_namespace_cause_a_warning() {
     let world = world_with(FixedState::default(), configuration(json!({"audit": "baseline"})));
     let warning = |policy: &str| {
         format!("namespace \"exempt\" is exempt from Pod Security, and the policy ({policy}) will be ignored")
@@ -103,7 +103,7 @@ async fn tightened(pods: Option<Vec<Object>>, old: &[(&str, &str)], new: &[(&str
 }
 
 #[tokio::test]
-async fn who_tightens_a_namespace_hears_which_pods_would_be_refused() {
+async fn a_tightened_namespace_causes_warnings_about_its_pods() {
     let mut network = existing("d", None, true);
     assert!(network.set(&["spec", "hostNetwork"], json!(true)));
     assert!(network.set(&["spec", "containers"], json!([{"name": "a", "ports": [{"hostPort": 80}]}])));

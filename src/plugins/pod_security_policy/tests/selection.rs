@@ -297,7 +297,7 @@ async fn an_update_may_not_need_changes() {
     let privileged = pod_with(json!({"privileged": true}));
     let want = Some(text(&format!("unable to validate pod: [{PRIVILEGED}]")));
     assert_eq!(updated(&plugin([strict("a")]), privileged.clone(), label()).await, want);
-    // The annotation is free for whoever passes.
+    // A pod that a policy admits may have any value of the annotation.
     let annotation = || json!({"annotations": {ANNOTATION: "x"}});
     assert_eq!(updated(&plugin([free("a")]), pod(json!({})), annotation()).await, None);
     assert_eq!(updated(&plugin([strict("a")]), privileged, annotation()).await, want);

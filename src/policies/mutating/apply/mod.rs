@@ -7,8 +7,8 @@ mod tests;
 
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
+use crate::object::go_text::numbers::canonicalize;
 use crate::object::merge::{Node, merge};
-use crate::object::structural::numbers::canonicalize;
 use check::{Checker, atomics, text};
 pub(super) use go::Go;
 

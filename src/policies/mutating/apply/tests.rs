@@ -46,7 +46,7 @@ fn keys_that_are_left_out_have_their_defaults() {
 }
 
 #[test]
-fn what_is_not_of_the_type_is_refused_in_the_words_of_structured_merge_diff() {
+fn a_value_of_another_type_is_refused_in_the_words_of_structured_merge_diff() {
     for (patch, why) in [
         (
             json!({"nope": 1}),

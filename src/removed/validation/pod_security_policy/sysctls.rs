@@ -8,9 +8,17 @@ const MAX_BYTES: usize = 253;
 /// `SysctlPatternFmt`
 const PATTERN: &str = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]";
 
+/// One of the lists of a policy.
+struct List<'a> {
+    /// The path of the list.
+    field: String,
+    sysctls: Vec<&'a str>,
+}
+
 pub(super) fn check(spec: &Value, causes: &mut Causes) {
-    let lists = ["allowedUnsafeSysctls", "forbiddenSysctls"].map(|field| (format!("spec.{field}"), texts(spec, field)));
-    for (field, sysctls) in &lists {
+    let lists = ["allowedUnsafeSysctls", "forbiddenSysctls"]
+        .map(|field| List { field: format!("spec.{field}"), sysctls: texts(spec, field) });
+    for List { field, sysctls } in &lists {
         patterns(sysctls, field, causes);
     }
     let [allowed, forbidden] = lists;
@@ -53,9 +61,9 @@ fn is_pattern(name: &str) -> bool {
 }
 
 /// `validatePodSecurityPolicySysctlListsDoNotOverlap`
-fn overlaps(allowed: &(String, Vec<&str>), forbidden: &(String, Vec<&str>), causes: &mut Causes) {
-    for (allowed_index, one) in allowed.1.iter().enumerate() {
-        for (forbidden_index, other) in forbidden.1.iter().enumerate() {
+fn overlaps(allowed: &List<'_>, forbidden: &List<'_>, causes: &mut Causes) {
+    for (allowed_index, one) in allowed.sysctls.iter().enumerate() {
+        for (forbidden_index, other) in forbidden.sysctls.iter().enumerate() {
             let is_allowed_covered = match other.strip_suffix('*') {
                 Some(prefix) => one.strip_suffix('*').unwrap_or(one).starts_with(prefix),
                 None => one == other,
@@ -64,10 +72,10 @@ fn overlaps(allowed: &(String, Vec<&str>), forbidden: &(String, Vec<&str>), caus
                 .strip_suffix('*')
                 .is_some_and(|prefix| other.strip_suffix('*').unwrap_or(other).starts_with(prefix));
             if is_allowed_covered {
-                let field = format!("{}[{allowed_index}]", allowed.0);
+                let field = format!("{}[{allowed_index}]", allowed.field);
                 causes.invalid(field, one, &format!("sysctl overlaps with {other}"));
             } else if is_forbidden_covered {
-                let field = format!("{}[{forbidden_index}]", forbidden.0);
+                let field = format!("{}[{forbidden_index}]", forbidden.field);
                 causes.invalid(field, other, &format!("sysctl overlaps with {one}"));
             }
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_goes_wrong_before_tls() {
+async fn faults_before_tls_have_gos_words() {
     let silent = early(|mut stream, _| async move { drain(&mut stream).await });
     assert_eq!(failure(&Faulty::start(silent)).await, "context deadline exceeded");
 
@@ -46,7 +46,7 @@ fn answers(bytes: impl Into<Vec<u8>>) -> Misbehaviour {
 }
 
 #[tokio::test]
-async fn what_is_no_answer() {
+async fn malformed_responses_have_gos_words() {
     let broken = "net/http: HTTP/1.x transport connection broken: ";
     let in_body = "unexpected error when reading response body. Please retry. Original error: ";
     for (bytes, want) in [
@@ -78,7 +78,7 @@ async fn what_is_no_answer() {
 }
 
 #[tokio::test]
-async fn what_is_too_much() {
+async fn oversized_responses_have_gos_words() {
     let mut head = b"HTTP/1.1 200 OK\r\n".to_vec();
     while head.len() < 300 << 10 {
         head.extend(format!("X-{}: {}\r\n", head.len(), "y".repeat(8000)).bytes());
@@ -114,7 +114,7 @@ fn drips(bytes: &'static str, more: &'static str) -> Misbehaviour {
 }
 
 #[tokio::test]
-async fn what_is_too_slow() {
+async fn slow_responses_have_gos_words() {
     let hung = late(|mut stream, _| async move { drain(&mut stream).await });
     assert_eq!(failure(&Faulty::start(hung)).await, "context deadline exceeded");
     assert_eq!(failure(&Faulty::start(drips("HTTP/1.1 200 OK\r\nX: ", "y"))).await, "context deadline exceeded");
@@ -126,8 +126,8 @@ async fn what_is_too_slow() {
 
 #[tokio::test]
 async fn a_server_that_reads_nothing_does_not_keep_a_connection() {
-    let deaf = late(|mut stream, mut told| async move {
-        told.release().await;
+    let deaf = late(|mut stream, mut context| async move {
+        context.release().await;
         drain(&mut stream).await;
     });
     let mut object = configmap();

@@ -91,11 +91,11 @@ impl Frames {
 
 /// A server that offers HTTP/2.
 fn http2<F: Future<Output = ()> + Send + 'static>(
-    behave: impl Fn(Frames, Told) -> F + Send + Sync + Clone + 'static,
+    behave: impl Fn(Frames, FaultContext) -> F + Send + Sync + Clone + 'static,
 ) -> Misbehaviour {
-    let misbehaviour = late(move |stream, told| {
+    let misbehaviour = late(move |stream, context| {
         let behave = behave.clone();
-        async move { behave(Frames::new(stream).await, told).await }
+        async move { behave(Frames::new(stream).await, context).await }
     });
     match misbehaviour {
         Misbehaviour::Late(behave, _) => Misbehaviour::Late(behave, vec![b"h2".to_vec()]),
@@ -180,9 +180,9 @@ async fn a_hung_stream_ends_in_time_and_others_go_on() {
 #[tokio::test]
 async fn a_server_that_goes_away_is_asked_anew() {
     // After an answer.
-    let server = Faulty::start(http2(|mut frames, told| async move {
+    let server = Faulty::start(http2(|mut frames, context| async move {
         while let Some((stream, review)) = frames.request().await {
-            if told.number == 0 {
+            if context.number == 0 {
                 frames.go_away(stream, 0).await;
             }
             frames.allow(stream, &review).await;
@@ -192,9 +192,9 @@ async fn a_server_that_goes_away_is_asked_anew() {
     assert_eq!(server.accepted(), 2);
 
     // Instead of an answer.
-    let server = Faulty::start(http2(|mut frames, told| async move {
+    let server = Faulty::start(http2(|mut frames, context| async move {
         while let Some((stream, review)) = frames.request().await {
-            match (told.number, stream) {
+            match (context.number, stream) {
                 (0, _) => {
                     frames.go_away(0, 0).await;
                     return drain(&mut frames.stream).await;

@@ -68,7 +68,7 @@ async fn another_server_gets_the_review_if_the_bundle_vouches_for_it() {
 }
 
 #[tokio::test]
-async fn another_server_that_nobody_vouches_for_gets_nothing() {
+async fn another_server_without_a_trusted_certificate_gets_no_review() {
     let there = HookServer::start(&[]).await;
     let text = failure(&redirecting(307, there.url("/allow"))).await;
     let unknown = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
@@ -134,7 +134,7 @@ async fn a_redirect_may_lead_back_and_leads_out_of_tls() {
 }
 
 #[tokio::test]
-async fn where_a_service_redirects_to_must_have_its_name() {
+async fn the_target_of_a_services_redirect_must_have_its_name() {
     let (named, unnamed) = (HookServer::start(&[]).await, HookServer::start_named(&[], &["127.0.0.1"]).await);
     let validate = async |there: &HookServer| {
         let here = redirecting(307, there.url("/allow"));

@@ -227,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_is_sorted_and_kept(numbers in prop::collection::vec(0_u8..20, 0..300)) {
+        fn a_list_is_sorted_and_keeps_all_items(numbers in prop::collection::vec(0_u8..20, 0..300)) {
             let (mut sorted, mut expected) = (numbers.clone(), numbers);
             sort(&mut sorted, |a, b| a < b);
             expected.sort_unstable();

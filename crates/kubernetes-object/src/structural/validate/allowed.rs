@@ -1,8 +1,8 @@
 //! `enum`: the values that a schema allows, with Go's comparison (`basicCommonValidator`).
 
 use crate::go_text::go_quote;
+use crate::go_text::numbers;
 use crate::status::fault::go_json;
-use crate::structural::numbers;
 use serde_json::Value;
 use std::collections::HashSet;
 

@@ -14,7 +14,7 @@ pub(super) struct Correlated<'a> {
 
 /// The items of an old list.
 pub(super) enum Items<'a> {
-    /// Those of a list with keys, by their keys.
+    /// The items of a list with keys, by their keys.
     Keyed { id: Option<Id>, keys: &'a [Box<str>], old: HashMap<String, &'a Value> },
     /// No item belongs to another.
     Unrelated,

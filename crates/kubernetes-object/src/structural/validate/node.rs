@@ -3,8 +3,8 @@
 use super::allowed::Allowed;
 use super::format::{self, Format};
 use super::{Compile, InvalidPattern, PatternMatcher};
+use crate::go_text::numbers;
 use crate::structural::CompileSchemaError;
-use crate::structural::numbers;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What of a pod may change.
+//! The fields of a pod that may change.
 
 use super::super::node::{Causes, IMMUTABLE, Node, is_equal, is_equal_map};
 use super::scheduling;

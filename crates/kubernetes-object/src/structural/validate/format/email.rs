@@ -102,7 +102,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads a quoted text; returns what is between the quotes.
+    /// Reads a quoted text; returns the text between the quotes.
     fn quoted(&mut self) -> Option<&str> {
         let within = self.rest.strip_prefix('"')?;
         let mut is_escaped = false;

@@ -1,9 +1,6 @@
 //! Numbers in the forms that Go reads and writes.
 
-use crate::kind::{GroupVersionKind, split_api_version};
-use crate::{Object, typed};
 use serde_json::{Number, Value};
-use std::borrow::Cow;
 
 /// Converts integers that do not fit an `i64` to floating-point numbers, as Go does while decoding, at any depth.
 pub fn read(value: &mut Value) {
@@ -32,30 +29,6 @@ fn canonical(number: &mut Number) {
     }
 }
 
-/// The object as Go writes it, except that -0 is 0 here. A built-in object is returned unchanged: fractions remain only in values that Go
-/// keeps as text.
-pub fn as_written(object: &Object) -> Cow<'_, Object> {
-    if !object.fields().values().any(has_whole_float) {
-        return Cow::Borrowed(object);
-    }
-    let (group, version) = split_api_version(object.api_version());
-    if typed::is_known(&GroupVersionKind::new(group, version, object.kind())) {
-        return Cow::Borrowed(object);
-    }
-    let mut written = object.clone();
-    written.fields_mut().values_mut().for_each(canonicalize);
-    Cow::Owned(written)
-}
-
-fn has_whole_float(value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => fields.values().any(has_whole_float),
-        Value::Array(items) => items.iter().any(has_whole_float),
-        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|float| whole(float).is_some()),
-        _ => false,
-    }
-}
-
 fn each(value: &mut Value, change: &mut impl FnMut(&mut Number)) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(|value| each(value, change)),
@@ -66,7 +39,7 @@ fn each(value: &mut Value, change: &mut impl FnMut(&mut Number)) {
 }
 
 /// Converts a floating-point number to an integer, if it is one of 64 bits.
-fn whole(float: f64) -> Option<i64> {
+pub(crate) fn whole(float: f64) -> Option<i64> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let fits = float.fract() == 0.0 && (-LIMIT..LIMIT).contains(&float);
     fits.then_some(float as i64)
