@@ -184,7 +184,9 @@ fn the_decision_about_a_read_is_annotated_as_by_kube_apiserver() {
             let id = format!("decision-{number}");
             let answer = api.send(&user, request.clone().header("audit-id", &id));
             let event = eventually(&format!("the event of {what} at {side}"), || {
-                events(&log(side)).into_iter().rfind(|event| event["auditID"] == *id && event["responseStatus"].is_object())
+                events(&log(side))
+                    .into_iter()
+                    .rfind(|event| event["auditID"] == *id && event["responseStatus"].is_object())
             });
             (answer.status, event["annotations"]["authorization.k8s.io/decision"].clone())
         });
