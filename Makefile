@@ -14,11 +14,12 @@ LIGHTWEIGHT := $(addprefix $(ASSETS)/,kine kwok kwokctl)
 ENVTEST := target/e2e-assets/envtest
 WEBHOOK := target/e2e-assets/agnhost-webhook
 KUBERNETES_VERSION := 1.36.3
+OLDER_VERSION := 1.34.4
 MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e integration controller-runtime chart record-chart soak tenants bench bench-objects
+.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e e2e-older integration controller-runtime chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -164,8 +165,9 @@ else
 endif
 
 VERSION_PACKAGE := k8s.io/component-base/version
-LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=v$(KUBERNETES_VERSION) -X $(VERSION_PACKAGE).gitMajor=1 \
-	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) -X $(VERSION_PACKAGE).gitTreeState=clean
+ldflags = -s -w -X $(VERSION_PACKAGE).gitVersion=v$(1) -X $(VERSION_PACKAGE).gitMajor=1 \
+	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(1))) -X $(VERSION_PACKAGE).gitTreeState=clean
+LDFLAGS := $(call ldflags,$(KUBERNETES_VERSION))
 GO_BUILD = cd e2e/assets && CGO_ENABLED=0 $(GO) build -trimpath
 
 $(ASSETS)/kube-apiserver $(ASSETS)/kubectl $(CONTROLLERS): $(ASSETS)/%: e2e/assets/go.mod e2e/assets/go.sum
@@ -208,6 +210,17 @@ e2e: e2e-assets $(CONTROLLERS) $(LIGHTWEIGHT) $(HELM) $(VENV)/ready $(CLIENTGO) 
 ifeq ($(ARGS),)
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_FRONT_END=x $(CARGO) test --test e2e -- plugins::
 endif
+
+OLDER := target/e2e-older
+OLDER_TESTS ?= a_release_two_minors_older deletes:: apply:: webhooks:: policies:: plugins::
+
+$(OLDER)/kube-apiserver: e2e/older/go.mod e2e/older/go.sum
+	@command -v $(GO) >/dev/null || { echo "e2e-older needs Go 1.26 or newer, for kube-apiserver" >&2; exit 1; }
+	cd e2e/older && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(call ldflags,$(OLDER_VERSION))" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver
+
+e2e-older: e2e-assets $(OLDER)/kube-apiserver ## Compare the proxy with a kube-apiserver two minors older, in front of another one; OLDER_TESTS selects tests.
+	ln -sf "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/etcd "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/kubectl $(OLDER)/
+	KUBEBUILDER_ASSETS=$(CURDIR)/$(OLDER) $(CARGO) test --test e2e -- --include-ignored $(OLDER_TESTS)
 
 SOAK_MINUTES ?= 30
 

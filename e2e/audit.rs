@@ -144,3 +144,52 @@ fn the_time_of_webhooks_is_annotated_as_by_kube_apiserver() {
     });
     assert_eq!(layers[0], layers[1]);
 }
+
+#[test]
+fn the_decision_about_a_read_is_annotated_as_by_kube_apiserver() {
+    let folder = folder("decisions");
+    let policy = folder.join("policy.yaml");
+    std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n").unwrap();
+    let log = |side: &str| folder.join(format!("{side}.log"));
+    let flags = |side: &str| {
+        let log = format!("--audit-log-path={}", log(side).display());
+        [log, format!("--audit-policy-file={}", policy.display())]
+    };
+    let reference = ControlPlane::start("decisions", &[only(&[]), flags("reference").to_vec()].concat());
+    let [of_log, of_policy] = flags("proxy");
+    let proxy = Proxy::before(upstream(), &[&of_log, &of_policy]);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let body = json!({});
+    let requests = [
+        (User::admin(), get(maps)),
+        (User::admin(), get(&format!("{maps}/missing"))),
+        (User::admin(), get(&format!("{maps}?watch=1&timeoutSeconds=1"))),
+        (User::admin(), get(&format!("{maps}?labelSelector=("))),
+        (User::admin(), get("/apis/nothing/v1/things")),
+        (User::admin(), get("/version")),
+        (User::admin(), get("/nothing")),
+        (User::admin(), post("/nothing", &body)),
+        (User::named("mallory", ""), get(maps)),
+        (User::named("mallory", ""), get(&format!("{maps}/missing"))),
+        (User::named("mallory", ""), get(&format!("{maps}?watch=1&timeoutSeconds=1"))),
+        (User::named("mallory", ""), get("/version")),
+        (User::named("mallory", ""), get("/logs")),
+        (User::named("mallory", ""), post("/nothing", &body)),
+        (User::Token("nobody".to_owned()), get(maps)),
+    ];
+    let sides: [(&str, &Api); 2] = [("reference", &reference), ("proxy", &proxy)];
+    for (number, (user, request)) in requests.into_iter().enumerate() {
+        let what = format!("{} {}", request.method, request.path);
+        let [expected, found] = sides.map(|(side, api)| {
+            let id = format!("decision-{number}");
+            let answer = api.send(&user, request.clone().header("audit-id", &id));
+            let event = eventually(&format!("the event of {what} at {side}"), || {
+                events(&log(side))
+                    .into_iter()
+                    .rfind(|event| event["auditID"] == *id && event["responseStatus"].is_object())
+            });
+            (answer.status, event["annotations"]["authorization.k8s.io/decision"].clone())
+        });
+        assert_eq!(expected, found, "{what}");
+    }
+}

@@ -66,7 +66,7 @@ use crate::server::{Connection, Drain};
 use crate::status::Status;
 use crate::upstream::{KeptUntilClose, LongRunning, Upgrade, strip_connection};
 use http::header::{TRANSFER_ENCODING, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use patch::Patch;
 use std::net::IpAddr;
@@ -316,13 +316,13 @@ impl Pipeline {
         // skipped.
         let may_hide_connect = !is_canonical(request.uri()) && connect::is_named_in(&info.path);
         if connect.is_none() && is_read(request.method()) && !may_hide_connect {
-            return self.gateway.stream(request, &caller).await;
+            return self.stream(request, &caller, exchange).await;
         }
         if !is_canonical(request.uri()) {
             return Err(target::not_canonical(&info.path, &self.discovery));
         }
         if !info.is_resource_request {
-            return self.gateway.stream(request, &caller).await;
+            return self.stream(request, &caller, exchange).await;
         }
         let caller = self.marked(caller);
         // The futures from here on are on the heap, so that the future of a read does not reserve memory for a write.
@@ -442,6 +442,20 @@ impl Pipeline {
         decision.map(|_| ())
     }
 
+    /// Streams a request that the API server behind authorizes, and records the decision that the answer shows.
+    async fn stream(
+        &self,
+        request: Request<Body>,
+        caller: &Caller,
+        exchange: &mut Exchange,
+    ) -> Result<Response<Body>, Status> {
+        let response = self.gateway.stream(request, caller).await?;
+        if let (Some(event), Some(decision)) = (&mut exchange.event, decision_shown_by(response.status())) {
+            event.annotate(DECISION_ANNOTATION, decision);
+        }
+        Ok(response)
+    }
+
     /// The attributes of a caller's request without its objects and options.
     fn attributes(
         &self,
@@ -558,6 +572,16 @@ fn has_unknown_encoding(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let is_chunked = encodings.next().is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"chunked"));
     !is_chunked || encodings.next().is_some()
+}
+
+/// The decision of an API server's authorizer that the code of its answer shows, if any. kube-apiserver authenticates and limits requests
+/// before it authorizes them (`DefaultBuildHandlerChain`), and any step may fail with 5xx.
+fn decision_shown_by(code: StatusCode) -> Option<&'static str> {
+    match code {
+        StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => None,
+        StatusCode::FORBIDDEN => Some("forbid"),
+        _ => (!code.is_server_error()).then_some("allow"),
+    }
 }
 
 /// Whether the objects of the resource grant permissions.

@@ -16,16 +16,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Every admission plugin of kube-apiserver 1.36.
-pub const ALL_PLUGINS: &str = "AlwaysAdmit,NamespaceAutoProvision,NamespaceLifecycle,NamespaceExists,\
-LimitPodHardAntiAffinityTopology,LimitRanger,ServiceAccount,NodeRestriction,TaintNodesByCondition,AlwaysPullImages,\
-ImagePolicyWebhook,PodSecurity,PodNodeSelector,Priority,DefaultTolerationSeconds,PodTolerationRestriction,EventRateLimit,\
-ExtendedResourceToleration,DefaultStorageClass,StorageObjectInUseProtection,PodGroupProtection,\
-OwnerReferencesPermissionEnforcement,PersistentVolumeClaimResize,RuntimeClass,CertificateApproval,CertificateSigning,\
-ClusterTrustBundleAttest,CertificateSubjectRestriction,DefaultIngressClass,DenyServiceExternalIPs,PodTopologyLabels,\
-PodGroupWorkloadExists,NodeDeclaredFeatureValidator,JobValidation,PodResizeValidator,MutatingAdmissionPolicy,\
-MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ResourceQuota,AlwaysDeny";
-
 /// The upstream of most tests' proxies: a kube-apiserver without admission plugins.
 pub fn upstream() -> &'static ControlPlane {
     static UPSTREAM: OnceLock<ControlPlane> = OnceLock::new();
@@ -39,9 +29,15 @@ pub fn admitting() -> &'static ControlPlane {
     ADMITTING.get_or_init(|| ControlPlane::start("admitting", &only(&on)))
 }
 
-/// Every admission plugin of kube-apiserver.
+/// Every admission plugin of the kube-apiserver of this run, which may be of another release (`make e2e-older`).
 pub fn every_plugin() -> impl Iterator<Item = &'static str> {
-    ALL_PLUGINS.split(',')
+    static HELP: OnceLock<String> = OnceLock::new();
+    let help = HELP.get_or_init(|| {
+        let output = Command::new(binary("kube-apiserver")).arg("--help").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    });
+    let (_, list) = help.split_once("Comma-delimited list of admission plugins: ").unwrap();
+    list.split_once('.').unwrap().0.split(", ")
 }
 
 /// The flags that enable these plugins of a kube-apiserver and no others.

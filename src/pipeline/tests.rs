@@ -446,6 +446,16 @@ async fn a_put_of_what_is_missing_creates_some_kinds_only() {
 }
 
 #[tokio::test]
+async fn a_put_that_creates_shows_plugins_the_version_of_the_client() {
+    let path = Path::new().await;
+    let metadata = json!({"name": "versioned-lease", "resourceVersion": "7", "labels": {"trick": "tell-version"}});
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata});
+    let uri = "/apis/coordination.k8s.io/v1/namespaces/default/leases/versioned-lease";
+    let (code, created) = path.json("PUT", uri, &lease).await;
+    assert_eq!((code, &created["metadata"]["labels"]["version"]), (201, &json!("some")), "{created}");
+}
+
+#[tokio::test]
 async fn a_patch_may_not_move_the_object() {
     let path = Path::new().await;
     path.json("POST", CONFIG_MAPS, &config_map("still")).await;

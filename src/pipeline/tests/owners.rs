@@ -1,9 +1,11 @@
 //! The second write, which corrects the owners: its failure does not change the answer to the first one.
 
 use super::*;
+use crate::config::FieldOwnership;
 use crate::upstream::UpstreamError;
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// The answer to a write of owners.
 #[derive(Clone, Copy)]
@@ -20,15 +22,15 @@ fn owning(server: &Arc<embedded::Server>, second: Second) -> (SharedTransport, A
     let transport = from_fn(move |request: Request<Body>| {
         let (server, requests) = (server.clone(), requests.clone());
         async move {
-            let (is_create, is_stored) = (request.method() == Method::POST, request.uri().path().starts_with(ROLES));
-            if !is_stored {
+            let is_create = request.method() == Method::POST;
+            if ![ROLES, PODS].iter().any(|stored| request.uri().path().starts_with(stored)) {
                 return crate::upstream::Transport::send(&server, request).await;
             }
             if is_create {
                 let mut object: Value =
                     serde_json::from_slice(&request.into_body().collect().await.unwrap().to_bytes()).unwrap();
                 object["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Update", "fieldsType": "FieldsV1",
-                    "apiVersion": "rbac.authorization.k8s.io/v1", "fieldsV1": {"f:rules": {}, "f:everything": {}}}]);
+                    "apiVersion": object["apiVersion"], "fieldsV1": {"f:rules": {}, "f:everything": {}}}]);
                 let answer = Response::builder().status(201).header("content-type", "application/json");
                 return Ok(answer.body(full(object.to_string())).unwrap());
             }
@@ -68,6 +70,30 @@ async fn a_write_is_answered_although_the_correction_of_its_owners_fails() {
         assert_eq!((answer.status().as_u16(), form), (201, "application/yaml"));
         expected.extend(expected.clone());
         expected.push(format!("GET {ROLES}/odd%3Fname%231?"));
+        assert_eq!(*requests.lock().unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn the_flag_selects_the_kinds_whose_owners_are_corrected() {
+    for (ownership, expected) in [
+        (FieldOwnership::Exact, &[ROLES][..]),
+        (FieldOwnership::ExactAll, &[ROLES, PODS]),
+        (FieldOwnership::Writer, &[]),
+    ] {
+        let server = embedded::Server::new(embedded::Limits::default());
+        let (transport, requests) = owning(&server, Second::Refused(500));
+        let mut path = Path::over(server, transport).await;
+        path.pipeline.field_ownership = ownership;
+        let metadata = json!({"name": "a", "labels": {"mark": "me"}});
+        let role =
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": []});
+        let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+        for (at, object) in [(ROLES, role), (PODS, pod)] {
+            assert_eq!(path.json("POST", &format!("{at}?fieldManager=m"), &object).await.0, 201);
+        }
+        let expected: Vec<String> = expected.iter().map(|at| format!("PATCH {at}/a?fieldManager=m")).collect();
         assert_eq!(*requests.lock().unwrap(), expected);
     }
 }
