@@ -1,8 +1,11 @@
 //! The plugins that Kubernetes removed, in front of a real API server, which does not have their APIs.
 
+mod hooks;
+mod initializers;
+mod policies;
+
 use crate::harness::{
-    ControlPlane, Kubectl, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, post, put,
-    upstream,
+    ControlPlane, Kubectl, Proxy, Request, User, delete, eventually, folder, get, only, patch, post, put, upstream,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -220,9 +223,10 @@ fn exec_is_refused_before_anything_else_about_the_pod() {
     let missing = (403, "pods \"nope\" is forbidden: pods \"nope\" not found".to_owned());
     assert_eq!(ask("POST", "default/pods/nope/exec"), missing);
     assert_eq!(ask("POST", "nowhere/pods/nope/exec"), missing);
-    // The embedded API server has no containers.
-    for path in ["default/pods/priv/portforward", "default/pods/plain/exec?command=ls"] {
-        assert_eq!(ask("POST", path).0, 501, "{path}");
+    // Both are allowed. The pods are on no node.
+    for (pod, subresource) in [("priv", "portforward"), ("plain", "exec?command=ls")] {
+        let why = format!("pod {pod} does not have a host assigned");
+        assert_eq!(ask("POST", &format!("default/pods/{pod}/{subresource}")), (400, why));
     }
 }
 
@@ -359,56 +363,39 @@ fn an_estimate_before_the_default_limits_may_exceed_them() {
 }
 
 #[test]
-fn an_external_hook_is_asked_at_its_place_in_the_list_of_plugins() {
-    let (hook, address) = Webhook::start_as_endpoint();
-    let service = json!({"metadata": {"name": "hook"}, "spec": {"ports": [{"port": 443}]}});
-    let slice = json!({
-        "metadata": {"name": "hook", "labels": {"kubernetes.io/service-name": "hook"}}, "addressType": "IPv4",
-        "endpoints": [{"addresses": [address.ip()]}], "ports": [{"port": address.port()}],
-    });
+fn a_new_volume_gets_its_place_and_an_update_is_free() {
+    let folder = folder("volumes");
+    std::fs::write(folder.join("volumes.yaml"), "cinder:\n  known: {zone: a, region: r}\n").unwrap();
     let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1alpha1", "kind": "ExternalAdmissionHookConfiguration",
-        "metadata": {"name": "hook"},
-        "externalAdmissionHooks": [{
-            "name": "pods.e2e.test",
-            "clientConfig": {
-                "service": {"namespace": "default", "name": "hook"}, "caBundle": hook.client_config("/")["caBundle"],
-            },
-            "rules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
-        }],
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
+        "plugins": [{"name": "PersistentVolumeLabel", "configuration": {
+            "apiVersion": "config.kube-admission-proxy.dev/v1alpha1", "kind": "PersistentVolumeLabelConfiguration",
+            "source": "File", "file": "volumes.yaml",
+        }}],
     });
-    let limits =
-        json!({"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}});
-    for (order, limit) in [
-        ("GenericAdmissionWebhook,LimitRanger", Value::Null),
-        ("LimitRanger,GenericAdmissionWebhook", json!({"cpu": "1"})),
-    ] {
-        let proxy = Proxy::embedded(&[&format!("--admission-control={order}"), "--enable-aggregator-routing"]);
-        proxy.accepts(post("/api/v1/namespaces/default/limitranges", &limits));
-        proxy.accepts(post("/api/v1/namespaces/default/services", &service));
-        proxy.accepts(post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &slice));
-        let configurations = "/apis/admissionregistration.k8s.io/v1alpha1/externaladmissionhookconfigurations";
-        proxy.accepts(post(configurations, &configuration));
-        let asked = eventually("a pod that the hook is asked about", || {
-            proxy.accepts(post(&format!("{PODS}?dryRun=All"), &pod("p", "default")));
-            hook.take().pop()
-        });
-        let object = &asked.body["spec"]["object"];
-        assert_eq!(object["Spec"]["Containers"][0]["Resources"]["Limits"], limit, "{order}: {object}");
-        let annotated = object["annotations"]["kubernetes.io/limit-ranger"].is_string();
-        assert_eq!(annotated, !limit.is_null(), "{order}: {object}");
-        assert_eq!(object["namespace"], "default", "{order}: {object}");
-        let mut without = pod("q", "default");
-        without["metadata"].as_object_mut().unwrap().remove("namespace");
-        let mut stored = proxy.accepts(post(PODS, &without));
-        stored["metadata"].as_object_mut().unwrap().remove("namespace");
-        proxy.accepts(put(&format!("{PODS}/q"), &stored));
-        let asked = hook.take();
-        assert_eq!(asked.len(), 2, "{order}");
-        for review in asked {
-            assert_eq!(review.body["spec"]["object"]["namespace"], Value::Null, "{order}");
-        }
+    let file = folder.join("admission.json");
+    std::fs::write(&file, configuration.to_string()).unwrap();
+    let file = format!("--admission-control-config-file={}", file.display());
+    let proxy = Proxy::embedded(&["--enable-admission-plugins=PersistentVolumeLabel", &file]);
+    let volumes = "/api/v1/persistentvolumes";
+    let volume = |name: &str, id: &str| {
+        json!({
+            "metadata": {"name": name},
+            "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "cinder": {"volumeID": id}},
+        })
+    };
+    let labels = json!({"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "r"});
+    for path in [format!("{volumes}?dryRun=All"), volumes.to_owned()] {
+        let created = proxy.accepts(post(&path, &volume("v", "known")));
+        assert_eq!(created["metadata"]["labels"], labels, "{path}");
+        let why =
+            "error querying Cinder volume other: the volume is not in volumes.yaml: add its zone and region there";
+        let refusal = format!("persistentvolumes \"w\" is forbidden: {why}");
+        let status = proxy.rejects(post(&path, &volume("w", "other")), 403, &refusal);
+        assert_eq!(status["details"], json!({"name": "w", "kind": "persistentvolumes"}), "{path}");
     }
+    let without = patch(&format!("{volumes}/v"), "merge", &json!({"metadata": {"labels": null}}));
+    assert_eq!(proxy.accepts(without)["metadata"].get("labels"), None);
 }
 
 /// A program of the documentation, which runs until it is dropped.

@@ -76,7 +76,8 @@ pub trait Plugin: Send + Sync {
         false
     }
 
-    /// Problems in the objects that the plugin reads from the cluster, for operators: policies that do not compile.
+    /// Problems in the configuration of the plugin, or in the objects that it reads from the cluster, for operators: policies that do not
+    /// compile.
     fn problems(&self) -> Vec<String> {
         Vec::new()
     }

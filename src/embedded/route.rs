@@ -4,8 +4,8 @@ use super::call::Call;
 use super::catalog::{self, ServedResource};
 use super::custom::Custom;
 use super::{
-    Server, body, caller, component_status, custom, delete, discovery, document, negotiate, openapi, pods, rbac, read,
-    removed, respond, review, scale, token_request,
+    Server, body, caller, component_status, custom, delete, discovery, document, initial, negotiate, openapi, pods,
+    rbac, read, removed, respond, review, scale, token_request,
 };
 use super::{watch, write};
 use crate::authz::AccessAttributes;
@@ -280,9 +280,10 @@ async fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
 
 /// Rejects a connection to a pod or node, since none runs here.
 fn connect(call: &Call) -> Result<Response<Body>, Status> {
-    let exists = call.store.with(|state| state.object(call.collection(), &call.key()).is_some());
-    if !exists {
-        return Err(call.not_found());
+    let object = call.store.with(|state| state.object(call.collection(), &call.key()));
+    let object = object.ok_or_else(|| call.not_found())?;
+    if call.collection() == initial::PODS {
+        pods::check_connection(call, &object)?;
     }
     let what = format!("{}/{}", call.resource.name, call.info.subresource);
     let text = format!("the embedded API server runs no pods and no nodes, so it cannot serve {what}");

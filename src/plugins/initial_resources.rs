@@ -36,12 +36,17 @@ pub static SPEC: Spec = Spec {
         let configuration = Configuration::read(environment.configuration)?;
         let Configuration { percentile, namespace_only, .. } = configuration;
         let source = configuration.source(environment)?;
+        if let Source::None = source {
+            tracing::warn!("{WITHOUT_SOURCE}");
+        }
         Ok(Box::new(InitialResources { source, percentile, namespace_only, now: Timestamp::now }))
     },
 };
 
 /// `initialResourcesAnnotation`
 const ANNOTATION: &str = "kubernetes.io/initial-resources";
+/// The plugin's problem if its configuration names no source.
+const WITHOUT_SOURCE: &str = "InitialResources sets nothing: name a source of the usage in the plugin's configuration";
 /// The number of samples that end the search (`samplesThreshold`).
 const ENOUGH_SAMPLES: i64 = 30;
 const WEEK: u8 = 7;
@@ -72,6 +77,13 @@ struct Estimates {
 impl Plugin for InitialResources {
     fn has_side_effects(&self) -> bool {
         matches!(self.source, Source::Url(_))
+    }
+
+    fn problems(&self) -> Vec<String> {
+        match self.source {
+            Source::None => vec![WITHOUT_SOURCE.to_owned()],
+            Source::File(_) | Source::Url(_) => Vec::new(),
+        }
     }
 
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {

@@ -105,8 +105,31 @@ async fn reviews_allow_everything_to_every_user_of_the_proxy() {
 async fn a_subresource_that_needs_a_kubelet_is_not_implemented() {
     let client = Client::new();
     assert_eq!(client.get(&format!("{PODS}/a/log")).await.refused(404), "pods \"a\" not found");
-    client.post(PODS, pod("a")).await.with_code(201);
+    let mut on_a_node = pod("a");
+    on_a_node["spec"]["nodeName"] = json!("n");
+    client.post(PODS, on_a_node).await.with_code(201);
     for path in ["log", "exec?command=x", "attach", "portforward", "proxy/index.html"] {
         client.get(&format!("{PODS}/a/{path}")).await.refused(501);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_needs_a_node_and_a_container_of_the_pod() {
+    let client = Client::new();
+    client.post(PODS, pod("a")).await.with_code(201);
+    let mut two = pod("b");
+    two["spec"]["initContainers"] = json!([{"name": "i", "image": "x"}]);
+    two["spec"]["containers"] = json!([{"name": "c", "image": "x"}, {"name": "d", "image": "x"}]);
+    client.post(PODS, two).await.with_code(201);
+    for (path, why) in [
+        ("a/exec?command=x", "pod a does not have a host assigned"),
+        ("a/attach", "pod a does not have a host assigned"),
+        ("a/portforward", "pod a does not have a host assigned"),
+        ("a/exec?command=x&container=no", "container no is not valid for pod a"),
+        ("b/exec?command=x", "a container name must be specified for pod b, choose one of: [i c d]"),
+        ("b/attach?container=i", "pod b does not have a host assigned"),
+        ("b/portforward", "pod b does not have a host assigned"),
+    ] {
+        assert_eq!(client.get(&format!("{PODS}/{path}")).await.refused(400), why, "{path}");
     }
 }

@@ -111,6 +111,8 @@ async fn resources_are_not_set_without_a_source_or_without_history() {
     check(&none).create("", "pods", given()).await.stays_unchanged();
     check(&plugin(&[], false)).create("", "pods", given()).await.stays_unchanged();
     assert!(!none.has_side_effects());
+    assert_eq!(none.problems(), [WITHOUT_SOURCE]);
+    assert!(plugin(&[], false).problems().is_empty());
 }
 
 #[tokio::test]
