@@ -117,6 +117,10 @@ pub(super) fn success(code: StatusCode, details: Option<Value>) -> Response<Body
 /// The response with a stored object.
 pub(super) fn object(call: &Call, code: StatusCode, object: &Object) -> Response<Body> {
     match call.form {
+        // `UnstructuredContent.EachListItem`
+        Form::MetadataList(_) if call.resource.custom.is_some() => {
+            failure(&Status::failure(500, "", "content is not a list"))
+        }
         Form::MetadataList(_) => failure(&not_acceptable(call, "PartialObjectMetadataList", "not a list", "")),
         _ => json(code, bytes(&Shown { call, object, with_columns: true })),
     }
@@ -165,6 +169,8 @@ pub(super) fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) ->
         Form::Metadata(_) => return failure(&not_acceptable(call, "PartialObjectMetadata", "a list", "List")),
         Form::MetadataList(version) => {
             let items: Vec<_> = objects.iter().map(|object| metadata_of(&resource.shown(object), version)).collect();
+            // Go appends to a nil slice.
+            let items = if items.is_empty() { Value::Null } else { Value::from(items) };
             let list = json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items,
             });
