@@ -237,7 +237,7 @@ fn attribute(attribute: &Node<'_>, out: &mut Causes) {
         0 => out.invalid(attribute, "\"\"", "exactly one value must be specified"),
         1 => {}
         _ => {
-            const FORM: &str = "IntValue:int? BoolValue:bool? StringValue:string? VersionValue:version? BoolValues:bools? IntValues:ints? \
+            const FORM: &str = "IntValue:int? BoolValue:bool? StringValue:string? VersionValue:version? IntValues:ints? BoolValues:bools? \
                 StringValues:strings? VersionValues:versions?";
             out.invalid(attribute, internal(attribute, FORM), "exactly one value must be specified");
         }
