@@ -141,3 +141,33 @@ fn definitions_rights_tokens_and_the_authority_outlast_a_restart() {
     let may = |verb| kubectl.run(&[&server, "auth", "can-i", verb, "gadgets.example.com", &as_user]).stdout;
     assert_eq!((may("list").trim(), may("delete").trim()), ("yes", "no"));
 }
+
+#[test]
+fn a_file_damaged_at_rest_is_refused_and_its_copy_is_not() {
+    let data = folder("data-dir");
+    let flag = format!("--data-dir={}", data.display());
+    let mut proxy = Proxy::embedded(&[&flag]);
+    let object = json!({"metadata": {"name": "kept"}, "data": {"text": "written-once"}});
+    assert_eq!(proxy.send(&User::admin(), post(CONFIG_MAPS, &object)).status, 201);
+    proxy.terminate();
+    assert!(proxy.wait().success(), "{}", proxy.output());
+    let file = data.join("objects.redb");
+    let copy = std::fs::read(&file).unwrap();
+    let places = copy.windows(b"written-once".len()).enumerate().filter(|(_, bytes)| *bytes == b"written-once");
+    let places: Vec<usize> = places.map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    // One bit of a value, and the newest state in the header.
+    for damaged in [places, vec![64]] {
+        let mut bytes = copy.clone();
+        damaged.iter().for_each(|at| bytes[*at] ^= 1);
+        std::fs::write(&file, bytes).unwrap();
+        let output = Proxy::refusal(&[&flag]);
+        let refusals = output.lines().filter(|line| line.contains("restore the folder from a copy"));
+        assert_eq!(refusals.count(), 1, "{damaged:?}: {output}");
+        assert!(output.contains(&format!("{}: ", file.display())), "{output}");
+    }
+    std::fs::write(&file, copy).unwrap();
+    let proxy = Proxy::embedded(&[&flag]);
+    let found = proxy.send(&User::admin(), get(&format!("{CONFIG_MAPS}/kept"))).json();
+    assert_eq!(found["data"]["text"], "written-once");
+}

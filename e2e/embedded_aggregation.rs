@@ -326,3 +326,135 @@ fn openapi_has_the_paths_of_kube_apiserver() {
         assert_eq!(paths(&embedded, path), expected, "{path}");
     }
 }
+
+#[test]
+fn forms_that_a_result_cannot_have_are_refused_as_by_kube_apiserver() {
+    let (real, embedded) = sides();
+    let definition = definition("forms.example.com", &["v1"]);
+    let thing = json!({"apiVersion": "forms.example.com/v1", "kind": "Thing", "metadata": {"name": "a"}});
+    let config_map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}});
+    let things = "/apis/forms.example.com/v1/things";
+    let config_maps = "/api/v1/namespaces/kube-system/configmaps";
+    for (path, object) in [(DEFINITIONS, &definition), (things, &thing), (config_maps, &config_map)] {
+        for api in [&*real, &*embedded] {
+            eventually("the creation", || {
+                let answer = api.send(&User::admin(), post(path, object));
+                matches!(answer.status, 201 | 409).then_some(())
+            });
+        }
+    }
+    let mut requests = Vec::new();
+    for form in ["PartialObjectMetadata", "PartialObjectMetadataList"] {
+        let accept = format!("application/json;as={form};v=v1;g=meta.k8s.io");
+        let mut named = config_map.clone();
+        named["metadata"]["name"] = json!(form.to_lowercase());
+        for request in [
+            get(&format!("{config_maps}/a")),
+            get(&format!("{things}/a")),
+            get("/apis/rbac.authorization.k8s.io/v1/clusterroles?labelSelector=none"),
+            get("/apis/coordination.k8s.io/v1/namespaces/default/leases"),
+            get("/apis/events.k8s.io/v1/namespaces/default/events"),
+            get(&format!("{config_maps}?labelSelector=none")),
+            get(&format!("{things}?labelSelector=none")),
+            post(config_maps, &named),
+            get(&format!("{config_maps}/{}", form.to_lowercase())),
+            patch(&format!("{config_maps}/a"), "merge", &json!({"data": {"form": form}})),
+            delete(&format!("{config_maps}/{}", form.to_lowercase())),
+        ] {
+            requests.push(request.header("accept", &accept));
+        }
+    }
+    for request in &requests {
+        same(&real, &embedded, request);
+    }
+}
+
+/// The object at a path after each request, without what differs from server to server.
+fn stages(api: &Api, collection: &str, object: &Value, changes: &[Value]) -> Vec<Value> {
+    let path = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap());
+    let mut seen = Vec::new();
+    let requests = changes.iter().map(|change| patch(&path, "merge", change));
+    for request in std::iter::once(post(collection, object)).chain(requests) {
+        let answer = api.send(&User::admin(), request);
+        assert!(answer.status < 300, "{path}: {}", answer.text());
+        for mut found in [answer.json(), api.send(&User::admin(), get(&path)).json()] {
+            normalize(&mut found);
+            found["metadata"].as_object_mut().unwrap().remove("managedFields");
+            seen.push(found);
+        }
+    }
+    api.send(&User::admin(), delete(&path));
+    seen
+}
+
+#[test]
+fn generations_and_empty_lists_are_stored_as_by_kube_apiserver() {
+    let (real, embedded) = sides();
+    let metadata =
+        [json!({}), json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {"annotations": {"a": "b"}}})];
+    let of = |version: &str, kind: &str, rest: Value| {
+        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "stored"}});
+        object.as_object_mut().unwrap().extend(rest.as_object().cloned().unwrap());
+        object
+    };
+    let slice = |endpoints: Value| {
+        of("discovery.k8s.io/v1", "EndpointSlice", json!({"addressType": "IPv4", "endpoints": endpoints, "ports": []}))
+    };
+    let labels = json!({"app": "a"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let workload = json!({"spec": {"selector": {"matchLabels": labels}, "template": template}});
+    let namespaced = |group: &str, resource: &str| format!("/apis/{group}/namespaces/kube-system/{resource}");
+    let cluster = |group: &str, resource: &str| format!("/apis/{group}/{resource}");
+    for (collection, object, change) in [
+        (
+            cluster("scheduling.k8s.io/v1", "priorityclasses"),
+            of("scheduling.k8s.io/v1", "PriorityClass", json!({"value": 1})),
+            json!({"description": "d"}),
+        ),
+        (
+            cluster("storage.k8s.io/v1", "csidrivers"),
+            of("storage.k8s.io/v1", "CSIDriver", json!({"spec": {}})),
+            json!({"spec": {"requiresRepublish": true}}),
+        ),
+        (
+            namespaced("discovery.k8s.io/v1", "endpointslices"),
+            slice(json!([])),
+            json!({"endpoints": [{"addresses": ["10.0.0.1"]}]}),
+        ),
+        (
+            namespaced("discovery.k8s.io/v1", "endpointslices"),
+            slice(json!([{"addresses": ["10.0.0.1"]}])),
+            json!({"endpoints": []}),
+        ),
+        (
+            namespaced("apps/v1", "deployments"),
+            of("apps/v1", "Deployment", workload.clone()),
+            json!({"spec": {"replicas": 2}}),
+        ),
+        (
+            namespaced("apps/v1", "statefulsets"),
+            of("apps/v1", "StatefulSet", workload.clone()),
+            json!({"spec": {"replicas": 2}}),
+        ),
+        (
+            namespaced("networking.k8s.io/v1", "networkpolicies"),
+            of("networking.k8s.io/v1", "NetworkPolicy", json!({"spec": {"podSelector": {}, "ingress": []}})),
+            json!({"spec": {"policyTypes": ["Ingress", "Egress"]}}),
+        ),
+        (
+            namespaced("rbac.authorization.k8s.io/v1", "roles"),
+            of("rbac.authorization.k8s.io/v1", "Role", json!({"rules": []})),
+            json!({"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}),
+        ),
+        (
+            namespaced("networking.k8s.io/v1", "ingresses"),
+            of("networking.k8s.io/v1", "Ingress", json!({"spec": {"rules": [{"host": "a.test"}]}})),
+            json!({"spec": {"rules": [{"host": "b.test"}]}}),
+        ),
+    ] {
+        let changes: Vec<Value> = metadata.iter().cloned().chain([change]).collect();
+        let [expected, found] = [&*real, &*embedded].map(|api| stages(api, &collection, &object, &changes));
+        assert_eq!(found, expected, "{collection}");
+    }
+}

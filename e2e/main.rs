@@ -13,6 +13,7 @@ mod apply;
 mod audit;
 mod authentication;
 mod authorization;
+mod behind;
 mod bypass;
 mod caches;
 mod cbor;

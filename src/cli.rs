@@ -5,6 +5,7 @@
 
 mod arguments;
 mod apiserver;
+mod behind;
 mod check;
 mod envtest;
 mod etcd;
@@ -46,6 +47,7 @@ pub fn main() -> ExitCode {
     let name = arguments.next().map(PathBuf::from);
     match name.as_deref().and_then(Path::file_name).and_then(OsStr::to_str) {
         Some(apiserver::NAME) => run_api_server(&texts(arguments)),
+        Some(behind::STARTER) => exit(Err(behind::become_server(&texts(arguments)))),
         Some(etcd::NAME) => exit(etcd::main(&texts(arguments))),
         _ => run_command(),
     }
@@ -73,12 +75,23 @@ fn run_api_server(arguments: &[String]) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let (config, verbosity) = match apiserver::config(&given) {
+    let behind = match behind::Behind::prepare(&given) {
+        Ok(behind) => behind,
+        Err(error) => return exit(Err(error)),
+    };
+    let configured = match &behind {
+        Some(behind) => apiserver::config_in_front(&given, &behind.kubeconfig),
+        None => apiserver::config(&given),
+    };
+    let (config, verbosity) = match configured {
         Ok(configured) => configured,
         Err(Failure::Arguments(error)) => return refuse(&error),
         Err(Failure::Config(error)) => return exit(Err(error.into())),
     };
     start_log(verbosity);
+    if let Some(behind) = behind {
+        return run_in_front(config, behind).unwrap_or_else(|error| exit(Err(error)));
+    }
     if !given.ignored.is_empty() {
         let flags = given.ignored.join(", ");
         tracing::info!(flags, "these flags of kube-apiserver have no effect in the embedded API server");
@@ -230,10 +243,43 @@ fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
     run_until_signal(config)
 }
 
+/// Runs the proxy and the kube-apiserver behind it until a signal ends both, or one of them ends. Returns the exit code of the kube-apiserver,
+/// or that of the proxy if the proxy fails.
+fn run_in_front(mut config: Config, behind: behind::Behind) -> anyhow::Result<ExitCode> {
+    raise_descriptors(&mut config);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(async {
+        // The main thread starts the process, which ends with that thread.
+        let mut server = behind.start()?;
+        let done = tokio::select! {
+            done = crate::app::run(config) => done,
+            code = server.ended() => {
+                let code = code?;
+                tracing::error!(code, "the kube-apiserver behind has ended");
+                return Ok(ExitCode::from(if code == 0 { FAILURE } else { code }));
+            }
+        };
+        let code = server.stop().await?;
+        done.map(|()| ExitCode::from(code))
+    });
+    runtime.shutdown_background();
+    code
+}
+
 fn run_until_signal(mut config: Config) -> anyhow::Result<()> {
+    raise_descriptors(&mut config);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(crate::app::run(config));
+    // Tasks that `run` deliberately leaves behind must not delay the exit.
+    runtime.shutdown_background();
+    done
+}
+
+/// Raises the limit of open files, and adapts the number of connections to it.
+fn raise_descriptors(config: &mut Config) {
     if let Some(descriptors) = descriptors::raise() {
         let wanted = config.limits.connections;
-        config.limits = config.limits.within_descriptors(descriptors);
+        config.limits = config.limits.clone().within_descriptors(descriptors);
         if config.limits.connections < wanted {
             let connections = config.limits.connections;
             tracing::warn!(
@@ -243,11 +289,6 @@ fn run_until_signal(mut config: Config) -> anyhow::Result<()> {
             );
         }
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(crate::app::run(config));
-    // Tasks that `run` deliberately leaves behind must not delay the exit.
-    runtime.shutdown_background();
-    done
 }
 
 /// Starts the log with klog's levels: 0 and 1 for operators, 2 to 5 with decisions, from 6 on with every request. Other crates

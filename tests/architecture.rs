@@ -166,12 +166,13 @@ const ROOMS: [Room; 4] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 19] = [
+const WITH_TASKS: [&str; 20] = [
     "app.rs",
     "app/reviews.rs",
     "app/tenancy.rs",
     "audit/log.rs",
     "backend/",
+    "cli/behind.rs",
     "cluster/",
     "embedded/garbage.rs",
     "embedded/serve.rs",

@@ -216,7 +216,7 @@ impl Controller {
 }
 
 /// The etcd of this run.
-fn etcd() -> &'static str {
+pub fn etcd() -> &'static str {
     static ETCD: OnceLock<(String, Process)> = OnceLock::new();
     let (url, _) = ETCD.get_or_init(|| {
         let folder = folder("etcd");

@@ -20,13 +20,13 @@ mod pair;
 
 pub use api::{Api, kube_client, kube_client_here};
 pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
-pub use control_plane::{ControlPlane, Controller, Hidden, admitting, controller, every_plugin, only, upstream};
+pub use control_plane::{ControlPlane, Controller, Hidden, admitting, controller, etcd, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
 pub use later::{Later, Received};
 pub use pair::Pair;
 pub use pki::pki;
-pub use process::{Program, binary, go_module};
+pub use process::{Process, Program, binary, go_module};
 pub use proxy::Proxy;
 pub use relay::Relay;
 pub use reviewed::{Reviewed, Side};

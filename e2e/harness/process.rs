@@ -61,6 +61,11 @@ impl Process {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// The process ID.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The path of the output.
     pub fn log(&self) -> &Path {
         &self.log

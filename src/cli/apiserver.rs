@@ -4,11 +4,12 @@
 //! those that were given.
 
 use super::arguments::{Arguments, Serve};
-use super::serve;
+use super::{behind, serve};
 use crate::app::Config;
 use crate::config::{AuthorizationMode, Upstream};
 use clap::{CommandFactory, Parser};
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// The name under which the program is kube-apiserver.
 pub(super) const NAME: &str = "kube-apiserver";
@@ -67,6 +68,15 @@ pub(super) struct Given {
     kept: Vec<String>,
     /// The names of those without an effect, in order.
     pub(super) ignored: Vec<&'static str>,
+    /// All of them with their values, in the order of the command line.
+    pub(super) all: Vec<(&'static str, Option<String>)>,
+}
+
+impl Given {
+    /// The last value of a flag.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.all.iter().rev().find(|(flag, _)| *flag == name)?.1.as_deref()
+    }
 }
 
 /// The flags of kube-apiserver, in the order of their names.
@@ -140,6 +150,7 @@ pub(super) fn sort(arguments: &[String]) -> Result<Asked, InvalidArguments> {
             None if !flag.is_optional => Some(arguments.next().ok_or(InvalidArguments::NoValue(flag.name))?.clone()),
             value => value,
         };
+        given.all.push((flag.name, value.clone()));
         if meaning.iter().any(|name| name == flag.name) {
             let value = value.map(|value| format!("={value}")).unwrap_or_default();
             given.kept.push(format!("--{}{value}", flag.name));
@@ -186,6 +197,30 @@ pub(super) fn config(given: &Given) -> Result<(Config, u8), super::Failure> {
     config.serving.health_address = None;
     // `AuthenticationOptions.ApplyAuthorization`
     if config.authorization.mode == AuthorizationMode::AlwaysAllow {
+        config.authentication.anonymous = false;
+    }
+    Ok((config, flags.verbosity))
+}
+
+/// The configuration of the proxy in front of a kube-apiserver with these flags, which this kubeconfig reaches.
+///
+/// # Errors
+/// If a value is invalid.
+pub(super) fn config_in_front(given: &Given, kubeconfig: &Path) -> Result<(Config, u8), super::Failure> {
+    let is_of_proxy = |flag: &&str| {
+        let name = flag.trim_start_matches("--").split('=').next().unwrap_or_default();
+        behind::is_of_proxy(name)
+    };
+    let own = format!("--upstream-kubeconfig={}", kubeconfig.display());
+    let mode = given.value("authorization-mode").map(str::to_owned);
+    let defaults = DEFAULTS.iter().copied().filter(is_of_proxy);
+    let given = given.kept.iter().map(String::as_str).filter(is_of_proxy);
+    let line = [NAME].into_iter().chain(defaults).chain(given).chain([own.as_str()]);
+    let flags = Line::try_parse_from(line)?.flags;
+    let mut config = serve::config(&flags, crate::plugins::ALL)?;
+    config.serving.health_address = None;
+    // `AuthenticationOptions.ApplyAuthorization`
+    if matches!(mode.as_deref(), None | Some("AlwaysAllow")) {
         config.authentication.anonymous = false;
     }
     Ok((config, flags.verbosity))

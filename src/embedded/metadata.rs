@@ -49,12 +49,18 @@ pub(super) fn begin(resource: &ServedResource, object: &mut Object) {
     drop_empty(object);
 }
 
-/// Adds zero values that Go writes, such as an empty status, and removes zero values that Go omits.
+/// The groups whose objects kube-apiserver stores as JSON, not as protobuf.
+const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+/// Adds zero values that Go writes, such as an empty status, and removes what Go omits or loses in the storage.
 pub(super) fn complete(object: Object) -> Object {
     let (group, version) = split_api_version(object.api_version());
     let kind = GroupVersionKind::new(group, version, object.kind());
     let mut value = object.into_value();
     typed::encode(&kind, &mut value);
+    if !STORED_AS_JSON.contains(&&*kind.group) {
+        typed::through_protobuf(&kind, &mut value);
+    }
     Object::from_value(value).unwrap_or_default()
 }
 
@@ -102,8 +108,8 @@ pub(super) fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
     causes
 }
 
-/// Increments the generation if a field outside of the metadata and the status changes.
-pub(super) fn count_generation(resource: &ServedResource, object: &mut Object, current: &Object) {
+/// Increments the generation if a field outside of the metadata and the status changes (`PrepareForUpdate` of the strategies).
+pub(super) fn count_generation(resource: &ServedResource, subresource: &str, object: &mut Object, current: &Object) {
     let wanted = |object: &Object| {
         let mut fields = object.fields().clone();
         for other in ["metadata", "status", "apiVersion", "kind"] {
@@ -111,8 +117,19 @@ pub(super) fn count_generation(resource: &ServedResource, object: &mut Object, c
         }
         fields
     };
-    if resource.facts().has_generation && wanted(object) != wanted(current) {
-        next_generation(object);
+    let is_changed = |field: &str| object.get(&["metadata", field]) != current.get(&["metadata", field]);
+    let (counts, counts_too) = match (&*resource.group, &*resource.name) {
+        // The generation stays 1.
+        ("scheduling.k8s.io", "priorityclasses") => (false, false),
+        // The first change sets the generation 1.
+        ("storage.k8s.io", "csidrivers") => (true, false),
+        ("apps", "deployments") => (true, subresource != "status" && is_changed("annotations")),
+        ("discovery.k8s.io", "endpointslices") => (true, is_changed("labels")),
+        _ => (resource.facts().has_generation, false),
+    };
+    if counts_too || counts && wanted(object) != wanted(current) {
+        let generation = current.get(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
+        let _ = object.set(&["metadata", "generation"], Value::from(generation.saturating_add(1)));
     }
 }
 

@@ -9,8 +9,10 @@ pub(super) enum Form {
     Object,
     /// A `Table` of `meta.k8s.io` in this version.
     Table(&'static str),
-    /// A `PartialObjectMetadata` or `PartialObjectMetadataList` of `meta.k8s.io` in this version.
+    /// A `PartialObjectMetadata` of `meta.k8s.io` in this version, which no list has.
     Metadata(&'static str),
+    /// A `PartialObjectMetadataList` of `meta.k8s.io` in this version, which only lists have.
+    MetadataList(&'static str),
 }
 
 /// The number of media ranges that are read from one `Accept` header.
@@ -67,7 +69,8 @@ impl Range<'_> {
         };
         match self.form {
             "Table" => Some(Form::Table(version)),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(Form::Metadata(version)),
+            "PartialObjectMetadata" => Some(Form::Metadata(version)),
+            "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
             _ => None,
         }
     }

@@ -116,7 +116,34 @@ pub(super) fn success(code: StatusCode, details: Option<Value>) -> Response<Body
 
 /// The response with a stored object.
 pub(super) fn object(call: &Call, code: StatusCode, object: &Object) -> Response<Body> {
-    json(code, bytes(&Shown { call, object, with_columns: true }))
+    match call.form {
+        // `UnstructuredContent.EachListItem`
+        Form::MetadataList(_) if call.resource.custom.is_some() => {
+            failure(&Status::failure(500, "", "content is not a list"))
+        }
+        Form::MetadataList(_) => failure(&not_acceptable(call, "PartialObjectMetadataList", "not a list", "")),
+        _ => json(code, bytes(&Shown { call, object, with_columns: true })),
+    }
+}
+
+/// The refusal of a form that the result of a request cannot have (`asPartialObjectMetadata`, `asPartialObjectMetadataList`). kube-apiserver
+/// refuses it after the write.
+fn not_acceptable(call: &Call, form: &str, what: &str, suffix: &str) -> Status {
+    let resource = &*call.resource;
+    let go_type = match (&resource.custom, &*resource.group) {
+        (Some(_), _) => format!("unstructured.Unstructured{suffix}"),
+        (None, group) => {
+            // The internal types of events and of core objects are in one package.
+            let package = match group {
+                "" | "events.k8s.io" => "core",
+                "internal.apiserver.k8s.io" => "apiserverinternal",
+                group => group.split('.').next().unwrap_or(group),
+            };
+            format!("{package}.{}{suffix}", resource.kind)
+        }
+    };
+    let message = format!("you requested {form}, but the requested object is {what} (*{go_type})");
+    Status::failure(406, "NotAcceptable", message)
 }
 
 /// The `metadata` of a list.
@@ -139,8 +166,11 @@ pub(super) fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) ->
     let resource = &*call.resource;
     let bytes = match call.form {
         Form::Table(_) => bytes(&InGoOrder(&table_of(call, objects, Some(metadata)))),
-        Form::Metadata(version) => {
+        Form::Metadata(_) => return failure(&not_acceptable(call, "PartialObjectMetadata", "a list", "List")),
+        Form::MetadataList(version) => {
             let items: Vec<_> = objects.iter().map(|object| metadata_of(&resource.shown(object), version)).collect();
+            // Go appends to a nil slice.
+            let items = if items.is_empty() { Value::Null } else { Value::from(items) };
             let list = json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items,
             });
@@ -165,8 +195,11 @@ impl Serialize for Shown<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shown = self.call.resource.shown(self.object);
         match self.call.form {
-            Form::Object if self.call.resource.custom.is_none() => KindFirst(shown.fields()).serialize(serializer),
-            Form::Object => shown.serialize(serializer),
+            // An event of a watch is no list, and keeps its form.
+            Form::Object | Form::MetadataList(_) if self.call.resource.custom.is_none() => {
+                KindFirst(shown.fields()).serialize(serializer)
+            }
+            Form::Object | Form::MetadataList(_) => shown.serialize(serializer),
             Form::Metadata(version) => InGoOrder(&metadata_of(&shown, version)).serialize(serializer),
             Form::Table(_) => {
                 let mut table = table_of(self.call, &[Arc::new(self.object.clone())], None);

@@ -21,7 +21,7 @@ pub(super) struct Settings {
     pub allow_privileged: bool,
     /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM; without them no namespace has the ConfigMap.
     pub root_ca: Option<String>,
-    /// The rules of webhook configurations, policies and bindings.
+    /// The rules of webhook configurations, policies and bindings, and of expressions that select devices.
     pub registration: Validate,
 }
 

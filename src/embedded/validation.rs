@@ -58,7 +58,8 @@ pub(super) fn update(
     if subresource == "status" && resource.kind == *"ValidatingAdmissionPolicy" {
         causes.extend(policy_status::causes(&shown));
     }
-    if subresource.is_empty() {
+    // The spec of a ResourceClaim is immutable.
+    if subresource.is_empty() && resource.kind != *"ResourceClaim" {
         // The stored object is valid, so that no rule is weaker for what an update does not change.
         causes.extend(registration(settings, resource, &shown));
     }
@@ -70,9 +71,10 @@ fn privileged(settings: &Settings, resource: &ServedResource, object: &Object) -
     if settings.allow_privileged { Vec::new() } else { privileged::causes(resource, object) }
 }
 
-/// The causes to refuse a webhook configuration, a policy or a binding.
+/// The causes to refuse a webhook configuration, a policy or a binding, or expressions that select devices.
 fn registration(settings: &Settings, resource: &ServedResource, object: &Object) -> Vec<Cause> {
-    if *resource.group == *"admissionregistration.k8s.io" { (settings.registration)(object) } else { Vec::new() }
+    let has_expressions = matches!(&*resource.group, "admissionregistration.k8s.io" | "resource.k8s.io");
+    if has_expressions { (settings.registration)(object) } else { Vec::new() }
 }
 
 /// Whether the resource is one of Kubernetes 1.36, rather than a removed or a custom one.

@@ -193,7 +193,7 @@ fn bookmark(call: &Call, revision: u64, annotations: Option<Value>) -> Bytes {
         metadata.insert("annotations".into(), annotations);
     }
     let (kind, api_version) = match call.form {
-        Form::Object => (&*call.resource.kind, call.resource.gvk().api_version()),
+        Form::Object | Form::MetadataList(_) => (&*call.resource.kind, call.resource.gvk().api_version()),
         Form::Metadata(version) => ("PartialObjectMetadata", version.to_owned()),
         Form::Table(version) => ("Table", version.to_owned()),
     };

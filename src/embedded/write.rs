@@ -314,7 +314,7 @@ pub(super) fn replace(
     removed::check(resource, &mut object, Some(current))?;
     validation::update(&state.settings(), resource, &object, current, &call.info.subresource)?;
     let mut object = metadata::complete(object);
-    metadata::count_generation(resource, &mut object, current);
+    metadata::count_generation(resource, &call.info.subresource, &mut object, current);
     if object == **current {
         return Ok(current.clone());
     }

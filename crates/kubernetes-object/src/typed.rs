@@ -121,6 +121,13 @@ pub fn encode(kind: &GroupVersionKind, value: &mut Value) -> Unwritten {
     table::of(kind).map(|schema| encode::document(schema, value)).unwrap_or_default()
 }
 
+/// Changes an encoded value to the one that is read after it was stored as protobuf: an empty list or map is null.
+pub fn through_protobuf(kind: &GroupVersionKind, value: &mut Value) {
+    if let (Some(schema), Value::Object(fields)) = (table::of(kind), value) {
+        encode::without_empty(schema, fields);
+    }
+}
+
 /// Decodes and encodes a custom resource's metadata by itself, as Go does. Null counts as empty.
 ///
 /// # Errors

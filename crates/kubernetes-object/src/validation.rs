@@ -26,6 +26,7 @@ mod cluster;
 mod autoscaling;
 mod flowcontrol;
 mod apiregistration;
+mod device;
 mod prepare;
 #[cfg(test)]
 mod tests;
@@ -115,6 +116,10 @@ fn check(kind: &GroupVersionKind, object: &Object, old: Option<&Object>, subreso
             flowcontrol::priority_level(object, old, subresource, out);
         }
         ("apiregistration.k8s.io", "APIService") => apiregistration::api_service(object, old, subresource, out),
+        ("resource.k8s.io", "ResourceClaim") => device::claim(object, old, subresource, out),
+        ("resource.k8s.io", "ResourceClaimTemplate") => device::template(object, old, out),
+        ("resource.k8s.io", "DeviceClass") => device::class(object, old, out),
+        ("resource.k8s.io", "ResourceSlice") => device::slice(object, old, out),
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             certificate::signing_request(object, old, subresource, out);
         }

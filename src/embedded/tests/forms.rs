@@ -28,12 +28,21 @@ async fn a_table_has_a_row_for_each_object() {
 async fn metadata_alone_is_to_be_had() {
     let client = Client::new();
     client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
-    let client = client.header("accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io");
+    let one = format!("{CONFIG_MAPS}/a");
+    let plain = client;
+    let client = plain.header("accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io");
     let list = client.get(CONFIG_MAPS).await.with_code(200);
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1")));
     let item = &list["items"][0];
     assert_eq!((&item["kind"], &item["metadata"]["name"]), (&json!("PartialObjectMetadata"), &json!("a")));
     assert!(item.get("data").is_none());
+    let message = "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)";
+    assert_eq!(client.get(&one).await.refused(406), message);
+    let client = plain.header("accept", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
+    let found = client.get(&one).await.with_code(200);
+    assert_eq!((&found["kind"], &found["metadata"]["name"]), (&json!("PartialObjectMetadata"), &json!("a")));
+    let message = "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)";
+    assert_eq!(client.get(CONFIG_MAPS).await.refused(406), message);
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
     assert_eq!(events.next().await.unwrap().1["kind"], "PartialObjectMetadata");
 }

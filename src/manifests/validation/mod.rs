@@ -4,6 +4,7 @@
 //! environment as in their evaluation.
 
 mod expressions;
+mod devices;
 mod metadata;
 mod rules;
 mod selector;
@@ -31,12 +32,13 @@ const REASONS: [(&str, &str); 8] = [
     ("InternalError", "Internal error"),
 ];
 
-/// The errors of a webhook configuration, a policy or a binding, as the causes of a Status.
+/// The errors of a webhook configuration, a policy or a binding, or those of expressions that select devices, as the causes of a Status.
 pub fn causes(object: &Object) -> Vec<Cause> {
     let faults = match object.kind() {
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => configuration(object),
         kind @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => policy::policy(kind, object),
         kind @ ("MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding") => policy::binding(kind, object),
+        "DeviceClass" | "ResourceClaim" | "ResourceClaimTemplate" => devices::selectors(object),
         _ => Faults::default(),
     };
     let cause = |text: &String| {

@@ -34,6 +34,30 @@ fn encode_fields(schema: &'static Type, fields: &mut Map<String, Value>) -> Unwr
     unwritten
 }
 
+/// Replaces the empty lists and maps that Go writes with null: protobuf does not tell them from nil.
+pub(super) fn without_empty(schema: &'static Type, fields: &mut Map<String, Value>) {
+    for (key, value) in fields.iter_mut() {
+        if let Some(field) = schema.field(key) {
+            without_empty_in(&field.shape, value);
+        }
+    }
+}
+
+fn without_empty_in(shape: &'static Shape, value: &mut Value) {
+    match (&shape.holds, &mut *value) {
+        (Holds::Struct(index), Value::Object(fields)) => {
+            table::resolve(*index).into_iter().for_each(|schema| without_empty(schema, fields));
+        }
+        (Holds::List(_), Value::Array(items)) if items.is_empty() => *value = Value::Null,
+        (Holds::Map(..), Value::Object(entries)) if entries.is_empty() => *value = Value::Null,
+        (Holds::List(shape), Value::Array(items)) => items.iter_mut().for_each(|item| without_empty_in(shape, item)),
+        (Holds::Map(_, shape), Value::Object(entries)) => {
+            entries.values_mut().for_each(|entry| without_empty_in(shape, entry));
+        }
+        _ => {}
+    }
+}
+
 /// Encodes a value. Returns the empty values in it that are not written.
 fn encode(shape: &'static Shape, value: &mut Value) -> Option<Within> {
     if value.is_null() {

@@ -81,6 +81,12 @@ impl<'v> Node<'v> {
         Self { value: self.value, path: before.child(Step::Field(field.into())) }
     }
 
+    /// The same value with another key at the end of its path.
+    pub(super) fn with_key(&self, key: &str) -> Self {
+        let before = self.path.0.as_ref().map(|link| link.0.clone()).unwrap_or_default();
+        Self { value: self.value, path: before.child(Step::Key(key.to_owned())) }
+    }
+
     /// Another value with this path.
     pub(super) fn with<'o>(&self, value: &'o Value) -> Node<'o> {
         Node { value, path: self.path.clone() }

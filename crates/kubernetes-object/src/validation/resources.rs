@@ -53,7 +53,7 @@ pub(super) fn is_native(name: &str) -> bool {
 }
 
 /// `IsExtendedResourceName`
-fn is_extended(name: &str) -> bool {
+pub(super) fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && is_qualified_name(&format!("requests.{name}"))
 }
 
