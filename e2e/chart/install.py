@@ -5,6 +5,8 @@ import json
 import os
 import re
 import shutil
+import time
+from datetime import datetime
 
 import renders
 from cluster import Client, Cluster, encode, eventually, free_port, secret
@@ -12,10 +14,13 @@ from kubelet import Node
 from tools import ASSETS, BINARY, CHART, HELM, NAMESPACE, RELEASE, ROOT, WORK, decode, expect, succeed
 
 FULLNAME = "proxy-kube-admission-proxy"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{FULLNAME}"
 TLS = f"{FULLNAME}-tls"
 NAMESPACED = f"/api/v1/namespaces/{NAMESPACE}"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{FULLNAME}"
 PREFIX = {"v1": "/api/v1"}
+# The time from the answer to the last list of a cache to a successful readiness probe.
+READY_SECONDS = 1
 
 POLICY = """
 apiVersion: admissionregistration.k8s.io/v1
@@ -116,6 +121,26 @@ def installation(user=FULLNAME):
 def a_release_serves_and_is_upgraded():
     with installation() as (cluster, node):
         lifecycle(cluster.client, node)
+
+
+def a_pod_is_ready_when_its_caches_are_listed():
+    with installation() as (cluster, node):
+        client = cluster.client
+        Release(values(client.server)).apply(client, "install")
+        pod = node.start(DEPLOYMENT, "starting")
+        started = time.time()
+        while pod.probe("readinessProbe")[0] != 200:
+            pod.process.must_run()
+            expect(time.time() < started + 60, f"not ready: {pod.health('/readyz?verbose')}")
+            time.sleep(0.01)
+        ready = time.time()
+        answered = [datetime.fromisoformat(event["stageTimestamp"]).timestamp() for event in cluster.own_requests(ACCOUNT)
+                    if event["verb"] == "list" and event["stage"] == "ResponseComplete"]
+        before = [answer for answer in answered if answer <= ready]
+        expect(len(before) > 10, f"{len(before)} lists before the pod was ready")
+        seconds = ready - max(before)
+        print(f"  ready {ready - started:.2f} s after the start, {seconds:.2f} s after the last of {len(before)} lists", flush=True)
+        expect(seconds < READY_SECONDS, f"ready {seconds:.2f} s after the last list")
 
 
 def a_front_proxy_needs_the_printed_rights():
@@ -359,5 +384,5 @@ def every_cache_is_read(pod):
         expect(code == 200 and metric in text, f"{metric} is not served")
 
 
-ALL = [a_release_serves_and_is_upgraded, a_front_proxy_needs_the_printed_rights, replicas_share_the_certificate_that_the_first_made,
+ALL = [a_release_serves_and_is_upgraded, a_pod_is_ready_when_its_caches_are_listed, a_front_proxy_needs_the_printed_rights, replicas_share_the_certificate_that_the_first_made,
        the_commands_of_the_documentation_succeed]
