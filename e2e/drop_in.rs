@@ -31,7 +31,7 @@ fn envtest_runs_unchanged_on_the_links() {
     let made = Command::new(PROGRAM).arg("envtest").arg(&assets).output().unwrap();
     assert!(made.status.success(), "{}", text(&made.stderr));
     assert_eq!(text(&made.stdout), format!("export KUBEBUILDER_ASSETS={}\n", assets.display()));
-    let output = envtest(&[("KUBEBUILDER_ASSETS", &assets)]);
+    let output = envtest(&[("KUBEBUILDER_ASSETS", assets.as_path())]);
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
@@ -49,7 +49,7 @@ fn the_same_test_passes_on_kube_apiserver_behind_the_proxy() {
     let upstream = ControlPlane::start("envtest", &[only(&[]), vec!["--allow-privileged=true".to_owned()]].concat());
     let proxy = Proxy::before(&upstream, &plugins);
     let kubeconfig = proxy.kubeconfig(&User::admin());
-    let output = envtest(&[("USE_EXISTING_CLUSTER", Path::new("true")), ("KUBECONFIG", &kubeconfig)]);
+    let output = envtest(&[("USE_EXISTING_CLUSTER", Path::new("true")), ("KUBECONFIG", kubeconfig.as_path())]);
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 

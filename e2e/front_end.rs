@@ -118,7 +118,10 @@ fn of_removed_plugins() -> String {
             json!({"apiVersion": "settings.k8s.io/v1alpha1", "kind": "PodPreset", "metadata": {"name": "p", "namespace": "removed-plugins"},
                 "spec": {"selector": {"matchLabels": {"role": "frontend"}}, "env": [{"name": "A", "value": "1"}]}}),
         ),
-        ("usage.json", json!({"percentiles": [{"image": "used", "days": 7, "cpu": {"value": "250m", "samples": 30}}]})),
+        (
+            "usage.json",
+            json!({"percentiles": [{"image": "used", "namespace": "removed-plugins", "days": 7, "cpu": {"value": "250m", "samples": 30}}]}),
+        ),
         ("volumes.json", json!({"csi": {"ebs.csi.aws.com": {"vol-1": {"zone": "z", "region": "r"}}}})),
     ];
     for (name, content) in files {
@@ -193,8 +196,8 @@ fn the_removed_plugins_answer_as_those_of_the_proxy() {
         (post(&dry, &with("group", json!({"securityContext": {"fsGroup": 1}}))), 403),
         (post(&dry, &with("network", json!({"hostNetwork": true}))), 403),
         (post(&dry, &with("privileged", privileged)), 403),
-        (post(&format!("{pods}/host/exec?command=ls&container=a"), &Value::Null), 403),
-        (post(&format!("{pods}/host/attach?container=a"), &Value::Null), 403),
+        (Request::new("POST", &format!("{pods}/host/exec?command=ls&container=a")), 403),
+        (Request::new("POST", &format!("{pods}/host/attach?container=a")), 403),
         (patch(&format!("{pods}/plain"), "merge", &json!({"metadata": {"labels": {"role": "frontend"}}})), 200),
         (post("/api/v1/persistentvolumes?dryRun=All", &volume), 201),
         (post("/api/v1/persistentvolumes?dryRun=All", &unknown), 403),

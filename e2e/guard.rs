@@ -211,7 +211,7 @@ fn an_impersonator_of_a_kubeconfig_forwards(control_plane: &ControlPlane, proxy:
     let kubeconfig = control_plane.kubeconfig(&User::named("proxy", ""));
     let impersonator = control_plane.kubeconfig(&token(proxy, "default", "forwarder"));
     let impersonator = format!("--upstream-impersonator-kubeconfig={}", impersonator.display());
-    for (flags, code) in [(&[&*impersonator][..], 201), (&[], 403)] {
+    for (flags, code) in [(&[&*impersonator][..], 201), (&[][..], 403)] {
         let flags = [flags, &["--admitted-mark=default/main", WITHOUT_SERVICE_ACCOUNTS]].concat();
         let other = Proxy::before_kubeconfig(&kubeconfig, &flags);
         let answer = other.send(&User::developer(), create());
