@@ -70,9 +70,11 @@ $(ABOUT):
 
 dist: $(BINARY) $(CYCLONEDX) $(ABOUT) $(HELM) ## Write the files of a release to target/dist and check them; needs mandoc and lintian.
 	rm -rf $(DIST)
-	$(CYCLONEDX) cyclonedx --format json --describe binaries --target $(HOST) --override-filename sbom >/dev/null
-	mkdir -p target && mv sbom.json target/sbom.json
-	$(ABOUT) generate --locked --config packaging/about.toml --output-file target/notices.txt packaging/about.hbs
+	$(CARGO) fetch --locked --quiet
+	SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" \
+		$(CYCLONEDX) cyclonedx --quiet --format json --spec-version 1.5 --describe binaries --no-build-deps --target $(HOST)
+	mkdir -p target && mv kube-admission-proxy_bin.cdx.json target/sbom.json
+	$(ABOUT) generate --frozen --config packaging/about.toml --output-file target/notices.txt packaging/about.hbs
 	SBOM=target/sbom.json NOTICES=target/notices.txt HELM=$(HELM) $(PYTHON) packaging/dist.py all $(BINARY) $(DIST)
 	$(PYTHON) packaging/check.py $(DIST)
 

@@ -1,6 +1,6 @@
 //! The program in the place of kube-apiserver and etcd: by name, with their flags, under controller-runtime's envtest.
 
-use crate::harness::{binary, folder};
+use crate::harness::{ControlPlane, Proxy, User, binary, folder, only};
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -19,10 +19,10 @@ fn text(output: &[u8]) -> String {
     String::from_utf8(output.to_vec()).unwrap()
 }
 
-/// Runs the test of a controller with the binaries of this folder.
-fn envtest(assets: &Path) -> Output {
+/// Runs the test of a controller with these variables.
+fn envtest(variables: &[(&str, &Path)]) -> Output {
     let program = std::env::var_os("E2E_ENVTEST").expect("E2E_ENVTEST is not set: run `make e2e`");
-    Command::new(program).env("KUBEBUILDER_ASSETS", assets).output().unwrap()
+    Command::new(program).envs(variables.iter().copied()).output().unwrap()
 }
 
 #[test]
@@ -31,14 +31,25 @@ fn envtest_runs_unchanged_on_the_links() {
     let made = Command::new(PROGRAM).arg("envtest").arg(&assets).output().unwrap();
     assert!(made.status.success(), "{}", text(&made.stderr));
     assert_eq!(text(&made.stdout), format!("export KUBEBUILDER_ASSETS={}\n", assets.display()));
-    let output = envtest(&assets);
+    let output = envtest(&[("KUBEBUILDER_ASSETS", assets.as_path())]);
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 #[test]
 fn the_same_test_passes_on_kube_apiserver_itself() {
     let assets = binary("kube-apiserver");
-    let output = envtest(assets.parent().unwrap());
+    let output = envtest(&[("KUBEBUILDER_ASSETS", assets.parent().unwrap())]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_same_test_passes_on_kube_apiserver_behind_the_proxy() {
+    // envtest disables the plugin ServiceAccount too.
+    let plugins = ["--enable-admission-plugins=AlwaysPullImages", "--disable-admission-plugins=ServiceAccount"];
+    let upstream = ControlPlane::start("envtest", &[only(&[]), vec!["--allow-privileged=true".to_owned()]].concat());
+    let proxy = Proxy::before(&upstream, &plugins);
+    let kubeconfig = proxy.kubeconfig(&User::admin());
+    let output = envtest(&[("USE_EXISTING_CLUSTER", Path::new("true")), ("KUBECONFIG", kubeconfig.as_path())]);
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 

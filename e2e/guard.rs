@@ -1,8 +1,8 @@
 //! The guard: an API server that refuses writes that did not go through the proxy, and the second identity and the prefix of groups.
 
 use crate::harness::{
-    Answer, ControlPlane, Kubectl, Proxy, Request, User, delete, eventually, get, only, patch, pki, post, put, unique,
-    upstream,
+    Answer, Api, ControlPlane, Kubectl, Proxy, Request, User, delete, eventually, get, only, patch, pki, post, put,
+    unique, upstream,
 };
 use serde_json::{Value, json};
 use std::process::Command;
@@ -67,10 +67,10 @@ fn surroundings() -> String {
 }
 
 /// A token of a service account.
-fn token(control_plane: &ControlPlane, namespace: &str, name: &str) -> User {
+fn token(api: &Api, namespace: &str, name: &str) -> User {
     let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
-    let answer = control_plane.send(&User::admin(), post(&path, &ask));
+    let answer = api.send(&User::admin(), post(&path, &ask));
     assert_eq!(answer.status, 201, "{}", answer.text());
     User::Token(answer.json()["status"]["token"].as_str().unwrap().to_owned())
 }
@@ -152,6 +152,7 @@ fn writes_past_the_proxy_are_refused_and_the_same_writes_through_it_are_not() {
         assert!(is_guarded(&answer), "{resource}: {}", answer.text());
     }
     the_mark_cannot_be_forged(&control_plane, &proxy);
+    an_impersonator_of_a_kubeconfig_forwards(&control_plane, &proxy);
 
     let access = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}});
@@ -202,6 +203,19 @@ fn the_mark_cannot_be_forged(control_plane: &ControlPlane, proxy: &Proxy) {
         let mistaken = Proxy::before_kubeconfig(&admin, &flags);
         let answer = mistaken.send(&User::developer(), create());
         assert!(is_guarded(&answer), "{mark:?}: {}", answer.text());
+    }
+}
+
+/// The impersonator's own kubeconfig in place of tokens that the proxy requests. The user of the other kubeconfig may not impersonate.
+fn an_impersonator_of_a_kubeconfig_forwards(control_plane: &ControlPlane, proxy: &Proxy) {
+    let kubeconfig = control_plane.kubeconfig(&User::named("proxy", ""));
+    let impersonator = control_plane.kubeconfig(&token(proxy, "default", "forwarder"));
+    let impersonator = format!("--upstream-impersonator-kubeconfig={}", impersonator.display());
+    for (flags, code) in [(&[&*impersonator][..], 201), (&[][..], 403)] {
+        let flags = [flags, &["--admitted-mark=default/main", WITHOUT_SERVICE_ACCOUNTS]].concat();
+        let other = Proxy::before_kubeconfig(&kubeconfig, &flags);
+        let answer = other.send(&User::developer(), create());
+        assert_eq!(answer.status, code, "{flags:?}: {}", answer.text());
     }
 }
 

@@ -22,7 +22,7 @@ def main():
     for name, digest in sums.items():
         if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
             sys.exit(f"{name} has not the checksum of SHA256SUMS")
-    for check in (image, archive, package, krew):
+    for check in (image, archive, package, krew, bill):
         check(folder)
         print(f"{check.__name__}: ok")
 
@@ -89,6 +89,22 @@ def krew(folder):
         names = files.getnames()
     for file in platform["files"]:
         assert any(name.endswith(file["from"].removeprefix("*")) for name in names), file
+
+
+def bill(folder):
+    """The bill of materials names the libraries and no folder of this machine, and the licences of the same libraries are in the archive."""
+    text = one(folder, "*.cdx.json").read_text()
+    assert str(Path(__file__).resolve().parent.parent) not in text
+    described = json.loads(text)
+    assert described["bomFormat"] == "CycloneDX" and "serialNumber" not in described
+    assert described["metadata"]["component"]["name"] == "kube-admission-proxy"
+    libraries = {component["name"] for component in described["components"]}
+    assert len(libraries) > 50 and {"rustls", "hyper", "kube-client"} <= libraries, libraries
+    with opened(gzip.decompress(one(folder, "*-linux-*.tar.gz").read_bytes())) as files:
+        (notices,) = [file for file in files if file.name.endswith("/THIRD-PARTY.txt")]
+        named = {line.split()[0] for line in files.extractfile(notices).read().decode().splitlines() if line.startswith("    ") and line.strip()}
+    own = {"kube-admission-proxy", "kubernetes-cel", "kubernetes-object"}
+    assert libraries - own <= named, libraries - own - named
 
 
 if __name__ == "__main__":

@@ -86,7 +86,8 @@ class Release:
         made[package.name] = package.read_bytes()
         made["admission.yaml"] = self.krew(f"{name}.tar.gz", made[f"{name}.tar.gz"])
         if sbom := os.environ.get("SBOM"):
-            made[f"{name}.cdx.json"] = Path(sbom).read_bytes()
+            # The identifiers of the workspace's own packages have the folder of this checkout.
+            made[f"{name}.cdx.json"] = Path(sbom).read_bytes().replace(f"file://{ROOT.resolve()}".encode(), b"file:///source")
         if helm := os.environ.get("HELM"):
             chart = f"kube-admission-proxy-chart-{self.version}.tgz"
             made[chart] = self.chart(helm)

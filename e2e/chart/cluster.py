@@ -172,11 +172,16 @@ class Cluster:
     def start(self, name, *command):
         self.processes.append(Process(name, command))
 
-    def refusals(self, user):
-        """The requests of the user, not of users that the user impersonates, that the API server answered with 403."""
+    def own_requests(self, user):
+        """The audit events of the user's requests, without those of users that the user impersonates."""
         events = map(json.loads, self.audit_log.read_text().splitlines())
         own = [event for event in events if event["user"]["username"] == user and "impersonatedUser" not in event]
         expect(own, f"no request of {user}")
+        return own
+
+    def refusals(self, user):
+        """The requests of the user that the API server answered with 403."""
+        own = self.own_requests(user)
         return [f"{event['verb']} {event['requestURI']}" for event in own if event.get("responseStatus", {}).get("code") == 403]
 
     def front_proxy(self):

@@ -5,6 +5,8 @@ import json
 import os
 import re
 import shutil
+import time
+from datetime import datetime
 
 import renders
 from cluster import Client, Cluster, encode, eventually, free_port, secret
@@ -12,10 +14,13 @@ from kubelet import Node
 from tools import ASSETS, BINARY, CHART, HELM, NAMESPACE, RELEASE, ROOT, WORK, decode, expect, succeed
 
 FULLNAME = "proxy-kube-admission-proxy"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{FULLNAME}"
 TLS = f"{FULLNAME}-tls"
 NAMESPACED = f"/api/v1/namespaces/{NAMESPACE}"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{FULLNAME}"
 PREFIX = {"v1": "/api/v1"}
+# The time from the answer to the last list of a cache to a successful readiness probe.
+READY_SECONDS = 1
 
 POLICY = """
 apiVersion: admissionregistration.k8s.io/v1
@@ -115,7 +120,27 @@ def installation(user=FULLNAME):
 
 def a_release_serves_and_is_upgraded():
     with installation() as (cluster, node):
-        lifecycle(cluster.client, node)
+        lifecycle(cluster, node)
+
+
+def a_pod_is_ready_when_its_caches_are_listed():
+    with installation() as (cluster, node):
+        client = cluster.client
+        Release(values(client.server)).apply(client, "install")
+        pod = node.start(DEPLOYMENT, "starting")
+        started = time.time()
+        while pod.probe("readinessProbe")[0] != 200:
+            pod.process.must_run()
+            expect(time.time() < started + 60, f"not ready: {pod.health('/readyz?verbose')}")
+            time.sleep(0.01)
+        ready = time.time()
+        answered = [datetime.fromisoformat(event["stageTimestamp"]).timestamp() for event in cluster.own_requests(ACCOUNT)
+                    if event["verb"] == "list" and event["stage"] == "ResponseComplete"]
+        before = [answer for answer in answered if answer <= ready]
+        expect(len(before) > 10, f"{len(before)} lists before the pod was ready")
+        seconds = ready - max(before)
+        print(f"  ready {ready - started:.2f} s after the start, {seconds:.2f} s after the last of {len(before)} lists", flush=True)
+        expect(seconds < READY_SECONDS, f"ready {seconds:.2f} s after the last list")
 
 
 def a_front_proxy_needs_the_printed_rights():
@@ -183,7 +208,8 @@ def the_commands_of_the_documentation_succeed():
             succeed("sh", "-ec", f"cd {folder}\n{block}", environment={"KUBECONFIG": str(kubeconfig), "PATH": path})
 
 
-def lifecycle(client, node):
+def lifecycle(cluster, node):
+    client = cluster.client
     release = Release(values(client.server))
     notes = release.apply(client, "install")
     expect(f"{FULLNAME} is installed in the namespace {NAMESPACE}" in notes, notes)
@@ -196,6 +222,7 @@ def lifecycle(client, node):
     writes(through, client)
     pods_are_restricted(through, client)
     every_cache_is_read(first)
+    rights_are_used(cluster)
 
     # The release is managed through its own proxy from here on.
     changed = {**release.given["admission"], "disablePlugins": ["LimitRanger"]}
@@ -359,5 +386,33 @@ def every_cache_is_read(pod):
         expect(code == 200 and metric in text, f"{metric} is not served")
 
 
-ALL = [a_release_serves_and_is_upgraded, a_front_proxy_needs_the_printed_rights, replicas_share_the_certificate_that_the_first_made,
+# Rights for requests that a cache or the aggregated discovery usually spares, or for objects that this test does not write.
+SELDOM_USED = {
+    ("get", "", "namespaces"), ("get", "", "serviceaccounts"), ("get", "apiextensions.k8s.io", "customresourcedefinitions"),
+    ("get", "node.k8s.io", "runtimeclasses"), ("get", "/api/*"), ("get", "/apis/*"), ("get", "/openapi/*"),
+    ("list", "resource.k8s.io", "resourceclaims"), ("get", "scheduling.k8s.io", "podgroups"), ("list", "scheduling.k8s.io", "podgroups"),
+    ("get", "scheduling.k8s.io", "workloads"),
+}
+
+
+def rights_are_used(cluster):
+    """The API server's audit log has a request of the service account for every right of the ClusterRole."""
+    role = cluster.client.get(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAMESPACE}:{FULLNAME}")
+    used = set()
+    for event in cluster.own_requests(ACCOUNT):
+        if found := event.get("objectRef"):
+            resource = "/".join(part for part in (found["resource"], found.get("subresource")) if part)
+            used.add((event["verb"], found.get("apiGroup", ""), resource))
+        else:
+            used.add((event["verb"], event["requestURI"].split("?")[0]))
+    rights = {(verb, group, resource) for rule in role["rules"] for verb in rule["verbs"] for group in rule.get("apiGroups", [])
+              for resource in rule.get("resources", [])}
+    paths = {(verb, path) for rule in role["rules"] for verb in rule["verbs"] for path in rule.get("nonResourceURLs", [])}
+    unused = {right for right in rights if right not in used and "*" not in right}
+    unused |= {(verb, path) for verb, path in paths if not any(
+        request[0] == verb and len(request) == 2 and re.fullmatch(path.replace("*", ".*"), request[1]) for request in used)}
+    expect(unused <= SELDOM_USED, f"rights that nothing uses: {sorted(unused - SELDOM_USED)}")
+
+
+ALL = [a_release_serves_and_is_upgraded, a_pod_is_ready_when_its_caches_are_listed, a_front_proxy_needs_the_printed_rights, replicas_share_the_certificate_that_the_first_made,
        the_commands_of_the_documentation_succeed]

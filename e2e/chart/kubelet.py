@@ -22,10 +22,14 @@ class Node:
         for pod in self.pods:
             pod.process.kill()
 
+    def start(self, deployment, name, address="127.0.0.1"):
+        """Starts a pod of the Deployment at this path, with an address."""
+        self.pods.append(Pod(self.client, self.client.get(deployment), name, address))
+        return self.pods[-1]
+
     def run(self, deployment, name, address="127.0.0.1"):
         """Starts a pod of the Deployment at this path, with an address. Returns the pod when it is ready."""
-        self.pods.append(Pod(self.client, self.client.get(deployment), name, address))
-        return self.pods[-1].become_ready()
+        return self.start(deployment, name, address).become_ready()
 
 
 class Pod:

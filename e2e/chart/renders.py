@@ -215,6 +215,24 @@ def templates_read_nothing():
         expect(not found, f"{path}: {found}")
 
 
+def only_the_proxy_runs():
+    """No case has a Job, a Pod, or an image of others but those that its values name."""
+    for name, manifests in all_rendered().items():
+        objects = decode(manifests)
+        running = {found["kind"] for found in objects} & {"Job", "CronJob", "Pod", "DaemonSet", "StatefulSet"}
+        expect(not running, f"{name}: {running}")
+        images = set(re.findall(r"^ *-? *image: (\S+)", manifests, re.M))
+        foreign = {image for image in images if "kube-admission-proxy" not in image}
+        expect(name in ("everything", "sidecar") or not foreign, f"{name}: {foreign}")
+
+
+def every_template_has_a_suite():
+    tested = "\n".join(path.read_text() for path in (CHART / "tests").glob("*_test.yaml"))
+    templates = {path.name for path in (CHART / "templates").glob("*.yaml")}
+    missing = {name for name in templates if f"template: {name}\n" not in tested}
+    expect(not missing, f"helm-unittest tests nothing of {missing}")
+
+
 def strict_decoding():
     for name, manifests in all_rendered().items():
         try:
@@ -348,26 +366,34 @@ def flags():
 
 
 def metrics():
-    """The expressions of alerts and of the dashboard parse, and select metrics of docs/src/metrics.md."""
+    """Prometheus accepts the alerts, the dashboard's expressions parse, and both select metrics of docs/src/metrics.md."""
     table = (ROOT / "docs/src/metrics.md").read_text()
     kinds = dict(re.findall(r"^\| `([a-z_]+)` \| (\w+)", table, re.M))
     histograms = {f"{name}_{part}" for name, kind in kinds.items() if kind == "histogram" for part in ("bucket", "count", "sum")}
     # Prometheus itself makes `up`.
     known = set(kinds) | histograms | {"up"}
-    rules = [rule for objects in deployments().values() for found in of_kind(objects, "PrometheusRule")
-             for group in found["spec"]["groups"] for rule in group["rules"]]
+    groups = [found["spec"] for objects in deployments().values() for found in of_kind(objects, "PrometheusRule")]
+    rules = [rule for found in groups for group in found["groups"] for rule in group["rules"]]
     dashboard = json.loads((CHART / "files/dashboard.json").read_text())
     # Grafana replaces these variables.
     of_dashboard = [text.replace("$__rate_interval", "5m") for text in values_of(dashboard, "expr")]
     expect(rules and of_dashboard, "no expressions")
     expressions = sorted({rule["expr"] for rule in rules} | set(of_dashboard))
-    results = json.loads(succeed(EXPRESSIONS, stdin=json.dumps(expressions)))
-    for expression, result in zip(expressions, results, strict=True):
+    for found in groups:
+        checked = prometheus_reads(found, expressions)
+        expect(not checked["rules"], checked["rules"])
+    wrong = {"groups": [{"name": "g", "rules": [{"alert": "A", "expr": "up", "annotations": {"summary": "{{ $label.pod }}"}}]}]}
+    expect(prometheus_reads(wrong, [])["rules"], "a wrong template of an annotation is not found")
+    for expression, result in zip(expressions, checked["expressions"], strict=True):
         expect("error" not in result, f"{expression}: {result}")
         unknown = set(result["metrics"]) - known
         expect(result["metrics"] and not unknown, f"{expression}: not in docs/src/metrics.md: {unknown}")
     variables = set(re.findall(r"label_values\((\w+),", json.dumps(dashboard["templating"])))
     expect(variables and variables <= known, f"variables of the dashboard: {variables - known}")
+
+
+def prometheus_reads(groups, expressions):
+    return json.loads(succeed(EXPRESSIONS, stdin=json.dumps({"rules": json.dumps(groups), "expressions": expressions})))
 
 
 def values_of(value, key):
@@ -428,5 +454,5 @@ def readme(record=False):
     expect(path.read_text() == text, f"{path}: `make record-chart` writes the table of values again")
 
 
-ALL = [lint, suites, checksums, refusals, schema_covers_values, golden, templates_read_nothing, strict_decoding, rights, guard, webhooks, flags, metrics, comments,
-       readme]
+ALL = [lint, suites, checksums, refusals, schema_covers_values, golden, templates_read_nothing, only_the_proxy_runs,
+       every_template_has_a_suite, strict_decoding, rights, guard, webhooks, flags, metrics, comments, readme]

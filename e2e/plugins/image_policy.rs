@@ -1,9 +1,9 @@
 //! ImagePolicyWebhook, compared with kube-apiserver's own: responses, and the backend's requests.
 
-use crate::harness::differential::proxy_only;
+use crate::harness::differential::{as_of_plugin, proxy_only};
 use crate::harness::{
-    Api, ControlPlane, Pair, Proxy, Request, Side, User, Webhook, eventually, folder, only, patch, pki, post, put,
-    unique, upstream,
+    Api, ControlPlane, Pair, Proxy, Request, Reviewed, Side, User, Webhook, eventually, folder, only, patch, pki, post,
+    put, unique, upstream,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -44,7 +44,7 @@ fn seen(api: &Api, webhook: &Webhook, requests: &[Request]) -> Vec<Seen> {
     webhook.take();
     let answers = requests.iter().map(|request| {
         let answer = api.send(&User::developer(), request.clone());
-        let body = answer.json();
+        let body = as_of_plugin(answer.json());
         let generated = body["metadata"]["generateName"].is_string();
         let reviews = webhook.take().into_iter().map(|review| {
             let names = ["authorization", "user-agent", "accept", "content-type", "accept-encoding"];
@@ -72,8 +72,13 @@ fn compare(configuration: &str, webhook: &Webhook, namespace: &str, requests: Ve
     let reference = ControlPlane::start("reference", &[only(&PLUGINS), vec![configuration.to_owned()]].concat());
     let expected = seen(&reference, webhook, &requests);
     drop(reference);
-    let [on, off] = proxy_only(&PLUGINS);
-    let got = seen(&Proxy::before(upstream(), &[configuration, &on, &off]), webhook, &requests);
+    let side = if Side::is_front_end() {
+        Side::Reviewed(Box::new(Reviewed::start(&PLUGINS, &[configuration.to_owned()], &[], &[])))
+    } else {
+        let [on, off] = proxy_only(&PLUGINS);
+        Side::Proxy(Proxy::before(upstream(), &[configuration, &on, &off]))
+    };
+    let got = seen(&side, webhook, &requests);
     let mut differences = Vec::new();
     for ((request, expected), got) in requests.iter().zip(&expected).zip(&got) {
         if got != expected {

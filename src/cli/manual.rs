@@ -4,8 +4,8 @@ use clap::Command;
 use clap_mangen::Man;
 use std::{fs, io, path::Path};
 
-/// The width of the pages' source, which mandoc recommends.
-const COLUMNS: usize = 80;
+/// The width of the pages' source. mandoc recommends 80 bytes, with the end of the line.
+const COLUMNS: usize = 79;
 
 /// Writes the pages of a command and of its subcommands into a folder. The date is that of the pages, `2026-11-23`.
 ///

@@ -15,10 +15,16 @@ const OWN_USER: &str = "system:kube-admission-proxy,system:masters";
 struct Layout {
     /// The downward API's field with the address that clients know.
     address_field: &'static str,
+    /// Whether no client is outside of the pod.
+    is_inside: bool,
     port: u16,
-    /// The folder of the certificates, and the volume that has it.
+    /// The folder of the certificates, the volume that has it, and where the volume is mounted.
     pki: &'static str,
     pki_volume: &'static str,
+    pki_mount: &'static str,
+    /// The files with the authorities of clients' certificates and of the API server's certificate.
+    client_authority: &'static str,
+    server_authority: &'static str,
     /// The host of probes: the pod's address if there is none.
     probe_host: Option<&'static str>,
     /// Whether only root may read the private keys.
@@ -30,9 +36,13 @@ impl Layout {
         let kubernetes = "/etc/kubernetes/pki";
         let layout = |port, pki, pki_volume| Self {
             address_field: "status.podIP",
+            is_inside: false,
             port,
             pki,
             pki_volume,
+            pki_mount: pki,
+            client_authority: "ca.crt",
+            server_authority: "ca.crt",
             probe_host: None,
             is_root: false,
         };
@@ -44,26 +54,34 @@ impl Layout {
                 ..layout(6443, kubernetes, "k8s-certs")
             },
             ControlPlane::Kamaji => layout(6443, kubernetes, "etc-kubernetes-pki"),
-            ControlPlane::Vcluster => Self { is_root: true, ..layout(8443, "/pki", "certs") },
+            ControlPlane::Vcluster => Self {
+                is_inside: true,
+                pki_mount: "/data",
+                client_authority: "client-ca.crt",
+                server_authority: "server-ca.crt",
+                is_root: true,
+                ..layout(6443, "/data/pki", "data")
+            },
             ControlPlane::Karmada => layout(5443, "/etc/karmada/pki", "apiserver-cert"),
         }
     }
 
     /// The container, as an item of a list at this indentation.
     fn container(&self, flags: &Sidecar, indentation: usize) -> String {
-        let Self { address_field, port, pki, pki_volume, .. } = self;
+        let Self { address_field, port, pki, pki_volume, pki_mount, client_authority, .. } = self;
+        let others = if self.is_inside { "" } else { "$(ADDRESS)," };
         let (health, host) = match self.probe_host {
             Some(host) => (host, format!("host: {host}, ")),
             None => ("$(ADDRESS)", String::new()),
         };
         let mut arguments: Vec<String> = vec![
             "serve".into(),
-            "--bind-address=$(ADDRESS),127.0.0.1".into(),
+            format!("--bind-address={others}127.0.0.1"),
             format!("--secure-port={port}"),
             format!("--health-bind-address={health}:10280"),
             format!("--tls-cert-file={pki}/apiserver.crt"),
             format!("--tls-private-key-file={pki}/apiserver.key"),
-            format!("--client-ca-file={pki}/ca.crt"),
+            format!("--client-ca-file={pki}/{client_authority}"),
             format!("--requestheader-client-ca-file={pki}/front-proxy-ca.crt"),
             "--requestheader-allowed-names=front-proxy-client".into(),
             "--requestheader-username-headers=X-Remote-User".into(),
@@ -88,7 +106,7 @@ impl Layout {
             format!("  livenessProbe: {}", probe("/livez")),
             format!("  readinessProbe: {}", probe("/readyz")),
             "  volumeMounts:".to_owned(),
-            format!("    - {{name: {pki_volume}, mountPath: {pki}, readOnly: true}}"),
+            format!("    - {{name: {pki_volume}, mountPath: {pki_mount}, readOnly: true}}"),
             format!("    - {{name: admission-proxy, mountPath: {FOLDER}, readOnly: true}}"),
         ]);
         if self.is_root {
@@ -99,7 +117,7 @@ impl Layout {
 
     /// The kubeconfig: the API server's own address, and the certificate of a front proxy.
     fn kubeconfig(&self) -> String {
-        let Self { port, pki, .. } = self;
+        let Self { port, pki, server_authority, .. } = self;
         format!(
             r#"apiVersion: v1
 kind: Config
@@ -110,7 +128,7 @@ clusters:
       server: https://{API_SERVER}:{port}
       # The certificate has no name for the address.
       tls-server-name: kubernetes
-      certificate-authority: {pki}/ca.crt
+      certificate-authority: {pki}/{server_authority}
 users:
   - name: front-proxy
     user:
@@ -174,10 +192,12 @@ spec:
             layout.container(flags, 8)
         ),
         (SidecarPart::Patch, ControlPlane::Vcluster) => format!(
-            r#"# Values of the chart vcluster. The API server behind the proxy is the syncer.
+            r#"# Values of the chart vcluster. The proxy is between the syncer and the virtual API server.
 controlPlane:
-  proxy:
-    bindAddress: {API_SERVER}
+  distro:
+    k8s:
+      apiServer:
+        extraArgs: ["--bind-address={API_SERVER}"]
   statefulSet:
     sidecarContainers:
 {}
@@ -239,7 +259,12 @@ mod tests {
                 "/spec/controlPlane/deployment/extraArgs/apiServer/0",
                 6443,
             ),
-            ("vcluster", "/controlPlane/statefulSet/sidecarContainers", "/controlPlane/proxy/bindAddress", 8443),
+            (
+                "vcluster",
+                "/controlPlane/statefulSet/sidecarContainers",
+                "/controlPlane/distro/k8s/apiServer/extraArgs/0",
+                6443,
+            ),
             (
                 "karmada",
                 "/spec/components/karmadaAPIServer/sidecarContainers",
