@@ -84,7 +84,7 @@ async fn the_flag_selects_the_kinds_whose_owners_are_corrected() {
         let server = embedded::Server::new(embedded::Limits::default());
         let (transport, requests) = owning(&server, Second::Refused(500));
         let mut path = Path::over(server, transport).await;
-        path.pipeline.field_ownership = ownership;
+        path.pipeline.writes.field_ownership = ownership;
         let metadata = json!({"name": "a", "labels": {"mark": "me"}});
         let role =
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": []});
