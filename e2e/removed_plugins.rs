@@ -21,6 +21,20 @@ fn pod(name: &str, namespace: &str) -> Value {
     })
 }
 
+/// Writes the configuration of a plugin whose source is a file of the folder, and returns the flag that names it.
+fn configured(folder: &Path, plugin: &str, source: &str) -> String {
+    let configuration = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
+        "plugins": [{"name": plugin, "configuration": {
+            "apiVersion": "config.kube-admission-proxy.dev/v1alpha1", "kind": format!("{plugin}Configuration"),
+            "source": "File", "file": source,
+        }}],
+    });
+    let file = folder.join("admission.json");
+    std::fs::write(&file, configuration.to_string()).unwrap();
+    format!("--admission-control-config-file={}", file.display())
+}
+
 /// The output of `print crds`.
 fn definitions() -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).args(["print", "crds"]).output().unwrap();
@@ -339,16 +353,7 @@ fn an_estimate_before_the_default_limits_may_exceed_them() {
     let folder = folder("usage");
     let usage = json!({"percentiles": [{"image": "nginx", "namespace": "default", "days": 7, "cpu": {"value": "5", "samples": 30}}]});
     std::fs::write(folder.join("usage.yaml"), usage.to_string()).unwrap();
-    let configuration = json!({
-        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
-        "plugins": [{"name": "InitialResources", "configuration": {
-            "apiVersion": "config.kube-admission-proxy.dev/v1alpha1", "kind": "InitialResourcesConfiguration",
-            "source": "File", "file": "usage.yaml",
-        }}],
-    });
-    let file = folder.join("admission.json");
-    std::fs::write(&file, configuration.to_string()).unwrap();
-    let file = format!("--admission-control-config-file={}", file.display());
+    let file = configured(&folder, "InitialResources", "usage.yaml");
     for (order, code) in [("InitialResources,LimitRanger", 422), ("LimitRanger,InitialResources", 201)] {
         let proxy = Proxy::embedded(&[&format!("--admission-control={order}"), &file]);
         let limits =
@@ -366,16 +371,7 @@ fn an_estimate_before_the_default_limits_may_exceed_them() {
 fn a_new_volume_gets_its_place_and_an_update_is_free() {
     let folder = folder("volumes");
     std::fs::write(folder.join("volumes.yaml"), "cinder:\n  known: {zone: a, region: r}\n").unwrap();
-    let configuration = json!({
-        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
-        "plugins": [{"name": "PersistentVolumeLabel", "configuration": {
-            "apiVersion": "config.kube-admission-proxy.dev/v1alpha1", "kind": "PersistentVolumeLabelConfiguration",
-            "source": "File", "file": "volumes.yaml",
-        }}],
-    });
-    let file = folder.join("admission.json");
-    std::fs::write(&file, configuration.to_string()).unwrap();
-    let file = format!("--admission-control-config-file={}", file.display());
+    let file = configured(&folder, "PersistentVolumeLabel", "volumes.yaml");
     let proxy = Proxy::embedded(&["--enable-admission-plugins=PersistentVolumeLabel", &file]);
     let volumes = "/api/v1/persistentvolumes";
     let volume = |name: &str, id: &str| {

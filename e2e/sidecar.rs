@@ -22,7 +22,7 @@ fn address() -> IpAddr {
     socket.local_addr().unwrap().ip()
 }
 
-/// What one control plane has, from its own sources.
+/// The ports, files and flags of a control plane, from its own sources.
 struct Layout {
     name: &'static str,
     /// The folder of the certificates in the container, and the files with the authorities of clients and of the API server.

@@ -299,7 +299,7 @@ impl Backend {
         })
     }
 
-    /// The same API server with more caches.
+    /// Returns this API server with more caches.
     pub(super) fn with_needs(&self, limits: &Limits, needs: &[Need]) -> Self {
         let mut all = self.needs.clone();
         all.extend(needs.iter().filter(|need| !self.needs.contains(need)));

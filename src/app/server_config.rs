@@ -115,13 +115,13 @@ impl Admission {
         })
     }
 
-    /// The same options without plugins.
+    /// Returns these options without plugins.
     #[must_use]
     pub(super) fn without_plugins(&self) -> Self {
         Self { plugins: Vec::new(), configurations: Vec::new(), ..self.clone() }
     }
 
-    /// The same options with other plugins in the order of `all`, unless nothing changes. Unknown names have no effect.
+    /// Returns these options with other plugins in the order of `all`, unless nothing changes. Unknown names have no effect.
     #[must_use]
     pub(super) fn changed(&self, all: &[&'static Spec], enable: &[String], disable: &[String]) -> Self {
         let has = |names: &[String], spec: &Spec| names.iter().any(|name| name == spec.name);

@@ -55,7 +55,7 @@ impl ReviewPlaces {
         Self { bounds, shared, part: None }
     }
 
-    /// The same places, of which at most half are used.
+    /// Returns these places, of which at most half are used.
     pub(super) fn half(&self) -> Self {
         let part = Semaphore::new((self.bounds.in_flight / 2).max(1));
         Self { bounds: self.bounds.clone(), shared: self.shared.clone(), part: Some(part) }

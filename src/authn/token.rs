@@ -29,7 +29,7 @@ pub(super) struct TokenSchemes {
 }
 
 impl TokenSchemes {
-    /// The same schemes, with other places for reviews.
+    /// Returns these schemes with other places for reviews.
     pub(super) fn with_places(&self, places: &Arc<ReviewPlaces>) -> Self {
         let review = self.review.as_ref().map(|review| review.with_places(places.clone()));
         Self { file: self.file.clone(), review, max_bytes: self.max_bytes }

@@ -37,7 +37,7 @@ impl TokenReviews {
         Self { client, limits, places, audiences, answers }
     }
 
-    /// The same reviews, with other places.
+    /// Returns these reviews with other places.
     pub(super) fn with_places(&self, places: Arc<ReviewPlaces>) -> Self {
         let (client, limits, audiences) = (self.client.clone(), self.limits.clone(), self.audiences.clone());
         Self { client, limits, places, audiences, answers: self.answers.clone() }

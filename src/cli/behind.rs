@@ -70,7 +70,7 @@ const OF_SERVER: [&str; 11] = [
     "token-auth-file",
 ];
 
-/// What is needed to start the kube-apiserver, and to reach it.
+/// The command line of the kube-apiserver behind the program, and its address and credentials.
 pub(super) struct Behind {
     binary: PathBuf,
     arguments: Vec<String>,

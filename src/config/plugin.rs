@@ -42,7 +42,7 @@ pub enum BuildError {
     /// The metrics of the plugin cannot be registered.
     #[error(transparent)]
     Metrics(#[from] prometheus::Error),
-    /// One plugin of a chain cannot be built.
+    /// A plugin of a chain cannot be built.
     #[error("couldn't init admission plugin {plugin:?}: {why}")]
     Plugin {
         /// The name of the plugin.

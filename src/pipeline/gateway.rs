@@ -67,7 +67,7 @@ impl Room {
         }
     }
 
-    /// The same memory for the users of a tenant, who together have at most as much as one user.
+    /// Returns this memory for the users of a tenant, who together have at most as much as one user.
     #[must_use]
     pub fn of_tenant(&self, tenant: Arc<str>) -> Self {
         Self { shares: self.shares.clone(), tenant: Some(tenant), ..*self }

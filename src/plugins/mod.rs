@@ -116,3 +116,59 @@ pub static ALL: &[&Spec] = &[
     &resource_quota::SPEC,
     &always_deny::SPEC,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    /// `AllOrderedPlugins` of Kubernetes 1.36.
+    const KUBE_APISERVER: [&str; 41] = [
+        "AlwaysAdmit",
+        "NamespaceAutoProvision",
+        "NamespaceLifecycle",
+        "NamespaceExists",
+        "LimitPodHardAntiAffinityTopology",
+        "LimitRanger",
+        "ServiceAccount",
+        "NodeRestriction",
+        "TaintNodesByCondition",
+        "AlwaysPullImages",
+        "ImagePolicyWebhook",
+        "PodSecurity",
+        "PodNodeSelector",
+        "Priority",
+        "DefaultTolerationSeconds",
+        "PodTolerationRestriction",
+        "EventRateLimit",
+        "ExtendedResourceToleration",
+        "DefaultStorageClass",
+        "StorageObjectInUseProtection",
+        "PodGroupProtection",
+        "OwnerReferencesPermissionEnforcement",
+        "PersistentVolumeClaimResize",
+        "RuntimeClass",
+        "CertificateApproval",
+        "CertificateSigning",
+        "ClusterTrustBundleAttest",
+        "CertificateSubjectRestriction",
+        "DefaultIngressClass",
+        "DenyServiceExternalIPs",
+        "PodTopologyLabels",
+        "PodGroupWorkloadExists",
+        "NodeDeclaredFeatureValidator",
+        "JobValidation",
+        "PodResizeValidator",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionWebhook",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionWebhook",
+        "ResourceQuota",
+        "AlwaysDeny",
+    ];
+
+    #[test]
+    fn plugins_of_the_present_release_have_the_order_of_kube_apiserver() {
+        let present = ALL.iter().filter(|spec| spec.removed.is_none() && spec.name != "InClusterClients");
+        assert_eq!(present.map(|spec| spec.name).collect::<Vec<_>>(), KUBE_APISERVER);
+    }
+}

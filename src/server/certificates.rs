@@ -20,7 +20,7 @@ const DAYS: i32 = 365;
 pub struct Issued {
     /// The certificate.
     pub certificate_pem: String,
-    /// Its private key, PKCS#8.
+    /// The private key of the certificate, PKCS#8.
     pub key_pem: String,
 }
 

@@ -36,14 +36,14 @@ struct WebhookReinvocation {
     /// Reinvocable hooks that were called since the object last changed.
     called: HashSet<String>,
     /// Hooks to call in the second pass.
-    again: HashSet<String>,
+    due: HashSet<String>,
     /// The object after the first pass; kept only if `called` is not empty.
     last: Option<Object>,
 }
 
 impl WebhookReinvocation {
     fn require(&mut self) {
-        self.again.extend(self.called.drain());
+        self.due.extend(self.called.drain());
     }
 }
 
@@ -90,7 +90,7 @@ impl LastReview {
 struct Pass<'a> {
     matcher: Matcher<'a>,
     versioned: Versioned<'a>,
-    again: &'a mut WebhookReinvocation,
+    reinvocation: &'a mut WebhookReinvocation,
 }
 
 impl MutatingWebhooks {
@@ -105,14 +105,17 @@ impl MutatingWebhooks {
         if candidates.is_done() {
             return Ok(());
         }
-        let mut again: WebhookReinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
-        if attributes.reinvocation.is_reinvoke && !again.called.is_empty() && again.last != attributes.object {
+        let mut reinvocation: WebhookReinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
+        if attributes.reinvocation.is_reinvoke
+            && !reinvocation.called.is_empty()
+            && reinvocation.last != attributes.object
+        {
             // A plugin changed the object since the first pass.
-            again.require();
+            reinvocation.require();
         }
-        let result = self.dispatch(&hooks, candidates, attributes, &mut again).await;
-        again.last = if again.called.is_empty() { None } else { attributes.object.clone() };
-        attributes.reinvocation.leave(PLUGIN, again);
+        let result = self.dispatch(&hooks, candidates, attributes, &mut reinvocation).await;
+        reinvocation.last = if reinvocation.called.is_empty() { None } else { attributes.object.clone() };
+        attributes.reinvocation.leave(PLUGIN, reinvocation);
         result
     }
 
@@ -121,10 +124,10 @@ impl MutatingWebhooks {
         hooks: &Arc<Hooks>,
         mut candidates: Candidates<'_, Hook>,
         attributes: &mut Attributes,
-        again: &mut WebhookReinvocation,
+        reinvocation: &mut WebhookReinvocation,
     ) -> Result<(), Denial> {
         let matcher = Matcher::new(&self.cluster, &self.converter);
-        let mut pass = Pass { matcher, versioned: Versioned::new(&self.converter), again };
+        let mut pass = Pass { matcher, versioned: Versioned::new(&self.converter), reinvocation };
         let mut shadows = ShadowCalls::new(WebhookType::Mutating, hooks);
         let mut last = LastReview::default();
         loop {
@@ -164,7 +167,7 @@ impl MutatingWebhooks {
     ) -> Result<Option<&'r Review>, Denial> {
         let Some(wanted) = self.wants(hook, attributes, pass).await? else { return Ok(None) };
         // A hook that the first pass did not call is not called in the second.
-        if attributes.reinvocation.is_reinvoke && !pass.again.again.contains(&hook.uid) {
+        if attributes.reinvocation.is_reinvoke && !pass.reinvocation.due.contains(&hook.uid) {
             return Ok(None);
         }
         convert(&mut pass.versioned, attributes, &wanted).await?;
@@ -212,11 +215,11 @@ impl MutatingWebhooks {
         let error = called.as_ref().err();
         let outcome = settle(WebhookType::Mutating, hook, attributes, started.elapsed(), error, &self.metrics);
         if changed {
-            pass.again.require();
+            pass.reinvocation.require();
             attributes.reinvocation.requested = true;
         }
         if hook.reinvocable {
-            pass.again.called.insert(hook.uid.clone());
+            pass.reinvocation.called.insert(hook.uid.clone());
         }
         match outcome {
             Outcome::Passed => Ok(()),

@@ -51,7 +51,7 @@ pub(crate) enum FileError {
     Format {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The format of the file.
         found: u64,
     },
     /// The file has another content than this program writes.

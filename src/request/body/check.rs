@@ -138,7 +138,7 @@ const MOVED_KINDS: [&str; 6] = ["DaemonSet", "Deployment", "Ingress", "NetworkPo
 
 /// The mismatch between a body's kind and the kind of its URL.
 pub(super) enum Misfit {
-    /// The same kind in another version.
+    /// The expected kind in another version.
     Version(String),
     /// Another kind, or an unknown one.
     Kind { kind: String, version: String, why: String },

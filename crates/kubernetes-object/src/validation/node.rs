@@ -70,18 +70,18 @@ impl<'v> Node<'v> {
         Self { value: self.value.get(key).unwrap_or(&MISSING), path: self.path.child(Step::Key(key.to_owned())) }
     }
 
-    /// The same value under another parent and field name, for errors that kube-apiserver reports there.
+    /// Returns this value under another parent and field name, for errors that kube-apiserver reports there.
     pub(super) fn named(&self, parent: &Node<'_>, field: impl Into<Cow<'static, str>>) -> Self {
         Self { value: self.value, path: parent.path.child(Step::Field(field.into())) }
     }
 
-    /// The same value with the last field name of its path replaced.
+    /// Returns this value with the last field name of its path replaced.
     pub(super) fn renamed(&self, field: &'static str) -> Self {
         let before = self.path.0.as_ref().map(|link| link.0.clone()).unwrap_or_default();
         Self { value: self.value, path: before.child(Step::Field(field.into())) }
     }
 
-    /// The same value with another key at the end of its path.
+    /// Returns this value with another key at the end of its path.
     pub(super) fn with_key(&self, key: &str) -> Self {
         let before = self.path.0.as_ref().map(|link| link.0.clone()).unwrap_or_default();
         Self { value: self.value, path: before.child(Step::Key(key.to_owned())) }
@@ -92,7 +92,7 @@ impl<'v> Node<'v> {
         Node { value, path: self.path.clone() }
     }
 
-    /// The same value with the path of `other`, for errors that kube-apiserver reports there.
+    /// Returns this value with the path of `other`, for errors that kube-apiserver reports there.
     pub(super) fn on(&self, other: &Node<'_>) -> Self {
         Self { value: self.value, path: other.path.clone() }
     }

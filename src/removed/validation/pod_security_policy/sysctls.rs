@@ -8,7 +8,7 @@ const MAX_BYTES: usize = 253;
 /// `SysctlPatternFmt`
 const PATTERN: &str = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]";
 
-/// One of the lists of a policy.
+/// A list of sysctls in a policy.
 struct List<'a> {
     /// The path of the list.
     field: String,

@@ -171,7 +171,7 @@ fn device(request: &Node<'_>, out: &mut Causes) {
     request.at("tolerations").items().for_each(|item| toleration(&item, out));
 }
 
-/// What makes a device in a claim one device (`SharedDeviceID`).
+/// Returns the identity of a device in a claim (`SharedDeviceID`).
 fn device_id<'v>(device: &Node<'v>) -> [&'v str; 4] {
     ["driver", "pool", "device", "shareID"].map(|field| device.at(field).text())
 }
