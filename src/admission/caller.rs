@@ -3,57 +3,58 @@
 use crate::authz::{AccessAttributes, Authorizer, Decision, Epoch, ReviewError};
 use crate::upstream::ClientCredentials;
 use crate::user::UserInfo;
+use async_trait::async_trait;
 use std::fmt;
 use std::sync::Arc;
 
-/// Checks whether a request's caller may do something besides the request.
-#[derive(Clone)]
-pub struct CallerAuthorizer(Answerer);
+/// Checks whether a request's caller may do something besides the request. The default allows nothing.
+#[derive(Clone, Default)]
+pub struct CallerAuthorizer(Option<Arc<dyn CallerReviews>>);
 
-#[derive(Clone)]
-enum Answerer {
-    Upstream {
-        authorizer: Arc<Authorizer>,
-        user: Arc<UserInfo>,
-        credentials: Option<ClientCredentials>,
-    },
-    /// Allows nothing.
-    Nothing,
-    #[cfg(test)]
-    Fixed(Arc<RuleFor>),
+/// The source of the decisions about a caller.
+#[async_trait]
+trait CallerReviews: Send + Sync {
+    /// The time for which a decision about the caller may be remembered.
+    fn epoch(&self) -> Option<Epoch>;
+
+    /// The decision about the caller.
+    async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError>;
+
+    /// The decision about another user.
+    async fn check_about(&self, user: &UserInfo, attributes: &AccessAttributes) -> Result<Decision, ReviewError>;
 }
 
-/// A rule about the user with this name, or about the caller.
-#[cfg(test)]
-type RuleFor = dyn Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync;
+/// The upstream API server's decisions about a caller.
+struct UpstreamReviews {
+    authorizer: Arc<Authorizer>,
+    user: Arc<UserInfo>,
+    credentials: Option<ClientCredentials>,
+}
+
+#[async_trait]
+impl CallerReviews for UpstreamReviews {
+    fn epoch(&self) -> Option<Epoch> {
+        self.authorizer.epoch()
+    }
+
+    async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
+        self.authorizer.check(&self.user, attributes, self.credentials.as_ref()).await
+    }
+
+    async fn check_about(&self, user: &UserInfo, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
+        self.authorizer.check_about(user, attributes).await
+    }
+}
 
 impl CallerAuthorizer {
     /// An authorizer that asks the upstream API server, about `user` or with the caller's credentials.
     pub fn new(authorizer: Arc<Authorizer>, user: Arc<UserInfo>, credentials: Option<ClientCredentials>) -> Self {
-        Self(Answerer::Upstream { authorizer, user, credentials })
-    }
-
-    /// An authorizer that answers by a fixed rule.
-    #[cfg(test)]
-    pub(crate) fn fixed(rule: fn(&AccessAttributes) -> Decision) -> Self {
-        Self::fixed_for(move |_, asked| rule(asked))
-    }
-
-    /// An authorizer that answers by a fixed rule. The rule receives the name of the user that a question is about, unless it is
-    /// the caller.
-    #[cfg(test)]
-    pub(crate) fn fixed_for(
-        rule: impl Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync + 'static,
-    ) -> Self {
-        Self(Answerer::Fixed(Arc::new(rule)))
+        Self(Some(Arc::new(UpstreamReviews { authorizer, user, credentials })))
     }
 
     /// The time for which a decision about the caller may be remembered ([`Authorizer::epoch`]).
     pub fn epoch(&self) -> Option<Epoch> {
-        match &self.0 {
-            Answerer::Upstream { authorizer, .. } => authorizer.epoch(),
-            _ => None,
-        }
+        self.0.as_ref()?.epoch()
     }
 
     /// The API server's decision, which may come from the cache.
@@ -62,12 +63,8 @@ impl CallerAuthorizer {
     /// If the API server returns no decision.
     pub async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
         match &self.0 {
-            Answerer::Upstream { authorizer, user, credentials } => {
-                authorizer.check(user, attributes, credentials.as_ref()).await
-            }
-            Answerer::Nothing => Ok(Decision::default()),
-            #[cfg(test)]
-            Answerer::Fixed(rule) => Ok(rule(None, attributes)),
+            Some(reviews) => reviews.check(attributes).await,
+            None => Ok(Decision::default()),
         }
     }
 
@@ -82,12 +79,8 @@ impl CallerAuthorizer {
         attributes: &AccessAttributes,
     ) -> Result<Decision, ReviewError> {
         match &self.0 {
-            Answerer::Upstream { authorizer, .. } => {
-                authorizer.check_about(&service_account(namespace, name), attributes).await
-            }
-            Answerer::Nothing => Ok(Decision::default()),
-            #[cfg(test)]
-            Answerer::Fixed(rule) => Ok(rule(Some(&service_account(namespace, name).username), attributes)),
+            Some(reviews) => reviews.check_about(&service_account(namespace, name), attributes).await,
+            None => Ok(Decision::default()),
         }
     }
 }
@@ -99,15 +92,47 @@ fn service_account(namespace: &str, name: &str) -> UserInfo {
     UserInfo { username: format!("system:serviceaccount:{namespace}:{name}"), groups, ..UserInfo::default() }
 }
 
-impl Default for CallerAuthorizer {
-    /// An authorizer that allows nothing.
-    fn default() -> Self {
-        Self(Answerer::Nothing)
-    }
-}
-
 impl fmt::Debug for CallerAuthorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CallerAuthorizer")
+    }
+}
+
+/// Decisions by a fixed rule.
+#[cfg(test)]
+mod fixed {
+    use super::*;
+
+    /// A rule about the user with this name, or about the caller.
+    struct Rule<F>(F);
+
+    #[async_trait]
+    impl<F: Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync> CallerReviews for Rule<F> {
+        fn epoch(&self) -> Option<Epoch> {
+            None
+        }
+
+        async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
+            Ok((self.0)(None, attributes))
+        }
+
+        async fn check_about(&self, user: &UserInfo, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
+            Ok((self.0)(Some(&user.username), attributes))
+        }
+    }
+
+    impl CallerAuthorizer {
+        /// An authorizer that answers by a fixed rule.
+        pub(crate) fn fixed(rule: fn(&AccessAttributes) -> Decision) -> Self {
+            Self::fixed_for(move |_, asked| rule(asked))
+        }
+
+        /// An authorizer that answers by a fixed rule. The rule receives the name of the user that a question is about, unless it is
+        /// the caller.
+        pub(crate) fn fixed_for(
+            rule: impl Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync + 'static,
+        ) -> Self {
+            Self(Some(Arc::new(Rule(rule))))
+        }
     }
 }
