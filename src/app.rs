@@ -14,6 +14,7 @@ use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, PluginEnvironment};
 use crate::audit::{self, Audit, Log, Policy};
 use crate::authn::CertificateAuthority;
+use crate::backend::obey_proxy_variables;
 use crate::body::{Body, BoxError};
 use crate::cluster::{self, AuthorityMaps, Loopback};
 use crate::config::{self, AuditLog, CallsWebhooks, Limits};
@@ -132,6 +133,7 @@ impl Running {
 /// # Errors
 /// If a file, an address or another resource that the configuration names is not available.
 pub async fn start(config: Config) -> Result<Running> {
+    obey_proxy_variables();
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);

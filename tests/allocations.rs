@@ -15,12 +15,10 @@ use bytes::Bytes;
 use front::{Front, POD_JSON};
 use http::{Request, Response};
 use kube_admission_proxy::admission::metrics::Metrics;
-use kube_admission_proxy::admission::shadow::ShadowNames;
-use kube_admission_proxy::admission::{Chain, PluginEnvironment, PolicyOptions, Spec};
+use kube_admission_proxy::admission::{Chain, PluginEnvironment, Spec};
 use kube_admission_proxy::body::Body;
 use kube_admission_proxy::cluster::discovery::Discovery;
 use kube_admission_proxy::cluster::{Cluster, Namespace};
-use kube_admission_proxy::config::{DefaultTolerations, FeatureGates, Limits};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::metrics::Registry;
 use kube_admission_proxy::plugins;
@@ -230,23 +228,11 @@ fn a_namespace_takes_little_room() {
 fn the_plugins_of_an_idle_tenant_take_little_room() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let _entered = runtime.enter();
-    let (cluster, discovery) = (Cluster::unconnected(), Discovery::fixed([]));
+    let (cluster, discovery) = (Cluster::unconnected(), Discovery::unconnected());
     let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
-    let (limits, gates, shadows, policies) =
-        (Limits::default(), FeatureGates::default(), ShadowNames::default(), PolicyOptions::default());
     let chain = |specs: &[&'static Spec]| {
-        let environment = |_: &'static Spec| PluginEnvironment {
-            cluster: cluster.clone(),
-            configuration: None,
-            limits: &limits,
-            metrics: metrics.clone(),
-            feature_gates: &gates,
-            default_tolerations: DefaultTolerations::default(),
-            shadow_webhooks: &shadows,
-            policies: &policies,
-            discovery: discovery.clone(),
-        };
-        Chain::build_quietly(specs, metrics.clone(), |spec| Ok((spec.build)(&environment(spec))?.into())).unwrap()
+        let environment = PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone());
+        Chain::build_quietly(specs, metrics.clone(), |spec| Ok((spec.build)(&environment)?.into())).unwrap()
     };
     let on: Vec<&'static Spec> = plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
     // The first chain makes the parts that all chains share.

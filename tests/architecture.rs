@@ -514,6 +514,89 @@ fn errors_are_types() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// The lines that only tests compile and that stand inside product code: in a function, or among the fields of a type.
+fn test_code_inside_product_code(lines: &[Line]) -> Vec<&Line> {
+    let has_test = |text: &str, begin: &str| {
+        let conditions = text.split(begin).skip(1);
+        conditions.flat_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_')).any(|word| word == "test")
+    };
+    let indent = |line: &Line| line.text.len() - line.text.trim_start().len();
+    let is_inside = |at: usize| {
+        let own = indent(&lines[at]);
+        let before = lines[..at].iter().rev().filter(|line| !line.text.trim().is_empty() && indent(line) < own);
+        let around = before.map(|line| line.text.trim()).find(|text| *text != "{" && !text.starts_with("where"));
+        let may_have_items = |text: &str| text.starts_with("impl") || text.split(' ').any(|word| word == "mod");
+        own > 0 && !around.is_some_and(may_have_items)
+    };
+    let found = lines.iter().enumerate().filter(|(at, line)| {
+        has_test(&line.text, "cfg!(") || has_test(line.text.trim_start(), "#[cfg") && is_inside(*at)
+    });
+    found.map(|(_, line)| line).collect()
+}
+
+#[test]
+fn product_code_is_the_same_in_tests() {
+    let mut faults = Vec::new();
+    let crates = ["kubernetes-object", "kubernetes-cel", "kube-test-server"].map(|name| format!("crates/{name}/src"));
+    for folder in crates.iter().map(String::as_str).chain(["src"]) {
+        let lines = product_of(folder);
+        let found = test_code_inside_product_code(&lines);
+        faults.extend(found.into_iter().map(|Line { file, number, text }| {
+            format!(
+                "{folder}/{file}:{number}: {}: a test must run the code of the product. Give the type a trait or a \
+                 client that a test implements, and move this code into a module of tests",
+                text.trim()
+            )
+        }));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn test_code_is_found_in_functions_and_among_fields() {
+    let text = "\
+#[cfg(test)]
+use a::B;
+struct S {
+    a: u8,
+    #[cfg(test)]
+    b: u8,
+}
+enum E {
+    #[cfg(any(test, unix))]
+    A,
+}
+impl<T> S
+where
+    T: B,
+{
+    #[cfg(test)]
+    fn a(&self) {}
+    fn b(
+        &self,
+    ) {
+        #[cfg(test)]
+        return;
+        if x && cfg!(test) {
+            #[cfg(not(test))]
+            return;
+        }
+        #[cfg(feature = \"tests\")]
+        return;
+    }
+}
+#[cfg(test)]
+mod fixed {
+    #[cfg(test)]
+    fn a() {}
+}
+";
+    let lines: Vec<Line> =
+        (1..).zip(text.lines()).map(|(number, text)| Line { file: "a.rs".into(), number, text: text.into() }).collect();
+    let numbers: Vec<usize> = test_code_inside_product_code(&lines).iter().map(|line| line.number).collect();
+    assert_eq!(numbers, [5, 9, 21, 23, 24]);
+}
+
 #[test]
 fn plugins_know_nothing_of_http_clients_and_tasks() {
     let words = ["hyper::", "http::", "kube::", "tokio::spawn", "tokio::task", "upstream::", "server::"];

@@ -1,12 +1,14 @@
 //! A plugin's facts as data, so that the chain skips a plugin without calling it.
 
+use super::metrics::Metrics;
 use super::options::PolicyOptions;
+use super::shadow::ShadowNames;
 use super::{Attributes, Operation, Plugin};
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
-use crate::config::{BuildError, DefaultTolerations, FeatureGates};
+use crate::config::{BuildError, DefaultTolerations, FeatureGates, Limits, PluginConfiguration};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// A set of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,21 +135,42 @@ pub struct PluginEnvironment<'a> {
     /// The cluster's state.
     pub cluster: Arc<Cluster>,
     /// The plugin's own configuration from the AdmissionConfiguration file.
-    pub configuration: Option<&'a crate::config::PluginConfiguration>,
+    pub configuration: Option<&'a PluginConfiguration>,
     /// The bounds of the whole process.
-    pub limits: &'a crate::config::Limits,
+    pub limits: &'a Limits,
     /// The admission metrics, and the registry for a plugin's own metrics.
-    pub metrics: Arc<super::metrics::Metrics>,
+    pub metrics: Arc<Metrics>,
     /// The state of the feature gates.
     pub feature_gates: &'a FeatureGates,
     /// The default tolerationSeconds of pods for nodes that are not ready or unreachable.
     pub default_tolerations: DefaultTolerations,
     /// The webhooks that the command line puts into shadow mode.
-    pub shadow_webhooks: &'a super::shadow::ShadowNames,
+    pub shadow_webhooks: &'a ShadowNames,
     /// The command line's options for policies.
     pub policies: &'a PolicyOptions,
     /// The resources that the upstream API server serves.
     pub discovery: Arc<Discovery>,
+}
+
+impl PluginEnvironment<'static> {
+    /// An environment with the defaults of all options.
+    pub fn with_defaults(cluster: Arc<Cluster>, discovery: Arc<Discovery>, metrics: Arc<Metrics>) -> Self {
+        static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);
+        static GATES: LazyLock<FeatureGates> = LazyLock::new(FeatureGates::default);
+        static SHADOWS: LazyLock<ShadowNames> = LazyLock::new(ShadowNames::default);
+        static POLICIES: LazyLock<PolicyOptions> = LazyLock::new(PolicyOptions::default);
+        Self {
+            cluster,
+            configuration: None,
+            limits: &LIMITS,
+            metrics,
+            feature_gates: &GATES,
+            default_tolerations: DefaultTolerations::default(),
+            shadow_webhooks: &SHADOWS,
+            policies: &POLICIES,
+            discovery,
+        }
+    }
 }
 
 /// The history of a plugin that Kubernetes removed.

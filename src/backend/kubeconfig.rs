@@ -215,7 +215,7 @@ fn access(endpoint: &Endpoint, cluster: &Cluster, user: &User) -> Result<Access,
         Tls::new(trust, identity.certificate.clone(), true)?
     };
     let server_name = Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty());
-    let proxy = Proxies::of_environment().for_endpoint(endpoint);
+    let proxy = Proxies::of_process().for_endpoint(endpoint);
     let (tls, identity) = (Arc::new(tls), Arc::new(identity));
     Ok(Access { tls, server_name, identity, agent: AGENT, compression: !cluster.disable_compression, proxy })
 }

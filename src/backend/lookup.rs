@@ -42,7 +42,7 @@ impl Lookup {
             identity: Arc::new(Identity::default()),
             agent: AGENT,
             compression: true,
-            proxy: Proxies::of_environment().for_endpoint(&endpoint),
+            proxy: Proxies::of_process().for_endpoint(&endpoint),
         };
         let path = endpoint.path().to_owned();
         Ok(Self { client: Client::new(endpoint, access, limits.webhook_response_bytes)?, cluster, path })

@@ -53,6 +53,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use identity::Identity;
 use pool::Pool;
+pub use proxy_variables::obey_proxy_variables;
 use proxy_variables::{Proxies, Proxy};
 use request::{Chunks, Target, Template};
 use std::collections::HashMap;
@@ -118,7 +119,7 @@ impl Clients {
         };
         let identity = self.users.identity(&endpoint.target())?;
         let tls = Arc::new(Tls::new(trust, identity.certificate.clone(), endpoint.is_local())?);
-        let proxy = Proxies::of_environment().for_endpoint(&endpoint);
+        let proxy = Proxies::of_process().for_endpoint(&endpoint);
         // A Service's name stays the expected name of the certificate, even after a redirect.
         let server_name = endpoint.is_service().then(|| endpoint.host().to_owned());
         let access = Access { tls, server_name, identity: Arc::new(identity), agent: AGENT, compression: true, proxy };
@@ -316,7 +317,7 @@ impl Client {
 
     /// Creates a client of another server, for the rest of one call (`http.Client` has one transport for all servers).
     fn elsewhere(&self, server: Endpoint, path: &PathAndQuery) -> Result<Self, NoAnswer> {
-        let proxy = Proxies::of_environment().for_endpoint(&server);
+        let proxy = Proxies::of_process().for_endpoint(&server);
         let url = format!("{}{path}", server.base());
         let made = Self::new(server, Access { proxy, ..self.access.clone() }, self.answer_bytes);
         let made = made.map(|made| Self { lookups: self.lookups.clone(), ..made });

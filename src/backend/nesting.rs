@@ -28,7 +28,7 @@ mod tests {
     use super::super::{Clients, Endpoint, Kubeconfig};
     use super::*;
     use crate::body::Body;
-    use crate::cluster::{Cluster, FixedState, Loopback};
+    use crate::cluster::{Cluster, Loopback};
     use crate::config::Limits;
     use crate::status::Status;
     use async_trait::async_trait;
@@ -71,7 +71,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_within_a_call_fails_and_no_redirect_is_followed() {
-        let (cluster, server) = (Cluster::fixed(FixedState::default()), Arc::new(Recursive::default()));
+        let (cluster, server) = (Cluster::unconnected(), Arc::new(Recursive::default()));
         assert!(server.cluster.set(cluster.clone()).is_ok());
         let loopback: Arc<dyn Loopback> = server.clone();
         cluster.loop_back_to(Arc::downgrade(&loopback));

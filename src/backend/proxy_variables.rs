@@ -8,12 +8,15 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Bytes that the head of a proxy's answer may have.
 const HEAD_BYTES: usize = 16 * 1024;
+
+/// The proxies of all clients. The program sets them when it starts, so that tests do not depend on the environment.
+static OF_PROCESS: OnceLock<Proxies> = OnceLock::new();
 
 /// The proxy of the environment, and the endpoints that are reached without it.
 #[derive(Clone, Debug, Default)]
@@ -75,22 +78,10 @@ enum Exception {
 }
 
 impl Proxies {
-    /// Returns the proxies of the environment, read at the first call.
-    pub(super) fn of_environment() -> &'static Self {
-        static PROXIES: LazyLock<Proxies> = LazyLock::new(|| {
-            let variable = |names: [&str; 2]| names.iter().find_map(|name| variable(name));
-            let proxies = Proxies::new(
-                &variable(["HTTPS_PROXY", "https_proxy"]).unwrap_or_default(),
-                &variable(["NO_PROXY", "no_proxy"]).unwrap_or_default(),
-            );
-            if proxies.proxy.is_some() {
-                tracing::info!(
-                    "HTTPS_PROXY is set: webhooks are called through this proxy, except for the hosts in NO_PROXY"
-                );
-            }
-            proxies
-        });
-        &PROXIES
+    /// Returns the proxies of the process: none before [`obey_proxy_variables`].
+    pub(super) fn of_process() -> &'static Self {
+        static NONE: Proxies = Proxies { proxy: None, exceptions: Vec::new() };
+        OF_PROCESS.get().unwrap_or(&NONE)
     }
 
     /// Creates the proxies from the values of the variables.
@@ -109,9 +100,19 @@ impl Proxies {
     }
 }
 
-/// Returns a variable, unless it is empty. Tests must not depend on the environment.
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty() && !cfg!(test))
+/// Makes the clients that are created from now on use the proxies of the environment. Only the first call has an effect.
+pub fn obey_proxy_variables() {
+    OF_PROCESS.get_or_init(|| {
+        let value = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let variable = |names: [&str; 2]| names.iter().find_map(value).unwrap_or_default();
+        let proxies = Proxies::new(&variable(["HTTPS_PROXY", "https_proxy"]), &variable(["NO_PROXY", "no_proxy"]));
+        if proxies.proxy.is_some() {
+            tracing::info!(
+                "HTTPS_PROXY is set: webhooks are called through this proxy, except for the hosts in NO_PROXY"
+            );
+        }
+        proxies
+    });
 }
 
 fn exception(item: &str) -> Option<Exception> {

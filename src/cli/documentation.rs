@@ -4,11 +4,10 @@ use super::apiserver;
 use super::arguments::Arguments;
 use super::table;
 use crate::admission::metrics::Metrics;
-use crate::admission::shadow::ShadowNames;
-use crate::admission::{Chain, FrontEndSupport, PluginEnvironment, PolicyOptions};
+use crate::admission::{Chain, FrontEndSupport, PluginEnvironment};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{self, Cluster, FixedState};
-use crate::config::{DefaultTolerations, FeatureGates, Limits};
+use crate::config::Limits;
 use crate::front_end;
 use crate::metrics::Registry;
 use crate::pipeline::InFlight;
@@ -157,23 +156,12 @@ fn the_table_of_bounds_is_that_of_the_program() {
 
 /// Registers all metrics that the server registers at its start.
 fn all_metrics() -> Registry {
-    let (registry, limits, gates) = (Registry::new(), Limits::default(), FeatureGates::default());
-    let (shadows, policies) = (ShadowNames::default(), PolicyOptions::default());
+    let (registry, limits) = (Registry::new(), Limits::default());
     let cluster = Cluster::fixed(FixedState::default());
     let metrics = Arc::new(Metrics::new(&registry).unwrap());
     let plugins: Vec<_> = crate::plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
-    Chain::build(&plugins, metrics.clone(), |_| PluginEnvironment {
-        cluster: cluster.clone(),
-        configuration: None,
-        limits: &limits,
-        metrics: metrics.clone(),
-        feature_gates: &gates,
-        default_tolerations: DefaultTolerations::default(),
-        shadow_webhooks: &shadows,
-        policies: &policies,
-        discovery: Discovery::fixed([]),
-    })
-    .unwrap();
+    let environment = || PluginEnvironment::with_defaults(cluster.clone(), Discovery::unconnected(), metrics.clone());
+    Chain::build(&plugins, metrics.clone(), |_| environment()).unwrap();
     registry.register(Box::new(cluster::Metrics::new(cluster).unwrap())).unwrap();
     audit::Metrics::register(&registry).unwrap();
     impersonation::Metrics::register(&registry).unwrap();

@@ -72,11 +72,6 @@ pub(super) struct Store<P> {
 }
 
 impl<P: Projection> Store<P> {
-    #[cfg(test)]
-    pub(super) fn find(&self, key: &str) -> Option<&Arc<P>> {
-        self.by_key.get(key)
-    }
-
     /// Returns whether the object changed.
     pub(super) fn insert(&mut self, key: Arc<str>, object: Arc<P>) -> bool {
         if self.by_key.get(&key) == Some(&object) {

@@ -10,7 +10,7 @@ mod refresh;
 pub use fetch::ClientTransport;
 
 use crate::config::Limits;
-use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::kind::GroupVersionKind;
 use crate::upstream::SharedTransport;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -166,13 +166,12 @@ impl Discovery {
         Arc::new(Self { shared, limits, tasks })
     }
 
-    /// A table with fixed resources.
-    pub fn fixed(resources: impl IntoIterator<Item = (GroupVersionResource, Resource)>) -> Arc<Self> {
-        let mut table = Table::default();
-        for (on, resource) in resources {
-            let versions = table.0.entry(on.group).or_default();
-            versions.entry(on.version).or_default().insert(on.resource, Arc::new(resource));
-        }
+    /// Creates discovery without an API server and without resources, for checks of configurations.
+    pub fn unconnected() -> Arc<Self> {
+        Self::constant(Table::default())
+    }
+
+    fn constant(table: Table) -> Arc<Self> {
         Arc::new(Self { shared: Shared::new(table, true), limits: DiscoveryBounds::default(), tasks: Vec::new() })
     }
 
@@ -193,7 +192,7 @@ impl Discovery {
     }
 
     /// The resources in the table that serve a kind, and whether they are namespaced.
-    pub fn known_kind(&self, kind: &GroupVersionKind) -> Vec<(String, bool)> {
+    fn known_kind(&self, kind: &GroupVersionKind) -> Vec<(String, bool)> {
         let table = self.shared.table.load();
         let resources = table.0.get(&kind.group).and_then(|versions| versions.get(&kind.version));
         let of_kind = resources.into_iter().flatten().filter(|(_, resource)| resource.kind == *kind);
@@ -245,6 +244,21 @@ impl Discovery {
     pub async fn wait_synced(&self) {
         // The sender lives as long as `self`, so the wait ends only when the value is true.
         let _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+}
+
+#[cfg(test)]
+impl Discovery {
+    /// Discovery with fixed resources.
+    pub(crate) fn fixed(
+        resources: impl IntoIterator<Item = (crate::kind::GroupVersionResource, Resource)>,
+    ) -> Arc<Self> {
+        let mut table = Table::default();
+        for (on, resource) in resources {
+            let versions = table.0.entry(on.group).or_default();
+            versions.entry(on.version).or_default().insert(on.resource, Arc::new(resource));
+        }
+        Self::constant(table)
     }
 }
 

@@ -49,10 +49,6 @@ impl Cluster {
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        #[cfg(test)]
-        if let Some(fixed) = &self.fixed {
-            return Ok(fixed.find(namespace, name));
-        }
         let request = Request::new(path::<P>(namespace)).get(&segment(name), &GetParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
         match self.call(self.client()?.request_text(request)).await {
@@ -70,10 +66,6 @@ impl Cluster {
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        #[cfg(test)]
-        if let Some(fixed) = &self.fixed {
-            return Ok(fixed.list(namespace));
-        }
         let request = Request::new(path::<P>(namespace)).list(&ListParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
         let text = self.call(self.client()?.request_text(request)).await.map_err(CallError::into_status)?;
@@ -99,10 +91,6 @@ impl Cluster {
     /// # Errors
     /// If the API server is unreachable or refuses the request.
     pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
-        #[cfg(test)]
-        if let Some(fixed) = &self.fixed {
-            return Ok(fixed.namespace(name));
-        }
         self.find_live("", name).await
     }
 
@@ -111,11 +99,6 @@ impl Cluster {
     /// # Errors
     /// If the API server is unreachable or refuses the request.
     pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
-        #[cfg(test)]
-        if let Some(fixed) = &self.fixed {
-            fixed.create_namespace(name);
-            return Ok(());
-        }
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         match self.loopback()?.create("/api/v1/namespaces", &namespace).await {
             Err(why) if why.reason != "AlreadyExists" => Err(why),

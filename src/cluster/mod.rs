@@ -40,8 +40,6 @@ pub(crate) use custom_resources::Definition;
 use custom_resources::Definitions;
 pub use custom_resources::{Conversion, ConversionWebhook, CustomResource};
 #[cfg(test)]
-use fixed::FixedServer;
-#[cfg(test)]
 pub(crate) use fixed::FixedState;
 use k8s_openapi::api::core::v1::Service;
 use labelled::Labelled;
@@ -168,9 +166,6 @@ impl Default for ClusterBounds {
 pub struct Cluster {
     /// The API server, for answers that the caches cannot give; `None` if there is none.
     client: Option<kube::Client>,
-    /// The API server of a test, instead of `client`.
-    #[cfg(test)]
-    fixed: Option<FixedServer>,
     limits: ClusterBounds,
     caches: Arc<HashMap<Need, Arc<dyn AnyCache>>>,
     /// The kinds of which the view has only the objects with some labels.
@@ -237,8 +232,6 @@ impl Cluster {
     fn without_caches() -> Self {
         Self {
             client: None,
-            #[cfg(test)]
-            fixed: None,
             limits: ClusterBounds::default(),
             caches: Arc::default(),
             labelled: Vec::new(),
@@ -272,8 +265,6 @@ impl Cluster {
         });
         Arc::new(Self {
             client: self.client.clone(),
-            #[cfg(test)]
-            fixed: self.fixed.as_ref().map(|_| FixedServer::default()),
             limits: self.limits,
             caches,
             labelled: labelled.collect(),

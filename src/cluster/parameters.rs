@@ -295,10 +295,6 @@ impl Cluster {
         namespace: Option<Box<str>>,
         discovery: &Arc<Discovery>,
     ) -> Watched {
-        #[cfg(test)]
-        if let Some(fixed) = &self.fixed {
-            return Watched::fixed(kind, fixed.parameters(kind), discovery);
-        }
         let lookup = Arc::new(watch::Sender::new(Lookup::Pending));
         let cache = Arc::new(Cache::bounded(self.limits.parameter_bytes));
         let Some(client) = self.client.clone() else { return Watched { lookup, cache, _watch: None } };
@@ -324,24 +320,6 @@ impl Cluster {
             }
         };
         Watched { lookup, cache, _watch: Some(AbortOnDropHandle::new(tokio::spawn(task))) }
-    }
-}
-
-#[cfg(test)]
-impl Watched {
-    /// A cache with the given objects that does not watch.
-    fn fixed<'a>(kind: &GroupVersionKind, objects: impl Iterator<Item = &'a Value>, discovery: &Discovery) -> Self {
-        let lookup = match discovery.known_kind(kind).into_iter().min() {
-            Some((_, namespaced)) => Lookup::Served { namespaced },
-            None => Lookup::Unknown,
-        };
-        let objects = objects.map(|object| {
-            let object = Parameter::new(object.clone());
-            let (namespace, name) = object.identity();
-            (key(namespace, name).into_owned(), object)
-        });
-        let cache = Arc::new(Cache::fixed(objects, true));
-        Self { lookup: Arc::new(watch::Sender::new(lookup)), cache, _watch: None }
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// The number of pods on a page.
-pub(super) const PAGE: usize = 500;
+const PAGE: usize = 500;
 
 /// A page of a namespace's pods.
 #[derive(Debug, Default)]
@@ -43,10 +43,6 @@ impl Cluster {
     /// # Errors
     /// If the API server is unreachable or refuses the request.
     pub async fn live_pods(&self, namespace: &str, next: Option<&str>) -> Result<PodPage, Status> {
-        #[cfg(test)]
-        if let Some(fixed) = &self.fixed {
-            return fixed.pods(namespace, next);
-        }
         let request = http::Request::get(page_path(namespace, next)).body(Vec::new());
         let request = request.map_err(|_| Status::bad_request("no list of this namespace can be asked for"))?;
         let text = self.call(self.client()?.request_text(request)).await.map_err(CallError::into_status)?;

@@ -102,10 +102,6 @@ impl Cluster {
     /// # Errors
     /// If the API server is unreachable or refuses the request: with a conflict if the quota changed.
     pub(crate) async fn update_quota_status(&self, quota: &ResourceQuota) -> Result<Arc<ResourceQuota>, Status> {
-        #[cfg(test)]
-        if let Some(fixed) = &self.fixed {
-            return fixed.update_quota_status(quota);
-        }
         let body = serde_json::to_vec(quota).map_err(Status::internal_error)?;
         let (namespace, name) = names(quota);
         let name = utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
@@ -121,7 +117,7 @@ impl Cluster {
 }
 
 /// The namespace and the name.
-pub(super) fn names(quota: &ResourceQuota) -> (&str, &str) {
+fn names(quota: &ResourceQuota) -> (&str, &str) {
     let metadata = &quota.metadata;
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }

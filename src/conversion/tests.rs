@@ -25,8 +25,8 @@ fn converter(conversion: Value) -> Converter {
 
 fn counting(conversion: Value, registry: &Registry) -> Converter {
     let definitions = vec![serde_json::from_value(definition(conversion)).unwrap()];
-    let cluster = Cluster::fixed(FixedState::default().with::<Definition>(definitions));
-    Converter::new(cluster, Discovery::fixed([]), &Limits::default(), &Metrics::new(registry).unwrap())
+    let cluster = Cluster::fixed(FixedState::default().cached::<Definition>(definitions));
+    Converter::new(cluster, Discovery::unconnected(), &Limits::default(), &Metrics::new(registry).unwrap())
 }
 
 fn webhook(server: &HookServer, path: &str, versions: &[&str]) -> Value {

@@ -1,13 +1,10 @@
 use super::*;
 use crate::admission::metrics::Metrics as AdmissionMetrics;
-use crate::admission::{
-    Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, PolicyOptions, Resources, Spec,
-};
+use crate::admission::{Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec};
 use crate::authn::{self, StaticTokens, fake::Upstream};
 use crate::authz;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, FixedState};
-use crate::config::{DefaultTolerations, FeatureGates};
 use crate::metrics::Registry;
 use crate::object::patch::admission;
 use crate::plugins;
@@ -33,19 +30,11 @@ fn upstream() -> Arc<Upstream> {
 
 fn side(specs: &[&'static Spec]) -> Side {
     let (registry, limits) = (Registry::new(), Limits { review_bytes: 100_000, ..Limits::default() });
-    let (gates, shadows, policies) = (FeatureGates::default(), Default::default(), PolicyOptions::default());
     let metrics = Arc::new(AdmissionMetrics::new(&registry).unwrap());
     let cluster = Cluster::fixed(FixedState::default());
     let chain = Chain::build(specs, metrics.clone(), |_| PluginEnvironment {
-        cluster: cluster.clone(),
-        configuration: None,
         limits: &limits,
-        metrics: metrics.clone(),
-        feature_gates: &gates,
-        default_tolerations: DefaultTolerations::default(),
-        shadow_webhooks: &shadows,
-        policies: &policies,
-        discovery: Discovery::fixed([]),
+        ..PluginEnvironment::with_defaults(cluster.clone(), Discovery::unconnected(), metrics.clone())
     });
     let tokens = StaticTokens::parse(b"secret,kube-apiserver,1\nother,somebody,2").unwrap();
     let config = authn::Config { token_file: Some(Arc::new(ArcSwap::from_pointee(tokens))), ..Default::default() };

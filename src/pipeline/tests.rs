@@ -19,7 +19,6 @@ use crate::admission::{
 use crate::authz::{self, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
-use crate::config::DefaultTolerations;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
 use crate::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, from_fn, kube_client};
@@ -190,17 +189,9 @@ impl Path {
         let cluster = Cluster::fixed(state);
         // The seats suffice for a test's requests, and the room for a page of 1 MiB.
         let limits = Limits { page_bytes: 1 << 20, ..Limits::default() };
-        let (gates, shadows, policies) = Default::default();
         let chain = Chain::build(plugins, metrics.clone(), |_| PluginEnvironment {
-            cluster: cluster.clone(),
-            configuration: None,
             limits: &limits,
-            metrics: metrics.clone(),
-            feature_gates: &gates,
-            default_tolerations: DefaultTolerations::default(),
-            shadow_webhooks: &shadows,
-            policies: &policies,
-            discovery: discovery.clone(),
+            ..PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone())
         });
         let forwarder = Forwarder::new(transport.clone(), CallerIdentity::Impersonate, Drain::new());
         let pipeline = Pipeline {

@@ -1,11 +1,9 @@
 //! A cluster with policies in it that does not change.
 
 use crate::admission::metrics::Metrics;
-use crate::admission::shadow::ShadowNames;
 use crate::admission::{Attributes, CallerAuthorizer, Operation, PluginEnvironment, PolicyOptions};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace, Texts};
-use crate::config::{DefaultTolerations, FeatureGates, Limits};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::metrics::Registry;
 use crate::object::Object;
@@ -38,18 +36,8 @@ pub(super) fn world_of<P>(
     build: impl FnOnce(&PluginEnvironment<'_>) -> prometheus::Result<P>,
 ) -> World<P> {
     let (registry, metrics) = metrics();
-    let environment = PluginEnvironment {
-        cluster: Cluster::fixed(state),
-        configuration: None,
-        limits: &Limits::default(),
-        metrics,
-        feature_gates: &FeatureGates::default(),
-        default_tolerations: DefaultTolerations::default(),
-        shadow_webhooks: &ShadowNames::default(),
-        policies,
-        discovery: discovery(),
-    };
-    World { plugin: build(&environment).unwrap(), registry }
+    let environment = PluginEnvironment::with_defaults(Cluster::fixed(state), discovery(), metrics);
+    World { plugin: build(&PluginEnvironment { policies, ..environment }).unwrap(), registry }
 }
 
 pub(super) fn metrics() -> (Registry, Arc<Metrics>) {

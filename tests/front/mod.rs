@@ -12,7 +12,6 @@ use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
 use kube_admission_proxy::body::full;
 use kube_admission_proxy::cluster::discovery::{self, Discovery};
 use kube_admission_proxy::cluster::{self, Cluster, Need};
-use kube_admission_proxy::config::DefaultTolerations;
 use kube_admission_proxy::config::{Limits, Writes};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::front_end::{self, FrontEnd, Seats};
@@ -93,19 +92,11 @@ impl Front {
         let cluster = Cluster::start(client.clone(), &needs, cluster::ClusterBounds::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&kube_admission_proxy::metrics::Registry::new()).unwrap());
-        let (gates, shadows, policies) = Default::default();
         // The test's only client sends more requests at a time than one user may.
         let limits = Limits { requests_inflight: 0, mutating_requests_inflight: 0, ..Limits::default() };
         let chain = Chain::build(&on, metrics.clone(), |_| PluginEnvironment {
-            cluster: cluster.clone(),
-            configuration: None,
             limits: &limits,
-            metrics: metrics.clone(),
-            feature_gates: &gates,
-            default_tolerations: DefaultTolerations::default(),
-            shadow_webhooks: &shadows,
-            policies: &policies,
-            discovery: discovery.clone(),
+            ..PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone())
         });
         let drain = Drain::new();
         let forwarder = Forwarder::new(transport.clone(), CallerIdentity::Impersonate, drain.clone());

@@ -61,7 +61,7 @@ pub fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<
     let tenants = read(folder, &names)?;
     let of_folder = |why: String| vec![Fault { file: folder.to_owned(), line: 0, field: String::new(), why }];
     let config = Config::for_checks(all).map_err(|error| of_folder(error.to_string()))?;
-    let (cluster, discovery, registry) = (Cluster::unconnected(), Discovery::fixed([]), Registry::new());
+    let (cluster, discovery, registry) = (Cluster::unconnected(), Discovery::unconnected(), Registry::new());
     let metrics = Arc::new(Metrics::new(&registry).map_err(|error| of_folder(error.to_string()))?);
     let common = CommonPlugins::default();
     let prepared = prepare(&tenants, &config)?;

@@ -38,7 +38,7 @@ fn with_default() -> Value {
 
 fn fixed(definitions: &[Value]) -> Arc<Cluster> {
     let written = |value: &Value| serde_json::from_value(value.clone()).unwrap();
-    Cluster::fixed(FixedState::default().with::<Definition>(definitions.iter().map(written).collect()))
+    Cluster::fixed(FixedState::default().cached::<Definition>(definitions.iter().map(written).collect()))
 }
 
 #[tokio::test]

@@ -201,7 +201,7 @@ async fn a_body_past_the_bound_is_not_read() {
 async fn a_fixed_table_answers_at_once() {
     let kind = GroupVersionKind::new("", "v1", "Pod");
     let pods = Resource { kind, namespaced: true, verbs: vec![], subresources: HashMap::new() };
-    let discovery = Discovery::fixed([(GroupVersionResource::new("", "v1", "pods"), pods)]);
+    let discovery = Discovery::fixed([(crate::kind::GroupVersionResource::new("", "v1", "pods"), pods)]);
     assert!(discovery.resource("", "v1", "pods").await.is_some() && discovery.is_synced());
     assert!(discovery.resource("", "v1", "nodes").await.is_none());
 }

@@ -11,7 +11,7 @@ async fn path() -> Path {
     let configuration =
         json!({"metadata": {"name": "c"}, "initializers": [initializer("one.lab.io"), initializer("two.lab.io")]});
     let configuration: InitializerConfiguration = serde_json::from_value(configuration).unwrap();
-    let state = FixedState::default().with::<InitializerConfiguration>(vec![configuration]);
+    let state = FixedState::default().cached::<InitializerConfiguration>(vec![configuration]);
     let mut path = Path::with_plugins(server.clone(), Arc::new(server), &[&WITNESS, &SPEC], state).await;
     path.pipeline.keeps_initializers = true;
     path

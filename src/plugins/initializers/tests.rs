@@ -18,7 +18,7 @@ fn rule(group: &str, resource: &str) -> Value {
 }
 
 fn plugin(configurations: Vec<InitializerConfiguration>) -> Initializers {
-    of(FixedState::default().with::<InitializerConfiguration>(configurations))
+    of(FixedState::default().cached::<InitializerConfiguration>(configurations))
 }
 
 /// The plugin with one initializer of config maps.
@@ -238,7 +238,7 @@ async fn a_namespace_is_initialized_outside_of_namespaces() {
 #[tokio::test(start_paused = true)]
 async fn no_object_is_created_before_the_configurations_are_known() {
     let state = FixedState { unsynced: true, ..FixedState::default() };
-    let plugin = of(state.with::<InitializerConfiguration>(Vec::new()));
+    let plugin = of(state.cached::<InitializerConfiguration>(Vec::new()));
     let refused = check(&plugin).create("", "configmaps", plain()).await;
     let message = "Waiting for initialization configuration to load: configuration is not ready";
     let status = refused.was_refused(500, message);

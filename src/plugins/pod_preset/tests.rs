@@ -16,7 +16,7 @@ fn of(cluster: Arc<Cluster>) -> PodPreset {
 
 fn plugin(presets: &[Value]) -> PodPreset {
     let presets = presets.iter().map(|preset| serde_json::from_value(preset.clone()).unwrap()).collect();
-    of(Cluster::fixed(FixedState::default().with::<Preset>(presets)))
+    of(Cluster::fixed(FixedState::default().cached::<Preset>(presets)))
 }
 
 fn pod(spec: Value) -> Value {

@@ -38,7 +38,7 @@ fn merge(object: &mut Value, fields: Value) {
 
 fn plugin(policies: impl IntoIterator<Item = Value>) -> PodSecurityPolicyPlugin {
     let policies = policies.into_iter().map(|policy| serde_json::from_value(policy).unwrap()).collect();
-    PodSecurityPolicyPlugin::new(Cluster::fixed(FixedState::default().with::<PodSecurityPolicy>(policies)))
+    PodSecurityPolicyPlugin::new(Cluster::fixed(FixedState::default().cached::<PodSecurityPolicy>(policies)))
 }
 
 /// An authorizer that allows the caller everything.

@@ -230,7 +230,7 @@ async fn versions_of_a_custom_resource_are_equivalent_served_or_not() {
     });
     let state = || {
         let definitions = vec![serde_json::from_value(definition.clone()).unwrap()];
-        default_state().with::<crate::cluster::Definition>(definitions)
+        default_state().cached::<crate::cluster::Definition>(definitions)
     };
     let named = |versions: &[&str]| [with(rule(&["lab.dev"], versions, &["*"], &["gadgets", "gadgets/*"], "*"))];
     for (subresource, versions, want) in [

@@ -319,7 +319,7 @@ async fn a_patched_custom_resource_gets_defaults_and_is_not_pruned() {
         "status": {"acceptedNames": {"kind": "Widget"}}
     }));
     let state = FixedState { mutating_webhooks: vec![configuration(&hooks)], ..default_state() };
-    let world = mutating_in(state.with::<crate::cluster::Definition>(vec![definition.unwrap()]));
+    let world = mutating_in(state.cached::<crate::cluster::Definition>(vec![definition.unwrap()]));
     let mut attributes = create(json!({"apiVersion": "lab.dev/v1", "kind": "Widget", "metadata": {"name": "c"}}));
     attributes.kind = GroupVersionKind::new("lab.dev", "v1", "Widget");
     attributes.resource = GroupVersionResource::new("lab.dev", "v1", "widgets");
@@ -370,7 +370,7 @@ async fn hooks_that_want_another_version_share_its_objects_and_their_patches_com
         "status": {"acceptedNames": {"kind": "Gadget"}}
     }));
     let state = || FixedState { mutating_webhooks: vec![configuration(&hooks)], ..default_state() };
-    let world = mutating_in(state().with::<crate::cluster::Definition>(vec![definition.unwrap()]));
+    let world = mutating_in(state().cached::<crate::cluster::Definition>(vec![definition.unwrap()]));
     let gadget = json!({"apiVersion": "lab.dev/v1", "kind": "Gadget", "metadata": {"name": "c"}, "spec": {"a": 1}});
     let mut attributes = create(gadget.clone());
     attributes.operation = Operation::Update;

@@ -33,7 +33,7 @@ pub(crate) fn state(hooks: &[Value], services: &[(&str, u16)]) -> FixedState {
     let configuration = serde_json::from_value(configuration).unwrap();
     FixedState { services: services.iter().map(service).collect(), ..default_state() }
         .with::<Endpoints>(services.iter().map(slice).collect())
-        .with::<ExternalAdmissionHookConfiguration>(vec![configuration])
+        .cached::<ExternalAdmissionHookConfiguration>(vec![configuration])
 }
 
 pub(crate) fn external(state: FixedState) -> (External, Registry) {
@@ -141,7 +141,7 @@ async fn a_hook_that_cannot_be_reached_allows() {
         let mut state = state(&[], &services);
         let configuration = json!({"metadata": {"name": "c"}, "externalAdmissionHooks": [hook]});
         match serde_json::from_value(configuration) {
-            Ok(configuration) => state = state.with::<ExternalAdmissionHookConfiguration>(vec![configuration]),
+            Ok(configuration) => state = state.cached::<ExternalAdmissionHookConfiguration>(vec![configuration]),
             Err(error) => panic!("{why}: {error}"),
         }
         let (external, registry) = external(state);

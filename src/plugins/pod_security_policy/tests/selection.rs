@@ -346,7 +346,7 @@ async fn subresources_and_deletes_are_not_handled() {
 #[tokio::test(start_paused = true)]
 async fn without_synced_policies_a_request_waits_and_is_refused() {
     let state = FixedState { unsynced: true, ..FixedState::default() };
-    let plugin = PodSecurityPolicyPlugin::new(Cluster::fixed(state.with::<PodSecurityPolicy>(Vec::new())));
+    let plugin = PodSecurityPolicyPlugin::new(Cluster::fixed(state.cached::<PodSecurityPolicy>(Vec::new())));
     let want = "pods \"p\" is forbidden: not yet ready to handle request";
     create(&plugin).create("", "pods", pod(json!({}))).await.was_refused(403, want);
 }
