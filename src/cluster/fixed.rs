@@ -6,7 +6,7 @@ use super::quotas::names;
 use super::{AnyCache, Cluster, Namespace, Need, PodPage, of_kind};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
-use crate::status::Status;
+use crate::status::{OPTIMISTIC_LOCK, Status};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use serde_json::Value;
@@ -123,8 +123,7 @@ impl FixedServer {
             let key = key(namespace, name);
             let Some(current) = quotas.find(&key) else { return false };
             if current.metadata.resource_version != quota.metadata.resource_version {
-                let why = "the object has been modified; please apply your changes to the latest version and try again";
-                result = Err(Status::conflict("", "resourcequotas", name, why));
+                result = Err(Status::conflict("", "resourcequotas", name, OPTIMISTIC_LOCK));
                 return false;
             }
             let mut updated = quota.clone();
