@@ -12,7 +12,6 @@ use super::webhook::{Review, Webhook};
 use jiff::Timestamp;
 use kube_admission_proxy::object::cbor;
 use serde_json::{Map, Value, json};
-use std::process::Command;
 use std::time::Duration;
 
 /// A list of requests, and the plugins for them. In bodies, `{uid of PATH}` is the uid of the object at that path.
