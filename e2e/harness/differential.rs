@@ -9,10 +9,9 @@ use super::proxy::{Proxy, proxy_only};
 use super::reviewed::{Reviewed, Side};
 use super::user::User;
 use super::webhook::{Review, Webhook};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube_admission_proxy::object::cbor;
 use serde_json::{Map, Value, json};
-use std::time::Duration;
 
 /// A list of requests, and the plugins for them. In bodies, `{uid of PATH}` is the uid of the object at that path.
 pub struct Case<'a> {
@@ -249,11 +248,15 @@ fn mask(value: &mut Value, generated: Option<&str>) {
     }
 }
 
-/// Whether the text is a time near the present, which a server wrote just now or will act at.
+/// Whether the text is a time that a server wrote during this run, or at which it will act soon.
 fn is_now(text: &str) -> bool {
-    const MINUTES: u64 = 15;
-    let away = |time: Timestamp| time.duration_since(Timestamp::now()).unsigned_abs();
-    text.parse().is_ok_and(|time| away(time) < Duration::from_secs(60 * MINUTES))
+    // The shared API server is as old as the whole run.
+    const LONGEST_RUN: SignedDuration = SignedDuration::from_mins(90);
+    const AHEAD: SignedDuration = SignedDuration::from_mins(15);
+    text.parse().is_ok_and(|time: Timestamp| {
+        let age = Timestamp::now().duration_since(time);
+        -AHEAD < age && age < LONGEST_RUN
+    })
 }
 
 fn as_json(seen: &Seen) -> Value {
