@@ -43,8 +43,9 @@ release: e2e-assets ## Build the same binary with a profile of bench, which take
 	RUSTFLAGS="-Cprofile-use=$(CURDIR)/$(PROFILED)/profile" $(PROFILED_BUILD)
 	mkdir -p target/release && cp $(PROFILED)/$(HOST)/release/kube-admission-proxy target/release/
 
-# The binary of packages: static, without symbols, and without the paths of this machine. One codegen unit, packed relocations, folded
-# functions and less inlining make it smaller. BINARY names another one.
+# The binary of packages: static, without symbols, and the same in each folder and at each time: without the paths of this machine, and
+# without the time of the build, which mimalloc has in a text. One codegen unit, packed relocations, folded functions and less inlining make
+# it smaller. BINARY names another one.
 STATIC := target/static/$(HOST)/release/kube-admission-proxy
 BINARY ?= $(STATIC)
 DIST := target/dist
@@ -53,7 +54,7 @@ DIST := target/dist
 $(STATIC):
 	RUSTFLAGS="-Ctarget-feature=+crt-static --remap-path-prefix=$(HOME)/.cargo=/cargo --remap-path-prefix=$(CURDIR)=/source \
 		-Clink-arg=-Wl,-z,pack-relative-relocs -Clink-arg=-Wl,--icf=all -Cllvm-args=--inline-threshold=150" CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
-		CFLAGS="-ffile-prefix-map=$(HOME)/.cargo=/cargo" CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false \
+		CFLAGS="-ffile-prefix-map=$(HOME)/.cargo=/cargo" SOURCE_DATE_EPOCH=0 CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false \
 		$(CARGO) build --release --locked --bin kube-admission-proxy --target $(HOST) --target-dir target/static
 
 image: $(BINARY) ## Write the container image, an OCI image layout, to target/image.tar.

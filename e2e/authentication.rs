@@ -1,7 +1,6 @@
 //! Authentication: the proxy's responses equal those of the API server.
 
-use crate::harness::differential::proxy_only;
-use crate::harness::{Api, ControlPlane, Proxy, Request, User, folder, get, only, pki, post, upstream};
+use crate::harness::{Api, ControlPlane, Proxy, Request, User, folder, get, only, pki, post, proxy_only, upstream};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Compares APIServices, the order of discovery, ComponentStatuses and the bytes of answers of the embedded API server with kube-apiserver's.
 
-use crate::harness::differential::proxy_only;
-use crate::harness::{Api, ControlPlane, Proxy, Request, User, delete, eventually, get, only, patch, post, put};
+use crate::harness::{
+    Api, ControlPlane, Proxy, Request, User, delete, eventually, get, only, patch, post, proxy_only, put,
+};
 use serde_json::{Value, json};
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";

@@ -3,8 +3,7 @@
 mod kinds;
 mod workloads;
 
-use crate::harness::differential::proxy_only;
-use crate::harness::{Api, Proxy, Request, User, get, patch, post, put, upstream};
+use crate::harness::{Api, Proxy, Request, User, get, patch, post, proxy_only, put, upstream};
 use serde_json::{Value, json};
 
 /// The response to one request: code, Status or managedFields, and the fields that an apply changes.

@@ -1,7 +1,6 @@
 //! Compares CustomResourceDefinitions and custom objects of the embedded API server with kube-apiserver's.
 
-use crate::harness::differential::proxy_only;
-use crate::harness::{Api, Proxy, Request, User, delete, eventually, get, patch, post, put, upstream};
+use crate::harness::{Api, Proxy, Request, User, delete, eventually, get, patch, post, proxy_only, put, upstream};
 use serde_json::{Map, Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -1,7 +1,6 @@
 //! Compares the refusal of escalating roles and bindings in the embedded API server with kube-apiserver's.
 
-use crate::harness::differential::proxy_only;
-use crate::harness::{Api, Proxy, Request, User, delete, get, patch, post, put, upstream};
+use crate::harness::{Api, Proxy, Request, User, delete, get, patch, post, proxy_only, put, upstream};
 use serde_json::{Value, json};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";

@@ -1,8 +1,7 @@
 //! Compares the validation of webhook configurations, policies and definitions in the embedded API server with kube-apiserver's: creates,
 //! updates and writes of the status.
 
-use crate::harness::differential::proxy_only;
-use crate::harness::{Api, Proxy, Request, User, delete, eventually, get, patch, post, upstream};
+use crate::harness::{Api, Proxy, Request, User, delete, eventually, get, patch, post, proxy_only, upstream};
 use serde_json::{Value, json};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";

@@ -1,7 +1,6 @@
 //! Compares the Service `default/kubernetes` of the embedded API server with kube-apiserver's, and the documents about its tokens.
 
-use crate::harness::differential::proxy_only;
-use crate::harness::{Api, ControlPlane, Proxy, Request, User, delete, eventually, get, only, patch, pki};
+use crate::harness::{Api, ControlPlane, Proxy, Request, User, delete, eventually, get, only, patch, pki, proxy_only};
 use serde_json::{Value, json};
 
 const OBJECTS: [&str; 3] = [

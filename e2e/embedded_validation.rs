@@ -1,7 +1,6 @@
 //! Sends invalid objects to the embedded API server and to a kube-apiserver: the cases that tools/record-validation.py recorded.
 
-use crate::harness::differential::proxy_only;
-use crate::harness::{Api, Proxy, User, post, put, upstream};
+use crate::harness::{Api, Proxy, User, post, proxy_only, put, upstream};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use std::io::Read;

@@ -2,9 +2,10 @@
 //!
 //! With `E2E_FRONT_END`, the tests in `plugins/` compare kube-apiserver's plugins with the front end instead of the proxy.
 
-use crate::harness::differential::{as_of_plugin, proxy_only};
+use crate::harness::differential::as_of_plugin;
 use crate::harness::{
-    Api, Proxy, Request, Reviewed, User, delete, eventually, folder, get, patch, pki, post, unique, upstream,
+    Api, Proxy, Request, Reviewed, User, delete, eventually, folder, get, patch, pki, post, proxy_only, unique,
+    upstream,
 };
 use serde_json::{Value, json};
 use std::process::Command;

@@ -8,9 +8,9 @@ mod known;
 mod manifests;
 mod seen;
 
-use crate::harness::differential::proxy_only;
 use crate::harness::{
-    Api, ControlPlane, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, post, put,
+    Api, ControlPlane, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, post, proxy_only,
+    put,
 };
 use known::Known;
 use manifests::{Entry, Manifest, merged};

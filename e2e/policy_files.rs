@@ -203,7 +203,7 @@ fn a_folder_of_policies_is_followed_as_by_kube_apiserver() {
     let expected = scenario(&reference, &metrics, [&mutating, &validating], &namespace);
 
     let (mutating, validating, flag) = folders("proxy");
-    let named = crate::harness::differential::proxy_only(&plugins);
+    let named = crate::harness::proxy_only(&plugins);
     let proxy = Proxy::before(upstream(), &[&named[0], &named[1], &flag, GATE]);
     let metrics = || proxy.health("/metrics").unwrap().1;
     let got = scenario(&proxy, &metrics, [&mutating, &validating], &namespace);

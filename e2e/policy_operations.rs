@@ -65,7 +65,7 @@ fn errors(metrics: &str, name: &str) -> Vec<String> {
 fn a_policy_that_does_not_compile_obeys_its_failure_policy_as_at_kube_apiserver() {
     let plugins = [MUTATING, VALIDATING];
     let reference = ControlPlane::start("broken-policies", &only(&plugins));
-    let named = crate::harness::differential::proxy_only(&plugins);
+    let named = crate::harness::proxy_only(&plugins);
     let proxy = Proxy::before(upstream(), &[&named[0], &named[1]]);
     let mutation = |expression: &str| json!({"reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]});
     let validation = |expression: &str| json!({"validations": [{ "expression": expression }]});

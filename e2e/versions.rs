@@ -108,6 +108,9 @@ fn autoscalers() -> Vec<Request> {
         autoscaler("v2", "all", json!({"cpu": "1", "max": "1"}), json!({"metrics": metrics(), "behavior": behavior}));
     let status = json!({"currentReplicas": 2, "desiredReplicas": 3, "conditions": [{"type": "AbleToScale", "status": "True"}],
         "currentMetrics": [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 5, "averageValue": "50m"}}}]});
+    // A conflict comes after the mutating webhooks and before the validating ones.
+    let mut stale = autoscaler("v2", "all", json!({"max": "1"}), json!({}));
+    stale["metadata"]["resourceVersion"] = json!("1");
     vec![
         post(V1, &autoscaler("v1", "one", json!({"cpu": "1"}), json!({"targetCPUUtilizationPercentage": 50}))),
         post(V1, &autoscaler("v1", "max", json!({"max": "1"}), json!({}))),
@@ -118,6 +121,7 @@ fn autoscalers() -> Vec<Request> {
         patch(&format!("{V2}/one"), "strategic", &json!({"spec": {"minReplicas": 2}})),
         patch(&format!("{V2}/all/status"), "merge", &json!({"status": status})),
         patch(&format!("{V1}/all/status"), "merge", &json!({"status": {"desiredReplicas": 4}})),
+        put(&format!("{V2}/all"), &stale),
         get(&format!("{V2}/all")),
         delete(&format!("{V1}/all")),
         delete(V2),

@@ -29,12 +29,12 @@ use crate::processor::Processor;
 use crate::request::body::MediaTypes;
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
-use crate::server::{Drain, Listener, Reloading};
+use crate::server::{Bounds, Drain, Listener, Reloading};
 use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use backend::{Backend, Upstream, all_needs};
-use front::{Files, Front, bounds, certificates_of, kubeconfig_of, reachable};
+use front::{Files, Front, certificates_of, kubeconfig_of, reachable};
 use http::Request;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -200,7 +200,7 @@ pub async fn start(config: Config) -> Result<Running> {
         log,
         embedded,
         shutdown_delay: config.serving.shutdown_delay,
-        drain_timeout: config.serving.drain_timeout,
+        drain_timeout: config.limits.drain_timeout,
         _health: health,
     })
 }
@@ -281,7 +281,12 @@ impl Parts {
                 let shared = shared.clone();
                 async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
             };
-            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(config), drain, handle)));
+            listeners.push(tokio::spawn(listener.serve(
+                front.tls.clone(),
+                Bounds::from(&config.limits),
+                drain,
+                handle,
+            )));
         }
         Ok((running, listeners))
     }
@@ -309,7 +314,12 @@ impl Parts {
                 // On the heap until the answer: the rest of a watch is small then.
                 async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
             };
-            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), bounds(config), drain, handle)));
+            listeners.push(tokio::spawn(listener.serve(
+                front.tls.clone(),
+                Bounds::from(&config.limits),
+                drain,
+                handle,
+            )));
         }
         Ok(listeners)
     }

@@ -36,6 +36,17 @@ impl Api {
         super::block_on(client::send(self.port, user, request))
     }
 
+    /// Sends requests as admin and checks that they succeed.
+    ///
+    /// # Panics
+    /// If one of them does not succeed.
+    pub fn set_up(&self, requests: &[Request]) {
+        for request in requests {
+            let answer = self.send(&User::admin(), request.clone());
+            assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
+        }
+    }
+
     /// Sends requests one after another on one HTTP/2 connection with this TLS server name.
     pub fn send_together(&self, user: &User, server_name: Option<String>, requests: Vec<Request>) -> Vec<Answer> {
         super::block_on(client::send_together(self.port, user, server_name, requests)).unwrap()

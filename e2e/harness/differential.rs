@@ -4,16 +4,14 @@
 use super::api::Api;
 use super::client::{Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
-use super::proxy::Proxy;
+use super::eventually;
+use super::proxy::{Proxy, proxy_only};
 use super::reviewed::{Reviewed, Side};
 use super::user::User;
 use super::webhook::{Review, Webhook};
-use super::{eventually, folder};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube_admission_proxy::object::cbor;
 use serde_json::{Map, Value, json};
-use std::process::Command;
-use std::time::Duration;
 
 /// A list of requests, and the plugins for them. In bodies, `{uid of PATH}` is the uid of the object at that path.
 pub struct Case<'a> {
@@ -114,23 +112,8 @@ pub(super) fn must_be_equal(expected: &[Seen], got: &[Seen], proxy: &Proxy) {
     );
 }
 
-/// The flags that enable these plugins of the proxy and no others.
-pub fn proxy_only(on: &[&str]) -> [String; 2] {
-    let known = known_plugins();
-    let off: Vec<&str> = known.iter().map(String::as_str).filter(|plugin| !on.contains(plugin)).collect();
-    [format!("--enable-admission-plugins={}", on.join(",")), format!("--disable-admission-plugins={}", off.join(","))]
-}
-
-/// The names in the table that the binary prints.
-pub fn known_plugins() -> Vec<String> {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).arg("plugins").current_dir(folder("plugins")).output();
-    let table = String::from_utf8(output.unwrap().stdout).unwrap();
-    table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
-}
-
 pub(super) fn run(case: &Case<'_>, api: &Api, ready: impl Fn(&Api)) -> Vec<Seen> {
-    send_all(&case.setup, Some(api));
+    api.set_up(&case.setup);
     if let Some((webhook, probe)) = &case.webhook {
         eventually("a webhook that is known", || {
             api.send(&User::admin(), probe.clone());
@@ -145,14 +128,6 @@ pub(super) fn run(case: &Case<'_>, api: &Api, ready: impl Fn(&Api)) -> Vec<Seen>
 /// Sends only the steps, to a side that knows the webhook, and records the webhook's requests.
 pub(super) fn run_asked(steps: &[(User, Request)], api: &Api, webhook: &Webhook) -> Vec<Seen> {
     steps.iter().map(|(user, request)| step(Some(webhook), api, user, request)).collect()
-}
-
-/// Sends requests as admin and checks that they succeed.
-pub(super) fn send_all(requests: &[Request], api: Option<&Api>) {
-    for (api, request) in api.into_iter().flat_map(|api| requests.iter().map(move |request| (api, request))) {
-        let answer = api.send(&User::admin(), request.clone());
-        assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
-    }
 }
 
 fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) -> Seen {
@@ -273,11 +248,15 @@ fn mask(value: &mut Value, generated: Option<&str>) {
     }
 }
 
-/// Whether the text is a time near the present, which a server wrote just now or will act at.
+/// Whether the text is a time that a server wrote during this run, or at which it will act soon.
 fn is_now(text: &str) -> bool {
-    const MINUTES: u64 = 15;
-    let away = |time: Timestamp| time.duration_since(Timestamp::now()).unsigned_abs();
-    text.parse().is_ok_and(|time| away(time) < Duration::from_secs(60 * MINUTES))
+    // The shared API server is as old as the whole run.
+    const LONGEST_RUN: SignedDuration = SignedDuration::from_mins(90);
+    const AHEAD: SignedDuration = SignedDuration::from_mins(15);
+    text.parse().is_ok_and(|time: Timestamp| {
+        let age = Timestamp::now().duration_since(time);
+        -AHEAD < age && age < LONGEST_RUN
+    })
 }
 
 fn as_json(seen: &Seen) -> Value {

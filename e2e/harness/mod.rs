@@ -27,7 +27,7 @@ pub use later::{Later, Received};
 pub use pair::Pair;
 pub use pki::pki;
 pub use process::{Process, Program, binary, go_module};
-pub use proxy::Proxy;
+pub use proxy::{Proxy, known_plugins, proxy_only};
 pub use relay::Relay;
 pub use reviewed::{Reviewed, Side};
 pub use user::User;

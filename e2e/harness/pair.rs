@@ -3,9 +3,9 @@
 use super::api::Api;
 use super::client::{Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
-use super::differential::{Case, must_be_equal, proxy_only, run, run_asked, send_all};
+use super::differential::{Case, must_be_equal, run, run_asked};
 use super::eventually;
-use super::proxy::Proxy;
+use super::proxy::{Proxy, proxy_only};
 use super::reviewed::{Reviewed, Side};
 use super::user::User;
 use super::webhook::Webhook;
@@ -40,7 +40,9 @@ impl Pair {
         } else {
             Some(ControlPlane::start("reference", &[&only(&[]), flags].concat()))
         };
-        send_all(before, bare.as_deref());
+        if let Some(bare) = &bare {
+            bare.set_up(before);
+        }
         let admitting = [&only(plugins), flags].concat();
         let reference = match bare {
             Some(bare) => bare.restarted(&admitting),
@@ -58,7 +60,7 @@ impl Pair {
             Some((own, of_servers)) => (own, *of_servers),
             None => (upstream(), &[][..]),
         };
-        send_all(before, Some(upstream));
+        upstream.set_up(before);
         let named = proxy_only(plugins);
         let of_both = flags.iter().filter(|flag| !of_servers.contains(flag));
         let exact = iter::once("--field-ownership=exact-all");
@@ -90,7 +92,7 @@ impl Pair {
     /// Sends requests to both as admin and checks that they succeed.
     pub fn set_up(&self, requests: &[Request]) {
         for api in self.sides() {
-            send_all(requests, Some(api));
+            api.set_up(requests);
         }
     }
 

@@ -165,3 +165,18 @@ impl Proxy {
         self.process.wait()
     }
 }
+
+/// The flags that enable these plugins of the proxy and no others.
+pub fn proxy_only(on: &[&str]) -> [String; 2] {
+    let known = known_plugins();
+    let off: Vec<&str> = known.iter().map(String::as_str).filter(|plugin| !on.contains(plugin)).collect();
+    [format!("--enable-admission-plugins={}", on.join(",")), format!("--disable-admission-plugins={}", off.join(","))]
+}
+
+/// The names in the table that the binary prints.
+pub fn known_plugins() -> Vec<String> {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).arg("plugins").current_dir(folder("plugins")).output();
+    let table = String::from_utf8(output.unwrap().stdout).unwrap();
+    table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+}

@@ -3,9 +3,8 @@
 use super::api::Api;
 use super::client::post;
 use super::control_plane::{ControlPlane, only};
-use super::differential::{proxy_only, send_all};
 use super::pki::pki;
-use super::proxy::Proxy;
+use super::proxy::{Proxy, proxy_only};
 use super::user::User;
 use super::{Request, eventually, folder, free_port};
 use kube_admission_proxy::object::decode;
@@ -56,7 +55,7 @@ impl Reviewed {
             ControlPlane::start("reviewed", &servers)
         } else {
             let bare = ControlPlane::start("reviewed", &[&only(&[])[..], of_server].concat());
-            send_all(before, Some(&bare));
+            bare.set_up(before);
             bare.restarted(&servers)
         };
         let named = proxy_only(plugins);

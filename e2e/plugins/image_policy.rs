@@ -1,9 +1,9 @@
 //! ImagePolicyWebhook, compared with kube-apiserver's own: responses, and the backend's requests.
 
-use crate::harness::differential::{as_of_plugin, proxy_only};
+use crate::harness::differential::as_of_plugin;
 use crate::harness::{
     Api, ControlPlane, Pair, Proxy, Request, Reviewed, Side, User, Webhook, eventually, folder, only, patch, pki, post,
-    put, unique, upstream,
+    proxy_only, put, unique, upstream,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -138,6 +138,19 @@ fn the_backend_is_asked_and_obeyed_as_by_kube_apiserver() {
         (post(&format!("{}?dryRun=All", pods(&here)), &pod("dry", "bad")), 1),
         (put(&format!("{}/two", pods(&here)), &pod("two", "bad")), 1),
     ];
+    // The backend hears nothing of objects that are invalid.
+    let mut moved = pod("one", "bad");
+    moved["spec"]["nodeName"] = json!("elsewhere");
+    steps.extend([
+        (create(pod("No_Name", "bad")), 0),
+        (
+            create(
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "empty"}, "spec": {"containers": []}}),
+            ),
+            0,
+        ),
+        (put(&one, &moved), 0),
+    ]);
     // The responses to failures of the backend.
     for (image, asked) in [
         ("code-500", 5),

@@ -1,7 +1,9 @@
 //! PodSecurity, compared with kube-apiserver's own: responses, objects, warnings.
 
-use crate::harness::differential::{Case, compare, known_plugins};
-use crate::harness::{Api, ControlPlane, Proxy, Request, User, folder, only, patch, post, put, unique, upstream};
+use crate::harness::differential::{Case, compare};
+use crate::harness::{
+    Api, ControlPlane, Proxy, Request, User, folder, known_plugins, only, patch, post, put, unique, upstream,
+};
 use serde_json::{Value, json};
 use std::fs;
 

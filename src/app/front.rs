@@ -7,7 +7,7 @@ use crate::config::{self, CertificateFiles};
 use crate::embedded::DataDir;
 use crate::server::certificates::Authority;
 use crate::server::tls::{self, Certificates, Handshake};
-use crate::server::{Bounds, Reloading, reload};
+use crate::server::{Reloading, reload};
 use crate::upstream::{ServingCertificates, ServingSecret};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
@@ -213,10 +213,6 @@ struct Unreadable(String);
 
 fn read(path: &PathBuf) -> Result<Vec<u8>, Unreadable> {
     std::fs::read(path).map_err(|error| Unreadable(error.to_string()))
-}
-
-pub(super) fn bounds(config: &Config) -> Bounds {
-    Bounds { drain_timeout: config.serving.drain_timeout, ..Bounds::from(&config.limits) }
 }
 
 /// The authentication files, which are reloaded while the server runs.

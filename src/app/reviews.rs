@@ -1,6 +1,6 @@
 //! The webhook front end: its listener, its callers, and its part of the components.
 
-use super::front::{authority, bounds, reachable, static_tokens};
+use super::front::{authority, reachable, static_tokens};
 use super::{Config, incoming};
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::cluster::CaBundles;
@@ -117,7 +117,7 @@ impl Reviews {
             max_connections: limits.review_connections,
             // Connections without a review from an API server leave room for those of API servers.
             max_unauthenticated_connections: (limits.review_connections / 2).max(1),
-            ..bounds(config)
+            ..Bounds::from(&config.limits)
         };
         let serving = tokio::spawn(self.listener.serve(Arc::new(tls), bounds, drain.clone(), handle));
         let running = serving.abort_handle();

@@ -57,7 +57,6 @@ impl Config {
                 made_certificate: false,
                 health_address: Some(address),
                 shutdown_delay: std::time::Duration::ZERO,
-                drain_timeout: std::time::Duration::ZERO,
             },
             authentication: Authentication::default(),
             authorization: Authorization { mode: AuthorizationMode::Webhook },

@@ -5,21 +5,16 @@ use super::{Answer, Client, Kubeconfig, NoAnswer, SetupError, response};
 use crate::cluster::Cluster;
 use crate::config::Limits;
 use crate::status::Status;
+use crate::upstream::backoff::with_exponential_backoff;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 /// The longest time for one attempt, and the timeout that the backend is sent (`defaultRequestTimeout`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// The number of attempts (`Steps`).
-const ATTEMPTS: usize = 5;
-/// The factor between one pause and the next.
-const FACTOR: f64 = 1.5;
-/// The maximum fraction by which a pause is extended at random.
-const JITTER: f64 = 0.2;
 
 /// A backend with its retries.
 pub struct GenericWebhook {
@@ -116,7 +111,8 @@ impl GenericWebhook {
     /// # Errors
     /// If no object comes back until the deadline.
     pub async fn post(&self, body: Bytes, deadline: Instant) -> Result<Map<String, Value>, CallFailure> {
-        let answer = with_exponential_backoff(self.retry_backoff, deadline, || self.attempt(body.clone(), deadline));
+        let attempt = || self.attempt(body.clone(), deadline);
+        let answer = with_exponential_backoff(self.retry_backoff, deadline, CallFailure::is_transient, attempt);
         Ok(response::object(&answer.await?)?)
     }
 
@@ -129,74 +125,13 @@ impl GenericWebhook {
     }
 }
 
-/// Calls until a call succeeds, fails for good, or has failed often enough; returns the last failure.
-async fn with_exponential_backoff<T, F: Future<Output = Result<T, CallFailure>>>(
-    first_pause: Duration,
-    deadline: Instant,
-    mut call: impl FnMut() -> F,
-) -> Result<T, CallFailure> {
-    let mut pause = first_pause;
-    for _ in 1..ATTEMPTS {
-        let failure = match call().await {
-            Err(failure) if failure.is_transient() => failure,
-            settled => return settled,
-        };
-        let jittered = pause.mul_f64(1.0 + JITTER * rand::random_range(0.0..1.0));
-        sleep(jittered.min(deadline.saturating_duration_since(Instant::now()))).await;
-        if Instant::now() >= deadline {
-            return Err(failure);
-        }
-        tracing::debug!(%failure, "calling a webhook backend again");
-        pause = pause.mul_f64(FACTOR);
-    }
-    call().await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::status::Details;
-    use std::future::ready;
 
     fn status(code: u16, reason: &str) -> CallFailure {
         CallFailure::Status(Box::new(Status::failure(code, reason, "m").with_details(Details::default())))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn pauses_grow_by_half_and_a_little_at_random() {
-        let mut at = Vec::new();
-        let start = Instant::now();
-        let result = with_exponential_backoff(Duration::from_secs(1), start + Duration::from_secs(60), || {
-            at.push(start.elapsed().as_secs_f64());
-            ready(Err::<(), _>(status(500, "InternalError")))
-        });
-        assert!(result.await.is_err());
-        assert_eq!(at.len(), ATTEMPTS);
-        for (pause, least) in at.windows(2).map(|pair| pair[1] - pair[0]).zip([1.0, 1.5, 2.25, 3.375]) {
-            // The paused clock has a resolution of milliseconds.
-            assert!((least..=least * 1.2 + 0.002).contains(&pause), "{at:?}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_pause_lasts_past_the_deadline() {
-        let (start, mut calls) = (Instant::now(), 0);
-        let result = with_exponential_backoff(Duration::from_secs(1), start + Duration::from_secs(2), || {
-            calls += 1;
-            ready(Err::<(), _>(CallFailure::Reset("reset".into())))
-        });
-        assert_eq!(result.await.unwrap_err().to_string(), "reset");
-        assert_eq!((calls, start.elapsed()), (2, Duration::from_secs(2)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_first_pause_of_zero_makes_all_of_them_zero() {
-        let (start, mut calls) = (Instant::now(), 0);
-        let result = with_exponential_backoff(Duration::ZERO, start + Duration::from_secs(2), || {
-            calls += 1;
-            ready(if calls == 4 { Ok(calls) } else { Err(status(504, "Timeout")) })
-        });
-        assert_eq!((result.await.unwrap(), start.elapsed()), (4, Duration::ZERO));
     }
 
     #[test]

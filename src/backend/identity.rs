@@ -1,6 +1,6 @@
 //! The credentials of webhook calls: a token, a password, a client certificate, and impersonation headers.
 
-use super::tls::Source;
+use super::tls::KeyPair;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct Identity {
     /// The source of the `Authorization` header.
     pub authorization: Authorization,
     /// The client's certificate and its key.
-    pub certificate: Option<(Source, Source)>,
+    pub certificate: Option<KeyPair>,
     /// The `Impersonate-…` headers.
     pub impersonation: Vec<(HeaderName, HeaderValue)>,
 }

@@ -7,7 +7,7 @@ mod document;
 
 use super::identity::{Authorization, Identity, TokenFile, UnusableToken, bearer, secret};
 use super::proxy_variables::Proxies;
-use super::tls::{Source, Tls, Trust};
+use super::tls::{KeyPair, Source, Tls, Trust};
 use super::{Access, Client, Endpoint, SetupError};
 use crate::status::invalid::aggregate;
 use base64::Engine;
@@ -229,7 +229,8 @@ fn source(data: &[u8], file: &str) -> Option<Source> {
 
 fn identity(user: &User) -> Result<Identity, KubeconfigError> {
     let certificate = source(&user.client_certificate_data, &user.client_certificate)
-        .zip(source(&user.client_key_data, &user.client_key));
+        .zip(source(&user.client_key_data, &user.client_key))
+        .map(|(certificate, key)| KeyPair { certificate, key });
     let impersonation = if user.impersonate.is_empty() { Vec::new() } else { impersonation(user)? };
     Ok(Identity { authorization: authorization(user)?, certificate, impersonation })
 }

@@ -90,6 +90,15 @@ impl Source {
     }
 }
 
+/// A client certificate and its key.
+#[derive(Clone)]
+pub struct KeyPair {
+    /// The certificate.
+    pub certificate: Source,
+    /// The private key.
+    pub key: Source,
+}
+
 /// The accepted issuers of a server's certificate.
 pub(super) enum Trust {
     /// The system's roots.
@@ -103,7 +112,7 @@ pub(super) enum Trust {
 /// The TLS settings of connections to one endpoint.
 pub(super) struct Tls {
     trust: Trust,
-    certificate: Option<(Source, Source)>,
+    certificate: Option<KeyPair>,
     offers_http2: bool,
     made: Mutex<(Inputs, Arc<ClientConfig>)>,
 }
@@ -121,18 +130,14 @@ impl Tls {
     ///
     /// # Errors
     /// If the bundle has no certificate, or the client's certificate and key are no pair.
-    pub(super) fn new(
-        trust: Trust,
-        certificate: Option<(Source, Source)>,
-        offers_http2: bool,
-    ) -> Result<Self, TlsError> {
+    pub(super) fn new(trust: Trust, certificate: Option<KeyPair>, offers_http2: bool) -> Result<Self, TlsError> {
         let mut inputs = Inputs::default();
         if let Trust::Bundle(source) = &trust {
             inputs.bundle = source.read_now()?;
         }
-        if let Some((of_certificate, of_key)) = &certificate {
-            inputs.certificate = of_certificate.read_now()?;
-            inputs.key = of_key.read_now()?;
+        if let Some(pair) = &certificate {
+            inputs.certificate = pair.certificate.read_now()?;
+            inputs.key = pair.key.read_now()?;
         }
         let config = config(&trust, certificate.is_some(), &inputs, offers_http2)?;
         Ok(Self { trust, certificate, offers_http2, made: Mutex::new((inputs, config)) })
@@ -150,11 +155,11 @@ impl Tls {
         {
             inputs.bundle = source.read().await?;
         }
-        if let Some((of_certificate, of_key)) = &self.certificate
-            && (of_certificate.is_file() || of_key.is_file())
+        if let Some(pair) = &self.certificate
+            && (pair.certificate.is_file() || pair.key.is_file())
         {
-            inputs.certificate = of_certificate.read().await?;
-            inputs.key = of_key.read().await?;
+            inputs.certificate = pair.certificate.read().await?;
+            inputs.key = pair.key.read().await?;
         }
         if inputs == before {
             return Ok(made);

@@ -119,11 +119,14 @@ fn the_tables_of_feature_gates_are_those_of_the_program() {
     is_in_the_page("feature-gates.md", &format!("| feature gate | default | stage |\n| --- | --- | --- |\n{others}"));
 }
 
-/// Formats a bound from its source text: `32_768`, `seconds(10)`, `3 * MEBIBYTE`, `None`.
+/// Formats a bound from its source text: `32_768`, `seconds(10)`, `milliseconds(300)`, `3 * MEBIBYTE`, `None`.
 fn amount(value: &str) -> String {
     let value = value.replace('_', "");
     if let Some(seconds) = value.strip_prefix("seconds(").and_then(|rest| rest.strip_suffix(')')) {
         return format!("{seconds} s");
+    }
+    if let Some(milliseconds) = value.strip_prefix("milliseconds(").and_then(|rest| rest.strip_suffix(')')) {
+        return format!("{milliseconds} ms");
     }
     match value.as_str() {
         "None" => "none".to_owned(),

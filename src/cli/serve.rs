@@ -27,6 +27,7 @@ const MIN_TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, ConfigError> {
     let limits = Limits {
         request_timeout: flags.serving.request_timeout,
+        drain_timeout: flags.serving.shutdown_drain_timeout,
         token_cache_ttl: flags.authentication.authentication_token_webhook_cache_ttl,
         authorized_ttl: flags.authorization.authorization_webhook_cache_authorized_ttl,
         unauthorized_ttl: flags.authorization.authorization_webhook_cache_unauthorized_ttl,
@@ -287,7 +288,6 @@ fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
         made_certificate: flags.tls_cert_file.is_none() && flags.cert_dir.is_some(),
         health_address: Some(flags.health_bind_address),
         shutdown_delay: flags.shutdown_delay_duration,
-        drain_timeout: flags.shutdown_drain_timeout,
     })
 }
 

@@ -101,13 +101,13 @@ impl From<&Limits> for DiscoveryBounds {
         Self {
             call_timeout: limits.call_timeout,
             body_bytes: limits.discovery_bytes,
-            group_versions: 2000,
-            refresh_interval: Duration::from_secs(1),
-            lookup_timeout: Duration::from_secs(10),
-            change_delay: Duration::from_millis(300),
-            settle_delay: Duration::from_secs(5),
-            periodic_interval: Duration::from_secs(300),
-            retry_interval: Duration::from_secs(30),
+            group_versions: limits.discovery_group_versions,
+            refresh_interval: limits.discovery_refresh_interval,
+            lookup_timeout: limits.discovery_lookup_timeout,
+            change_delay: limits.discovery_change_delay,
+            settle_delay: limits.discovery_settle_delay,
+            periodic_interval: limits.discovery_interval,
+            retry_interval: limits.discovery_retry_interval,
         }
     }
 }

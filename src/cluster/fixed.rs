@@ -4,7 +4,7 @@ use super::cache::{Cache, Projection, key};
 use super::{AnyCache, Cluster, Loopback, Namespace, Need, of_kind};
 use crate::object::Object;
 use crate::request::info::{RequestInfo, request_info};
-use crate::status::Status;
+use crate::status::{OPTIMISTIC_LOCK, Status};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri};
@@ -218,8 +218,7 @@ impl FixedServer {
         let current = objects.get_mut(&place).ok_or_else(not_found)?;
         let version = quota.metadata.resource_version.take();
         if current["metadata"]["resourceVersion"].as_str() != version.as_deref() {
-            let why = "the object has been modified; please apply your changes to the latest version and try again";
-            return Err(Status::conflict(&place.group, &place.resource, &place.name, why));
+            return Err(Status::conflict(&place.group, &place.resource, &place.name, OPTIMISTIC_LOCK));
         }
         let version: u64 = version.and_then(|version| version.parse().ok()).unwrap_or_default();
         quota.metadata.resource_version = Some((version + 1).to_string());

@@ -22,12 +22,27 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Time after a GOAWAY for a client to leave the connection.
     pub goaway_timeout: Duration,
+    /// Time without a frame after which the peer of an HTTP/2 connection, a client or the upstream API server, gets a ping.
+    pub ping_interval: Duration,
+    /// Time for the answer to a ping.
+    pub ping_timeout: Duration,
+    /// Time for the requests in flight at the shutdown (`--shutdown-drain-timeout`).
+    pub drain_timeout: Duration,
     /// Number of connections to the health address. For a further connection the proxy closes the oldest one.
     pub health_connections: usize,
-    /// Size of the head of a request (`http.DefaultMaxHeaderBytes`).
+    /// Size of the head of a request (`http.DefaultMaxHeaderBytes`), and of an answer of the upstream API server.
     pub head_bytes: u32,
     /// Number of HTTP/2 streams of one connection (`--http2-max-streams-per-connection` of kube-apiserver).
     pub http2_streams: u32,
+    /// Size of the part of a request body that an HTTP/2 client may send before the proxy reads it, and of an answer to the proxy's own
+    /// requests that the upstream API server may send.
+    pub stream_window_bytes: u32,
+    /// Size of the parts of all request bodies of one HTTP/2 connection that a client may send before the proxy reads them.
+    pub connection_window_bytes: u32,
+    /// Size of the part of an answer that waits for an HTTP/2 client.
+    pub send_buffer_bytes: usize,
+    /// Size of the part of a request body that waits for the upstream API server.
+    pub upstream_send_buffer_bytes: usize,
     /// Size of the body of a request (`MaxRequestBodyBytes`).
     pub body_bytes: usize,
     /// Size of an answer of the upstream API server that the proxy reads itself: a stored object, a review, a dry run.
@@ -71,6 +86,17 @@ pub struct Limits {
     pub user_waiting_creates: usize,
     /// Number of CustomResourceDefinitions in the embedded API server. Further ones are refused.
     pub definitions: usize,
+    /// Number of changes of each resource that the embedded API server keeps: the start of a watch and a continued list can be that old.
+    pub watch_history: usize,
+    /// Number of changes in the queue of one watch of the embedded API server. With more the watch is closed.
+    pub watcher_queue: usize,
+    /// Number of objects on a page of a list of the embedded API server, whatever `limit` asks for.
+    pub list_page_objects: usize,
+    /// Shortest time of a watch of the embedded API server without `timeoutSeconds` (`--min-request-timeout`). The longest time is
+    /// twice as long.
+    pub watch_timeout: Duration,
+    /// Time between two bookmarks of a watch of the embedded API server.
+    pub bookmark_interval: Duration,
     /// Number of changes that the file of `--data-dir` may lack before further writes wait.
     pub unwritten_changes: usize,
     /// Size of the cache of the file of `--data-dir`.
@@ -92,6 +118,8 @@ pub struct Limits {
     /// Number of HTTP/2 connections to the upstream API server of each of four kinds: short and long-running requests, of clients
     /// and of the proxy.
     pub upstream_connections: usize,
+    /// Number of requests at the same time on one HTTP/2 connection to the upstream API server, which may set a lower number.
+    pub upstream_streams: usize,
     /// Number of HTTP/1.1 connections in use to an upstream API server without HTTP/2.
     pub upstream_http1_connections: usize,
     /// Number of idle HTTP/1.1 connections to the upstream API server. With an upstream API server that has HTTP/2, also the number
@@ -121,6 +149,20 @@ pub struct Limits {
     pub broken_watch_timeout: Duration,
     /// Size of a discovery document.
     pub discovery_bytes: usize,
+    /// Number of group versions that are read one by one from an API server without aggregated discovery.
+    pub discovery_group_versions: usize,
+    /// Time between the starts of two reads of discovery, whatever causes them.
+    pub discovery_refresh_interval: Duration,
+    /// Time that a request for an unknown resource waits for a read of discovery.
+    pub discovery_lookup_timeout: Duration,
+    /// Time from a change of a CustomResourceDefinition or APIService to the read of discovery, because changes come in groups.
+    pub discovery_change_delay: Duration,
+    /// Time from such a read to another one, because the discovery of the API server follows its objects late.
+    pub discovery_settle_delay: Duration,
+    /// Time between two reads of discovery without a change.
+    pub discovery_interval: Duration,
+    /// Longest time between two attempts to read discovery.
+    pub discovery_retry_interval: Duration,
     /// Number of reviews of clients' credentials at the same time (TokenReview, SelfSubjectReview). Further requests wait, and then
     /// get 429.
     pub credential_reviews: usize,
@@ -196,6 +238,9 @@ impl Default for Limits {
         const fn seconds(seconds: u64) -> Duration {
             Duration::from_secs(seconds)
         }
+        const fn milliseconds(milliseconds: u64) -> Duration {
+            Duration::from_millis(milliseconds)
+        }
         const MEBIBYTE: usize = 1024 * 1024;
         Self {
             connections: 32_768,
@@ -205,9 +250,16 @@ impl Default for Limits {
             head_timeout: seconds(32),
             idle_timeout: seconds(90),
             goaway_timeout: seconds(10),
+            ping_interval: seconds(30),
+            ping_timeout: seconds(15),
+            drain_timeout: seconds(60),
             health_connections: 1024,
             head_bytes: 1024 * 1024,
             http2_streams: 250,
+            stream_window_bytes: 1024 * 1024,
+            connection_window_bytes: 4096 * 1024,
+            send_buffer_bytes: 400 * 1024,
+            upstream_send_buffer_bytes: MEBIBYTE,
             body_bytes: 3 * MEBIBYTE,
             response_bytes: 64 * MEBIBYTE,
             request_timeout: seconds(60),
@@ -227,6 +279,11 @@ impl Default for Limits {
             user_upgrades: 512,
             user_waiting_creates: 64,
             definitions: 4096,
+            watch_history: 4096,
+            watcher_queue: 1024,
+            list_page_objects: 10_000,
+            watch_timeout: seconds(1800),
+            bookmark_interval: seconds(60),
             unwritten_changes: 4096,
             file_cache_bytes: 16 * MEBIBYTE,
             access_reviews: 512,
@@ -236,6 +293,7 @@ impl Default for Limits {
             answer_window_bytes: 256 * 1024,
             watch_window_bytes: 64 * 1024,
             upstream_connections: 256,
+            upstream_streams: 100,
             upstream_http1_connections: 4096,
             idle_connections: 64,
             connect_timeout: seconds(10),
@@ -249,6 +307,13 @@ impl Default for Limits {
             object_bytes: 32 * MEBIBYTE,
             broken_watch_timeout: seconds(300),
             discovery_bytes: 16 * MEBIBYTE,
+            discovery_group_versions: 2000,
+            discovery_refresh_interval: seconds(1),
+            discovery_lookup_timeout: seconds(10),
+            discovery_change_delay: milliseconds(300),
+            discovery_settle_delay: seconds(5),
+            discovery_interval: seconds(300),
+            discovery_retry_interval: seconds(30),
             credential_reviews: 64,
             credential_reviews_per_connection: 8,
             credential_review_wait_timeout: seconds(1),

@@ -53,8 +53,6 @@ pub struct Serving {
     pub health_address: Option<SocketAddr>,
     /// The time at shutdown during which `/readyz` fails while the listener is still open.
     pub shutdown_delay: Duration,
-    /// The time that requests in flight have after the listener closes.
-    pub drain_timeout: Duration,
 }
 
 /// A Secret of the upstream API server that holds a serving certificate.

@@ -9,6 +9,7 @@ use super::catalog::{ApiResource, Group, Version};
 use super::document;
 use super::name::Name;
 use crate::body::Body;
+use crate::request::accept::{MediaRange, media_ranges};
 use aggregated::Aggregated;
 use http::Response;
 use http::header::{CACHE_CONTROL, HeaderValue, VARY};
@@ -120,15 +121,15 @@ fn of_name<'a>(group: &'a Group, name: &str) -> Option<&'a Version> {
 
 /// Responds to `/api` and `/apis`, which have two forms (`aggregated.WrappedHandler`). A 1.36 server no longer supports `v2beta1`.
 fn root(accept: &str, plain: &impl Serialize, aggregated: &Aggregated) -> Response<Body> {
-    for clause in document::clauses(accept) {
-        let form = (clause.parameter("g"), clause.parameter("v"), clause.parameter("as"));
-        if clause.takes("json") && form == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") {
+    for range in media_ranges(accept) {
+        let form = ["g", "v", "as"].map(|name| range.parameter(name).unwrap_or_default());
+        if range.contains("json") && form == ["apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"] {
             let mut response = document::tagged(AGGREGATED, aggregated.body.clone(), &aggregated.tag);
             response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
             response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
             return response;
         }
-        if let Some(response) = plain_form(&clause, plain) {
+        if let Some(response) = plain_form(&range, plain) {
             return response;
         }
     }
@@ -136,19 +137,19 @@ fn root(accept: &str, plain: &impl Serialize, aggregated: &Aggregated) -> Respon
 }
 
 fn legacy(accept: &str, plain: &impl Serialize) -> Response<Body> {
-    let answer = document::clauses(accept).iter().find_map(|clause| plain_form(clause, plain));
+    let answer = media_ranges(accept).iter().find_map(|range| plain_form(range, plain));
     answer.unwrap_or_else(|| document::not_acceptable(ACCEPTED))
 }
 
-fn plain_form(clause: &document::Clause<'_>, plain: &impl Serialize) -> Option<Response<Body>> {
-    if !clause.parameter("as").is_empty() {
+fn plain_form(range: &MediaRange<'_>, plain: &impl Serialize) -> Option<Response<Body>> {
+    if range.parameter("as").is_some() {
         return None;
     }
-    if clause.takes("json") {
+    if range.contains("json") {
         return Some(document::document("application/json", line(plain)));
     }
     // A YAML response has its fields in alphabetical order.
-    let value = clause.takes("yaml").then(|| serde_json::to_value(plain))?.ok()?;
+    let value = range.contains("yaml").then(|| serde_json::to_value(plain))?.ok()?;
     Some(document::document("application/yaml", serde_saphyr::to_string(&value).ok()?))
 }
 
@@ -161,7 +162,7 @@ fn line(value: &impl Serialize) -> Vec<u8> {
 }
 
 fn version_document(accept: &str) -> Response<Body> {
-    if !document::clauses(accept).iter().any(|clause| clause.takes("json")) {
+    if !media_ranges(accept).iter().any(|range| range.contains("json")) {
         return document::not_acceptable(&["application/json"]);
     }
     let info = VersionInfo {

@@ -1,4 +1,4 @@
-//! Responses with an unchanging document: negotiation of the document's form, and caching headers.
+//! Responses with an unchanging document, and the headers for caching it.
 
 use crate::body::{Body, empty, full};
 use crate::status::Status;
@@ -6,54 +6,6 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use sha2::{Digest, Sha512};
-
-/// One media range of an `Accept` header.
-#[derive(Debug, PartialEq)]
-pub(super) struct Clause<'a> {
-    kind: &'a str,
-    subtype: &'a str,
-    parameters: Vec<(&'a str, &'a str)>,
-}
-
-/// The media ranges of an `Accept` header, the most preferred first (`goautoneg.ParseAccept`); an empty header accepts all.
-pub(super) fn clauses(accept: &str) -> Vec<Clause<'_>> {
-    let accept = if accept.trim().is_empty() { "*/*" } else { accept };
-    let mut weighed: Vec<(f32, Clause<'_>)> = accept.split(',').filter_map(clause).collect();
-    weighed.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    weighed.into_iter().map(|(_, clause)| clause).collect()
-}
-
-fn clause(text: &str) -> Option<(f32, Clause<'_>)> {
-    let mut parts = text.split(';');
-    let media_type = parts.next()?.trim();
-    let (kind, subtype) = match media_type.split_once('/') {
-        Some((kind, subtype)) => (kind, subtype),
-        None if media_type == "*" => ("*", "*"),
-        None => return None,
-    };
-    let mut weight = 1.0;
-    let mut parameters = Vec::new();
-    for part in parts {
-        match part.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
-            Some(("q", value)) => weight = value.parse().unwrap_or(1.0),
-            Some(parameter) => parameters.push(parameter),
-            None => {}
-        }
-    }
-    Some((weight, Clause { kind, subtype, parameters }))
-}
-
-impl<'a> Clause<'a> {
-    /// Whether the range contains `application/<subtype>`.
-    pub(super) fn takes(&self, subtype: &str) -> bool {
-        (self.kind == "application" || self.kind == "*") && (self.subtype == subtype || self.subtype == "*")
-    }
-
-    /// The value of a parameter, or `""`.
-    pub(super) fn parameter(&self, name: &str) -> &'a str {
-        self.parameters.iter().find(|(each, _)| *each == name).map_or("", |(_, value)| *value)
-    }
-}
 
 /// The entity tag of a document, without quotes: the SHA-512 in upper-case hex (`computeETag`, `calculateETag`).
 pub(super) fn tag(document: &[u8]) -> String {
@@ -112,17 +64,6 @@ pub fn conditional(response: Response<Body>, if_none_match: &str) -> Response<Bo
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_most_wanted_media_range_comes_first() {
-        let wanted = clauses("text/html;q=0.5, application/json;g=a;v=v2 ,application/yaml;q=0.9, nonsense");
-        let subtypes: Vec<&str> = wanted.iter().map(|clause| clause.subtype).collect();
-        assert_eq!(subtypes, ["json", "yaml", "html"]);
-        assert_eq!((wanted[0].parameter("v"), wanted[0].parameter("as")), ("v2", ""));
-        assert!(clauses("")[0].takes("json"));
-        assert!(clauses("*")[0].takes("json"));
-        assert!(!clauses("text/json")[0].takes("json"));
-    }
 
     #[test]
     fn a_known_tag_answers_not_modified() {

@@ -105,12 +105,12 @@ pub struct Limits {
 impl From<&config::Limits> for Limits {
     fn from(limits: &config::Limits) -> Self {
         Self {
-            history: 4096,
-            watcher_queue: 1024,
+            history: limits.watch_history,
+            watcher_queue: limits.watcher_queue,
             body_bytes: limits.body_bytes,
-            page_objects: 10_000,
-            watch_seconds: 1800,
-            bookmark_interval: Duration::from_secs(60),
+            page_objects: limits.list_page_objects,
+            watch_seconds: limits.watch_timeout.as_secs(),
+            bookmark_interval: limits.bookmark_interval,
             user_waiting_creates: limits.user_waiting_creates,
             definitions: limits.definitions,
             unwritten_changes: limits.unwritten_changes,

@@ -1,5 +1,6 @@
 //! Negotiation of a response's form: `k8s.io/apiserver/pkg/endpoints/handlers/negotiation`, for JSON only.
 
+use crate::request::accept::{MediaRange, media_ranges};
 use crate::status::Status;
 
 /// The form of a response. The encoding of every form is JSON.
@@ -15,64 +16,32 @@ pub(super) enum Form {
     MetadataList(&'static str),
 }
 
-/// The number of media ranges that are read from one `Accept` header.
-const MAX_RANGES: usize = 32;
-
 /// The preferred form among those in an `Accept` header: `negotiation.NegotiateMediaTypeOptions`.
 ///
 /// # Errors
 /// If the server supports none of the header's forms.
 pub(super) fn form(accept: Option<&str>) -> Result<Form, Status> {
-    let accept = accept.map(str::trim).filter(|accept| !accept.is_empty()).unwrap_or("*/*");
-    let mut ranges: Vec<_> = accept.split(',').take(MAX_RANGES).map(parse).collect();
-    // A stable sort: ranges of the same quality keep their order.
-    ranges.sort_by(|a, b| b.quality.total_cmp(&a.quality));
-    ranges.iter().find_map(Range::form).ok_or_else(|| Status::not_acceptable(&["application/json"]))
+    let ranges = media_ranges(accept.unwrap_or_default());
+    ranges.iter().find_map(form_of).ok_or_else(|| Status::not_acceptable(&["application/json"]))
 }
 
-struct Range<'a> {
-    media_type: &'a str,
-    quality: f64,
-    form: &'a str,
-    group: &'a str,
-    version: &'a str,
-}
-
-fn parse(range: &str) -> Range<'_> {
-    let mut parts = range.split(';').map(str::trim);
-    let mut range =
-        Range { media_type: parts.next().unwrap_or_default(), quality: 1.0, form: "", group: "", version: "" };
-    for (name, value) in parts.filter_map(|part| part.split_once('=')) {
-        match name.trim() {
-            "q" => range.quality = value.trim().parse().unwrap_or(1.0),
-            "as" => range.form = value.trim(),
-            "g" => range.group = value.trim(),
-            "v" => range.version = value.trim(),
-            _ => {}
-        }
+fn form_of(range: &MediaRange<'_>) -> Option<Form> {
+    if !range.contains("json") {
+        return None;
     }
-    range
-}
-
-impl Range<'_> {
-    fn form(&self) -> Option<Form> {
-        if !matches!(self.media_type, "application/json" | "application/*" | "*/*") {
-            return None;
-        }
-        if self.form.is_empty() {
-            return Some(Form::Object);
-        }
-        let version = match (self.group, self.version) {
-            ("meta.k8s.io", "v1") => "meta.k8s.io/v1",
-            ("meta.k8s.io", "v1beta1") => "meta.k8s.io/v1beta1",
-            _ => return None,
-        };
-        match self.form {
-            "Table" => Some(Form::Table(version)),
-            "PartialObjectMetadata" => Some(Form::Metadata(version)),
-            "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
-            _ => None,
-        }
+    if !range.is_converted() {
+        return Some(Form::Object);
+    }
+    let version = match (range.parameter("g"), range.parameter("v")) {
+        (Some("meta.k8s.io"), Some("v1")) => "meta.k8s.io/v1",
+        (Some("meta.k8s.io"), Some("v1beta1")) => "meta.k8s.io/v1beta1",
+        _ => return None,
+    };
+    match range.parameter("as")? {
+        "Table" => Some(Form::Table(version)),
+        "PartialObjectMetadata" => Some(Form::Metadata(version)),
+        "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
+        _ => None,
     }
 }
 

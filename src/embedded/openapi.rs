@@ -10,9 +10,10 @@ mod swagger;
 pub(super) use swagger::{Operations, Parts, schema as v2_schema};
 
 use super::catalog::ServedResource;
-use super::document::{self, Clause};
+use super::document;
 use crate::body::{Body, empty};
 use crate::removed::Api;
+use crate::request::accept::{MediaRange, media_ranges};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, EXPIRES, HeaderValue, LOCATION, VARY};
@@ -162,7 +163,7 @@ impl Document {
 
 /// `OpenAPIService.HandleGroupVersion`: a URL with the right hash is cached forever, a URL with another hash is redirected.
 fn group_version(name: &str, document: &Document, query: &str, accept: &str) -> Response<Body> {
-    if !document::clauses(accept).iter().any(|clause| clause.takes("json")) {
+    if !media_ranges(accept).iter().any(|range| range.contains("json")) {
         return not_acceptable("Accept");
     }
     let mut response = document::tagged("application/json", document.body.clone(), &document.tag);
@@ -188,14 +189,14 @@ fn group_version(name: &str, document: &Document, query: &str, accept: &str) -> 
 
 /// `handler.OpenAPIService.RegisterOpenAPIVersionedService`: JSON, or the protobuf form that client-go requests.
 fn v2(documents: &Documents, accept: &str) -> Response<Body> {
-    let wants_protobuf = |clause: &Clause<'_>| {
-        clause.takes("com.github.proto-openapi.spec.v2.v1.0+protobuf")
-            || clause.takes("com.github.proto-openapi.spec.v2@v1.0+protobuf")
+    let wants_protobuf = |range: &MediaRange<'_>| {
+        range.contains("com.github.proto-openapi.spec.v2.v1.0+protobuf")
+            || range.contains("com.github.proto-openapi.spec.v2@v1.0+protobuf")
     };
-    for clause in document::clauses(accept) {
-        let (content_type, document) = if clause.takes("json") {
+    for range in media_ranges(accept) {
+        let (content_type, document) = if range.contains("json") {
             ("application/json", documents.v2())
-        } else if wants_protobuf(&clause) {
+        } else if wants_protobuf(&range) {
             (V2_PROTOBUF, documents.v2_protobuf())
         } else {
             continue;

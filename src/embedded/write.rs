@@ -12,16 +12,13 @@ use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, generate_name, schema};
 use crate::request::body::{OptionsKind, WriteOptions};
-use crate::status::{Status, invalid};
+use crate::status::{OPTIMISTIC_LOCK, Status, invalid};
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The number of generated names that are tried until one is free (`Store.Create`, `maxNameGenerationCreateAttempts`).
 const NAME_ATTEMPTS: usize = 8;
-
-pub(super) const OPTIMISTIC_LOCK: &str =
-    "the object has been modified; please apply your changes to the latest version and try again";
 
 /// Responds to a create, as soon as the object is initialized.
 ///

@@ -11,7 +11,7 @@ mod last_applied;
 use super::gateway::Answer;
 use super::outgoing::{Outgoing, with_parameter};
 use super::owners::Owners;
-use super::resource_version::{MODIFIED, is_about_version, names_no_version, readable_version};
+use super::resource_version::{is_about_version, names_no_version, readable_version};
 use super::rest::Rest;
 use super::view::{Trial, shown, take_metadata};
 use super::write::{Attempts, Strictness, Write, is_already_exists, is_conflict};
@@ -26,7 +26,7 @@ use crate::object::patch::{self, PatchType};
 use crate::object::{Object, typed};
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
 use crate::request::query::query_value;
-use crate::status::Status;
+use crate::status::{OPTIMISTIC_LOCK, Status};
 use bytes::Bytes;
 use deviation::deviation;
 use extend::extend;
@@ -174,7 +174,7 @@ impl Apply<'_> {
         let version = old.as_deref().unwrap_or(&outcome.before).resource_version();
         let admitted_version = admitted.resource_version();
         if admitted_version != version && !names_no_version(admitted_version) {
-            return Err(self.write.conflict(MODIFIED));
+            return Err(self.write.conflict(OPTIMISTIC_LOCK));
         }
         let is_changed = admitted.is_changed() || outcome.is_corrected;
         let (last, tried) = match (&outcome.first, is_changed) {
@@ -220,7 +220,11 @@ impl Apply<'_> {
         };
         let Some(mut before) = unprepared(configuration, computed, first.as_ref(), old) else {
             // The version is compared before the object is validated (`Store.Update`).
-            return if is_stale { Err(self.write.conflict(MODIFIED)) } else { Ok(ControlFlow::Break(rehearsed)) };
+            return if is_stale {
+                Err(self.write.conflict(OPTIMISTIC_LOCK))
+            } else {
+                Ok(ControlFlow::Break(rehearsed))
+            };
         };
         let is_corrected = self.correct_annotation(&mut before, first.as_ref(), pinned, configuration);
         let whole_before = typed::has_rest(self.write.target.kind(), before.fields()).then(|| before.clone());

@@ -8,7 +8,7 @@ use super::apply::Apply;
 use super::gateway::Answer;
 use super::initializers::{merged_strategically, take as take_initializers};
 use super::outgoing::Outgoing;
-use super::resource_version::{self, MODIFIED, is_about_version};
+use super::resource_version::{self, is_about_version};
 use super::rest::Rest;
 use super::view::{as_answer, take_metadata};
 use super::write::{Attempts, Strictness, Write, is_conflict, schema};
@@ -24,7 +24,7 @@ use crate::processor;
 use crate::request::body::{
     InvalidOutcome, OptionsKind, Unseen, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
 };
-use crate::status::Status;
+use crate::status::{OPTIMISTIC_LOCK, Status};
 use http::Response;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Patch<'_> {
                 }
                 let mut outcome = answer.object()?;
                 if outcome.resource_version() != old.resource_version() {
-                    return Ok((as_answer(&self.write.conflict(MODIFIED)), true));
+                    return Ok((as_answer(&self.write.conflict(OPTIMISTIC_LOCK)), true));
                 }
                 for field in KEPT_BY_SERVER {
                     take_metadata(&mut outcome, &old, field);

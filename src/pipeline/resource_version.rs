@@ -6,12 +6,8 @@ use super::target::Target;
 use super::write::Write;
 use crate::go_text::go_quote;
 use crate::object::{Object, kinds};
-use crate::status::{Status, invalid};
+use crate::status::{OPTIMISTIC_LOCK, Status, invalid};
 use http::StatusCode;
-
-/// The reason of a conflict with an old resourceVersion (`registry.OptimisticLockErrorMsg`).
-pub(super) const MODIFIED: &str =
-    "the object has been modified; please apply your changes to the latest version and try again";
 
 /// Sets the stored resourceVersion in the object, so that the write replaces exactly the admitted object (`Store.Update`). A
 /// resourceVersion that a plugin or the client has set must equal the stored one. Returns whether the object already had the
@@ -23,7 +19,7 @@ pub(super) fn pin(write: &Write<'_>, object: &mut Object, old: &Object) -> Resul
     }
     if !names_no_version(asked_for) {
         readable_version(asked_for)?;
-        return Err(write.conflict(MODIFIED));
+        return Err(write.conflict(OPTIMISTIC_LOCK));
     }
     match object.set(&["metadata", "resourceVersion"], stored.into()) {
         true => Ok(false),

@@ -4,7 +4,7 @@ use super::Exchange;
 use super::gateway::Answer;
 use super::outgoing::{Outgoing, without_wait};
 use super::owner_references::{Seen, remove_duplicates};
-use super::resource_version::{self, MODIFIED, is_about_version, readable_version};
+use super::resource_version::{self, is_about_version, readable_version};
 use super::unknown_fields;
 use super::view::{Trial, as_answer};
 use super::write::{Attempts, Sent, Write, is_already_exists, is_conflict};
@@ -12,7 +12,7 @@ use crate::admission::{Attributes, Operation};
 use crate::body::Body;
 use crate::object::{Object, kinds};
 use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
-use crate::status::Status;
+use crate::status::{OPTIMISTIC_LOCK, Status};
 use http::{Method, Response, StatusCode};
 use serde_json::Value;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Update<'_> {
             && stored.resource_version() != old.resource_version()
         {
             // The dry run was of another version than the admitted one.
-            return Ok(Outcome::Changed(as_answer(&self.write.conflict(MODIFIED))));
+            return Ok(Outcome::Changed(as_answer(&self.write.conflict(OPTIMISTIC_LOCK))));
         }
         let refused = self.write.view().validate_tried(&mut attributes, trial, &outgoing, exchange).await?;
         let answer = match refused {

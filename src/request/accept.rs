@@ -7,8 +7,8 @@ use super::query::query_value;
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, Uri};
 
-/// The highest number of clauses of a header that are read; clients need only a few.
-const MAX_CLAUSES: usize = 64;
+/// The number of media ranges that are read from one header; clients need only a few.
+const MAX_RANGES: usize = 64;
 
 /// The type of an answer, which determines the forms that a client may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +43,10 @@ pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: AnswerType, known: Medi
     if accept.is_empty() {
         return Some(Agreed { media_type: MediaType::Json, is_pretty, is_converted: false });
     }
-    sorted(accept).iter().find_map(|clause| {
-        let media_type = *known.all().iter().find(|media_type| clause.takes(**media_type, answer))?;
-        let is_pretty = is_pretty || clause.parameter("pretty") == Some("1");
-        Some(Agreed { media_type, is_pretty, is_converted: clause.is_converted() })
+    media_ranges(accept).iter().find_map(|range| {
+        let media_type = *known.all().iter().find(|media_type| range.accepts(**media_type, answer))?;
+        let is_pretty = is_pretty || range.parameter("pretty") == Some("1");
+        Some(Agreed { media_type, is_pretty, is_converted: range.is_converted() })
     })
 }
 
@@ -54,8 +54,8 @@ pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: AnswerType, known: Medi
 pub fn routes_match(headers: &HeaderMap, produced: &[&str]) -> bool {
     let accept = accept(headers);
     accept.is_empty()
-        || accept.split(',').any(|clause| {
-            let media_type = clause.split(';').next().unwrap_or_default().trim_matches(' ');
+        || accept.split(',').any(|range| {
+            let media_type = range.split(';').next().unwrap_or_default().trim_matches(' ');
             media_type == "*/*" || produced.contains(&media_type)
         })
 }
@@ -74,24 +74,24 @@ fn is_pretty(headers: &HeaderMap, uri: &Uri) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| user_agent.starts_with(person.as_bytes()))
 }
 
-/// A media range of a header.
+/// One media range of an `Accept` header.
 #[derive(Debug, PartialEq)]
-struct Clause<'a> {
+pub struct MediaRange<'a> {
     type_: &'a str,
     subtype: &'a str,
     quality: f32,
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Clause<'a> {
+impl<'a> MediaRange<'a> {
     /// Parses a media range (`goautoneg.ParseAccept`); `None` for other text.
     fn parse(text: &'a str) -> Option<Self> {
         let trimmed = |text: &'a str| text.trim_matches(' ');
         let mut parts = trimmed(text).split(';');
-        let range = parts.next().unwrap_or_default();
-        let (type_, subtype) = match range.split_once('/') {
+        let media_type = parts.next().unwrap_or_default();
+        let (type_, subtype) = match media_type.split_once('/') {
             Some((type_, subtype)) if !subtype.is_empty() => (trimmed(type_), subtype),
-            _ if trimmed(range) == "*" => ("*", "*"),
+            _ if trimmed(media_type) == "*" => ("*", "*"),
             _ => return None,
         };
         // `goautoneg` treats `a/b/` as `a/b`.
@@ -99,22 +99,22 @@ impl<'a> Clause<'a> {
         if subtype.contains('/') {
             return None;
         }
-        let mut clause = Self { type_, subtype: trimmed(subtype), quality: 1.0, parameters: Vec::new() };
+        let mut range = Self { type_, subtype: trimmed(subtype), quality: 1.0, parameters: Vec::new() };
         for (name, value) in parts.filter_map(|part| part.split_once('=')) {
             let value = value.strip_suffix('=').unwrap_or(value);
             if value.is_empty() || value.contains('=') {
                 continue;
             }
             match trimmed(name) {
-                "q" => clause.quality = value.parse().unwrap_or(0.0),
-                name => clause.parameters.push((name, trimmed(value))),
+                "q" => range.quality = value.parse().unwrap_or(0.0),
+                name => range.parameters.push((name, trimmed(value))),
             }
         }
-        Some(clause)
+        Some(range)
     }
 
     /// Returns the value of a parameter. The last of several values counts.
-    fn parameter(&self, name: &str) -> Option<&'a str> {
+    pub fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.iter().rev().find(|(other, _)| *other == name).map(|(_, value)| *value)
     }
 
@@ -125,17 +125,22 @@ impl<'a> Clause<'a> {
             || self.subtype != "*" && other.subtype == "*"
     }
 
-    /// Whether the clause accepts this encoding of the answer, in the form that the parameters of the clause ask for.
-    fn takes(&self, media_type: MediaType, answer: AnswerType) -> bool {
-        let name = media_type.as_str().split_once('/').map_or("", |(_, subtype)| subtype);
-        let is_it = match (self.type_, self.subtype) {
-            ("*", subtype) => subtype == "*",
-            (type_, subtype) => type_ == "application" && (subtype == "*" || subtype == name),
-        };
-        is_it && self.asks_for_what_there_is(media_type, answer)
+    /// Whether the range contains `application/<subtype>`.
+    pub fn contains(&self, subtype: &str) -> bool {
+        match (self.type_, self.subtype) {
+            ("*", own) => own == "*",
+            (type_, own) => type_ == "application" && (own == "*" || own == subtype),
+        }
     }
 
-    fn is_converted(&self) -> bool {
+    /// Whether the range accepts this encoding of the answer, in the form that the parameters of the range ask for.
+    fn accepts(&self, media_type: MediaType, answer: AnswerType) -> bool {
+        let subtype = media_type.as_str().split_once('/').map_or("", |(_, subtype)| subtype);
+        self.contains(subtype) && self.asks_for_what_there_is(media_type, answer)
+    }
+
+    /// Whether the range asks for another form than the object itself: a Table, or metadata alone.
+    pub fn is_converted(&self) -> bool {
         ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some())
     }
 
@@ -163,19 +168,21 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// Sorts the clauses as Go's `sort.Sort` does for so few: by insertion.
-fn sorted(accept: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<_> = accept.split(',').take(MAX_CLAUSES).filter_map(Clause::parse).collect();
-    for last in 1..clauses.len() {
+/// Returns the media ranges of an `Accept` header in the order in which the API server tries them: that of Go's `sort.Sort` for so
+/// few, by insertion (`goautoneg.ParseAccept`). A header without text accepts everything.
+pub fn media_ranges(accept: &str) -> Vec<MediaRange<'_>> {
+    let accept = if accept.trim().is_empty() { "*/*" } else { accept };
+    let mut ranges: Vec<_> = accept.split(',').take(MAX_RANGES).filter_map(MediaRange::parse).collect();
+    for last in 1..ranges.len() {
         let mut at = last;
-        while let Some([before, clause]) = at.checked_sub(1).and_then(|before| clauses.get(before..=at))
-            && clause.is_before(before)
+        while let Some([before, range]) = at.checked_sub(1).and_then(|before| ranges.get(before..=at))
+            && range.is_before(before)
         {
-            clauses.swap(at, at - 1);
+            ranges.swap(at, at - 1);
             at -= 1;
         }
     }
-    clauses
+    ranges
 }
 
 #[cfg(test)]
@@ -219,7 +226,7 @@ mod tests {
 
     /// Compares with the answers of a kube-apiserver 1.36.3.
     #[test]
-    fn the_first_clause_that_the_server_can_satisfy_wins() {
+    fn the_first_range_that_the_server_can_satisfy_wins() {
         let (json, yaml, protobuf) = (Some(MediaType::Json), Some(MediaType::Yaml), Some(MediaType::Protobuf));
         for (accept, expected) in [
             ("", json),

@@ -70,12 +70,12 @@ impl From<&Limits> for Bounds {
             header_read_timeout: limits.head_timeout,
             idle_timeout: limits.idle_timeout,
             goaway_timeout: limits.goaway_timeout,
-            keep_alive_interval: Duration::from_secs(30),
-            keep_alive_timeout: Duration::from_secs(15),
-            stream_window: 1 << 20,
-            connection_window: 4 << 20,
-            max_send_buffer: 400 << 10,
-            drain_timeout: Duration::from_secs(60),
+            keep_alive_interval: limits.ping_interval,
+            keep_alive_timeout: limits.ping_timeout,
+            stream_window: limits.stream_window_bytes,
+            connection_window: limits.connection_window_bytes,
+            max_send_buffer: limits.send_buffer_bytes,
+            drain_timeout: limits.drain_timeout,
         }
     }
 }

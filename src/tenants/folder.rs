@@ -98,7 +98,7 @@ impl TenantFile {
 
 /// The files of a folder, as they were parsed last. A file with the same bytes is not parsed again, and its tenant is the same `Arc`.
 #[derive(Debug, Default)]
-pub struct Files(HashMap<PathBuf, ([u8; 32], Parsed)>);
+pub struct Files(HashMap<PathBuf, ReadFile>);
 
 /// Reads the tenants in the YAML and JSON files of a folder, sorted by name, and validates them together. `plugins` are the names of all
 /// plugins. A file that a tenant names is no file of a tenant.
@@ -129,12 +129,12 @@ pub fn read_again(folder: &Path, plugins: &[&str], known: &mut Files) -> Result<
     let mut before = std::mem::take(&mut known.0);
     for file in files {
         match read_file(&file, before.remove(&file)) {
-            Ok((digest, parsed)) => {
-                match &parsed {
+            Ok(read) => {
+                match &read.parsed {
                     Parsed::Tenant(tenant) => tenants.push(tenant.clone()),
                     Parsed::Other(fault) => others.push(fault.clone()),
                 }
-                known.0.insert(file, (digest, parsed));
+                known.0.insert(file, read);
             }
             Err(fault) => faults.push(fault),
         }
@@ -152,6 +152,13 @@ pub fn read_again(folder: &Path, plugins: &[&str], known: &mut Files) -> Result<
     if faults.is_empty() { Ok(tenants) } else { Err(faults) }
 }
 
+/// A file as it was read last.
+#[derive(Debug)]
+struct ReadFile {
+    digest: [u8; 32],
+    parsed: Parsed,
+}
+
 #[derive(Debug)]
 enum Parsed {
     Tenant(Arc<TenantFile>),
@@ -167,7 +174,7 @@ struct AnyKind {
 }
 
 /// Reads a file, and parses it unless its bytes are those of `before`.
-fn read_file(file: &Path, before: Option<([u8; 32], Parsed)>) -> Result<([u8; 32], Parsed), Fault> {
+fn read_file(file: &Path, before: Option<ReadFile>) -> Result<ReadFile, Fault> {
     let fault = |line, field: &str, why: String| Fault { file: file.to_owned(), line, field: field.to_owned(), why };
     let mut text = String::new();
     let unreadable = |error: std::io::Error| fault(0, "", format!("cannot read the file: {error}"));
@@ -182,8 +189,8 @@ fn read_file(file: &Path, before: Option<([u8; 32], Parsed)>) -> Result<([u8; 32
     }
     let digest: [u8; 32] = Sha256::digest(&text).into();
     match before {
-        Some(same) if same.0 == digest => Ok(same),
-        _ => Ok((digest, parse(file, text)?)),
+        Some(same) if same.digest == digest => Ok(same),
+        _ => Ok(ReadFile { digest, parsed: parse(file, text)? }),
     }
 }
 

@@ -58,18 +58,18 @@ impl From<&Limits> for Bounds {
     fn from(limits: &Limits) -> Self {
         Self {
             max_connections: limits.upstream_connections,
-            max_streams: 100,
+            max_streams: limits.upstream_streams,
             max_http1_connections: limits.upstream_http1_connections,
             max_idle_http1_connections: limits.idle_connections,
             connect_timeout: limits.connect_timeout,
             acquire_timeout: limits.connection_wait_timeout,
-            keep_alive_interval: Duration::from_secs(30),
-            keep_alive_timeout: Duration::from_secs(15),
-            stream_window: 1 << 20,
+            keep_alive_interval: limits.ping_interval,
+            keep_alive_timeout: limits.ping_timeout,
+            stream_window: limits.stream_window_bytes,
             client_stream_window: limits.answer_window_bytes,
             client_watch_window: limits.watch_window_bytes,
-            max_header_bytes: 1 << 20,
-            max_send_buffer: 1 << 20,
+            max_header_bytes: limits.head_bytes,
+            max_send_buffer: limits.upstream_send_buffer_bytes,
         }
     }
 }

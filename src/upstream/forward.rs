@@ -1,15 +1,14 @@
 //! Forwards a request to the API server, as its user, and returns the answer.
 
 use super::identity::{CallerIdentity, ClientCredentials};
-use super::upgrade::{self, Upgrade};
-use super::{KeptUntilClose, LongRunning, OfClient, SharedTransport, UpstreamError};
+use super::upgrade::{self, ClientSide, Upgrade};
+use super::{LongRunning, OfClient, SharedTransport, UpstreamError};
 use crate::body::{Body, chain};
 use crate::server::{Connection, Drain};
 use crate::status::Status;
 use crate::user::UserInfo;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
-use hyper::upgrade::OnUpgrade;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -66,7 +65,7 @@ impl Forwarder {
         append_forwarded_for(request.headers_mut(), remote);
         let mut upgrade = None;
         if let Some(Upgrade(protocol)) = request.extensions_mut().remove() {
-            upgrade = Some((client, request.extensions_mut().remove()));
+            upgrade = Some(ClientSide { upgrade: client, kept: request.extensions_mut().remove() });
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
             request.headers_mut().insert(header::UPGRADE, protocol);
         }
@@ -87,11 +86,7 @@ impl Forwarder {
         self.answer(response, upgrade)
     }
 
-    fn answer(
-        &self,
-        mut response: Response<Body>,
-        client: Option<(OnUpgrade, Option<KeptUntilClose>)>,
-    ) -> Result<Response<Body>, Status> {
+    fn answer(&self, mut response: Response<Body>, client: Option<ClientSide>) -> Result<Response<Body>, Status> {
         *response.version_mut() = Version::HTTP_11;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return upgrade::tie(client, response, &self.drain);

@@ -1,5 +1,6 @@
 //! The upstream API server: connections, and the identity that requests carry.
 
+pub(crate) mod backoff;
 pub(crate) mod review;
 mod client;
 mod connect;

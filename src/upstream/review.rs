@@ -3,15 +3,15 @@
 
 use crate::body::full;
 use crate::request::body;
+use crate::upstream::backoff::with_exponential_backoff;
 use crate::upstream::{ClientCredentials, SharedTransport};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Request, StatusCode};
 use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
+use tokio::time::Instant;
 
-/// The number of attempts at one review.
-const ATTEMPTS: u32 = 5;
-/// The pause after the first attempt; each later pause is half as long again.
+/// The pause after the first attempt (`DefaultRetryBackoff`).
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Bytes that an answer may have.
 const MAX_ANSWER_BYTES: usize = 3 << 20;
@@ -64,18 +64,9 @@ pub(crate) async fn create<T: Serialize + DeserializeOwned>(
     timeout: Duration,
 ) -> Result<T, ReviewError> {
     let body = serde_json::to_vec(review).map_err(ReviewError::failed)?;
-    within(timeout, async {
-        let mut pause = FIRST_PAUSE;
-        for _ in 1..ATTEMPTS {
-            match post(client, path, body.clone()).await {
-                Err(error) if is_transient(&error) => tokio::time::sleep(pause).await,
-                done => return done.map_err(api_error),
-            }
-            pause = pause * 3 / 2;
-        }
-        post(client, path, body).await.map_err(api_error)
-    })
-    .await
+    let attempt = || post(client, path, body.clone());
+    let answer = with_exponential_backoff(FIRST_PAUSE, Instant::now() + timeout, is_transient, attempt);
+    within(timeout, async { answer.await.map_err(api_error) }).await
 }
 
 /// Creates a review with the client's credentials. `Err` in the inner result is a rejection: 401 or 403.

@@ -35,15 +35,22 @@ pub(super) fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     (asks && known).then(|| upgrade.clone())
 }
 
+/// The client's side of an upgrade.
+pub(super) struct ClientSide {
+    pub(super) upgrade: OnUpgrade,
+    /// The value that lives as long as the upgraded connection.
+    pub(super) kept: Option<KeptUntilClose>,
+}
+
 /// Copies bytes between both sides after the upstream agreed to the upgrade. The copy ends with either side,
 /// or when the drain starts.
 pub(super) fn tie(
-    client: Option<(OnUpgrade, Option<KeptUntilClose>)>,
+    client: Option<ClientSide>,
     mut response: Response<Body>,
     drain: &Drain,
 ) -> Result<Response<Body>, Status> {
     let upstream = hyper::upgrade::on(&mut response);
-    let Some((client, kept)) = client else { return Err(bad_gateway()) };
+    let Some(ClientSide { upgrade: client, kept }) = client else { return Err(bad_gateway()) };
     let signal = drain.clone();
     drain.spawn(async move {
         let _kept = kept;

@@ -21,9 +21,10 @@ mod tests;
 
 use crate::Object;
 use crate::go_text::go_quote;
+use crate::go_text::json;
 use crate::names::{dns_1123_subdomain_errors, mask_trailing_dash};
 use crate::object_meta;
-use crate::status::fault::{self, go_json};
+use crate::status::fault;
 use crate::status::{Cause, invalid};
 use crate::structural::validate::Compile;
 use internal::{Fields, Spec};
@@ -223,7 +224,7 @@ fn stored_versions(definition: Fields<'_>, spec: &Spec<'_>) -> Vec<Cause> {
         let is_stored = remaining.contains(&name);
         if version.fields.flag("storage") && !is_stored {
             let why = format!("must have the storage version {name}");
-            causes.push(invalid::invalid(FIELD, &go_json(&Value::from(stored.clone())), &why));
+            causes.push(invalid::invalid(FIELD, &json::text(&Value::from(stored.clone())), &why));
         }
         remaining.retain(|other| *other != name);
     }

@@ -1,10 +1,10 @@
 //! Validation of metadata (`k8s.io/apimachinery/pkg/api/validation`). The metadata is decoded: a value of a wrong type counts as missing.
 
 use crate::go_text::is_printable;
-use crate::go_text::json::string;
+use crate::go_text::json::{self, string};
 use crate::kind::split_api_version;
 use crate::names::{dns_1123_label_errors, label_value_errors, path_segment_errors, qualified_name_errors};
-use crate::status::fault::{self, go_json};
+use crate::status::fault;
 use crate::status::{Cause, invalid};
 use serde_json::{Map, Value};
 
@@ -80,7 +80,8 @@ pub fn validate_update(metadata: &Map<String, Value>, old: &Map<String, Value>, 
             continue;
         }
         let is_text = matches!(field, "name" | "namespace" | "uid");
-        let shown = if is_text { fault::shown(&Value::from(new.as_str().unwrap_or_default())) } else { go_json(new) };
+        let shown =
+            if is_text { fault::shown(&Value::from(new.as_str().unwrap_or_default())) } else { json::text(new) };
         causes.push(invalid::invalid(&format!("{path}.{field}"), &shown, "field is immutable"));
     }
     keys(metadata, path, &mut causes);
@@ -187,7 +188,7 @@ fn finalizers(metadata: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>
     }
     if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
         let why = "finalizer orphan and foregroundDeletion cannot be both set";
-        causes.push(invalid::invalid(path, &go_json(&Value::from(names)), why));
+        causes.push(invalid::invalid(path, &json::text(&Value::from(names)), why));
     }
 }
 

@@ -9,6 +9,10 @@ pub mod fault;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// The reason of a conflict with an old resourceVersion (`registry.OptimisticLockErrorMsg`), for [`Status::conflict`].
+pub const OPTIMISTIC_LOCK: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
 /// A `metav1.Status` of failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -15,7 +15,7 @@ use crate::body::Body;
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, object_meta};
 use crate::request::body::{InvalidOutcome, OptionsKind, WriteOptions, decode_patched, invalid_patch};
-use crate::status::Status;
+use crate::status::{OPTIMISTIC_LOCK, Status};
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -290,7 +290,7 @@ fn terminating(call: &Call, name: &str) -> Status {
 }
 
 fn too_busy(call: &Call) -> Status {
-    Status::conflict(&call.resource.group, &call.resource.name, &call.info.name, write::OPTIMISTIC_LOCK)
+    Status::conflict(&call.resource.group, &call.resource.name, &call.info.name, OPTIMISTIC_LOCK)
 }
 
 /// Warns of new finalizers without a domain (`validateKubeFinalizerName`).

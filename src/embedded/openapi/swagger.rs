@@ -97,6 +97,19 @@ const DELETE_OPTIONS: [&str; 4] = [
     "propagationPolicy-6jk3prlO",
 ];
 
+/// An operation of a path.
+#[derive(Clone, Copy)]
+struct Action<'a> {
+    /// The HTTP method, in lower case.
+    method: &'a str,
+    /// The name in `x-kubernetes-action`.
+    name: &'a str,
+    /// The verb of the operation's ID.
+    verb: &'a str,
+    /// The model of the answer.
+    model: &'a str,
+}
+
 impl Operations<'_> {
     /// The paths of the resource with their operations (`builder.generateBuilder`).
     pub(in crate::embedded) fn paths(&self) -> Map<String, Value> {
@@ -115,32 +128,30 @@ impl Operations<'_> {
             paths.insert(format!("{root}/{}", self.plural), item);
         }
         let on_collection = [
-            ("get", "list", "list", list),
-            ("post", "post", "create", object),
-            ("delete", "deletecollection", "deletecollection", STATUS),
+            Action { method: "get", name: "list", verb: "list", model: list },
+            Action { method: "post", name: "post", verb: "create", model: object },
+            Action { method: "delete", name: "deletecollection", verb: "deletecollection", model: STATUS },
         ];
         paths.insert(collection.clone(), self.item(&on_collection, false, ""));
         let on_object = [
-            ("get", "get", "read", object),
-            ("put", "put", "replace", object),
-            ("patch", "patch", "patch", object),
-            ("delete", "delete", "delete", STATUS),
+            Action { method: "get", name: "get", verb: "read", model: object },
+            Action { method: "put", name: "put", verb: "replace", model: object },
+            Action { method: "patch", name: "patch", verb: "patch", model: object },
+            Action { method: "delete", name: "delete", verb: "delete", model: STATUS },
         ];
         paths.insert(format!("{collection}/{{name}}"), self.item(&on_object, true, ""));
         for (name, of) in &self.subresources {
-            let actions = [("get", "get", "read", *of), ("put", "put", "replace", of), ("patch", "patch", "patch", of)];
-            paths.insert(format!("{collection}/{{name}}/{name}"), self.item(&actions, true, name));
+            let on_subresource = on_object[..3].iter().map(|action| Action { model: of, ..*action });
+            let on_subresource: Vec<_> = on_subresource.collect();
+            paths.insert(format!("{collection}/{{name}}/{name}"), self.item(&on_subresource, true, name));
         }
         paths
     }
 
-    fn item(&self, operations: &[(&str, &str, &str, &str)], has_name: bool, subresource: &str) -> Value {
-        let mut item: Map<String, Value> = operations
-            .iter()
-            .map(|(method, action, verb, of)| {
-                ((*method).to_owned(), Value::Object(self.operation(action, verb, of, "", subresource)))
-            })
-            .collect();
+    fn item(&self, actions: &[Action<'_>], has_name: bool, subresource: &str) -> Value {
+        let operation = |of: &Action<'_>| self.operation(of.name, of.verb, of.model, "", subresource);
+        let mut item: Map<String, Value> =
+            actions.iter().map(|action| (action.method.to_owned(), Value::Object(operation(action)))).collect();
         let mut parameters = Vec::new();
         if has_name {
             parameters

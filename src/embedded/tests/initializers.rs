@@ -69,6 +69,24 @@ async fn a_create_waits_and_returns_the_object_as_it_is_then() {
 }
 
 #[tokio::test]
+async fn creates_of_custom_objects_do_not_wait() {
+    let client = client();
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.with_code(201);
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}});
+    let created =
+        client.post("/apis/example.com/v1/widgets", waiting_for(widget, &["one.lab.io"])).await.with_code(201);
+    assert_eq!(initializers(&created), &Value::Null);
+}
+
+#[tokio::test]
 async fn lists_hide_uninitialized_objects_and_gets_show_them() {
     let client = client();
     client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);

@@ -6,14 +6,31 @@ use crate::library::strings::clause::clause;
 use crate::types::Type;
 use std::collections::HashMap;
 
-/// The error, and the argument that it is about; `None` for the format as a whole.
-type Wrong = (Option<Id>, String);
+/// The error of a format and its arguments, with cel-go's text.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct InvalidFormat {
+    /// The argument that the error is about; `None` for the format as a whole.
+    pub(crate) argument: Option<Id>,
+    text: String,
+}
+
+impl InvalidFormat {
+    fn of_format(text: String) -> Self {
+        Self { argument: None, text }
+    }
+
+    fn of_argument(argument: Id, wants: &str, found: &Type) -> Self {
+        let text = format!("error during formatting: {wants}, was given {}", found.name());
+        Self { argument: Some(argument), text }
+    }
+}
 
 /// Checks a format and its arguments.
 ///
 /// # Errors
 /// If a clause is malformed or does not take its argument, or if there are too few or too many arguments; with cel-go's text.
-pub(crate) fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Result<(), Wrong> {
+pub(crate) fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Result<(), InvalidFormat> {
     let mut rest = format.as_bytes();
     let mut asked = 0;
     while let [first, after @ ..] = rest {
@@ -26,29 +43,31 @@ pub(crate) fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>)
             continue;
         }
         if rest.is_empty() {
-            return Err((None, "unexpected end of string".to_owned()));
+            return Err(InvalidFormat::of_format("unexpected end of string".to_owned()));
         }
-        let Some(argument) = arguments.get(asked) else { return Err((None, format!("index {asked} out of range"))) };
+        let Some(argument) = arguments.get(asked) else {
+            return Err(InvalidFormat::of_format(format!("index {asked} out of range")));
+        };
         asked += 1;
-        let clause =
-            clause(&mut rest).map_err(|message| (None, format!("could not parse formatting clause: {message}")))?;
-        takes(clause.letter, argument, types)
-            .map_err(|(at, message)| (Some(at), format!("error during formatting: {message}")))?;
+        let clause = clause(&mut rest)
+            .map_err(|why| InvalidFormat::of_format(format!("could not parse formatting clause: {why}")))?;
+        takes(clause.letter, argument, types)?;
     }
     if arguments.len() > asked {
         let given = arguments.len();
-        return Err((None, format!("too many arguments supplied to string.format (expected {asked}, got {given})")));
+        let text = format!("too many arguments supplied to string.format (expected {asked}, got {given})");
+        return Err(InvalidFormat::of_format(text));
     }
     Ok(())
 }
 
-fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (Id, String)> {
+fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), InvalidFormat> {
     let found = types.get(&argument.id).unwrap_or(&Type::Dyn).unwrapped();
     let (fits, wants) = match (clause, found) {
         (b's', _) => {
             let wants = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps";
             return match unprintable(argument, types) {
-                Some((at, found)) => Err((at, format!("{wants}, was given {}", found.name()))),
+                Some((at, found)) => Err(InvalidFormat::of_argument(at, wants, found)),
                 None => Ok(()),
             };
         }
@@ -68,11 +87,7 @@ fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (
             "only integers, byte buffers, and strings can be formatted as hex",
         ),
     };
-    if fits || *found == Type::Dyn {
-        Ok(())
-    } else {
-        Err((argument.id, format!("{wants}, was given {}", found.name())))
-    }
+    if fits || *found == Type::Dyn { Ok(()) } else { Err(InvalidFormat::of_argument(argument.id, wants, found)) }
 }
 
 /// The first part of an argument that `%s` does not accept.

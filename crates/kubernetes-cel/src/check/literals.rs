@@ -34,9 +34,9 @@ impl Validator<'_> {
                 if let ("format", Some(target), [list]) = (&**function, target, &arguments[..])
                     && let (Kind::Literal(Literal::String(text)), Kind::List { elements, .. }) =
                         (&target.kind, &list.kind)
-                    && let Err((at, message)) = format::check(text, elements, self.types)
+                    && let Err(why) = format::check(text, elements, self.types)
                 {
-                    self.error(at.unwrap_or(expression.id), message);
+                    self.error(why.argument.unwrap_or(expression.id), why.to_string());
                 }
                 let in_format = in_format || &**function == "format";
                 target.iter().for_each(|target| self.visit(target, in_format));

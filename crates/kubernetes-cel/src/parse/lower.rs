@@ -108,25 +108,26 @@ impl<'a> Lowering<'a> {
                 return None;
             }
         }
-        let offsets = self.places.offset_for(foreign);
-        let offsets =
-            offsets.map(|(start, stop)| (self.lines.code_point(start as usize), self.lines.code_point(stop as usize)));
-        let id = self.number(offsets.map(|(start, _)| self.lines.position(start)));
-        let lowered = self.kind(id, expr, offsets);
+        let span = self.places.offset_for(foreign).map(|(start, stop)| Span {
+            start: self.lines.code_point(start as usize),
+            stop: self.lines.code_point(stop as usize),
+        });
+        let id = self.number(span.map(|span| self.lines.position(span.start)));
+        let lowered = self.kind(id, expr, span);
         if deeper {
             self.depth -= 1;
         }
         lowered
     }
 
-    fn kind(&mut self, id: Id, expr: foreign::Expr, offsets: Option<(usize, usize)>) -> Option<Expr> {
+    fn kind(&mut self, id: Id, expr: foreign::Expr, span: Option<Span>) -> Option<Expr> {
         let kind = match expr {
             foreign::Expr::Unspecified => Kind::Literal(Literal::Null),
             // A reserved word; its error is recorded already.
             foreign::Expr::Ident(name) if self.reserved && name.chars().all(|c| c == '_') => {
                 Kind::Literal(Literal::Null)
             }
-            foreign::Expr::Literal(value) => Kind::Literal(self.literal(id, value, offsets)),
+            foreign::Expr::Literal(value) => Kind::Literal(self.literal(id, value, span)),
             foreign::Expr::Ident(name) => Kind::Ident(name.into()),
             foreign::Expr::Select(select) => Kind::Select {
                 operand: Box::new(self.expression(*select.operand)?),
@@ -200,7 +201,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn literal(&mut self, id: Id, value: LiteralValue, offsets: Option<(usize, usize)>) -> Literal {
+    fn literal(&mut self, id: Id, value: LiteralValue, span: Option<Span>) -> Literal {
         let literal = match value {
             LiteralValue::Null => Literal::Null,
             LiteralValue::Boolean(value) => Literal::Bool(value.into_inner()),
@@ -210,7 +211,7 @@ impl<'a> Lowering<'a> {
             LiteralValue::String(value) => Literal::String(value.into_inner().into()),
             LiteralValue::Bytes(value) => Literal::Bytes(value.into_inner().into()),
         };
-        let Some((start, stop)) = offsets else { return literal };
+        let Some(Span { start, stop }) = span else { return literal };
         match &literal {
             // The position of a negative number is that of its sign.
             Literal::Int(..0) | Literal::Double(_) => {
@@ -228,6 +229,13 @@ impl<'a> Lowering<'a> {
         }
         literal
     }
+}
+
+/// The first and the last code point of an expression.
+#[derive(Clone, Copy)]
+struct Span {
+    start: usize,
+    stop: usize,
 }
 
 /// Whether cel-go counts the depth of an operator: not for `&&`, `||`, `!` and the unary `-`.

@@ -1,8 +1,9 @@
 //! `spec.conversion` (`validateCustomResourceConversion`).
 
 use super::internal::Fields;
+use crate::go_text::json;
 use crate::names::{dns_1035_label_errors, dns_1123_subdomain_errors};
-use crate::status::fault::{self, go_json};
+use crate::status::fault;
 use crate::status::{Cause, invalid};
 use crate::structural::validate::Url;
 use base64::Engine;
@@ -167,7 +168,7 @@ fn reviews(reviews: &[&str], options: Options, path: &str, causes: &mut Vec<Caus
         causes.extend(dns_1035_label_errors(review).iter().map(|why| fault::invalid_text(&field, review, why)));
     }
     if options.requires_known_review && !reviews.iter().any(|review| REVIEWS.contains(review)) {
-        let value = go_json(&Value::from(reviews));
+        let value = json::text(&Value::from(reviews));
         causes.push(invalid::invalid(path, &value, "must include at least one of v1, v1beta1"));
     }
 }

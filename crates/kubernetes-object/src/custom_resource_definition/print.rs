@@ -1,8 +1,7 @@
 //! Parts of definitions as Go prints them in errors: the JSON of their internal types, whose fields have Go's names.
 
 use super::internal::{Fields, Shared, Version};
-use crate::go_text::json::string;
-use crate::status::fault::go_json;
+use crate::go_text::json::{self, string};
 use serde_json::Value;
 
 /// The form of a field.
@@ -99,7 +98,7 @@ fn field(schema: Fields<'_>, name: &str, shape: Shape) -> String {
         Text => string(schema.text(name)),
         Flag => schema.flag(name).to_string(),
         _ if schema.given(name).is_none() => null(),
-        Shape::Value => schema.given(name).map_or_else(null, go_json),
+        Shape::Value => schema.given(name).map_or_else(null, json::text),
         Schema => schema.object(name).map_or_else(null, self::schema),
         Schemas => list(schema.list(name), self::schema),
         SchemaMap => map(schema, name, |value| Fields::of(value).map_or_else(null, self::schema)),
@@ -111,7 +110,7 @@ fn field(schema: Fields<'_>, name: &str, shape: Shape) -> String {
         }
         Dependencies => map(schema, name, |value| {
             let inner = Fields::of(value).map_or_else(null, self::schema);
-            let names = if value.is_array() { go_json(value) } else { null() };
+            let names = if value.is_array() { json::text(value) } else { null() };
             format!("{{\"Schema\":{inner},\"Property\":{names}}}")
         }),
         Documentation => schema.object(name).map_or_else(null, |docs| {
@@ -140,7 +139,7 @@ fn map(schema: Fields<'_>, name: &str, print: impl Fn(&Value) -> String) -> Stri
 }
 
 fn rule(rule: Fields<'_>) -> String {
-    let given = |name: &str| rule.given(name).map_or_else(|| "null".to_owned(), go_json);
+    let given = |name: &str| rule.given(name).map_or_else(|| "null".to_owned(), json::text);
     format!(
         "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\"OptionalOldSelf\":{}}}",
         string(rule.text("rule")),
@@ -160,7 +159,7 @@ pub(super) fn versions(versions: &[Version<'_>]) -> String {
 
 fn version(version: &Version<'_>) -> String {
     let Version { fields, own } = version;
-    let warning = fields.given("deprecationWarning").map_or_else(|| "null".to_owned(), go_json);
+    let warning = fields.given("deprecationWarning").map_or_else(|| "null".to_owned(), json::text);
     format!(
         "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{warning},{}}}",
         string(fields.text("name")),
@@ -183,7 +182,7 @@ fn shared(own: &Shared<'_>) -> String {
                 "{{\"SpecReplicasPath\":{},\"StatusReplicasPath\":{},\"LabelSelectorPath\":{}}}",
                 string(scale.text("specReplicasPath")),
                 string(scale.text("statusReplicasPath")),
-                scale.given("labelSelectorPath").map_or_else(null, go_json)
+                scale.given("labelSelectorPath").map_or_else(null, json::text)
             )
         });
         format!("{{\"Status\":{status},\"Scale\":{scale}}}")

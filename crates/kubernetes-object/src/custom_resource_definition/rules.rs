@@ -3,8 +3,9 @@
 use super::field_path;
 use super::internal::Fields;
 use crate::go_text::go_quote;
+use crate::go_text::json;
 use crate::status::Cause;
-use crate::status::fault::{self, go_json};
+use crate::status::fault;
 use serde_json::Value;
 
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -38,7 +39,7 @@ fn check_rule(schema: Fields<'_>, rule: Fields<'_>, path: &str) -> Vec<Cause> {
     if let Some(reason) =
         rule.given("reason").filter(|reason| !reason.as_str().is_some_and(|text| REASONS.contains(&text)))
     {
-        let shown = reason.as_str().map_or_else(|| go_json(reason), go_quote);
+        let shown = reason.as_str().map_or_else(|| json::text(reason), go_quote);
         causes.push(fault::not_supported(&at("reason"), &shown, REASONS));
     }
     let field = rule.text("fieldPath");

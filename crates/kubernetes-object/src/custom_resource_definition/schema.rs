@@ -3,7 +3,8 @@
 use super::internal::Fields;
 use super::{print, rules};
 use crate::go_text::go_quote;
-use crate::status::fault::{self, go_json};
+use crate::go_text::json;
+use crate::status::fault;
 use crate::status::{Cause, invalid};
 use serde_json::Value;
 
@@ -197,7 +198,7 @@ impl Checker {
         let Some(items) = schema.object("items") else { return };
         let extension = if items.text("type") == "array" { "x-kubernetes-list-type" } else { "x-kubernetes-map-type" };
         // kube-apiserver shows the list type in both errors.
-        let shown = items.given("x-kubernetes-list-type").map_or_else(|| "null".to_owned(), go_json);
+        let shown = items.given("x-kubernetes-list-type").map_or_else(|| "null".to_owned(), json::text);
         let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
         self.causes.push(invalid::invalid(&format!("{path}.items.{extension}"), &shown, why));
     }
@@ -225,7 +226,7 @@ impl Checker {
             self.causes.push(fault::invalid_text(&format!("{field}.type"), items.text("type"), why));
             return;
         }
-        let shown = go_json(&Value::from(keys.clone()));
+        let shown = json::text(&Value::from(keys.clone()));
         let properties = items.object("properties");
         let mut known = std::collections::HashSet::new();
         for key in keys {

@@ -1,10 +1,50 @@
 //! JSON as Go's `encoding/json` writes it.
 
+use super::numbers;
 use serde_json::Value;
 
 /// Returns a text as a JSON string.
 pub fn string(text: &str) -> String {
     escape_html(&Value::from(text).to_string())
+}
+
+/// Returns the JSON of a value, with sorted keys (`json.Marshal`).
+pub fn text(value: &Value) -> String {
+    let mut written = String::new();
+    write(&mut written, value);
+    written
+}
+
+fn write(written: &mut String, value: &Value) {
+    match value {
+        Value::Null | Value::Bool(_) => written.push_str(&value.to_string()),
+        Value::Number(number) => written.push_str(&numbers::text(number)),
+        Value::String(text) => written.push_str(&string(text)),
+        Value::Array(items) => {
+            written.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    written.push(',');
+                }
+                write(written, item);
+            }
+            written.push(']');
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(key, _)| key.as_str());
+            written.push('{');
+            for (index, (key, value)) in fields.into_iter().enumerate() {
+                if index > 0 {
+                    written.push(',');
+                }
+                written.push_str(&string(key));
+                written.push(':');
+                write(written, value);
+            }
+            written.push('}');
+        }
+    }
 }
 
 /// Escapes characters in JSON strings that a browser could take for HTML or for the end of a line (`json.HTMLEscape`).

@@ -4,7 +4,6 @@ use super::{Cause, invalid};
 use crate::go_text::go_print;
 use crate::go_text::go_quote;
 use crate::go_text::json;
-use crate::go_text::numbers;
 use serde_json::Value;
 
 /// The text of an error without a path: `field.Path(nil).String()`.
@@ -15,46 +14,7 @@ pub fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => go_quote(text),
         Value::Number(_) | Value::Bool(_) => go_print(value),
-        Value::Null | Value::Array(_) | Value::Object(_) => go_json(value),
-    }
-}
-
-/// The JSON that Go writes for a value, with sorted keys.
-pub(crate) fn go_json(value: &Value) -> String {
-    let mut written = String::new();
-    write_json(&mut written, value);
-    written
-}
-
-fn write_json(written: &mut String, value: &Value) {
-    match value {
-        Value::Null | Value::Bool(_) => written.push_str(&value.to_string()),
-        Value::Number(number) => written.push_str(&numbers::text(number)),
-        Value::String(text) => written.push_str(&json::string(text)),
-        Value::Array(items) => {
-            written.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    written.push(',');
-                }
-                write_json(written, item);
-            }
-            written.push(']');
-        }
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_unstable_by_key(|(key, _)| key.as_str());
-            written.push('{');
-            for (index, (key, value)) in fields.into_iter().enumerate() {
-                if index > 0 {
-                    written.push(',');
-                }
-                written.push_str(&json::string(key));
-                written.push(':');
-                write_json(written, value);
-            }
-            written.push('}');
-        }
+        Value::Null | Value::Array(_) | Value::Object(_) => json::text(value),
     }
 }
 

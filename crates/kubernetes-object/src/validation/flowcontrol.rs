@@ -103,7 +103,7 @@ fn verbs(verbs: &Node<'_>, out: &mut Causes) {
     if verbs.is_empty() {
         out.required(verbs, "verbs must contain at least one value");
     } else if !alone(verbs, "verbs", out) && !verbs.texts().all(|verb| VERBS.contains(&verb)) {
-        out.unsupported(verbs, crate::status::fault::go_json(verbs.value()), &VERBS);
+        out.unsupported(verbs, crate::go_text::json::text(verbs.value()), &VERBS);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::go_text::{go_quote, json};
 use crate::quantity::Quantity;
-use crate::status::fault::{self, go_json, shown};
+use crate::status::fault::{self, shown};
 use crate::status::{Cause, invalid};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -359,7 +359,7 @@ fn in_go_order(value: &Value) -> String {
     };
     let mut written = Vec::new();
     if let Some(labels) = fields.get(FIELDS[0]).filter(|labels| labels.as_object().is_some_and(|all| !all.is_empty())) {
-        written.push(format!("\"matchLabels\":{}", go_json(labels)));
+        written.push(format!("\"matchLabels\":{}", json::text(labels)));
     }
     let expressions = fields.get(FIELDS[1]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let expressions: Vec<String> = expressions
@@ -367,7 +367,7 @@ fn in_go_order(value: &Value) -> String {
         .map(|expression| {
             let text = |field: &str| json::string(expression.get(field).and_then(Value::as_str).unwrap_or_default());
             let values = expression.get("values").filter(|values| values.as_array().is_some_and(|all| !all.is_empty()));
-            let values = values.map(|values| format!(",\"values\":{}", go_json(values))).unwrap_or_default();
+            let values = values.map(|values| format!(",\"values\":{}", json::text(values))).unwrap_or_default();
             format!("{{\"key\":{},\"operator\":{}{values}}}", text("key"), text("operator"))
         })
         .collect();
@@ -448,7 +448,7 @@ fn fields(value: &Value, form: &str) -> String {
             (Some('#'), None) => "0".to_owned(),
             (Some('!'), None) => "false".to_owned(),
             (_, None) => "\"\"".to_owned(),
-            (_, Some(field)) => go_json(field),
+            (_, Some(field)) => json::text(field),
         };
         written.push(format!("{}:{text}", json::string(go_name)));
     }

@@ -1,8 +1,8 @@
 //! `enum`: the values that a schema allows, with Go's comparison (`basicCommonValidator`).
 
 use crate::go_text::go_quote;
+use crate::go_text::json;
 use crate::go_text::numbers;
-use crate::status::fault::go_json;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ impl Allowed {
             numbers::canonicalize(&mut value);
             listed.push(go_quote(&match &value {
                 Value::String(text) => text.clone(),
-                other => go_json(other),
+                other => json::text(other),
             }));
             match value {
                 Value::String(text) => drop(allowed.texts.insert(text.into())),

@@ -2,8 +2,9 @@
 
 use super::node::{Additional, Id, Node};
 use super::walk::Found;
+use crate::go_text::json;
 use crate::status::Cause;
-use crate::status::fault::{self, go_json, shown};
+use crate::status::fault::{self, shown};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -90,7 +91,7 @@ impl<'a> Lists<'a> {
         let keys: Vec<_> = items.iter().map(key).collect();
         for index in repeated(keys.iter().map(Value::to_string)) {
             if let Some(key) = keys.get(index).filter(|_| !self.found.is_full()) {
-                self.found.push(fault::duplicate(&format!("{}[{index}]", self.path), &go_json(key)));
+                self.found.push(fault::duplicate(&format!("{}[{index}]", self.path), &json::text(key)));
             }
         }
     }

@@ -10,7 +10,7 @@ use super::{
     set, toleration,
 };
 use crate::go_text::go_quote;
-use crate::status::fault::go_json;
+use crate::go_text::json;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// `ResourceClaimReservedForMaxSize`
@@ -66,7 +66,7 @@ pub(in super::super) fn template(object: &Node<'_>, old: Option<&Node<'_>>, out:
 fn shown_template(spec: &Node<'_>) -> String {
     let metadata = ["labels", "annotations"].into_iter().filter_map(|field| {
         let value = spec.under(&["metadata", field]);
-        (!value.is_empty()).then(|| format!("{}:{},", go_quote(field), go_json(value.value())))
+        (!value.is_empty()).then(|| format!("{}:{},", go_quote(field), json::text(value.value())))
     });
     format!("{{{}\"Spec\":{}}}", metadata.collect::<String>(), internal(&spec.at("spec"), SPEC))
 }
