@@ -8,6 +8,9 @@ use std::ops::Bound;
 pub(super) struct Objects {
     by_key: BTreeMap<String, Slot>,
     in_namespaces: HashMap<String, usize>,
+    /// The objects that iterators have passed.
+    #[cfg(test)]
+    visited: std::cell::Cell<usize>,
 }
 
 impl Objects {
@@ -56,7 +59,15 @@ impl Objects {
     pub(super) fn below(&self, prefix: &str, start: &str) -> impl Iterator<Item = (&String, &Slot)> {
         let first = prefix.max(start);
         let from = self.by_key.range::<str, _>((Bound::Included(first), Bound::Unbounded));
-        from.take_while(move |(key, _)| key.starts_with(prefix))
+        let below = from.take_while(move |(key, _)| key.starts_with(prefix));
+        #[cfg(test)]
+        let below = below.inspect(|_| self.visited.set(self.visited.get() + 1));
+        below
+    }
+
+    #[cfg(test)]
+    pub(super) fn visited(&self) -> usize {
+        self.visited.get()
     }
 }
 

@@ -222,6 +222,12 @@ impl State {
         self.tables.get(collection).map_or(0, |table| table.objects.below(prefix, start).count())
     }
 
+    /// The objects that reads of a collection have passed.
+    #[cfg(test)]
+    pub(in crate::embedded) fn visited(&self, collection: &Collection) -> usize {
+        self.tables.get(collection).map_or(0, |table| table.objects.visited())
+    }
+
     /// The collections that have objects in a namespace.
     pub(in crate::embedded) fn collections_in(&self, namespace: &str) -> Vec<Collection> {
         let prefix = prefix(namespace);
