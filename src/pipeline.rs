@@ -46,7 +46,7 @@ use inflight::Seat;
 pub use tenancy::{Part, Tenancy, Tenant, Tenants};
 
 use crate::admission::{
-    Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, Warnings,
+    Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, RequestContext, Warnings,
 };
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
 use crate::authn::Authenticator;
@@ -465,15 +465,18 @@ impl Pipeline {
         deadline: Instant,
         warnings: &Arc<Warnings>,
     ) -> Attributes {
-        let (kind, resource, user) = (target.kind().clone(), target.resource.clone(), caller.user.clone());
+        let context = RequestContext {
+            authorizer: self.authorizer_of(caller),
+            budget: Budget::new(self.limits.admission_timeout),
+            calls: self.tenant.as_ref().and_then(|tenant| tenant.calls.clone()),
+            warnings: warnings.clone(),
+            ..RequestContext::new(caller.user.clone(), deadline)
+        };
         Attributes {
             subresource: target.subresource.clone(),
             namespace: target.namespace.clone(),
             name: target.name.clone(),
-            authorizer: self.authorizer_of(caller),
-            budget: Budget::new(self.limits.admission_timeout),
-            calls: self.tenant.as_ref().and_then(|tenant| tenant.calls.clone()),
-            ..Attributes::new(operation, kind, resource, user, deadline, warnings.clone())
+            ..Attributes::new(operation, target.kind().clone(), target.resource.clone(), context)
         }
     }
 

@@ -1,17 +1,14 @@
 //! `admission.Attributes`: the data of a request that plugins receive.
 
-use super::{Annotations, Budget, CallerAuthorizer, Effects, Warnings};
+use super::{Annotations, Effects, RequestContext};
 use crate::initializers;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
-use crate::user::UserInfo;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 /// The operation on the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,20 +63,10 @@ pub struct Attributes {
     pub options: Option<Arc<Object>>,
     /// Whether the request is a dry run.
     pub dry_run: bool,
-    /// The caller, after impersonation.
-    pub user: Arc<UserInfo>,
-    /// Answers whether the caller may do something besides this request.
-    pub authorizer: CallerAuthorizer,
-    /// The instant at which the whole request times out.
-    pub deadline: Instant,
-    /// The part of the request's time that the chain may use.
-    pub budget: Budget,
-    /// The places of calls of webhooks; `None` without a bound.
-    pub calls: Option<Arc<Semaphore>>,
+    /// The caller and the bounds of the request.
+    pub context: RequestContext,
     /// The audit annotations of the current phase.
     pub annotations: Annotations,
-    /// Warnings for the client.
-    pub warnings: Arc<Warnings>,
     /// State that the first pass of the mutating phase leaves for the second.
     pub reinvocation: Reinvocation,
     /// Annotations that a plugin of the validating phase shows to the later plugins.
@@ -95,15 +82,12 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// The attributes of a request without namespace, name, objects and options, which struct update fills in. The authorizer
-    /// allows nothing, and `deadline` is the only time limit of the phases.
+    /// The attributes of a request without namespace, name, objects and options, which struct update fills in.
     pub fn new(
         operation: Operation,
         kind: GroupVersionKind,
         resource: GroupVersionResource,
-        user: Arc<UserInfo>,
-        deadline: Instant,
-        warnings: Arc<Warnings>,
+        context: RequestContext,
     ) -> Self {
         Self {
             operation,
@@ -116,13 +100,8 @@ impl Attributes {
             old_object: None,
             options: None,
             dry_run: false,
-            user,
-            authorizer: CallerAuthorizer::default(),
-            deadline,
-            budget: Budget::default(),
-            calls: None,
+            context,
             annotations: Annotations::default(),
-            warnings,
             reinvocation: Reinvocation::default(),
             marks: Marks::default(),
             webhook_time: WebhookTime::default(),
@@ -130,11 +109,6 @@ impl Attributes {
             of_collection: false,
             namespace_from_url: false,
         }
-    }
-
-    /// The instant at which the proxy stops waiting for a webhook, whatever the webhook's own timeout.
-    pub fn call_deadline(&self) -> Instant {
-        self.budget.end().map_or(self.deadline, |end| end.min(self.deadline))
     }
 
     /// Whether the request creates or updates a namespace. If so, the namespace's labels are those of the object.

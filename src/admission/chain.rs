@@ -134,7 +134,7 @@ impl Chain {
     /// # Errors
     /// If a plugin refuses the request; the chain stops at the first refusal.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Status> {
-        let (started, _running) = (Instant::now(), attributes.budget.run());
+        let (started, _running) = (Instant::now(), attributes.context.budget.run());
         let mut result = self.admit_once(attributes).await;
         if result.is_ok() && attributes.reinvocation.requested {
             attributes.reinvocation.is_reinvoke = true;
@@ -180,7 +180,7 @@ impl Chain {
     /// # Errors
     /// If a plugin refuses the request; the chain stops at the first refusal.
     pub async fn validate(&self, attributes: &mut Attributes) -> Result<(), Status> {
-        let (started, _running) = (Instant::now(), attributes.budget.run());
+        let (started, _running) = (Instant::now(), attributes.context.budget.run());
         let mut unmarked = None;
         let result = self.validate_once(attributes, &mut unmarked).await;
         if unmarked.is_some() {

@@ -12,6 +12,7 @@ mod effects;
 pub mod chain;
 pub mod metrics;
 mod options;
+mod request_context;
 pub mod shadow;
 mod spec;
 mod warnings;
@@ -24,6 +25,7 @@ pub use chain::Chain;
 pub use denial::Denial;
 pub use effects::Effects;
 pub use options::PolicyOptions;
+pub use request_context::RequestContext;
 pub use spec::{FrontEndSupport, Operations, Phases, PluginEnvironment, Removed, Resources, Spec};
 pub use warnings::Warnings;
 

@@ -42,8 +42,8 @@ impl Converter {
         kind: &GroupVersionKind,
     ) -> Result<Option<Object>, ConversionError> {
         let Some(object) = object else { return Ok(None) };
-        let Attributes { resource, kind: from, deadline, .. } = attributes;
-        self.convert(object, resource, from, kind, *deadline).await.map(Some)
+        let Attributes { resource, kind: from, context, .. } = attributes;
+        self.convert(object, resource, from, kind, context.deadline).await.map(Some)
     }
 }
 
@@ -144,8 +144,9 @@ impl<'a> Versioned<'a> {
         match current {
             Some(Objects { kind, object: Some(mut object), .. }) => {
                 normal::round_trip(&kind, &mut object, &kept)?;
-                let Attributes { resource, kind: own, deadline, .. } = &*attributes;
-                attributes.object = Some(self.converter.convert(&object, resource, &kind, own, *deadline).await?);
+                let Attributes { resource, kind: own, context, .. } = &*attributes;
+                attributes.object =
+                    Some(self.converter.convert(&object, resource, &kind, own, context.deadline).await?);
             }
             Some(Objects { object: None, .. }) => {}
             None => {

@@ -80,7 +80,7 @@ impl Conditions {
         if self.is_empty() {
             return Verdict::Matches;
         }
-        let shared = Shared::new(attributes.authorizer.clone());
+        let shared = Shared::new(attributes.context.authorizer.clone());
         loop {
             let verdict = {
                 let shown = RequestValues::new(attributes, view, None, &shared);

@@ -139,7 +139,7 @@ impl<'a> RequestValues<'a> {
 
     /// Returns the bounds of an evaluation.
     pub fn limits(&self) -> EvaluationLimits {
-        EvaluationLimits { cost: EXPRESSION_COST, deadline: Some(self.attributes.deadline.into_std()) }
+        EvaluationLimits { cost: EXPRESSION_COST, deadline: Some(self.attributes.context.deadline.into_std()) }
     }
 
     fn request(&self) -> &Json {
@@ -152,7 +152,7 @@ impl<'a> RequestValues<'a> {
 
     /// Creates the value of `request` (`cel.CreateAdmissionRequest`).
     fn request_value(&self) -> Json {
-        let Attributes { kind, resource, subresource, name, namespace, operation, user, dry_run, options, .. } =
+        let Attributes { kind, resource, subresource, name, namespace, operation, context, dry_run, options, .. } =
             self.attributes;
         let (matched_kind, matched_resource) = self.matched;
         let mut request = json!({
@@ -162,7 +162,7 @@ impl<'a> RequestValues<'a> {
             "requestKind": kind_value(kind),
             "requestResource": resource_value(resource),
             "operation": operation.as_str(),
-            "userInfo": &**user,
+            "userInfo": &*context.user,
             "object": null,
             "oldObject": null,
             "dryRun": dry_run,

@@ -13,7 +13,7 @@ pub use metrics::FrontEndMetrics;
 pub use own_user::OwnUserName;
 pub use seats::Seats;
 
-use crate::admission::{Annotations, Attributes, Budget, CallerAuthorizer, Chain, Denial, Level, Warnings};
+use crate::admission::{Annotations, Attributes, Budget, CallerAuthorizer, Chain, Denial, Level, RequestContext};
 use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::body::{Body, full};
@@ -206,7 +206,7 @@ impl FrontEnd {
             }
         };
         answer.refusal = result.err();
-        answer.warnings = attributes.warnings.texts();
+        answer.warnings = attributes.context.warnings.texts();
         answer.annotations = attributes.annotations.take();
         answer
     }
@@ -214,8 +214,11 @@ impl FrontEnd {
     /// The attributes of the request of a review. The object is in the version of the review's kind, which may differ from that of the
     /// request.
     fn attributes(&self, review: Review, deadline: Instant) -> Attributes {
-        let warnings = Arc::<Warnings>::default();
-        let authorizer = CallerAuthorizer::new(self.authorizer.clone(), review.user.clone(), None);
+        let context = RequestContext {
+            authorizer: CallerAuthorizer::new(self.authorizer.clone(), review.user.clone(), None),
+            budget: Budget::new(self.limits.admission_timeout),
+            ..RequestContext::new(review.user, deadline)
+        };
         Attributes {
             subresource: review.subresource,
             namespace: review.namespace,
@@ -224,11 +227,9 @@ impl FrontEnd {
             old_object: review.old_object.map(Arc::new),
             options: review.options.map(Arc::new),
             dry_run: review.dry_run,
-            authorizer,
-            budget: Budget::new(self.limits.admission_timeout),
             // The API server publishes the annotations of a webhook at this level.
             annotations: Annotations::published_up_to(Some(Level::Metadata)),
-            ..Attributes::new(review.operation, review.kind, review.resource, review.user, deadline, warnings)
+            ..Attributes::new(review.operation, review.kind, review.resource, context)
         }
     }
 
@@ -237,7 +238,7 @@ impl FrontEnd {
     fn is_skipped(&self, attributes: &Attributes) -> bool {
         is_exempt(attributes)
             || GROUPS_OF_REVIEWS.contains(&&*attributes.resource.group)
-            || self.own_user.is(&attributes.user.username)
+            || self.own_user.is(&attributes.context.user.username)
     }
 }
 

@@ -168,19 +168,19 @@ static WITNESS: Spec = Spec {
 #[async_trait]
 impl Plugin for Witness {
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
-        if attributes.user.username == "sleeper" {
+        if attributes.context.user.username == "sleeper" {
             std::future::pending::<()>().await;
         }
-        let Attributes { operation, kind, resource, subresource, namespace, name, dry_run, user, .. } = attributes;
+        let Attributes { operation, kind, resource, subresource, namespace, name, dry_run, context, .. } = attributes;
         let options = attributes.options.as_ref().map(|options| options.kind().to_owned()).unwrap_or_default();
         let old = attributes.old_object.as_ref().map(|old| old.name().to_owned()).unwrap_or_default();
-        attributes.warnings.add(format!(
+        context.warnings.add(format!(
             "{} {} {} {subresource} {namespace} {name} {dry_run} {} {:?} {options} {old}",
             operation.as_str(),
             kind.kind,
             resource.resource,
-            user.username,
-            user.extra,
+            context.user.username,
+            context.user.extra,
         ));
         attributes.annotations.add("witness.io/key", "value");
         Ok(())

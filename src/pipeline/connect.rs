@@ -73,8 +73,8 @@ impl Pipeline {
         if admitted != options {
             *request.uri_mut() = with_options(request.uri(), &target, &admitted)?;
         }
-        let budget = mutating.budget.clone();
-        let mut validating = Attributes { budget, ..attributes(&admitted, exchange.annotations()) };
+        let context = mutating.context.clone();
+        let mut validating = Attributes { context, ..attributes(&admitted, exchange.annotations()) };
         let result = self.chain.validate(&mut validating).await;
         exchange.publish(validating.annotations.take());
         exchange.took_webhooks(&validating);

@@ -1,6 +1,6 @@
 //! The test helper of plugins: runs a plugin on a request, and checks the resulting object.
 
-use crate::admission::{Attributes, CallerAuthorizer, Denial, Operation, Plugin};
+use crate::admission::{Attributes, CallerAuthorizer, Denial, Operation, Plugin, RequestContext};
 use crate::authz::{self, Decision};
 use crate::cluster::{Cluster, FixedState, Namespace};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -112,10 +112,10 @@ impl Check<'_> {
     ) -> Checked {
         let mut attributes = attributes(operation, group, resource, new.clone(), old);
         attributes.dry_run = self.dry_run;
-        attributes.authorizer = self.authorizer.clone();
+        attributes.context.authorizer = self.authorizer.clone();
         attributes.subresource = self.subresource.to_owned();
         if let Some(user) = &self.user {
-            attributes.user = Arc::new(user.clone());
+            attributes.context.user = Arc::new(user.clone());
         }
         let result = self.call(&mut attributes).await;
         let after = attributes.object.clone();
@@ -148,13 +148,13 @@ pub(crate) fn attributes(
     let kind = if resource == "namespaces" { "Namespace" } else { "Any" };
     let (kind, resource) = (GroupVersionKind::new(group, "v1", kind), GroupVersionResource::new(group, "v1", resource));
     let user = UserInfo { username: "alice".into(), ..UserInfo::default() };
-    let deadline = Instant::now() + Duration::from_secs(34);
+    let context = RequestContext::new(Arc::new(user), Instant::now() + Duration::from_secs(34));
     Attributes {
         namespace: namespace.to_owned(),
         name: subject.name().to_owned(),
         object,
         old_object,
-        ..Attributes::new(operation, kind, resource, Arc::new(user), deadline, Arc::default())
+        ..Attributes::new(operation, kind, resource, context)
     }
 }
 

@@ -178,7 +178,7 @@ impl Enforcer {
         match self.limit_type {
             LimitType::Server => String::new(),
             LimitType::Namespace => attributes.namespace.clone(),
-            LimitType::User => attributes.user.username.clone(),
+            LimitType::User => attributes.context.user.username.clone(),
             LimitType::SourceAndObject => attributes.object.as_ref().map_or_else(String::new, |event| {
                 let object = |field| event.str(&["involvedObject", field]);
                 let source = |field| event.str(&["source", field]);

@@ -102,13 +102,13 @@ impl Plugin for ImagePolicyWebhook {
 
 impl ImagePolicyWebhook {
     async fn ask(&self, spec: &str, attributes: &Attributes) -> Result<Verdict, CallFailure> {
-        let answer = self.backend.post(review::body(spec).into(), attributes.call_deadline()).await?;
+        let answer = self.backend.post(review::body(spec).into(), attributes.context.call_deadline()).await?;
         Verdict::read(&answer).map_err(|why| CallFailure::Other(why.to_string()))
     }
 
     /// The outcome of a request if the backend failed (`webhookError`).
     fn without_answer(&self, failure: &CallFailure, attributes: &Attributes) -> Result<(), Denial> {
-        if Instant::now() >= attributes.deadline {
+        if Instant::now() >= attributes.context.deadline {
             let why = "request did not complete within requested timeout - context deadline exceeded";
             return Err(Status::timeout(why).into());
         }

@@ -90,7 +90,7 @@ impl Plugin for InitialResources {
         let Some(pod) = attributes.object.as_ref().filter(|_| !matches!(self.source, Source::None)) else {
             return Ok(());
         };
-        let deadline = attributes.call_deadline().min(Instant::now() + TIME_FOR_A_POD);
+        let deadline = attributes.context.call_deadline().min(Instant::now() + TIME_FOR_A_POD);
         let Estimates { lists, notes } = self.estimate_pod(pod, &attributes.namespace, deadline).await;
         if notes.is_empty() {
             return Ok(());

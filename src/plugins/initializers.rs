@@ -201,7 +201,7 @@ async fn may_initialize(attributes: &Attributes, name: &str, message: &str) -> R
         name: name.to_owned(),
         ..authz::AccessAttributes::default()
     };
-    match attributes.authorizer.check(&question).await {
+    match attributes.context.authorizer.check(&question).await {
         Ok(decision) if decision.allowed => Ok(()),
         Ok(decision) => {
             Err(Status::forbidden(group, resource, name, &format!("{message}: {}", decision.reason)).into())

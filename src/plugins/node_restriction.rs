@@ -73,9 +73,9 @@ struct NodeRestriction {
 impl Plugin for NodeRestriction {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         let attributes = &*attributes;
-        let Some(node) = node_of(&attributes.user) else { return Ok(()) };
+        let Some(node) = node_of(&attributes.context.user) else { return Ok(()) };
         if node.is_empty() {
-            let user = go_quote(&attributes.user.username);
+            let user = go_quote(&attributes.context.user.username);
             return Err(Denial::forbidden(format!("could not determine node from user {user}")));
         }
         match (attributes.resource.group.as_str(), attributes.resource.resource.as_str()) {

@@ -144,7 +144,7 @@ enum NotAllowed {
 
 /// Checks a permission of the caller.
 async fn allowed(attributes: &Attributes, question: &authz::AccessAttributes) -> Result<(), NotAllowed> {
-    match attributes.authorizer.check(question).await {
+    match attributes.context.authorizer.check(question).await {
         Ok(decision) if decision.allowed => Ok(()),
         Ok(decision) => Err(NotAllowed::Denied(decision.reason)),
         Err(error) => Err(NotAllowed::Undecided(error)),

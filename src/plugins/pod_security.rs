@@ -230,7 +230,7 @@ impl PodSecurity {
         // A refused request needs no warning.
         if !warned.is_empty() {
             self.metrics.evaluated(false, policy.warn, Mode::Warn, attributes);
-            attributes.warnings.add(would_violate(policy.warn, warned));
+            attributes.context.warnings.add(would_violate(policy.warn, warned));
         }
         Ok(Ok(()))
     }
@@ -239,7 +239,7 @@ impl PodSecurity {
     fn is_exempt(&self, attributes: &Attributes) -> bool {
         let why = if self.is_exempt_namespace(&attributes.namespace) {
             "namespace"
-        } else if is_among(&self.configuration.usernames, &attributes.user.username) {
+        } else if is_among(&self.configuration.usernames, &attributes.context.user.username) {
             "user"
         } else {
             return false;

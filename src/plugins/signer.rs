@@ -17,7 +17,7 @@ pub(super) async fn may(attributes: &Attributes, verb: &str, signer: &str) -> bo
             name,
             ..authz::AccessAttributes::default()
         };
-        if attributes.authorizer.check(&question).await.is_ok_and(|decision| decision.allowed) {
+        if attributes.context.authorizer.check(&question).await.is_ok_and(|decision| decision.allowed) {
             return true;
         }
     }

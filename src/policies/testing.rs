@@ -1,7 +1,7 @@
 //! A cluster with policies in it that does not change.
 
 use crate::admission::metrics::Metrics;
-use crate::admission::{Attributes, CallerAuthorizer, Operation, PluginEnvironment, PolicyOptions};
+use crate::admission::{Attributes, CallerAuthorizer, Operation, PluginEnvironment, PolicyOptions, RequestContext};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace, Texts};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -84,16 +84,18 @@ pub(super) fn create() -> Attributes {
     let (kind, resource) =
         (GroupVersionKind::new("", "v1", "ConfigMap"), GroupVersionResource::new("", "v1", "configmaps"));
     let user = UserInfo { username: "alice".into(), ..UserInfo::default() };
-    let deadline = Instant::now() + Duration::from_secs(30);
-    Attributes {
-        namespace: "default".into(),
-        name: "c".into(),
-        object: Object::from_value(object),
+    let context = RequestContext {
         authorizer: CallerAuthorizer::fixed(|asked| crate::authz::Decision {
             allowed: asked.verb == "get",
             reason: format!("asked about {}", asked.resource),
             ..Default::default()
         }),
-        ..Attributes::new(Operation::Create, kind, resource, Arc::new(user), deadline, Arc::default())
+        ..RequestContext::new(Arc::new(user), Instant::now() + Duration::from_secs(30))
+    };
+    Attributes {
+        namespace: "default".into(),
+        name: "c".into(),
+        object: Object::from_value(object),
+        ..Attributes::new(Operation::Create, kind, resource, context)
     }
 }

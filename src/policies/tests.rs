@@ -84,7 +84,7 @@ async fn a_validating_shadow_reaches_only_metrics_and_audit() {
         let world = validating(annotation, fails.clone(), &actions, &options);
         let attributes = create();
         assert_eq!(refusal(&world, &attributes).await, None);
-        assert!(attributes.warnings.header_values().is_empty());
+        assert!(attributes.context.warnings.header_values().is_empty());
         let denied = json!(["b0", "denied", 403, "a must be 2", null]);
         let warned = json!(["b1", "allowed", null, null, null]);
         let expected = [("validation policy_index_0", denied), ("validation policy_index_1", warned)];

@@ -90,7 +90,7 @@ pub(super) async fn call(
         attributes.annotations.add(format!("{}/{key}", hook.name), value);
     }
     for warning in &response.warnings {
-        attributes.warnings.add(warning);
+        attributes.context.warnings.add(warning);
     }
     verdict(hook, response)
 }
@@ -116,8 +116,8 @@ pub(super) fn prepare(hook: &Hook, attributes: &Attributes, review: &Review) -> 
         return Err(CallError::calling(reason, 400));
     };
     let of_hook = Instant::now() + hook.timeout;
-    let deadline = of_hook.min(attributes.call_deadline());
-    let (is_whole, places) = (deadline == of_hook, attributes.calls.clone());
+    let deadline = of_hook.min(attributes.context.call_deadline());
+    let (is_whole, places) = (deadline == of_hook, attributes.context.calls.clone());
     Ok(Prepared { version, request: review.request(version), deadline, is_whole, places })
 }
 

@@ -226,7 +226,7 @@ impl MutatingWebhooks {
             Outcome::Refused(status) => Err(status.into()),
             Outcome::FailedOpen => {
                 attributes.annotations.add(key.with(FAILED_OPEN), &*hook.name);
-                if Instant::now() >= attributes.deadline {
+                if Instant::now() >= attributes.context.deadline {
                     return Err(Status::timeout("request did not complete within requested timeout").into());
                 }
                 Ok(())

@@ -151,7 +151,7 @@ impl Review {
             name: &attributes.name,
             namespace: &attributes.namespace,
             operation: attributes.operation.as_str(),
-            user_info: &attributes.user,
+            user_info: &attributes.context.user,
         })?;
         // `{…}` becomes `,…,"object":`, since the text continues after the uid.
         if let Some(first) = before.first_mut() {

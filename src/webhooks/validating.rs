@@ -60,7 +60,7 @@ impl ValidatingWebhooks {
             shadows.finish(attributes, &self.metrics).await;
             return Ok(());
         }
-        if Instant::now() >= attributes.deadline {
+        if Instant::now() >= attributes.context.deadline {
             return Err(Status::timeout("request did not complete within requested timeout").into());
         }
         for (index, review) in shadowing {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
 use kube_admission_proxy::admission::metrics::Metrics;
-use kube_admission_proxy::admission::{Attributes, Chain, Operation, PluginEnvironment};
+use kube_admission_proxy::admission::{Attributes, Chain, Operation, PluginEnvironment, RequestContext};
 use kube_admission_proxy::audit::Audit;
 use kube_admission_proxy::authn::{self, Authenticator};
 use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
@@ -42,11 +42,12 @@ pub(crate) const POD_PROTOBUF: &[u8] = include_bytes!("../../e2e/bench/pod.pb");
 pub(crate) fn create(kind: &str, resource: &str, object: Object) -> Attributes {
     let (kind, resource) = (GroupVersionKind::new("", "v1", kind), GroupVersionResource::new("", "v1", resource));
     let deadline = Instant::now() + Duration::from_secs(600);
+    let context = RequestContext::new(Arc::new(UserInfo::anonymous()), deadline);
     Attributes {
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
         object: Some(object),
-        ..Attributes::new(Operation::Create, kind, resource, Arc::new(UserInfo::anonymous()), deadline, Arc::default())
+        ..Attributes::new(Operation::Create, kind, resource, context)
     }
 }
 

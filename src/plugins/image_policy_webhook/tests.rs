@@ -291,7 +291,7 @@ async fn a_silent_backend_fails_closed_or_open() {
     for default_allow in [false, true] {
         let hung = plugin(&server.url("/hang"), &server.ca_base64(), default_allow);
         let mut attributes = create(pod("a"));
-        attributes.deadline = Instant::now() + Duration::from_millis(300);
+        attributes.context.deadline = Instant::now() + Duration::from_millis(300);
         let text = "Timeout: request did not complete within requested timeout - context deadline exceeded";
         assert_eq!(refusal(&hung, &attributes).await, Some((504, text.to_owned())));
     }

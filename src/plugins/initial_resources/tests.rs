@@ -204,9 +204,9 @@ async fn the_questions_about_a_pod_end_at_its_deadline() {
     let (plugin, server, _folder) = asking(Reply::Hang).await;
     let containers: Vec<Value> = (0..50).map(|i| json!({"name": format!("c{i}"), "image": "a:1"})).collect();
     let mut attributes = attributes(Operation::Create, "", "pods", Some(pod(containers.into())), None);
-    attributes.deadline = Instant::now() + Duration::from_millis(300);
+    attributes.context.deadline = Instant::now() + Duration::from_millis(300);
     plugin.admit(&mut attributes).await.unwrap();
-    assert!(attributes.deadline.elapsed() < TIME_FOR_A_POD && server.seen().len() <= 1);
+    assert!(attributes.context.deadline.elapsed() < TIME_FOR_A_POD && server.seen().len() <= 1);
 }
 
 #[tokio::test]

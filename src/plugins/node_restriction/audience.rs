@@ -41,8 +41,8 @@ pub(super) async fn check(
         name: attributes.name.clone(),
         ..authz::AccessAttributes::default()
     };
-    let (audience, user) = (go_quote(audience), &attributes.user.username);
-    match attributes.authorizer.check(&question).await {
+    let (audience, user) = (go_quote(audience), &attributes.context.user.username);
+    match attributes.context.authorizer.check(&question).await {
         Ok(decision) if decision.allowed => Ok(()),
         Ok(_) => Err(RefusedAudience(format!(
             "audience {audience} not found in pod spec volume, {user} is not authorized to request tokens for this audience"

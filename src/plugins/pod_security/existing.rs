@@ -41,11 +41,11 @@ impl PodSecurity {
     /// `Admission.EvaluatePodsInNamespace`.
     pub(super) async fn warn_of_existing_pods(&self, attributes: &Attributes, namespace: &str, enforce: LevelVersion) {
         let Ok(found) = self.check_pods(attributes, namespace, enforce).await else {
-            attributes.warnings.add("failed to list pods while checking new PodSecurity enforce level");
+            attributes.context.warnings.add("failed to list pods while checking new PodSecurity enforce level");
             return;
         };
         for warning in found.into_warnings(namespace, enforce) {
-            attributes.warnings.add(warning);
+            attributes.context.warnings.add(warning);
         }
     }
 
@@ -61,7 +61,7 @@ impl PodSecurity {
     ) -> Result<Found, Status> {
         let started = Instant::now();
         // The other half of the request's time remains for later steps.
-        let half = attributes.deadline.saturating_duration_since(started) / 2;
+        let half = attributes.context.deadline.saturating_duration_since(started) / 2;
         let (list_until, check_timeout) = (started + half.min(LIST_TIMEOUT), half.min(CHECK_TIMEOUT));
         let mut found = Found::default();
         let (mut listed, mut checking) = (0, Duration::ZERO);

@@ -61,7 +61,7 @@ impl PodSecurity {
             is_set && policy.level != Level::Privileged
         });
         let asked: Vec<String> = asked.map(|(labels, policy)| format!("{}={policy}", labels.mode)).collect();
-        attributes.warnings.add(format!(
+        attributes.context.warnings.add(format!(
             "namespace {:?} is exempt from Pod Security, and the policy ({}) will be ignored",
             namespace.name,
             asked.join(", ")

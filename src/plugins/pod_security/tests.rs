@@ -112,13 +112,13 @@ impl World {
         let Request { operation, group, resource, subresource, user, new, old } = request;
         let mut attributes = checker::attributes(operation, group, resource, Some(new), old);
         attributes.subresource = subresource.into();
-        attributes.user = Arc::new(UserInfo { username: user.into(), ..UserInfo::default() });
+        attributes.context.user = Arc::new(UserInfo { username: user.into(), ..UserInfo::default() });
         // The chain skips a plugin that does not handle the request.
         let result = match SPEC.handles(&attributes) {
             true => self.plugin.validate(&attributes).await.map_err(|denial| denial.into_status(&attributes)),
             false => Ok(()),
         };
-        let warnings = attributes.warnings.header_values();
+        let warnings = attributes.context.warnings.header_values();
         let text = |value: &http::HeaderValue| {
             let text = value.to_str().unwrap().strip_prefix("299 - \"").unwrap().strip_suffix('"').unwrap();
             text.replace("\\\"", "\"")

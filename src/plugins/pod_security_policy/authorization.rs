@@ -59,8 +59,8 @@ pub(super) struct Subjects<'a> {
 
 impl<'a> Subjects<'a> {
     pub(super) fn new(attributes: &'a Attributes, service_account: &'a str, ways: &'a Ways) -> Self {
-        let Attributes { namespace, user, .. } = attributes;
-        let hash = ways.hasher.hash_one((namespace, user, service_account));
+        let Attributes { namespace, context, .. } = attributes;
+        let hash = ways.hasher.hash_one((namespace, &context.user, service_account));
         Self { attributes, service_account, ways, hash }
     }
 
@@ -69,7 +69,7 @@ impl<'a> Subjects<'a> {
     /// If the first way has no cached permission, all ways are tried at the same time.
     pub(super) async fn may_use(&self, policy: &str) -> bool {
         let key = self.ways.hasher.hash_one((self.hash, policy));
-        let epoch = self.attributes.authorizer.epoch();
+        let epoch = self.attributes.context.authorizer.epoch();
         let last = match self.ways.known.get(&key) {
             Some(Known::Way(way)) => Some(way),
             Some(Known::Denied { generation, until })
@@ -113,7 +113,8 @@ impl<'a> Subjects<'a> {
     }
 
     async fn is_allowed(&self, subject: Subject, group: &str, policy: &str) -> Result<bool, authz::ReviewError> {
-        let Attributes { namespace, authorizer, .. } = self.attributes;
+        let Attributes { namespace, context, .. } = self.attributes;
+        let authorizer = &context.authorizer;
         let question = authz::AccessAttributes {
             is_resource_request: true,
             verb: "use".to_owned(),

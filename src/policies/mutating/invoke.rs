@@ -46,7 +46,7 @@ impl<'a> Pass<'a> {
         versions: Versions,
         namespace: Option<Map<String, Json>>,
     ) -> Self {
-        let shared = Shared::new(attributes.authorizer.clone());
+        let shared = Shared::new(attributes.context.authorizer.clone());
         Self { attributes, versions, namespace, shared, kinds: Vec::new() }
     }
 }
@@ -109,8 +109,9 @@ impl MutatingPolicies {
         let failed = |why: ConversionError| Status::internal_error(format!("failed to convert object: {why}"));
         if *wanted.kind(attributes) != attributes.kind {
             if let Some(object) = versions.object_mut(attributes, wanted).take() {
-                let Attributes { resource, kind, deadline, .. } = &**attributes;
-                let own = self.converter.convert(&object, resource, wanted.kind(attributes), kind, *deadline).await;
+                let Attributes { resource, kind, context, .. } = &**attributes;
+                let own =
+                    self.converter.convert(&object, resource, wanted.kind(attributes), kind, context.deadline).await;
                 attributes.object = Some(own.map_err(failed)?);
             }
         } else if let Attributes { kind, object: Some(object), .. } = &mut **attributes {

@@ -134,7 +134,7 @@ impl ValidatingPolicies {
             let pass = pass.get_or_insert_with(|| Pass {
                 attributes,
                 matcher: Matcher::new(&self.cluster, &self.converter),
-                shared: Shared::new(attributes.authorizer.clone()),
+                shared: Shared::new(attributes.context.authorizer.clone()),
                 versions: Versions::default(),
                 namespace: None,
                 namespace_value: OnceLock::new(),
@@ -291,7 +291,7 @@ impl ValidatingPolicies {
                         observe(message, "audit", elapsed);
                     }
                     Action::Warn => {
-                        pass.attributes.warnings.add(format!(
+                        pass.attributes.context.warnings.add(format!(
                             "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{binding}': {message}",
                             policy.name
                         ));

@@ -125,7 +125,7 @@ async fn actions_warn_and_audit() {
     let attributes = create();
     assert_eq!(refusal(&world, &attributes).await, None);
     let warning = "299 - \"Validation failed for ValidatingAdmissionPolicy 'p0' with binding 'b0': no\"";
-    assert_eq!(attributes.warnings.header_values(), [warning]);
+    assert_eq!(attributes.context.warnings.header_values(), [warning]);
     let annotations: Vec<_> = attributes.annotations.take().into_iter().map(|(key, value, _)| (key, value)).collect();
     let failure =
         r#"[{"message":"no","policy":"p0","binding":"b0","expressionIndex":1,"validationActions":["Warn","Audit"]}]"#;
@@ -144,7 +144,7 @@ async fn a_policy_is_asked_once_with_each_parameter() {
         async move {
             let attributes = create();
             let refused = refusal(&world, &attributes).await.map(|status| status.message);
-            let warnings = attributes.warnings.header_values();
+            let warnings = attributes.context.warnings.header_values();
             let said = warnings
                 .iter()
                 .map(|text| text.to_str().unwrap().rsplit(": ").next().unwrap().trim_end_matches('"').to_owned());

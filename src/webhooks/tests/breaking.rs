@@ -88,7 +88,7 @@ async fn error_answers_and_requests_with_a_short_deadline_do_not_open_a_breaker(
     let hung = world(&limits(1), &[at(&server, "w.lab.dev", "/hang", json!({}))]);
     for _ in 0..3 {
         let mut attributes = create(configmap());
-        attributes.deadline = Instant::now() + Duration::from_millis(200);
+        attributes.context.deadline = Instant::now() + Duration::from_millis(200);
         let status = refused(hung.plugin.validate(&attributes).await, &attributes);
         assert!(!status.message.contains("circuit breaker"), "{}", status.message);
     }

@@ -104,7 +104,7 @@ async fn the_requests_own_deadline_counts_too() {
     let ignoring = json!({"failurePolicy": "Ignore", "timeoutSeconds": 30});
     let world = mutating(&[at(&server, "w.lab.dev", "/hang", ignoring.clone())]);
     let mut attributes = create(configmap());
-    attributes.deadline = Instant::now() + Duration::from_millis(1300);
+    attributes.context.deadline = Instant::now() + Duration::from_millis(1300);
     let status = refused(world.plugin.admit(&mut attributes).await, &attributes);
     assert_eq!((status.code, &*status.message), (504, "Timeout: request did not complete within requested timeout"));
     assert_eq!(server.seen()[0].path, "/hang?timeout=2s");

@@ -15,7 +15,7 @@ mod validation;
 
 use super::{Manifests, MutatingWebhooks, ValidatingWebhooks};
 use crate::admission::metrics::Metrics;
-use crate::admission::{Attributes, Budget, Denial, Operation};
+use crate::admission::{Attributes, Budget, Denial, Operation, RequestContext};
 use crate::backend::Kubeconfig;
 use crate::backend::testing::HookServer;
 use crate::cluster::discovery::{Discovery, Resource};
@@ -140,13 +140,13 @@ pub(crate) fn create(object: Value) -> Attributes {
     let (kind, resource) =
         (GroupVersionKind::new("", "v1", "ConfigMap"), GroupVersionResource::new("", "v1", "configmaps"));
     let user = UserInfo { username: "alice".into(), groups: vec!["dev".into()], ..UserInfo::default() };
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let context = RequestContext::new(Arc::new(user), Instant::now() + Duration::from_secs(30));
     Attributes {
         namespace: "default".into(),
         name: object.name().into(),
         object: Some(object),
         options: Object::from_value(json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"})).map(Arc::new),
-        ..Attributes::new(Operation::Create, kind, resource, Arc::new(user), deadline, Arc::default())
+        ..Attributes::new(Operation::Create, kind, resource, context)
     }
 }
 

@@ -107,7 +107,7 @@ async fn the_first_refusal_ends_it() {
     let want = "admission webhook \"b.lab.dev\" denied the request: denied by the lab";
     assert_eq!((status.code, &*status.reason, &*status.message), (400, "", want));
     assert_eq!(server.paths(), ["/warn", "/deny"]);
-    assert_eq!(attributes.warnings.header_values(), [r#"299 - "first warning""#, r#"299 - "second warning""#]);
+    assert_eq!(attributes.context.warnings.header_values(), [r#"299 - "first warning""#, r#"299 - "second warning""#]);
     let annotations = attributes.annotations.take();
     assert!(annotations.iter().any(|(key, value, _)| key == "a.lab.dev/lab" && value == "seen"));
     let denied = r#"{"configuration":"c","webhook":"b.lab.dev","mutated":false}"#;

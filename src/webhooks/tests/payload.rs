@@ -40,7 +40,7 @@ async fn subresources_old_objects_extra_and_dry_runs_are_in_the_review() {
     attributes.subresource = "x".into();
     attributes.dry_run = true;
     attributes.options = None;
-    attributes.user =
+    attributes.context.user =
         Arc::new(UserInfo { uid: "u".into(), extra: [("k".into(), vec!["v".into()])].into(), ..UserInfo::default() });
     world.plugin.validate(&attributes).await.unwrap();
     let seen = server.seen().remove(0);

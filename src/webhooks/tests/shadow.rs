@@ -49,7 +49,7 @@ async fn a_mutating_shadow_changes_nothing_and_is_reported() {
     world.plugin.admit(&mut attributes).await.unwrap();
     let object = attributes.object.take().unwrap().into_value();
     assert_eq!((&object["metadata"]["labels"], &object["data"]), (&json!({"real": "1"}), &Value::Null));
-    assert!(attributes.warnings.header_values().is_empty());
+    assert!(attributes.context.warnings.header_values().is_empty());
     assert_eq!(server.paths().len(), 7);
 
     let reports = reports(&attributes);
@@ -137,9 +137,9 @@ async fn slow_hooks_that_may_fail_do_not_add_up_past_the_admission_timeout() {
         .map(|name| at(&server, &format!("{}.lab.dev", name.replace('/', "-")), &format!("/{name}"), slow.clone()));
     let world = mutating(&hooks);
     let mut attributes = create(configmap());
-    attributes.budget = Budget::new(Some(Duration::from_millis(500)));
+    attributes.context.budget = Budget::new(Some(Duration::from_millis(500)));
     {
-        let _phase = attributes.budget.run();
+        let _phase = attributes.context.budget.run();
         world.plugin.admit(&mut attributes).await.unwrap();
     }
     assert_eq!(server.seen().len(), 1);
@@ -149,7 +149,7 @@ async fn slow_hooks_that_may_fail_do_not_add_up_past_the_admission_timeout() {
 
     // The validating phase gets only the rest of the time: a hook with failurePolicy Fail then rejects the request.
     let world = validating(&[at(&server, "w.lab.dev", "/allow", json!({"failurePolicy": "Fail"}))]);
-    let _phase = attributes.budget.run();
+    let _phase = attributes.context.budget.run();
     let status = refused(world.plugin.validate(&attributes).await, &attributes);
     assert_eq!(failed_calling(&status, "w.lab.dev"), "failed to call webhook: context deadline exceeded");
 }

@@ -32,7 +32,7 @@ async fn a_refusal_is_reported_after_all_have_answered() {
     assert_eq!(status.message, "admission webhook \"mix3.lab.dev\" denied the request: unprocessable in the lab");
     assert_eq!(status.details.unwrap().causes[0].field, "spec.x");
     assert_eq!(server.seen().len(), 3);
-    assert_eq!(attributes.warnings.header_values().len(), 2);
+    assert_eq!(attributes.context.warnings.header_values().len(), 2);
     let annotations = attributes.annotations.take();
     assert!(annotations.iter().any(|(key, value, _)| {
         key == "failed-open.validating.webhook.admission.k8s.io/round_0_index_0" && value == "mix1.lab.dev"

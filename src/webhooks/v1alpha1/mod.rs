@@ -148,7 +148,7 @@ impl External {
         body: &Bytes,
     ) -> Result<Result<(), Denial>, CallError> {
         let whole = Instant::now() + TIMEOUT;
-        let deadline = whole.min(attributes.call_deadline());
+        let deadline = whole.min(attributes.context.call_deadline());
         let endpoint = Endpoint::service(&hook.namespace, &hook.service, PORT, "", hook.ca.clone()?);
         let endpoint = endpoint.resolved(&self.cluster, self.turn.fetch_add(1, Ordering::Relaxed))?;
         let client = self.clients.client(endpoint)?;

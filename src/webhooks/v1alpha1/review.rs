@@ -54,7 +54,7 @@ struct Spec<'a> {
 /// # Errors
 /// If a value has no JSON form, which cannot happen to a value that came as JSON.
 pub(super) fn body(attributes: &Attributes) -> Result<String, serde_json::Error> {
-    let Attributes { operation, resource, subresource, namespace, name, object, old_object, user, .. } = attributes;
+    let Attributes { operation, resource, subresource, namespace, name, object, old_object, .. } = attributes;
     let GroupVersionKind { group, version, kind } = &attributes.kind;
     let is_connect = *operation == Operation::Connect;
     // In 1.8 the kind of a connection is that of the connected object, not that of its options.
@@ -87,7 +87,7 @@ pub(super) fn body(attributes: &Attributes) -> Result<String, serde_json::Error>
             namespace: if is_new_namespace { "" } else { namespace },
             resource: Resource { group: &resource.group, version: &resource.version, resource: &resource.resource },
             sub_resource: subresource,
-            user_info: user,
+            user_info: &attributes.context.user,
         },
         status: Undecided { allowed: false },
     };

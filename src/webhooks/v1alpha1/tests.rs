@@ -165,8 +165,8 @@ async fn three_failing_hooks_still_allow() {
 async fn silence_allows_when_the_time_is_over() {
     let server = server(Reply::Hang).await;
     let (external, _) = external(state(&[hook("a.lab.io", "a", &server)], &[("a", server.port())]));
-    let attributes = create(configmap());
-    let attributes = Attributes { deadline: Instant::now() + Duration::from_millis(200), ..attributes };
+    let mut attributes = create(configmap());
+    attributes.context.deadline = Instant::now() + Duration::from_millis(200);
     external.admit(&attributes).await.unwrap();
     assert_eq!(server.seen().len(), 1);
 }

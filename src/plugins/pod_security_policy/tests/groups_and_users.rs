@@ -120,7 +120,7 @@ async fn an_empty_list_of_groups_is_not_filled() {
     let normal = crate::object::normal::built_in(&kind, given).unwrap().unwrap();
     let plugin = plugin([policy("p", rules())]);
     let mut attributes = attributes(Operation::Create, "", "pods", None, None);
-    attributes.authorizer = administrator();
+    attributes.context.authorizer = administrator();
     attributes.object = Some(normal.object);
     assert!(attributes.object.as_ref().unwrap().get(&["spec", "securityContext", "supplementalGroups"]).is_none());
     let status = plugin.admit(&mut attributes).await.unwrap_err().into_status(&attributes);

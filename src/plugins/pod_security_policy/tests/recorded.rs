@@ -18,7 +18,7 @@ type Answer = (Result<Value, String>, Vec<(String, String)>);
 impl User<'_> {
     async fn create(&self, pod: Value) -> Answer {
         let mut attributes = attributes(Operation::Create, "", "pods", Some(pod), None);
-        attributes.authorizer = self.1.clone();
+        attributes.context.authorizer = self.1.clone();
         let mut result = self.0.admit(&mut attributes).await;
         if result.is_ok() {
             result = self.0.validate(&attributes).await;
@@ -30,7 +30,7 @@ impl User<'_> {
         let mut new = old.clone();
         merge(&mut new["metadata"], metadata);
         let mut attributes = attributes(Operation::Update, "", "pods", Some(new), Some(old.clone()));
-        attributes.authorizer = self.1.clone();
+        attributes.context.authorizer = self.1.clone();
         self.0.admit(&mut attributes).await.unwrap();
         let result = self.0.validate(&attributes).await;
         answer(attributes, result)

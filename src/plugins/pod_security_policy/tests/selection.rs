@@ -141,7 +141,7 @@ async fn permissions_are_checked_only_where_they_matter() {
     let plugin = plugin([strict("a"), changing("b"), changing("c"), free("d"), free("e")]);
     let given = || pod_with(json!({"privileged": true}));
     let mut attributes = attributes(Operation::Create, "", "pods", Some(given()), None);
-    attributes.authorizer = authorizer;
+    attributes.context.authorizer = authorizer;
     plugin.admit(&mut attributes).await.unwrap();
     // Every policy before `d` refuses the pod.
     assert_eq!(asks(), ["caller policy d"]);
@@ -168,7 +168,9 @@ fn allowed(policy: &'static str) -> (CallerAuthorizer, Arc<Authorizer>, Arc<Upst
 }
 
 fn creating(authorizer: CallerAuthorizer) -> Attributes {
-    Attributes { authorizer, ..attributes(Operation::Create, "", "pods", Some(pod(json!({}))), None) }
+    let mut attributes = attributes(Operation::Create, "", "pods", Some(pod(json!({}))), None);
+    attributes.context.authorizer = authorizer;
+    attributes
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +187,8 @@ async fn a_denial_is_remembered_until_rights_change() {
     assert_eq!(asks().await, 0);
     // A denial of one user says nothing about another one.
     let mut of_other = creating(caller.clone());
-    of_other.user = Arc::new(UserInfo { groups: vec!["other".into()], ..(*of_other.user).clone() });
+    let user = &mut of_other.context.user;
+    *user = Arc::new(UserInfo { groups: vec!["other".into()], ..(**user).clone() });
     plugin.admit(&mut of_other).await.unwrap();
     assert_eq!(upstream.bodies().len(), 4);
     tokio::time::advance(Duration::from_secs(11)).await;
@@ -270,7 +273,7 @@ async fn the_policy_of_the_pod_is_tried_first_in_the_validating_phase() {
         let mut given = pod(json!({}));
         given["metadata"]["annotations"] = json!({ANNOTATION: hint});
         let mut attributes = attributes(Operation::Create, "", "pods", Some(given), None);
-        attributes.authorizer = administrator();
+        attributes.context.authorizer = administrator();
         plugin.validate(&attributes).await.unwrap();
         let recorded = attributes.annotations.take();
         assert_eq!((recorded.len(), &*recorded[0].0, &*recorded[0].1), (1, VALIDATE_POLICY, want), "{hint}");

@@ -1,6 +1,7 @@
 //! Compares with the reviews of a kube-apiserver 1.8.15.
 
 use super::*;
+use crate::admission::RequestContext;
 use crate::kind::GroupVersionResource;
 use crate::object::normal;
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ fn request(case: &Value) -> Attributes {
         other => panic!("{other}"),
     };
     let user = serde_json::from_value(case["user"].clone()).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let context = RequestContext::new(Arc::new(user), Instant::now() + Duration::from_secs(30));
     let resource = GroupVersionResource { group, version, resource };
     Attributes {
         subresource: text(&case["subresource"]),
@@ -40,7 +41,7 @@ fn request(case: &Value) -> Attributes {
         namespace: text(&case["namespace"]),
         object: object(&kind, &case["object"]),
         old_object: object(&kind, &case["oldObject"]).map(Arc::new),
-        ..Attributes::new(operation, kind, resource, Arc::new(user), deadline, Arc::default())
+        ..Attributes::new(operation, kind, resource, context)
     }
 }
 
