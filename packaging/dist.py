@@ -14,6 +14,7 @@ SBOM, NOTICES      the files of the bill of materials and of the licences of lib
 import argparse
 import gzip
 import hashlib
+import json
 import os
 import platform
 import re
@@ -86,8 +87,7 @@ class Release:
         made[package.name] = package.read_bytes()
         made["admission.yaml"] = self.krew(f"{name}.tar.gz", made[f"{name}.tar.gz"])
         if sbom := os.environ.get("SBOM"):
-            # The identifiers of the workspace's own packages have the folder of this checkout.
-            made[f"{name}.cdx.json"] = Path(sbom).read_bytes().replace(f"file://{ROOT.resolve()}".encode(), b"file:///source")
+            made[f"{name}.cdx.json"] = self.bill(Path(sbom).read_text())
         if helm := os.environ.get("HELM"):
             chart = f"kube-admission-proxy-chart-{self.version}.tgz"
             made[chart] = self.chart(helm)
@@ -97,6 +97,22 @@ class Release:
             (folder / file).write_bytes(data)
         for file in sorted(made):
             print(f"{folder / file}: {len(made[file])} bytes")
+
+    @staticmethod
+    def bill(text):
+        """Returns the bill of materials with the libraries in the binary alone: cargo-cyclonedx also lists those of features that are off."""
+        # The identifiers of the workspace's own packages have the folder of this checkout.
+        described = json.loads(text.replace(f"file://{ROOT.resolve()}", "file:///source"))
+        host = re.search("^host: (.*)$", output("rustc", "-vV"), re.MULTILINE)[1]
+        tree = output("cargo", "tree", "--locked", "--offline", "--edges=normal", f"--target={host}", "--prefix=none", "--format={p}",
+                      f"--manifest-path={ROOT / 'Cargo.toml'}")
+        built = {tuple(line.split()[:2]) for line in tree.splitlines()}
+        left_out = {one["bom-ref"] for one in described["components"] if (one["name"], f"v{one['version']}") not in built}
+        described["components"] = [one for one in described["components"] if one["bom-ref"] not in left_out]
+        described["dependencies"] = [
+            {key: [ref for ref in value if ref not in left_out] if key == "dependsOn" else value for key, value in one.items()}
+            for one in described["dependencies"] if one["ref"] not in left_out]
+        return (json.dumps(described, indent=2) + "\n").encode()
 
     def manual(self):
         """Returns the manual pages: name -> text."""
