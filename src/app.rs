@@ -23,7 +23,7 @@ use crate::embedded::{self, DataDir, Vitals};
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
-use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
+use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room, Turns};
 use crate::plugins::in_cluster_clients;
 use crate::processor::Processor;
 use crate::request::body::MediaTypes;
@@ -404,6 +404,7 @@ fn pipeline(
         dry_runs: DryRuns::default(),
         audit,
         in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
+        turns: Turns::default(),
         processor: Processor::new(limits.long_work),
         keeps_initializers: config.admission.has_initializers(),
         tenant: None,

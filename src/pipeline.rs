@@ -30,6 +30,7 @@ mod before_storage;
 mod tenancy;
 mod apply;
 mod target;
+mod turns;
 mod unknown_fields;
 mod update;
 mod view;
@@ -44,6 +45,7 @@ pub use gateway::{Gateway, Room};
 pub use inflight::InFlight;
 use inflight::Seat;
 pub use tenancy::{Part, Tenancy, Tenant, Tenants};
+pub use turns::Turns;
 
 use crate::admission::{
     Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, RequestContext, Warnings,
@@ -119,6 +121,8 @@ pub struct Pipeline {
     pub audit: Audit,
     /// The limits on concurrent requests.
     pub in_flight: InFlight,
+    /// The turns of writes that start over.
+    pub turns: Turns,
     /// The scheduler of the work on requests.
     pub processor: Processor,
     /// Whether the API server behind has `metadata.initializers`.

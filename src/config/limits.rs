@@ -190,6 +190,9 @@ pub struct Limits {
     /// Number of times that a write starts over after a conflict although the stored object did not change. The reason of the
     /// conflict is another one then, and further attempts only call webhooks again.
     pub unexplained_retries: usize,
+    /// Time for which a write that starts over waits until other writes of the same object that started over have ended. Then the
+    /// write goes on beside them.
+    pub conflict_wait: Duration,
     /// Time that a request waits for the first list of a cache (`admission.Handler.WaitForReady`).
     pub cache_sync_timeout: Duration,
     /// Time for which the proxy keeps the answer about a CustomResourceDefinition that the cache does not have yet.
@@ -326,6 +329,7 @@ impl Default for Limits {
             impersonation_checks: 64,
             conflict_retries: 64,
             unexplained_retries: 2,
+            conflict_wait: seconds(10),
             cache_sync_timeout: seconds(10),
             definition_ttl: seconds(5),
             policy_parameter_kinds: 256,

@@ -141,7 +141,7 @@ impl Apply<'_> {
             let answer = self.apply_once(&configuration, pinned, old, options, exchange).await?;
             let asked_for_version = !names_no_version(configuration.resource_version());
             let is_late = is_version_conflict(&answer) || is_already_exists(&answer);
-            if asked_for_version || !is_late || !attempts.may_go_on(&version) {
+            if asked_for_version || !is_late || !attempts.start_over(self.write, &version).await {
                 return self.write.respond(answer).await;
             }
         }

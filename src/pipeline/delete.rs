@@ -35,7 +35,7 @@ impl Delete<'_> {
             let version = old.resource_version().to_owned();
             check_preconditions(self.write, &options, &old, Deletion::OfOne)?;
             let (answer, retry) = self.delete_existing(&options, old, exchange).await?;
-            if !retry || !attempts.may_go_on(&version) {
+            if !retry || !attempts.start_over(self.write, &version).await {
                 return Ok(answer.into_response());
             }
         }

@@ -68,7 +68,7 @@ impl Patch<'_> {
             let old = self.write.old_object().await?.ok_or_else(|| self.write.not_found())?;
             let version = old.resource_version().to_owned();
             let (answer, retry) = self.patch_existing(patch_type, &decoded, old, &options, exchange).await?;
-            if !retry || !attempts.may_go_on(&version) {
+            if !retry || !attempts.start_over(self.write, &version).await {
                 return self.write.respond(answer).await;
             }
         }

@@ -46,7 +46,7 @@ impl Update<'_> {
             };
             match answer {
                 Outcome::Final(answer) => return self.write.respond(answer).await,
-                Outcome::Changed(_) if attempts.may_go_on(&version) => {}
+                Outcome::Changed(_) if attempts.start_over(self.write, &version).await => {}
                 Outcome::Changed(answer) => return self.write.respond(answer).await,
             }
         }

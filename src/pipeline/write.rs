@@ -3,6 +3,7 @@
 use super::gateway::{Answer, without_cbor};
 use super::rest::Rest;
 use super::target::Target;
+use super::turns::Turn;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Attributes, Operation, Warnings};
 use crate::body::Body;
@@ -72,6 +73,8 @@ pub(super) struct Sent {
 /// The attempts of a write. A write starts over after a conflict, unless the client named the resourceVersion.
 pub(super) struct Attempts<'a> {
     limits: &'a Limits,
+    /// The turn of the object, which a write waits for before it starts over.
+    turn: Option<Turn<'a>>,
     made: usize,
     /// The version that the last attempt admitted, and how many attempts in a row have repeated that version.
     last: String,
@@ -80,7 +83,17 @@ pub(super) struct Attempts<'a> {
 
 impl<'a> Attempts<'a> {
     pub(super) fn new(limits: &'a Limits) -> Self {
-        Self { limits, made: 0, last: String::new(), repeated: 0 }
+        Self { limits, turn: None, made: 0, last: String::new(), repeated: 0 }
+    }
+
+    /// Like [`Self::may_go_on`]. If so, waits for the turn of the object.
+    pub(super) async fn start_over(&mut self, write: &'a Write<'_>, admitted: &str) -> bool {
+        let may_go_on = self.may_go_on(admitted);
+        if may_go_on && self.turn.is_none() {
+            let end = write.deadline.min(Instant::now() + self.limits.conflict_wait);
+            self.turn = write.pipeline.turns.wait(&write.target, end).await;
+        }
+        may_go_on
     }
 
     /// Whether another attempt may follow one that admitted the object at this version (empty for a missing object).

@@ -17,7 +17,7 @@ use kube_admission_proxy::embedded;
 use kube_admission_proxy::front_end::{self, FrontEnd, Seats};
 use kube_admission_proxy::kind::{GroupVersionKind, GroupVersionResource};
 use kube_admission_proxy::object::Object;
-use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
+use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room, Turns};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::processor::Processor;
 use kube_admission_proxy::server::{Connection, Drain};
@@ -123,6 +123,7 @@ impl Front {
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(&limits, &kube_admission_proxy::metrics::Registry::new()).unwrap(),
+            turns: Turns::default(),
             processor: Processor::new(0),
             keeps_initializers: false,
             limits,
@@ -155,6 +156,7 @@ impl Front {
             chain: Arc::new(self.pipeline.chain.part(&[])),
             tenants: None,
             authorizer: self.pipeline.authorizer.clone(),
+            turns: Turns::default(),
             processor: Processor::new(0),
             own_user: Arc::default(),
             seats: Seats::new(1, 1),

@@ -5,6 +5,7 @@ use super::*;
 use crate::object::cbor;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures_util::future::join_all;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use std::io::Write;
 
@@ -126,6 +127,25 @@ async fn a_write_that_always_conflicts_ends() {
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("contended")).await.0, 201);
     let (code, _) = path.ask("PATCH", &at("contended"), "application/merge-patch+json", "{}").await;
     assert_eq!((code, patches.load(Ordering::SeqCst)), (409, 1 + Limits::default().unexplained_retries));
+}
+
+/// Without turns, each success makes all other writes start over: 820 attempts.
+#[tokio::test]
+async fn writes_of_one_object_follow_each_other_after_a_conflict() {
+    const WRITES: usize = 40;
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (transport, patches) = refusing(&server, Method::PATCH, 0, None, Vec::new());
+    let path = Path::over(server, transport).await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("wanted")).await.0, 201);
+    let patched = (0..WRITES).map(async |number| {
+        let patch = json!({"data": {number.to_string(): "written"}}).to_string();
+        path.ask("PATCH", &at("wanted"), "application/merge-patch+json", patch).await.0
+    });
+    assert_eq!(join_all(patched).await, [200; WRITES]);
+    let (_, object) = path.ask("GET", &at("wanted"), "application/json", "").await;
+    let written = (0..WRITES).filter(|number| object["data"][number.to_string()] == "written");
+    assert_eq!(written.count(), WRITES);
+    assert!(patches.load(Ordering::SeqCst) <= 2 * WRITES, "{patches:?}");
 }
 
 #[test]
