@@ -156,7 +156,6 @@ impl Front {
             chain: Arc::new(self.pipeline.chain.part(&[])),
             tenants: None,
             authorizer: self.pipeline.authorizer.clone(),
-            turns: Turns::default(),
             processor: Processor::new(0),
             own_user: Arc::default(),
             seats: Seats::new(1, 1),
