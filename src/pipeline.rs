@@ -470,11 +470,12 @@ impl Pipeline {
         warnings: &Arc<Warnings>,
     ) -> Attributes {
         let context = RequestContext {
+            user: caller.user.clone(),
             authorizer: self.authorizer_of(caller),
+            deadline,
             budget: Budget::new(self.limits.admission_timeout),
             calls: self.tenant.as_ref().and_then(|tenant| tenant.calls.clone()),
             warnings: warnings.clone(),
-            ..RequestContext::new(caller.user.clone(), deadline)
         };
         Attributes {
             subresource: target.subresource.clone(),

@@ -9,52 +9,62 @@ use std::sync::Arc;
 
 /// Checks whether a request's caller may do something besides the request. The default allows nothing.
 #[derive(Clone, Default)]
-pub struct CallerAuthorizer(Option<Arc<dyn CallerReviews>>);
+pub struct CallerAuthorizer(Option<Asker>);
 
-/// The source of the decisions about a caller.
+#[derive(Clone)]
+struct Asker {
+    reviews: Arc<dyn Reviews>,
+    user: Arc<UserInfo>,
+    credentials: Option<ClientCredentials>,
+}
+
+/// The source of decisions about users.
 #[async_trait]
-trait CallerReviews: Send + Sync {
+trait Reviews: Send + Sync {
     /// The time for which a decision about the caller may be remembered.
     fn epoch(&self) -> Option<Epoch>;
 
     /// The decision about the caller.
-    async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError>;
+    async fn check(
+        &self,
+        caller: &UserInfo,
+        attributes: &AccessAttributes,
+        credentials: Option<&ClientCredentials>,
+    ) -> Result<Decision, ReviewError>;
 
     /// The decision about another user.
     async fn check_about(&self, user: &UserInfo, attributes: &AccessAttributes) -> Result<Decision, ReviewError>;
 }
 
-/// The upstream API server's decisions about a caller.
-struct UpstreamReviews {
-    authorizer: Arc<Authorizer>,
-    user: Arc<UserInfo>,
-    credentials: Option<ClientCredentials>,
-}
-
 #[async_trait]
-impl CallerReviews for UpstreamReviews {
+impl Reviews for Authorizer {
     fn epoch(&self) -> Option<Epoch> {
-        self.authorizer.epoch()
+        self.epoch()
     }
 
-    async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
-        self.authorizer.check(&self.user, attributes, self.credentials.as_ref()).await
+    async fn check(
+        &self,
+        caller: &UserInfo,
+        attributes: &AccessAttributes,
+        credentials: Option<&ClientCredentials>,
+    ) -> Result<Decision, ReviewError> {
+        self.check(caller, attributes, credentials).await
     }
 
     async fn check_about(&self, user: &UserInfo, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
-        self.authorizer.check_about(user, attributes).await
+        self.check_about(user, attributes).await
     }
 }
 
 impl CallerAuthorizer {
     /// An authorizer that asks the upstream API server, about `user` or with the caller's credentials.
     pub fn new(authorizer: Arc<Authorizer>, user: Arc<UserInfo>, credentials: Option<ClientCredentials>) -> Self {
-        Self(Some(Arc::new(UpstreamReviews { authorizer, user, credentials })))
+        Self(Some(Asker { reviews: authorizer, user, credentials }))
     }
 
     /// The time for which a decision about the caller may be remembered ([`Authorizer::epoch`]).
     pub fn epoch(&self) -> Option<Epoch> {
-        self.0.as_ref()?.epoch()
+        self.0.as_ref()?.reviews.epoch()
     }
 
     /// The API server's decision, which may come from the cache.
@@ -63,7 +73,7 @@ impl CallerAuthorizer {
     /// If the API server returns no decision.
     pub async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
         match &self.0 {
-            Some(reviews) => reviews.check(attributes).await,
+            Some(asker) => asker.reviews.check(&asker.user, attributes, asker.credentials.as_ref()).await,
             None => Ok(Decision::default()),
         }
     }
@@ -79,7 +89,7 @@ impl CallerAuthorizer {
         attributes: &AccessAttributes,
     ) -> Result<Decision, ReviewError> {
         match &self.0 {
-            Some(reviews) => reviews.check_about(&service_account(namespace, name), attributes).await,
+            Some(asker) => asker.reviews.check_about(&service_account(namespace, name), attributes).await,
             None => Ok(Decision::default()),
         }
     }
@@ -107,12 +117,17 @@ mod fixed {
     struct Rule<F>(F);
 
     #[async_trait]
-    impl<F: Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync> CallerReviews for Rule<F> {
+    impl<F: Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync> Reviews for Rule<F> {
         fn epoch(&self) -> Option<Epoch> {
             None
         }
 
-        async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
+        async fn check(
+            &self,
+            _: &UserInfo,
+            attributes: &AccessAttributes,
+            _: Option<&ClientCredentials>,
+        ) -> Result<Decision, ReviewError> {
             Ok((self.0)(None, attributes))
         }
 
@@ -132,7 +147,7 @@ mod fixed {
         pub(crate) fn fixed_for(
             rule: impl Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync + 'static,
         ) -> Self {
-            Self(Some(Arc::new(Rule(rule))))
+            Self(Some(Asker { reviews: Arc::new(Rule(rule)), user: Arc::default(), credentials: None }))
         }
     }
 }
