@@ -1,7 +1,7 @@
 //! Create, update, patch, and the Status of rejected requests.
 
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, deployment, pod};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
@@ -182,6 +182,20 @@ async fn the_generation_counts_what_is_wanted() {
     assert_eq!(scaled["metadata"]["generation"], 2);
     let reported = client.patch(&format!("{path}/status"), "merge", json!({"status": {"replicas": 3}})).await;
     assert_eq!(reported.with_code(200)["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn a_claim_template_has_labels_and_annotations_and_no_other_metadata() {
+    const TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates";
+    let client = Client::new();
+    let template = |metadata: Value| json!({"metadata": {"name": "a"}, "spec": {"metadata": metadata, "spec": {}}});
+    let other = json!({"labels": {"a": "b"}, "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"});
+    let why = "ResourceClaimTemplate.resource.k8s.io \"a\" is invalid: [spec.metadata.uID: Forbidden: cannot be set, \
+               spec.metadata.creationTimestamp: Forbidden: cannot be set]";
+    assert_eq!(client.post(TEMPLATES, template(other)).await.refused(422), why);
+    let allowed = json!({"labels": {"a": "b"}, "annotations": {"c": "d"}, "creationTimestamp": null, "name": ""});
+    let created = client.post(TEMPLATES, template(allowed)).await.with_code(201);
+    assert_eq!(created["spec"]["metadata"], json!({"labels": {"a": "b"}, "annotations": {"c": "d"}}));
 }
 
 #[tokio::test]
