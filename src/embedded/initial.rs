@@ -25,6 +25,8 @@ pub(super) const ENDPOINTS: &Collection = &Collection::built_in("", "endpoints")
 pub(super) const PODS: &Collection = &Collection::built_in("", "pods");
 /// The collection of ServiceAccounts.
 pub(super) const SERVICE_ACCOUNTS: &Collection = &Collection::built_in("", "serviceaccounts");
+/// The collection of Nodes.
+pub(super) const NODES: &Collection = &Collection::built_in("", "nodes");
 const CONFIG_MAPS: &Collection = &Collection::built_in("", "configmaps");
 
 /// The ConfigMap with the certificates that verify the server's certificate (`rootcacertpublisher.RootCACertConfigMapName`).

@@ -35,6 +35,7 @@ mod kubernetes_service;
 mod api_services;
 mod component_status;
 mod pods;
+mod connections;
 mod policy_status;
 mod privileged;
 mod scale;
