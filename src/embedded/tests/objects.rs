@@ -185,6 +185,43 @@ async fn the_generation_counts_what_is_wanted() {
 }
 
 #[tokio::test]
+async fn an_empty_list_is_a_change_of_a_network_policy() {
+    const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
+    let client = Client::new();
+    let plain = json!({"metadata": {"name": "a"}, "spec": {"podSelector": {"matchLabels": {"a": "b"}}}});
+    client.post(POLICIES, plain.clone()).await.with_code(201);
+    let path = format!("{POLICIES}/a");
+    let mut with_empty = plain.clone();
+    with_empty["spec"]["egress"] = json!([]);
+    let mut with_nested = plain.clone();
+    with_nested["spec"]["podSelector"]["matchExpressions"] = json!([]);
+    let mut labelled = plain.clone();
+    labelled["metadata"]["annotations"] = json!({});
+    for (object, generation) in
+        [(&with_empty, 2), (&with_empty, 3), (&plain, 3), (&with_nested, 4), (&labelled, 4), (&plain, 4)]
+    {
+        let updated = client.put(&path, object.clone()).await.with_code(200);
+        assert_eq!(updated["metadata"]["generation"], generation, "{object}");
+        assert_eq!(updated["spec"].get("egress"), None);
+    }
+    let patch = json!({"spec": {"egress": []}});
+    assert_eq!(client.patch(&path, "merge", patch.clone()).await.with_code(200)["metadata"]["generation"], 5);
+    let configuration = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": patch["spec"]});
+    let path = format!("{path}?fieldManager=m");
+    let applied = client.patch_as(&path, "application/apply-patch+yaml", configuration).await.with_code(200);
+    assert_eq!(applied["metadata"]["generation"], 6);
+}
+
+#[tokio::test]
+async fn an_empty_list_is_no_change_of_other_objects() {
+    let client = Client::new();
+    client.post(DEPLOYMENTS, deployment("a")).await.with_code(201);
+    let patch = json!({"spec": {"template": {"spec": {"volumes": []}}}});
+    let patched = client.patch(&format!("{DEPLOYMENTS}/a"), "merge", patch).await.with_code(200);
+    assert_eq!(patched["metadata"]["generation"], 1);
+}
+
+#[tokio::test]
 async fn a_claim_template_has_labels_and_annotations_and_no_other_metadata() {
     const TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates";
     let client = Client::new();
