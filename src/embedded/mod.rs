@@ -30,6 +30,7 @@ mod metadata;
 mod validation;
 mod owners;
 mod initial;
+mod daemon_set;
 mod initializers;
 mod kubernetes_service;
 mod api_services;

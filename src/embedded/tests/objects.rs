@@ -222,6 +222,36 @@ async fn an_empty_list_is_no_change_of_other_objects() {
 }
 
 #[tokio::test]
+async fn the_generation_of_a_daemon_set_template_counts_its_changes() {
+    const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
+    const ANNOTATION: &str = "deprecated.daemonset.template.generation";
+    let client = Client::new();
+    let mut daemon_set = deployment("a");
+    daemon_set["kind"] = json!("DaemonSet");
+    let generations = |object: &Value| {
+        let metadata = &object["metadata"];
+        (metadata["generation"].as_i64().unwrap(), metadata["annotations"][ANNOTATION].as_str().unwrap().to_owned())
+    };
+    let created = client.post(DAEMON_SETS, daemon_set.clone()).await.with_code(201);
+    assert_eq!(generations(&created), (1, "1".to_owned()));
+    let path = format!("{DAEMON_SETS}/a");
+    for (change, expected) in [
+        (json!({"metadata": {"labels": {"a": "b"}}}), (1, "1")),
+        (json!({"metadata": {"annotations": {ANNOTATION: "7"}}}), (1, "1")),
+        (json!({"metadata": {"annotations": null}}), (1, "1")),
+        (json!({"spec": {"minReadySeconds": 1}}), (2, "1")),
+        (json!({"spec": {"template": {"metadata": {"labels": {"c": "d"}}}}}), (3, "2")),
+    ] {
+        let patched = client.patch(&path, "merge", change.clone()).await.with_code(200);
+        assert_eq!(generations(&patched), (expected.0, expected.1.to_owned()), "{change}");
+    }
+    let updated = client.put(&path, daemon_set.clone()).await.with_code(200);
+    assert_eq!(generations(&updated), (4, "3".to_owned()));
+    daemon_set["metadata"] = json!({"name": "b", "annotations": {ANNOTATION: "5"}});
+    assert_eq!(generations(&client.post(DAEMON_SETS, daemon_set).await.with_code(201)), (1, "5".to_owned()));
+}
+
+#[tokio::test]
 async fn a_claim_template_has_labels_and_annotations_and_no_other_metadata() {
     const TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates";
     let client = Client::new();
