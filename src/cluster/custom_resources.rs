@@ -117,6 +117,11 @@ impl Cluster {
         found.or_else(|| self.definitions.removed_kind(kind).cloned())
     }
 
+    /// Whether the kind is that of a removed API that the API server serves without a definition.
+    pub fn serves_removed(&self, kind: &GroupVersionKind) -> bool {
+        self.definitions.removed_kind(kind).is_some()
+    }
+
     /// The custom resource of the kind. If the cache lacks the kind, the function reads the definition of the resource from the
     /// API server, because the definition may be new. `None` if there is no definition: the resource belongs to an aggregated
     /// API and has no schema.

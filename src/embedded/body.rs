@@ -2,10 +2,11 @@
 
 use super::call::Call;
 use super::custom::{self, Custom};
+use super::removed;
 use crate::initializers;
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, discard_nulls, typed};
-use crate::request::body::{self, BodyForm, DecodedObject, MediaType, MediaTypes, Unseen};
+use crate::request::body::{self, BodyForm, DecodedObject, MediaType, MediaTypes, OtherKind, Unseen};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
@@ -23,7 +24,11 @@ pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Sta
         true => BodyForm::Normal(custom.and_then(Custom::structural)),
         false => BodyForm::Carrying(None),
     };
-    let mut decoded = body::decode_object(&call.body, media_type, kind, form)?;
+    let other = match removed::api(&call.resource) {
+        Some(_) => OtherKind::Removed,
+        None => OtherKind::Custom,
+    };
+    let mut decoded = body::decode_object_of(&call.body, media_type, kind, form, other)?;
     if call.initializers {
         decoded.unknown.retain(|text| text != initializers::UNKNOWN_FIELD);
     }

@@ -3,7 +3,7 @@
 use super::body::strings;
 use super::catalog::ServedResource;
 use super::store::{Collection, State, key};
-use super::{api_services, kubernetes_service, metadata, removed};
+use super::{api_services, daemon_set, kubernetes_service, metadata, removed};
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, validation};
 use crate::status::{Status, invalid};
@@ -25,6 +25,10 @@ pub(super) const ENDPOINTS: &Collection = &Collection::built_in("", "endpoints")
 pub(super) const PODS: &Collection = &Collection::built_in("", "pods");
 /// The collection of ServiceAccounts.
 pub(super) const SERVICE_ACCOUNTS: &Collection = &Collection::built_in("", "serviceaccounts");
+/// The collection of Nodes.
+pub(super) const NODES: &Collection = &Collection::built_in("", "nodes");
+/// The collection of DaemonSets.
+pub(super) const DAEMON_SETS: &Collection = &Collection::built_in("apps", "daemonsets");
 const CONFIG_MAPS: &Collection = &Collection::built_in("", "configmaps");
 
 /// The ConfigMap with the certificates that verify the server's certificate (`rootcacertpublisher.RootCACertConfigMapName`).
@@ -145,6 +149,7 @@ pub(super) fn prepare(resource: &ServedResource, object: &mut Object, caller: &U
         }
         ("certificates.k8s.io", "certificatesigningrequests") => prepare_signing_request(object, caller),
         ("apiregistration.k8s.io", "apiservices") => api_services::prepare(object),
+        ("apps", "daemonsets") => daemon_set::prepare(object),
         ("batch", "jobs") => validation::prepare_for_create(&resource.gvk(), object),
         _ => removed::api(resource).into_iter().for_each(|api| crate::removed::set_defaults(api, object)),
     }
@@ -177,6 +182,10 @@ pub(super) fn keep(
         }
         ("", "namespaces") => {
             label_namespace(object);
+            Ok(())
+        }
+        ("apps", "daemonsets") => {
+            daemon_set::keep(object, current);
             Ok(())
         }
         ("certificates.k8s.io", "certificatesigningrequests") => {

@@ -151,7 +151,7 @@ fn write(state: &mut State, resource: &ServedResource, object: Value) -> Result<
         }
     }
     let mut object = metadata::complete(object);
-    current.iter().for_each(|current| metadata::count_generation(resource, "", &mut object, current));
+    current.iter().for_each(|current| metadata::count_generation(resource, "", &mut object, current, false));
     state.put(collection, &key, object);
     Ok(())
 }

@@ -108,8 +108,32 @@ pub(super) fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
     causes
 }
 
-/// Increments the generation if a field outside of the metadata and the status changes (`PrepareForUpdate` of the strategies).
-pub(super) fn count_generation(resource: &ServedResource, subresource: &str, object: &mut Object, current: &Object) {
+/// The field in which an empty list counts as a change, since its Go value is not nil: the strategies of a few resources compare with
+/// `reflect.DeepEqual`, the others with `apiequality.Semantic`.
+fn compared_exactly(resource: &ServedResource) -> Option<&'static str> {
+    match (&*resource.group, &*resource.name) {
+        ("networking.k8s.io", "networkpolicies") => Some("spec"),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
+            Some("webhooks")
+        }
+        _ => None,
+    }
+}
+
+/// Whether an updated object, before [`complete`], has an empty list or map that the storage loses and that counts as a change.
+pub(super) fn has_counting_empty(resource: &ServedResource, object: &Object) -> bool {
+    compared_exactly(resource).is_some_and(|field| object.has_empty_but_not_nil(field))
+}
+
+/// Increments the generation if a field outside of the metadata and the status changes, or if the update counts anyway (`PrepareForUpdate`
+/// of the strategies).
+pub(super) fn count_generation(
+    resource: &ServedResource,
+    subresource: &str,
+    object: &mut Object,
+    current: &Object,
+    counts_anyway: bool,
+) {
     let wanted = |object: &Object| {
         let mut fields = object.fields().clone();
         for other in ["metadata", "status", "apiVersion", "kind"] {
@@ -127,7 +151,7 @@ pub(super) fn count_generation(resource: &ServedResource, subresource: &str, obj
         ("discovery.k8s.io", "endpointslices") => (true, is_changed("labels")),
         _ => (resource.facts().has_generation, false),
     };
-    if counts_too || counts && wanted(object) != wanted(current) {
+    if counts_anyway || counts_too || counts && wanted(object) != wanted(current) {
         let generation = current.get(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
         let _ = object.set(&["metadata", "generation"], Value::from(generation.saturating_add(1)));
     }

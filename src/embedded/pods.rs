@@ -1,4 +1,4 @@
-//! Subresources of pods: binding, eviction, and connections, which need a node.
+//! Subresources of pods: binding and eviction.
 
 use super::call::Call;
 use super::store::key;
@@ -93,40 +93,4 @@ pub(super) fn evict(call: &Call) -> Result<Response<Body>, Status> {
     let options = eviction.get(&["deleteOptions"]).map(Value::to_string).unwrap_or_default();
     delete::evict(call, options.as_bytes())?;
     Ok(respond::success(StatusCode::CREATED, None))
-}
-
-/// Checks that the container of an exec or an attach is in the pod, and that the pod is on a node (`streamLocation`, `PortForwardLocation`).
-///
-/// # Errors
-/// 400 if one of both does not hold.
-pub(super) fn check_connection(call: &Call, pod: &Object) -> Result<(), Status> {
-    let name = pod.name();
-    match call.info.subresource.as_str() {
-        "exec" | "attach" => check_container(pod, &call.parameter("container").unwrap_or_default())?,
-        "portforward" => {}
-        _ => return Ok(()),
-    }
-    match pod.str(&["spec", "nodeName"]).is_empty() {
-        true => Err(Status::bad_request(format!("pod {name} does not have a host assigned"))),
-        false => Ok(()),
-    }
-}
-
-/// `validateContainer`
-fn check_container(pod: &Object, wanted: &str) -> Result<(), Status> {
-    let lists = [["spec", "initContainers"], ["spec", "containers"], ["spec", "ephemeralContainers"]];
-    let all = lists.iter().flat_map(|list| pod.items(list));
-    let names: Vec<&str> = all.filter_map(|container| container.get("name")?.as_str()).collect();
-    let pod_name = pod.name();
-    let why = match (wanted, pod.items(&["spec", "containers"]).len()) {
-        ("", 1) => return Ok(()),
-        ("", 0) => format!("a container name must be specified for pod {pod_name}"),
-        ("", _) => {
-            let names = names.join(" ");
-            format!("a container name must be specified for pod {pod_name}, choose one of: [{names}]")
-        }
-        _ if names.contains(&wanted) => return Ok(()),
-        _ => format!("container {wanted} is not valid for pod {pod_name}"),
-    };
-    Err(Status::bad_request(why))
 }

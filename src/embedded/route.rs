@@ -4,7 +4,7 @@ use super::call::Call;
 use super::catalog::{self, ServedResource};
 use super::custom::Custom;
 use super::{
-    Server, body, caller, component_status, custom, delete, discovery, document, initial, negotiate, openapi, pods,
+    Server, body, caller, component_status, connections, custom, delete, discovery, document, negotiate, openapi, pods,
     rbac, read, removed, respond, review, scale, token_request,
 };
 use super::{watch, write};
@@ -21,9 +21,6 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::BodyExt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-/// Subresources that the API server forwards to a kubelet or a pod.
-const CONNECTIONS: [&str; 5] = ["attach", "exec", "portforward", "proxy", "log"];
 
 /// Responds to every request, with a Status if it fails.
 pub(super) async fn respond(server: &Server, request: Request<Body>) -> Response<Body> {
@@ -247,8 +244,8 @@ async fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
     let missing = || if call.resource.custom.is_some() { call.not_found() } else { Status::no_such_path() };
     let subresource = call.resource.subresource(name).ok_or_else(missing)?;
     let verb = call.info.verb.as_str();
-    if CONNECTIONS.contains(&name) && call.resource.custom.is_none() {
-        return connect(call);
+    if connections::SUBRESOURCES.contains(&name) && call.resource.custom.is_none() {
+        return connections::connect(call);
     }
     if !subresource.verbs.contains(&verb) {
         return Err(method_not_allowed(call));
@@ -276,18 +273,6 @@ async fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
         (_, "patch") => write::patch(call),
         _ => Err(method_not_allowed(call)),
     }
-}
-
-/// Rejects a connection to a pod or node, since none runs here.
-fn connect(call: &Call) -> Result<Response<Body>, Status> {
-    let object = call.store.with(|state| state.object(call.collection(), &call.key()));
-    let object = object.ok_or_else(|| call.not_found())?;
-    if call.collection() == initial::PODS {
-        pods::check_connection(call, &object)?;
-    }
-    let what = format!("{}/{}", call.resource.name, call.info.subresource);
-    let text = format!("the embedded API server runs no pods and no nodes, so it cannot serve {what}");
-    Err(Status::failure(501, "NotImplemented", text))
 }
 
 /// `NewGenericServerResponse(405)`; `NewMethodNotSupported` of a custom resource.

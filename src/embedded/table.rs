@@ -60,6 +60,8 @@ pub fn table(
         in_order.sort_by_key(|object| cluster::flow_schema_order(object));
     }
     let rows: Vec<Value> = in_order.into_iter().map(|object| row(resource, object, include_object, now)).collect();
+    // The list of a printer is never nil; that of `rest.NewDefaultTableConvertor` is, without objects.
+    let rows = if rows.is_empty() && !has_printer(resource) { Value::Null } else { Value::Array(rows) };
     json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -74,10 +76,18 @@ pub fn column_definitions(resource: &ServedResource) -> Value {
     if let Some(custom) = &resource.custom {
         return custom::columns(custom);
     }
+    built_in_columns(resource).iter().map(definition).collect()
+}
+
+/// Whether the resource has columns of its own.
+fn has_printer(resource: &ServedResource) -> bool {
+    resource.custom.is_some() || built_in_columns(resource) != &UNKNOWN_COLUMNS[..]
+}
+
+fn built_in_columns(resource: &ServedResource) -> &'static [Column] {
     let recorded = COLUMNS.get(resource.path().as_str()).map(Vec::as_slice);
     let removed = || (resource.name == "podsecuritypolicies").then_some(&POD_SECURITY_POLICY_COLUMNS[..]);
-    let columns = recorded.or_else(removed).unwrap_or(&UNKNOWN_COLUMNS);
-    columns.iter().map(definition).collect()
+    recorded.or_else(removed).unwrap_or(&UNKNOWN_COLUMNS)
 }
 
 fn definition(column: &Column) -> Value {

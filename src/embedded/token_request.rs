@@ -1,7 +1,7 @@
 //! The subresource `serviceaccounts/token`, and the authentication of the tokens that it issues.
 
 use super::call::Call;
-use super::initial::{PODS, SERVICE_ACCOUNTS};
+use super::initial::{NODES, PODS, SERVICE_ACCOUNTS};
 use super::store::{Collection, State, key};
 use super::tokens::{Bound, Claims, InvalidToken, Reference, Tokens};
 use super::{body, metadata, respond};
@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const NODES: &Collection = &Collection::built_in("", "nodes");
 const SECRETS: &Collection = &Collection::built_in("", "secrets");
 /// The lifetime of a token whose request names none, and the bounds of requests, in seconds (`ValidateTokenRequest`).
 const DEFAULT_SECONDS: i64 = 3600;

@@ -5,7 +5,9 @@ use super::catalog::ServedResource;
 use super::custom;
 use super::owners::{self, Subject};
 use super::store::{self, State};
-use super::{api_services, body, delete, initial, initializers, metadata, rbac, removed, respond, validation};
+use super::{
+    api_services, body, daemon_set, delete, initial, initializers, metadata, rbac, removed, respond, validation,
+};
 use crate::body::Body;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -310,8 +312,12 @@ pub(super) fn replace(
     initial::keep(state, resource, &mut object, current)?;
     removed::check(resource, &mut object, Some(current))?;
     validation::update(&state.settings(), resource, &object, current, &call.info.subresource)?;
+    let counts_anyway = metadata::has_counting_empty(resource, &object);
     let mut object = metadata::complete(object);
-    metadata::count_generation(resource, &call.info.subresource, &mut object, current);
+    metadata::count_generation(resource, &call.info.subresource, &mut object, current, counts_anyway);
+    if call.collection() == initial::DAEMON_SETS {
+        daemon_set::count(&mut object, current);
+    }
     if object == **current {
         return Ok(current.clone());
     }

@@ -7,7 +7,7 @@ use super::write::{Sent, Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
 use crate::body::Body;
 use crate::object::{Object, generate_name};
-use crate::request::body::{BodyForm, OptionsKind, check_new_name, decode_object, ensure_namespace};
+use crate::request::body::{BodyForm, OptionsKind, check_new_name, ensure_namespace};
 use crate::status::Status;
 use http::Response;
 use serde_json::Value;
@@ -79,8 +79,7 @@ impl Create<'_> {
     /// Decodes and prepares the object again. The object is rarely needed twice, so no copy is kept.
     fn decoded_again(&self) -> Option<Object> {
         let form = BodyForm::Normal(self.write.schema.as_deref());
-        let decoded =
-            decode_object(&self.write.body, self.write.media_type().ok()?, self.write.target.kind(), form).ok()?;
+        let decoded = self.write.decode_body(self.write.media_type().ok()?, form).ok()?;
         self.prepared(decoded.object).ok()
     }
 

@@ -14,7 +14,7 @@ use crate::object::merge::Node;
 use crate::object::patch::PatchType;
 use crate::object::structural::Structural;
 use crate::object::{Object, typed};
-use crate::request::body::{self, BodyForm, MediaType, OptionsKind, WriteOptions};
+use crate::request::body::{self, BodyForm, DecodedObject, MediaType, OptionsKind, OtherKind, WriteOptions};
 use crate::request::timeout;
 use crate::status::Status;
 use bytes::Bytes;
@@ -210,13 +210,20 @@ impl<'a> Write<'a> {
         self.parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"))
     }
 
+    /// Decodes the body of a create or update.
+    pub(super) fn decode_body(&self, media_type: MediaType, form: BodyForm<'_>) -> Result<DecodedObject, Status> {
+        let kind = self.target.kind();
+        let other = if self.pipeline.cluster.serves_removed(kind) { OtherKind::Removed } else { OtherKind::Custom };
+        body::decode_object_of(&self.body, media_type, kind, form, other)
+    }
+
     /// Decodes the object in the body of a create or update, as kube-apiserver's decoder does.
     pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
         let schema = self.schema.as_deref();
         let form = if self.may_have_rest { BodyForm::Carrying(schema) } else { BodyForm::Normal(schema) };
-        let mut decoded = body::decode_object(&self.body, media_type, kind, form)?;
+        let mut decoded = self.decode_body(media_type, form)?;
         if self.pipeline.keeps_initializers {
             decoded = decoded.with_initializers(&self.body, media_type, kind)?;
         }

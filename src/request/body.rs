@@ -23,7 +23,7 @@ use crate::object::{Object, cbor, protobuf, schema, typed};
 use crate::processor;
 use crate::status::{Cause, Status};
 use bytes::{Bytes, BytesMut};
-use check::{Custom, Sent, check_built_in, check_custom, kind_in, sent_kind};
+use check::{Custom, Sent, check_built_in, check_custom, check_removed, kind_in, sent_kind};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
@@ -151,6 +151,15 @@ pub enum BodyForm<'a> {
 /// The error of a body with both duplicate and unknown fields: unknown fields cannot be kept then.
 const TWICE: &str = "it has fields that are there twice, and fields that are not known here; send each of them once";
 
+/// The treatment of a kind that has no decoder of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherKind {
+    /// The object needs an apiVersion and a kind, as a custom resource.
+    Custom,
+    /// The kind was built into earlier releases of kube-apiserver: a missing apiVersion or kind is that of the URL's resource.
+    Removed,
+}
+
 /// Decodes the body of a create or update. `expected` is the kind of the URL's resource or subresource. A kind that is not
 /// built-in is decoded like a custom resource.
 ///
@@ -161,6 +170,20 @@ pub fn decode_object(
     media_type: MediaType,
     expected: &GroupVersionKind,
     form: BodyForm<'_>,
+) -> Result<DecodedObject, Status> {
+    decode_object_of(bytes, media_type, expected, form, OtherKind::Custom)
+}
+
+/// As [`decode_object`], of a kind that may be a removed one.
+///
+/// # Errors
+/// As [`decode_object`].
+pub fn decode_object_of(
+    bytes: &[u8],
+    media_type: MediaType,
+    expected: &GroupVersionKind,
+    form: BodyForm<'_>,
+    other: OtherKind,
 ) -> Result<DecodedObject, Status> {
     let unrecognized = |why: &dyn Display| {
         let (kind, summary) = (&expected.kind, summary(bytes));
@@ -204,10 +227,15 @@ pub fn decode_object(
             .map_err(|why| handled(&why))?
         }
         false => {
-            check_custom(bytes, &sent, expected, &fields).map_err(|problem| match problem {
-                Custom::Unrecognized(why) => unrecognized(&why),
-                Custom::Refused(status) => status,
-            })?;
+            match other {
+                OtherKind::Custom => {
+                    check_custom(bytes, &sent, expected, &fields).map_err(|problem| match problem {
+                        Custom::Unrecognized(why) => unrecognized(&why),
+                        Custom::Refused(status) => status,
+                    })?;
+                }
+                OtherKind::Removed => check_removed(bytes, &sent, expected, &fields)?,
+            }
             let handled = |why: &dyn Display| cannot_be_handled(&sent.kind, &sent.version, expected, why);
             by_schema(form, fields).map_err(|why| handled(&why))?
         }

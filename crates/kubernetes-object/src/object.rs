@@ -61,6 +61,11 @@ impl Object {
         self.get(path).is_none() && self.unwritten.contains(path)
     }
 
+    /// Whether a field of the object is or has an empty list, map or byte slice that no field shows, rather than nil.
+    pub fn has_empty_but_not_nil(&self, field: &str) -> bool {
+        self.unwritten.is_at_or_below(field)
+    }
+
     /// Returns the object with its unwritten empty values as fields, for a decoder that works as Go's does: the API server. Go itself does
     /// not write these fields.
     pub fn whole(&self) -> Cow<'_, Self> {

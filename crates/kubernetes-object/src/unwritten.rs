@@ -36,6 +36,11 @@ impl Unwritten {
         }
     }
 
+    /// Whether an empty value is in this field of the object, at any depth.
+    pub fn is_at_or_below(&self, field: &str) -> bool {
+        self.empty.iter().any(|(name, _)| name == field)
+    }
+
     /// Inserts the empty values at their paths, unless another value is there now. Removes shared labels, since defaulting shares them
     /// again.
     pub fn fill(&self, fields: &mut Map<String, Value>) {

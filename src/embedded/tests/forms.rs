@@ -25,6 +25,20 @@ async fn a_table_has_a_row_for_each_object() {
 }
 
 #[tokio::test]
+async fn the_rows_of_an_empty_list_are_null_for_a_kind_without_a_printer() {
+    let client = Client::new().header("accept", TABLE);
+    for (path, rows) in [
+        (CONFIG_MAPS, json!([])),
+        ("/apis/apps/v1/deployments", json!([])),
+        ("/api/v1/limitranges", json!(null)),
+        ("/apis/storage.k8s.io/v1/csistoragecapacities", json!(null)),
+    ] {
+        let table = client.get(path).await.with_code(200);
+        assert_eq!(table.get("rows"), Some(&rows), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn metadata_alone_is_to_be_had() {
     let client = Client::new();
     client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);

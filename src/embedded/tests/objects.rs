@@ -1,7 +1,7 @@
 //! Create, update, patch, and the Status of rejected requests.
 
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, deployment, pod};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
@@ -182,6 +182,87 @@ async fn the_generation_counts_what_is_wanted() {
     assert_eq!(scaled["metadata"]["generation"], 2);
     let reported = client.patch(&format!("{path}/status"), "merge", json!({"status": {"replicas": 3}})).await;
     assert_eq!(reported.with_code(200)["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn an_empty_list_is_a_change_of_a_network_policy() {
+    const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
+    let client = Client::new();
+    let plain = json!({"metadata": {"name": "a"}, "spec": {"podSelector": {"matchLabels": {"a": "b"}}}});
+    client.post(POLICIES, plain.clone()).await.with_code(201);
+    let path = format!("{POLICIES}/a");
+    let mut with_empty = plain.clone();
+    with_empty["spec"]["egress"] = json!([]);
+    let mut with_nested = plain.clone();
+    with_nested["spec"]["podSelector"]["matchExpressions"] = json!([]);
+    let mut labelled = plain.clone();
+    labelled["metadata"]["annotations"] = json!({});
+    for (object, generation) in
+        [(&with_empty, 2), (&with_empty, 3), (&plain, 3), (&with_nested, 4), (&labelled, 4), (&plain, 4)]
+    {
+        let updated = client.put(&path, object.clone()).await.with_code(200);
+        assert_eq!(updated["metadata"]["generation"], generation, "{object}");
+        assert_eq!(updated["spec"].get("egress"), None);
+    }
+    let patch = json!({"spec": {"egress": []}});
+    assert_eq!(client.patch(&path, "merge", patch.clone()).await.with_code(200)["metadata"]["generation"], 5);
+    let configuration = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": patch["spec"]});
+    let path = format!("{path}?fieldManager=m");
+    let applied = client.patch_as(&path, "application/apply-patch+yaml", configuration).await.with_code(200);
+    assert_eq!(applied["metadata"]["generation"], 6);
+}
+
+#[tokio::test]
+async fn an_empty_list_is_no_change_of_other_objects() {
+    let client = Client::new();
+    client.post(DEPLOYMENTS, deployment("a")).await.with_code(201);
+    let patch = json!({"spec": {"template": {"spec": {"volumes": []}}}});
+    let patched = client.patch(&format!("{DEPLOYMENTS}/a"), "merge", patch).await.with_code(200);
+    assert_eq!(patched["metadata"]["generation"], 1);
+}
+
+#[tokio::test]
+async fn the_generation_of_a_daemon_set_template_counts_its_changes() {
+    const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
+    const ANNOTATION: &str = "deprecated.daemonset.template.generation";
+    let client = Client::new();
+    let mut daemon_set = deployment("a");
+    daemon_set["kind"] = json!("DaemonSet");
+    let generations = |object: &Value| {
+        let metadata = &object["metadata"];
+        (metadata["generation"].as_i64().unwrap(), metadata["annotations"][ANNOTATION].as_str().unwrap().to_owned())
+    };
+    let created = client.post(DAEMON_SETS, daemon_set.clone()).await.with_code(201);
+    assert_eq!(generations(&created), (1, "1".to_owned()));
+    let path = format!("{DAEMON_SETS}/a");
+    for (change, expected) in [
+        (json!({"metadata": {"labels": {"a": "b"}}}), (1, "1")),
+        (json!({"metadata": {"annotations": {ANNOTATION: "7"}}}), (1, "1")),
+        (json!({"metadata": {"annotations": null}}), (1, "1")),
+        (json!({"spec": {"minReadySeconds": 1}}), (2, "1")),
+        (json!({"spec": {"template": {"metadata": {"labels": {"c": "d"}}}}}), (3, "2")),
+    ] {
+        let patched = client.patch(&path, "merge", change.clone()).await.with_code(200);
+        assert_eq!(generations(&patched), (expected.0, expected.1.to_owned()), "{change}");
+    }
+    let updated = client.put(&path, daemon_set.clone()).await.with_code(200);
+    assert_eq!(generations(&updated), (4, "3".to_owned()));
+    daemon_set["metadata"] = json!({"name": "b", "annotations": {ANNOTATION: "5"}});
+    assert_eq!(generations(&client.post(DAEMON_SETS, daemon_set).await.with_code(201)), (1, "5".to_owned()));
+}
+
+#[tokio::test]
+async fn a_claim_template_has_labels_and_annotations_and_no_other_metadata() {
+    const TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates";
+    let client = Client::new();
+    let template = |metadata: Value| json!({"metadata": {"name": "a"}, "spec": {"metadata": metadata, "spec": {}}});
+    let other = json!({"labels": {"a": "b"}, "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"});
+    let why = "ResourceClaimTemplate.resource.k8s.io \"a\" is invalid: [spec.metadata.uID: Forbidden: cannot be set, \
+               spec.metadata.creationTimestamp: Forbidden: cannot be set]";
+    assert_eq!(client.post(TEMPLATES, template(other)).await.refused(422), why);
+    let allowed = json!({"labels": {"a": "b"}, "annotations": {"c": "d"}, "creationTimestamp": null, "name": ""});
+    let created = client.post(TEMPLATES, template(allowed)).await.with_code(201);
+    assert_eq!(created["spec"]["metadata"], json!({"labels": {"a": "b"}, "annotations": {"c": "d"}}));
 }
 
 #[tokio::test]

@@ -63,6 +63,18 @@ async fn a_preset_is_applied_by_its_manager() {
 }
 
 #[tokio::test]
+async fn an_object_without_a_kind_has_that_of_the_url() {
+    let client = client();
+    let mut bare = preset(json!([{"name": "A", "value": "1"}]));
+    bare.as_object_mut().unwrap().retain(|field, _| !["apiVersion", "kind"].contains(&field.as_str()));
+    let created = client.post(PRESETS, bare.clone()).await.with_code(201);
+    assert_eq!((&created["apiVersion"], &created["kind"]), (&json!("settings.k8s.io/v1alpha1"), &json!("PodPreset")));
+    client.put(&format!("{PRESETS}/p"), bare.clone()).await.with_code(200);
+    bare["kind"] = json!("Pod");
+    client.post(PRESETS, bare).await.refused(400);
+}
+
+#[tokio::test]
 async fn an_invalid_object_is_refused_with_the_old_texts() {
     let client = client();
     let mut empty = preset(json!([]));

@@ -108,6 +108,13 @@ async fn a_subresource_that_needs_a_kubelet_is_not_implemented() {
     let mut on_a_node = pod("a");
     on_a_node["spec"]["nodeName"] = json!("n");
     client.post(PODS, on_a_node).await.with_code(201);
+    for path in ["log", "exec?command=x", "attach", "portforward"] {
+        assert_eq!(client.get(&format!("{PODS}/a/{path}")).await.refused(404), "pods \"n\" not found", "{path}");
+    }
+    client.post("/api/v1/nodes", json!({"metadata": {"name": "n"}})).await.with_code(201);
+    assert_eq!(client.get(&format!("{PODS}/a/proxy")).await.refused(400), "address not allowed");
+    let address = json!({"status": {"podIPs": [{"ip": "10.0.0.1"}]}});
+    client.patch(&format!("{PODS}/a/status"), "merge", address).await.with_code(200);
     for path in ["log", "exec?command=x", "attach", "portforward", "proxy/index.html"] {
         client.get(&format!("{PODS}/a/{path}")).await.refused(501);
     }
@@ -131,5 +138,31 @@ async fn a_connection_needs_a_node_and_a_container_of_the_pod() {
         ("b/portforward", "pod b does not have a host assigned"),
     ] {
         assert_eq!(client.get(&format!("{PODS}/{path}")).await.refused(400), why, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_without_a_node_has_no_log() {
+    let client = Client::new();
+    client.post(PODS, pod("a")).await.with_code(201);
+    for options in ["", "?container=c", "?follow=true&tailLines=0", "?sinceTime=2020-01-01T00:00:00Z"] {
+        client.get(&format!("{PODS}/a/log{options}")).await.with_code(204);
+    }
+    let invalid = |why: &str| (422, format!("PodLogOptions \"a\" is invalid: {why}"));
+    let bad = |why: &str| (400, why.to_owned());
+    for (options, (code, why)) in [
+        ("container=d", bad("container d is not valid for pod a")),
+        ("tailLines=x", bad("strconv.ParseInt: parsing \"x\": invalid syntax")),
+        ("sinceTime=x", bad("parsing time \"x\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\"")),
+        ("container=d&tailLines=-1", invalid("tailLines: Invalid value: -1: must be greater than or equal to 0")),
+        ("limitBytes=0", invalid("limitBytes: Invalid value: 0: must be greater than 0")),
+        ("sinceSeconds=0", invalid("sinceSeconds: Invalid value: 0: must be greater than 0")),
+        (
+            "sinceSeconds=0&sinceTime=2020-01-01T00:00:00Z",
+            invalid("[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"),
+        ),
+        ("stream=All", invalid("stream: Forbidden: may not be specified")),
+    ] {
+        assert_eq!(client.get(&format!("{PODS}/a/log?{options}")).await.refused(code), why, "{options}");
     }
 }

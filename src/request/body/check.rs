@@ -213,6 +213,21 @@ pub(super) fn not_registered(kind: &str, api_version: &str) -> String {
     format!("no kind {kind} is registered for version {api_version} in scheme \"pkg/runtime/scheme.go:111\"")
 }
 
+/// Checks the apiVersion and kind of an object whose kind was built in, which need not have them.
+///
+/// # Errors
+/// 400 if the object is of another kind, or has metadata of wrong types.
+pub(super) fn check_removed(
+    bytes: &[u8],
+    sent: &Sent,
+    expected: &GroupVersionKind,
+    fields: &Map<String, Value>,
+) -> Result<(), Status> {
+    check_built_in(bytes, sent, expected).map_err(|misfit| misfit.into_status(expected))?;
+    structural::metadata_error(fields)
+        .map_or(Ok(()), |why| Err(cannot_be_handled(&expected.kind, &expected.version, expected, &why)))
+}
+
 pub(super) enum Custom {
     Unrecognized(String),
     Refused(Status),

@@ -65,6 +65,34 @@ pub(super) fn standard_finalizer(finalizer: &Node<'_>, out: &mut Causes) {
     }
 }
 
+/// `ValidateTemplateObjectMeta`: a template has labels and annotations, and no other metadata.
+pub(super) fn template(metadata: &Node<'_>, out: &mut Causes) {
+    // The names are those of the Go fields, with a small first letter.
+    const OTHERS: [(&str, &str); 13] = [
+        ("name", "name"),
+        ("generateName", "generateName"),
+        ("namespace", "namespace"),
+        ("selfLink", "selfLink"),
+        ("uid", "uID"),
+        ("resourceVersion", "resourceVersion"),
+        ("generation", "generation"),
+        ("creationTimestamp", "creationTimestamp"),
+        ("deletionTimestamp", "deletionTimestamp"),
+        ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
+        ("ownerReferences", "ownerReferences"),
+        ("finalizers", "finalizers"),
+        ("managedFields", "managedFields"),
+    ];
+    annotations(&metadata.at("annotations"), out);
+    labels(&metadata.at("labels"), out);
+    for (field, shown) in OTHERS {
+        let value = metadata.at(field);
+        if !value.value().is_null() && value.value().as_str() != Some("") {
+            out.forbidden(&value.named(metadata, shown), "cannot be set");
+        }
+    }
+}
+
 /// `ValidateLabels`
 pub(super) fn labels(labels: &Node<'_>, out: &mut Causes) {
     for (key, value) in labels.entries() {

@@ -52,8 +52,7 @@ pub(in super::super) fn claim(object: &Node<'_>, old: Option<&Node<'_>>, subreso
 pub(in super::super) fn template(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
     metadata::check(object, true, subdomain, out);
     let spec = object.at("spec");
-    metadata::annotations(&spec.under(&["metadata", "annotations"]), out);
-    metadata::labels(&spec.under(&["metadata", "labels"]), out);
+    metadata::template(&spec.at("metadata"), out);
     devices(&spec.under(&["spec", "devices"]), out);
     let Some(old) = old else { return };
     metadata::check_update(object, old, out);

@@ -3,14 +3,13 @@
 use super::super::certificate::signer_name;
 use super::super::claim;
 use super::super::formats::{label_text, subdomain, subdomain_text};
-use super::super::metadata::annotations;
+use super::super::metadata::{annotations, template as template_metadata};
 use super::super::node::{Causes, Node, internal};
 use super::super::resources;
 use super::super::volume_source as source;
 use super::{Scope, file_mode, object_field};
 use crate::go_text::go_quote;
 use crate::quantity::Quantity;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 const MANY: &str = "may not specify more than 1 volume type";
@@ -294,26 +293,7 @@ fn ephemeral(node: &Node<'_>, out: &mut Causes) {
     if !template.is_given() {
         return out.required(&template, "");
     }
-    let metadata = template.at("metadata");
-    annotations(&metadata.at("annotations"), out);
-    super::super::metadata::labels(&metadata.at("labels"), out);
-    let zero = |value: &Value| matches!(value, Value::Null) || value.as_str() == Some("");
-    const OTHERS: [(&str, &str); 9] = [
-        ("name", "name"),
-        ("generateName", "generateName"),
-        ("namespace", "namespace"),
-        ("selfLink", "selfLink"),
-        ("uid", "uID"),
-        ("resourceVersion", "resourceVersion"),
-        ("generation", "generation"),
-        ("ownerReferences", "ownerReferences"),
-        ("finalizers", "finalizers"),
-    ];
-    for (field, shown) in OTHERS {
-        if !zero(metadata.at(field).value()) {
-            out.forbidden(&metadata.at(field).named(&template, shown).named(&metadata, shown), "cannot be set");
-        }
-    }
+    template_metadata(&template.at("metadata"), out);
     claim::spec(&template.at("spec"), claim::Options::default(), out);
 }
 
