@@ -46,7 +46,7 @@ const LAYERS: [&str; 34] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 31] = [
+const LAYERS_OF_PIPELINE: [&str; 32] = [
     "gateway",
     "target",
     "rest",
@@ -58,6 +58,7 @@ const LAYERS_OF_PIPELINE: [&str; 31] = [
     "inflight",
     "answers",
     "audited",
+    "turns",
     "write",
     "negotiate",
     "disclosure",
