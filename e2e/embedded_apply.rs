@@ -219,7 +219,9 @@ fn client_side_apply_is_taken_over_and_old_managers_are_merged_as_in_kube_apiser
         let applied = json!({"x": "1", "y": "<1>"});
         let mut steps = vec![
             post(&format!("{maps}?fieldManager=kubectl-client-side-apply"), &annotated(applied.clone(), applied)),
-            patch(&format!("{a}?fieldManager=other"), "merge", &json!({"data": {"z": "1", "y": "2"}})),
+            // Managers are merged by the second of their write, then by name: in this order of names, a second that
+            // ends between two writes changes nothing.
+            patch(&format!("{a}?fieldManager=early"), "merge", &json!({"data": {"z": "1", "y": "2"}})),
             apply(&a, "someone", data(json!({"x": "2"}))),
             apply(&a, "kubectl", data(json!({"x": "2", "z": "2"}))),
             apply(&a, "kubectl", data(json!({"x": "2", "y": "3"}))),
