@@ -76,6 +76,22 @@ pub(super) enum Entry {
     Drop { collection: Collection, revision: u64, records: Vec<u64> },
 }
 
+/// A step of the log, with the record of a change. A record is made before the transaction, while the disk or writers are waited for.
+pub(super) struct Step {
+    entry: Entry,
+    record: Vec<u8>,
+}
+
+impl From<Entry> for Step {
+    fn from(entry: Entry) -> Self {
+        let record = match &entry {
+            Entry::Change(collection, change) => record(collection, change),
+            Entry::Forget { .. } | Entry::Drop { .. } => Vec::new(),
+        };
+        Self { entry, record }
+    }
+}
+
 /// The lock of a data folder. The locked file contains a resourceVersion that the file of the objects has reached.
 #[derive(Debug)]
 pub(crate) struct Lock(pub(crate) fs::File);
@@ -268,17 +284,17 @@ impl File {
     ///
     /// # Errors
     /// If the batch cannot be written. Whether a later start finds the batch is then unknown.
-    pub(super) fn write(&self, entries: &[Entry], revision: u64) -> Result<(), FileError> {
+    pub(super) fn write(&self, steps: &[Step], revision: u64) -> Result<(), FileError> {
         self.run(|database| {
             let write = database.begin_write()?;
             {
                 let mut numbers = write.open_table(NUMBERS)?;
                 let mut changes = write.open_table(CHANGES)?;
                 let mut forgotten = write.open_table(FORGOTTEN)?;
-                for entry in entries {
+                for Step { entry, record } in steps {
                     let unneeded = match entry {
-                        Entry::Change(collection, change) => {
-                            changes.insert(change.revision, record(collection, change).as_slice())?;
+                        Entry::Change(_, change) => {
+                            changes.insert(change.revision, record.as_slice())?;
                             continue;
                         }
                         Entry::Forget { collection, revision, records } => {

@@ -1,9 +1,9 @@
 //! The thread that writes a store's changes to its file: in batches, each of which is one transaction with one synchronization of the disk.
 //! All changes that arrive during a synchronization are the next batch.
 
-use super::file::{Entry, File, FileError};
+use super::file::{Entry, File, FileError, Step};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{mem, thread};
 use tokio::sync::watch;
 
@@ -48,14 +48,17 @@ impl Queue {
         self.batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a batch, whose first entry waits a moment for as many as the last batch had: the writers that have got their answers are
-    /// likely to write again.
-    fn take(&self, last: usize) -> Batch {
+    /// Waits for entries, or for the end of the thread, at most until `end`, and takes the entries so far.
+    fn take(&self, end: Option<Instant>) -> Batch {
         let is_idle = |batch: &mut Batch| batch.entries.is_empty() && !batch.is_last;
-        let batch = self.bell.wait_while(self.batch(), is_idle).unwrap_or_else(PoisonError::into_inner);
-        let is_small = |batch: &mut Batch| batch.entries.len() < last && !batch.is_last;
-        let gathered = self.bell.wait_timeout_while(batch, GATHERING, is_small);
-        let (mut batch, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        let mut batch = match end {
+            None => self.bell.wait_while(self.batch(), is_idle).unwrap_or_else(PoisonError::into_inner),
+            Some(end) => {
+                let time = end.saturating_duration_since(Instant::now());
+                let waited = self.bell.wait_timeout_while(self.batch(), time, is_idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
         Batch { entries: mem::take(&mut batch.entries), ..*batch }
     }
 
@@ -119,16 +122,24 @@ impl Drop for Keeper {
     }
 }
 
+/// Writes batches. The first entry of a batch waits a moment for as many as the last batch had: the writers that have got their answers are
+/// likely to write again. The thread encodes the entries so far in this moment.
 fn write_all(file: &File, queue: &Queue, progress: &watch::Sender<Progress>) -> Result<(), FileError> {
     let mut last = 0;
     loop {
-        let Batch { entries, revision, is_last, .. } = queue.take(last);
-        last = entries.len();
-        if !entries.is_empty() {
-            file.write(&entries, revision)?;
-            progress.send_modify(|progress| progress.revision = revision);
+        let mut batch = queue.take(None);
+        let end = Instant::now() + GATHERING;
+        let mut steps: Vec<Step> = batch.entries.drain(..).map(Step::from).collect();
+        while steps.len() < last && !batch.is_last && Instant::now() < end {
+            batch = queue.take(Some(end));
+            steps.extend(batch.entries.drain(..).map(Step::from));
         }
-        if is_last {
+        last = steps.len();
+        if !steps.is_empty() {
+            file.write(&steps, batch.revision)?;
+            progress.send_modify(|progress| progress.revision = batch.revision);
+        }
+        if batch.is_last {
             return Ok(());
         }
     }
