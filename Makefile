@@ -229,7 +229,7 @@ SOAK_MINUTES ?= 30
 
 soak: e2e-assets ## Measure latency, memory and caches with a hostile tenant, for SOAK_MINUTES; nothing else may run on the machine.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" SOAK_MINUTES=$(SOAK_MINUTES) \
-		$(CARGO) test --release --test e2e -- --ignored --nocapture a_quiet_tenant_is_served_beside_a_hostile_one
+		$(CARGO) test --release --test e2e -- --ignored --nocapture soak::
 
 # The figures of the optimised binary, whose debug build has the tests. Its build is that of `cargo bench`.
 tenants: e2e-assets ## Measure tenants: the choice, memory, reloads, isolation; nothing else may run on the machine.
