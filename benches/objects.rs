@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use kube_admission_proxy::body::{Body, empty, full};
-use kube_admission_proxy::embedded::{Limits, Server};
+use kube_admission_proxy::embedded::Server;
 use kube_admission_proxy::upstream::Transport;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -121,15 +121,15 @@ fn main() {
     let count = number("OBJECTS", 100_000);
     runtime.block_on(async {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let server = Server::in_folder(folder.path(), Limits::default()).unwrap();
+        let server = Server::in_folder(folder.path(), Arc::default()).unwrap();
         println!("{:.0} durable creates/s with {WRITERS} writers", create(&server, count / 5).await);
         server.close().await;
         drop(server);
         let before = Instant::now();
-        let server = Server::in_folder(folder.path(), Limits::default()).unwrap();
+        let server = Server::in_folder(folder.path(), Arc::default()).unwrap();
         println!("{} objects read in {:.2} s at the start", count / 5, before.elapsed().as_secs_f64());
         drop(server);
-        let server = Server::new(Limits::default());
+        let server = Server::new(Arc::default());
         let before = resident_bytes();
         println!("{:.0} creates/s in memory", create(&server, count).await);
         let resident = resident_bytes().saturating_sub(before);

@@ -14,6 +14,7 @@ use kube_admission_proxy::kind::GroupVersionKind;
 use kube_admission_proxy::object::Object;
 use kube_admission_proxy::request::body::{BodyForm, MediaType, decode_object};
 use std::hint::black_box;
+use std::sync::Arc;
 use tokio::runtime::Builder;
 
 #[global_allocator]
@@ -73,7 +74,7 @@ fn attributes(object: &Object, namespace: &str) -> Attributes {
 /// A pipeline in front of a server with `namespaces` namespaces, each with a LimitRange if `has_limit_ranges`, and with `hooks` webhooks
 /// that match none of the requests.
 async fn front(namespaces: usize, has_limit_ranges: bool, hooks: usize) -> Front {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let first = Front::new(&server, |transport| transport).await;
     let create = async |uri: &str, body: serde_json::Value| {
         let (code, answer) = first.ask("POST", uri, JSON, Bytes::from(body.to_string())).await;

@@ -29,7 +29,7 @@ use crate::processor::Processor;
 use crate::request::body::MediaTypes;
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
-use crate::server::{Bounds, Drain, Listener, Reloading};
+use crate::server::{Drain, Listener, Reloading};
 use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
@@ -281,12 +281,7 @@ impl Parts {
                 let shared = shared.clone();
                 async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
             };
-            listeners.push(tokio::spawn(listener.serve(
-                front.tls.clone(),
-                Bounds::from(&config.limits),
-                drain,
-                handle,
-            )));
+            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), config.limits.clone(), drain, handle)));
         }
         Ok((running, listeners))
     }
@@ -314,12 +309,7 @@ impl Parts {
                 // On the heap until the answer: the rest of a watch is small then.
                 async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
             };
-            listeners.push(tokio::spawn(listener.serve(
-                front.tls.clone(),
-                Bounds::from(&config.limits),
-                drain,
-                handle,
-            )));
+            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), config.limits.clone(), drain, handle)));
         }
         Ok(listeners)
     }
@@ -491,8 +481,8 @@ fn audit(config: &Config, registry: &Registry) -> Result<Audited> {
         Some(AuditLog::Stdout) => "-",
         Some(AuditLog::File(path)) => path.to_str().context("--audit-log-path is not UTF-8")?,
     };
-    let log = Log::open(path, metrics.clone(), audit::log::QueueBounds::from(&config.limits))
-        .with_context(|| format!("--audit-log-path={path}"))?;
+    let log =
+        Log::open(path, metrics.clone(), config.limits.clone()).with_context(|| format!("--audit-log-path={path}"))?;
     let log = Arc::new(log);
     let audit = Audit::new(policy, log.clone(), metrics.clone());
     Ok(Audited { audit, log: Some(log), path: Some(path.to_owned()), metrics })

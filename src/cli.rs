@@ -21,7 +21,7 @@ mod webhooks;
 mod documentation;
 
 use crate::app::Config;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, Limits};
 use crate::pipeline::REQUEST_LOG;
 use crate::server::descriptors;
 use anyhow::Context as _;
@@ -35,6 +35,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// The exit code if the configuration or a checked manifest is invalid, or the command fails.
 const FAILURE: u8 = 1;
@@ -279,7 +280,7 @@ fn run_until_signal(mut config: Config) -> anyhow::Result<()> {
 fn raise_descriptors(config: &mut Config) {
     if let Some(descriptors) = descriptors::raise() {
         let wanted = config.limits.connections;
-        config.limits = config.limits.clone().within_descriptors(descriptors);
+        config.limits = Arc::new(Limits::clone(&config.limits).within_descriptors(descriptors));
         if config.limits.connections < wanted {
             let connections = config.limits.connections;
             tracing::warn!(

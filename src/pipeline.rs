@@ -130,7 +130,7 @@ pub struct Pipeline {
     /// The tenant whose requests these are, in a gateway of several tenants.
     pub tenant: Option<Arc<Tenant>>,
     /// The limits of the process.
-    pub limits: Limits,
+    pub limits: Arc<Limits>,
 }
 
 /// The audited properties of a request as it arrived. A later step removes headers from the request.

@@ -63,7 +63,7 @@ impl Counted {
     fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let front = runtime.block_on(async {
-            let server = embedded::Server::new(embedded::Limits::default());
+            let server = embedded::Server::new(Arc::default());
             let front = Front::new(&server, |transport| Arc::new(Uncounted(transport))).await;
             let namespace = r#"{"metadata":{"name":"bench"}}"#;
             assert_eq!(front.ask("POST", "/api/v1/namespaces", JSON, namespace.into()).await.0, 201);

@@ -14,6 +14,7 @@ use kube_admission_proxy::admission::Attributes;
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::object::Object;
 use serde_json::json;
+use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
 const JSON: &str = "application/json";
@@ -34,7 +35,7 @@ impl World {
     fn new(elsewhere: usize) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let hooks = [Hook::start(), Hook::start(), Hook::start()];
-        let server = embedded::Server::new(embedded::Limits::default());
+        let server = embedded::Server::new(Arc::default());
         let front = runtime.block_on(async {
             let first = Front::new(&server, |transport| transport).await;
             let create = async |path: &str, body: String| {

@@ -6,8 +6,8 @@ use super::{Admission, Config};
 use crate::admission::{BuildError, Plugin};
 use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig};
 use crate::authz::{self, Authorizer, Reviewer};
-use crate::cluster::discovery::{self, Discovery};
-use crate::cluster::{self, Cluster, Need};
+use crate::cluster::discovery::Discovery;
+use crate::cluster::{Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity};
 use crate::embedded::catalog::ServedResource;
 use crate::embedded::{self, DataDir, Tokens, Vitals};
@@ -18,7 +18,7 @@ use crate::server::{Drain, Reloading};
 use crate::shares::Shares;
 use crate::tenants::Owners;
 use crate::upstream::{
-    self, CallerIdentity, Forwarder, FrontProxy, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
+    CallerIdentity, Forwarder, FrontProxy, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
     SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
@@ -57,7 +57,7 @@ impl Upstream {
         let (transport, identity, url): (SharedTransport, _, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
                 let features = features(config, options, front, served, data, vitals)?;
-                let limits = embedded::Limits::from(&config.limits);
+                let limits = config.limits.clone();
                 let server = match data {
                     Some(data) => embedded::Server::kept_in(data, limits, features).context("--data-dir")?,
                     None => embedded::Server::with(limits, features),
@@ -70,7 +70,7 @@ impl Upstream {
                 (Arc::new(server), CallerIdentity::Impersonate, None)
             }
             config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
-                let remote = Remote::from_kubeconfig(kubeconfig, upstream::Bounds::from(&config.limits)).await;
+                let remote = Remote::from_kubeconfig(kubeconfig, config.limits.clone()).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
                 let url = remote.url();
                 tracing::info!("the API server behind is {url}");
@@ -102,10 +102,10 @@ impl Upstream {
     pub(super) async fn remote(
         kubeconfig: &Path,
         identity: UpstreamIdentity,
-        limits: &Limits,
+        limits: &Arc<Limits>,
         drain: &Drain,
     ) -> Result<Self> {
-        let remote = Remote::from_kubeconfig(kubeconfig, upstream::Bounds::from(limits)).await?;
+        let remote = Remote::from_kubeconfig(kubeconfig, limits.clone()).await?;
         let url = remote.url();
         tracing::info!("the API server of {} is {url}", kubeconfig.display());
         let remote: SharedTransport = Arc::new(remote);
@@ -164,7 +164,7 @@ fn features(
 }
 
 /// Follows the header names that the API server publishes for front proxies; the API server is not ready while they cannot be read.
-fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Limits) -> (CallerIdentity, FrontProxy) {
+fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Arc<Limits>) -> (CallerIdentity, FrontProxy) {
     let (every, patience) = (limits.front_proxy_headers_interval, limits.call_timeout);
     let front_proxy = FrontProxy::follow(transport.clone(), known.clone(), every, patience);
     (CallerIdentity::RequestHeader(known), front_proxy)
@@ -174,12 +174,12 @@ fn front_proxy(transport: &SharedTransport, known: KnownHeaders, limits: &Limits
 async fn impersonator(
     given: &config::ImpersonatorOptions,
     remote: &SharedTransport,
-    limits: &Limits,
+    limits: &Arc<Limits>,
     checks: &Checks,
 ) -> Result<SharedTransport> {
     match given {
         config::ImpersonatorOptions::Kubeconfig(path) => {
-            let other = Remote::from_kubeconfig(path, upstream::Bounds::from(limits)).await;
+            let other = Remote::from_kubeconfig(path, limits.clone()).await;
             Ok(Arc::new(other.with_context(|| format!("--upstream-impersonator-kubeconfig={}", path.display()))?))
         }
         config::ImpersonatorOptions::ServiceAccount { namespace, name } => {
@@ -259,14 +259,9 @@ impl Backend {
         needs: &[Need],
     ) -> Result<Self> {
         let limits = &config.limits;
-        let discovery = Discovery::start(
-            upstream.transport.clone(),
-            upstream.client.clone(),
-            discovery::DiscoveryBounds::from(limits),
-        );
+        let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), limits.clone());
         let removed = served_removed_apis(config);
-        let cluster =
-            Cluster::start_with_removed(upstream.client.clone(), needs, cluster::ClusterBounds::from(limits), &removed);
+        let cluster = Cluster::start_with_removed(upstream.client.clone(), needs, limits.clone(), &removed);
         let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
         let authenticator = Authenticator::new(authentication(config, client_ca, files, &upstream)?);
         let authorizer = Authorizer::new(authorization(config, &upstream));
@@ -300,10 +295,10 @@ impl Backend {
     }
 
     /// Returns this API server with more caches.
-    pub(super) fn with_needs(&self, limits: &Limits, needs: &[Need]) -> Self {
+    pub(super) fn with_needs(&self, limits: &Arc<Limits>, needs: &[Need]) -> Self {
         let mut all = self.needs.clone();
         all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
-        let (client, limits) = (self.client.clone(), cluster::ClusterBounds::from(limits));
+        let (client, limits) = (self.client.clone(), limits.clone());
         let cluster = Cluster::start_with_removed(client, &all, limits, &self.removed);
         Self {
             cluster,
@@ -395,8 +390,7 @@ pub(super) fn authentication(
         token_file: files.tokens.as_ref().map(Reloading::shared),
         token_review: Some(upstream.client.clone()),
         passthrough: upstream.is_passthrough.then(|| upstream.transport.clone()),
-        review_limits: authn::ReviewLimits::from(&config.limits),
-        review_bounds: authn::ReviewBounds::from(&config.limits),
+        limits: config.limits.clone(),
         anonymous: config.authentication.anonymous,
         closes_unauthenticated: config.admission.feature_gates.is_on("UnauthenticatedHTTP2DOSMitigation"),
         group_prefix: group_prefix(&config.upstream).to_owned(),

@@ -11,7 +11,7 @@ use crate::pipeline::Pipeline;
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::renewal::Renewable;
 use crate::server::tls::Handshake;
-use crate::server::{Bounds, Drain, Listener, Reloading};
+use crate::server::{Drain, Listener, Reloading};
 use crate::shares::Shares;
 use crate::upstream::ServingCertificates;
 use anyhow::{Context, Result};
@@ -113,13 +113,13 @@ impl Reviews {
             let shared = shared.clone();
             async move { shared.0.handle(request.map(incoming)).await }
         };
-        let bounds = Bounds {
-            max_connections: limits.review_connections,
+        let limits = Limits {
+            connections: limits.review_connections,
             // Connections without a review from an API server leave room for those of API servers.
-            max_unauthenticated_connections: (limits.review_connections / 2).max(1),
-            ..Bounds::from(&config.limits)
+            unauthenticated_connections: (limits.review_connections / 2).max(1),
+            ..Limits::clone(limits)
         };
-        let serving = tokio::spawn(self.listener.serve(Arc::new(tls), bounds, drain.clone(), handle));
+        let serving = tokio::spawn(self.listener.serve(Arc::new(tls), Arc::new(limits), drain.clone(), handle));
         let running = serving.abort_handle();
         checks.ready("webhook-front-end", move || match running.is_finished() {
             true => Err(Unhealthy::of("the listener ended")),

@@ -37,7 +37,7 @@ pub struct Config {
     /// The folder of the tenants' files.
     pub tenants_dir: Option<PathBuf>,
     /// The limits of the process.
-    pub limits: Limits,
+    pub limits: Arc<Limits>,
 }
 
 impl Config {
@@ -66,7 +66,7 @@ impl Config {
             front_end: None,
             audit: AuditOptions::default(),
             tenants_dir: None,
-            limits: Limits::default(),
+            limits: Arc::default(),
         })
     }
 }

@@ -11,7 +11,7 @@ use super::front::{Files, Front};
 use crate::admission::metrics::Metrics as AdmissionMetrics;
 use crate::admission::{Attributes, Chain};
 use crate::app::Config;
-use crate::audit::{self, Audit, Log, Policy};
+use crate::audit::{Audit, Log, Policy};
 use crate::cluster::{Loopback, Need};
 use crate::config::{AuthorizationMode, UpstreamIdentity};
 use crate::impersonation::Impersonation;
@@ -444,8 +444,7 @@ impl Builder {
         if let Some(open) = logs.get(&path).and_then(Weak::upgrade) {
             return Ok(open);
         }
-        let limits = audit::log::QueueBounds::from(&self.shared.config.limits);
-        let log = Log::open(&path, audited.metrics.clone(), limits)
+        let log = Log::open(&path, audited.metrics.clone(), self.shared.config.limits.clone())
             .map_err(|error| tenant.fault(field, anyhow!("{path}: {error}")))?;
         let log = Arc::new(log);
         logs.insert(path, Arc::downgrade(&log));

@@ -12,35 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// Bounds of the log.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QueueBounds {
-    /// The maximum number of events in the queue (`--audit-log-batch-buffer-size`'s default).
-    pub queue_events: usize,
-    /// The maximum bytes in the queue.
-    pub queue_bytes: usize,
-    /// The time for which [`Log::shutdown`] waits for the queue to be written.
-    pub flush_timeout: Duration,
-}
-
-impl From<&Limits> for QueueBounds {
-    fn from(limits: &Limits) -> Self {
-        Self {
-            queue_events: limits.audit_queue_events,
-            queue_bytes: limits.audit_queue_bytes,
-            flush_timeout: limits.audit_flush_timeout,
-        }
-    }
-}
-
-impl Default for QueueBounds {
-    fn default() -> Self {
-        Self::from(&Limits::default())
-    }
-}
 
 /// The approximate maximum bytes of lines that one write combines.
 const WRITE_BYTES: usize = 1 << 20;
@@ -51,7 +23,7 @@ pub struct Log {
     waiting_bytes: Arc<AtomicUsize>,
     done: Mutex<Option<oneshot::Receiver<()>>>,
     metrics: Metrics,
-    limits: QueueBounds,
+    limits: Arc<Limits>,
 }
 
 impl Log {
@@ -59,7 +31,7 @@ impl Log {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub fn open(path: &str, metrics: Metrics, limits: QueueBounds) -> io::Result<Self> {
+    pub fn open(path: &str, metrics: Metrics, limits: Arc<Limits>) -> io::Result<Self> {
         if path == "-" {
             return Self::to(io::stdout(), metrics, limits);
         }
@@ -77,8 +49,8 @@ impl Log {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn to(output: impl Write + Send + 'static, metrics: Metrics, limits: QueueBounds) -> io::Result<Self> {
-        let (queue, lines) = sync_channel(limits.queue_events);
+    pub fn to(output: impl Write + Send + 'static, metrics: Metrics, limits: Arc<Limits>) -> io::Result<Self> {
+        let (queue, lines) = sync_channel(limits.audit_queue_events);
         let (finished, done) = oneshot::channel();
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let (counted, lost) = (waiting_bytes.clone(), metrics.clone());
@@ -95,7 +67,7 @@ impl Log {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).take();
         match done {
-            Some(done) => tokio::time::timeout(self.limits.flush_timeout, done).await.is_ok(),
+            Some(done) => tokio::time::timeout(self.limits.audit_flush_timeout, done).await.is_ok(),
             None => true,
         }
     }
@@ -105,7 +77,7 @@ impl Sink for Log {
     fn write(&self, line: String) {
         let bytes = line.len();
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = self.waiting_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.limits.queue_bytes;
+        let fits = self.waiting_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.limits.audit_queue_bytes;
         // Counted before the send, because the thread may write the line and subtract its bytes at once.
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let queued = fits && queue.as_ref().is_some_and(|queue| queue.try_send(line).is_ok());
@@ -138,6 +110,7 @@ mod tests {
     use super::*;
     use crate::metrics::Registry;
     use std::sync::mpsc;
+    use std::time::Duration;
 
     fn metrics() -> Metrics {
         Metrics::register(&Registry::new()).unwrap()
@@ -169,14 +142,14 @@ mod tests {
         let path = folder.path().join("new/audit.log");
         let text = path.to_str().unwrap();
         for line in ["one\n", "two\n"] {
-            let log = Log::open(text, metrics(), QueueBounds::default()).unwrap();
+            let log = Log::open(text, metrics(), Arc::default()).unwrap();
             log.write(line.to_owned());
             assert!(log.shutdown().await && log.shutdown().await);
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
-        assert!(Log::open(folder.path().to_str().unwrap(), metrics(), QueueBounds::default()).is_err());
+        assert!(Log::open(folder.path().to_str().unwrap(), metrics(), Arc::default()).is_err());
     }
 
     #[tokio::test]
@@ -185,8 +158,13 @@ mod tests {
         let (sink, written) = mpsc::channel();
         let (entered, entries) = mpsc::channel();
         let counters = metrics();
-        let limits = QueueBounds { queue_events: 2, queue_bytes: 100, flush_timeout: Duration::from_millis(1) };
-        let log = Log::to(Gate(gate, sink, entered), counters.clone(), limits).unwrap();
+        let limits = Limits {
+            audit_queue_events: 2,
+            audit_queue_bytes: 100,
+            audit_flush_timeout: Duration::from_millis(1),
+            ..Limits::default()
+        };
+        let log = Log::to(Gate(gate, sink, entered), counters.clone(), Arc::new(limits)).unwrap();
         log.write("first\n".to_owned());
         entries.recv().unwrap();
         // The thread is blocked in its write: two events are queued, the others are lost.
@@ -211,7 +189,7 @@ mod tests {
         let log = Log::to(
             Gate(gate, mpsc::channel().0, entered),
             counters.clone(),
-            QueueBounds { queue_bytes: 10, ..QueueBounds::default() },
+            Arc::new(Limits { audit_queue_bytes: 10, ..Limits::default() }),
         )
         .unwrap();
         log.write("12345678\n".to_owned());

@@ -13,7 +13,6 @@ mod token;
 mod token_review;
 
 pub use certificate::CertificateAuthority;
-pub use places::ReviewBounds;
 pub use request_header::RequestHeaderConfig;
 pub use static_tokens::StaticTokens;
 
@@ -24,39 +23,6 @@ use crate::user::UserInfo;
 use arc_swap::ArcSwap;
 use http::header::{AUTHORIZATION, HeaderMap};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Bounds of the upstream's answers about credentials: their lifetime, their number in the cache, and the wait for one.
-///
-/// The defaults are kube-apiserver's for the tokens that it checks itself (`TokenSuccessCacheTTL`, `TokenFailureCacheTTL`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReviewLimits {
-    /// The lifetime of an answer that accepts the credentials.
-    pub success_ttl: Duration,
-    /// The lifetime of an answer that rejects the credentials.
-    pub failure_ttl: Duration,
-    /// The number of cached answers.
-    pub cache_capacity: u64,
-    /// The longest wait for one answer, with all attempts.
-    pub timeout: Duration,
-}
-
-impl From<&Limits> for ReviewLimits {
-    fn from(limits: &Limits) -> Self {
-        Self {
-            success_ttl: limits.token_cache_ttl,
-            failure_ttl: Duration::ZERO,
-            cache_capacity: limits.token_cache_entries,
-            timeout: limits.call_timeout,
-        }
-    }
-}
-
-impl Default for ReviewLimits {
-    fn default() -> Self {
-        Self::from(&Limits::default())
-    }
-}
 
 /// The enabled schemes. The default has no scheme, and rejects every request.
 #[derive(Default)]
@@ -71,10 +37,8 @@ pub struct Config {
     pub token_review: Option<kube::Client>,
     /// The upstream at which the client's own credentials are tried, instead of all schemes above.
     pub passthrough: Option<SharedTransport>,
-    /// Bounds of the answers to `token_review` and `passthrough`.
-    pub review_limits: ReviewLimits,
-    /// Bounds of the number of reviews.
-    pub review_bounds: ReviewBounds,
+    /// The bounds of reviews.
+    pub limits: Arc<Limits>,
     /// Whether a request without credentials is anonymous, instead of unauthorized.
     pub anonymous: bool,
     /// Whether connections are closed after a request that did not authenticate (`UnauthenticatedHTTP2DOSMitigation`).
@@ -183,9 +147,9 @@ pub struct Authenticator {
 impl Authenticator {
     /// Creates an authenticator with these schemes.
     pub fn new(config: Config) -> Self {
-        let limits = config.review_limits;
-        let max_bytes = config.review_bounds.token_bytes;
-        let places = Arc::new(places::ReviewPlaces::new(config.review_bounds));
+        let limits = config.limits;
+        let max_bytes = limits.token_bytes;
+        let places = Arc::new(places::ReviewPlaces::new(limits.clone()));
         let review = config.token_review.map(|client| {
             token_review::TokenReviews::new(client, limits.clone(), places.clone(), config.api_audiences)
         });

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderName;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn connection() -> Connection {
     Connection {
@@ -239,8 +240,9 @@ fn slow_reviewer() -> (kube::Client, Arc<tokio::sync::Semaphore>, Arc<std::sync:
 #[tokio::test(start_paused = true)]
 async fn reviews_have_a_bound_and_fewer_for_one_connection() {
     let (client, answers, asked) = slow_reviewer();
-    let review_bounds = ReviewBounds { in_flight: 3, per_connection: 2, ..ReviewBounds::default() };
-    let authenticator = Authenticator::new(Config { token_review: Some(client), review_bounds, ..Config::default() });
+    let limits = Limits { credential_reviews: 3, credential_reviews_per_connection: 2, ..Limits::default() };
+    let authenticator =
+        Authenticator::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() });
     let connections = [connection(), connection(), connection()];
     let ask = |connection: usize, token: usize| {
         let (connection, authenticator) = (&connections[connection], &authenticator);
@@ -265,8 +267,9 @@ async fn reviews_have_a_bound_and_fewer_for_one_connection() {
 #[tokio::test(start_paused = true)]
 async fn requests_that_address_one_tenant_have_half_of_the_reviews() {
     let (client, answers, asked) = slow_reviewer();
-    let review_bounds = ReviewBounds { in_flight: 4, per_connection: 4, ..ReviewBounds::default() };
-    let whole = Authenticator::new(Config { token_review: Some(client), review_bounds, ..Config::default() });
+    let limits = Limits { credential_reviews: 4, credential_reviews_per_connection: 4, ..Limits::default() };
+    let whole =
+        Authenticator::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() });
     let (blue, green) = (whole.of_tenant(None), whole.of_tenant(None));
     let connections = [connection(), connection()];
     let ask = |connection: usize, token: usize| {
@@ -351,7 +354,7 @@ async fn a_connection_is_closed_after_a_request_that_did_not_authenticate() {
 #[tokio::test]
 async fn a_token_that_is_too_long_is_refused_without_a_review() {
     let upstream = reviewer();
-    let authenticator = authenticator(&upstream, |config| config.review_bounds.token_bytes = 4);
+    let authenticator = authenticator(&upstream, |config| Arc::make_mut(&mut config.limits).token_bytes = 4);
     assert!(username(&authenticator, &[("authorization", "Bearer good")]).await.is_ok());
     let refused = username(&authenticator, &[("authorization", "Bearer good2")]).await.unwrap_err();
     assert_eq!(refused.reasons, ["invalid bearer token"]);

@@ -1,19 +1,21 @@
 //! Bearer tokens that the upstream knows: one TokenReview each, cached for a while.
 
+use super::Failure;
 use super::places::ReviewPlaces;
-use super::{Failure, ReviewLimits};
 use crate::answers::{AnswerCache, Key};
+use crate::config::Limits;
 use crate::server::Connection;
 use crate::upstream::review;
 use crate::user::UserInfo;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use std::sync::Arc;
+use std::time::Duration;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
 pub(super) struct TokenReviews {
     client: kube::Client,
-    limits: ReviewLimits,
+    limits: Arc<Limits>,
     places: Arc<ReviewPlaces>,
     audiences: Vec<String>,
     answers: Arc<AnswerCache<Answer>>,
@@ -29,11 +31,11 @@ struct Rejected(Option<String>);
 impl TokenReviews {
     pub(super) fn new(
         client: kube::Client,
-        limits: ReviewLimits,
+        limits: Arc<Limits>,
         places: Arc<ReviewPlaces>,
         audiences: Vec<String>,
     ) -> Self {
-        let answers = Arc::new(AnswerCache::new(limits.cache_capacity));
+        let answers = Arc::new(AnswerCache::new(limits.token_cache_entries));
         Self { client, limits, places, audiences, answers }
     }
 
@@ -47,8 +49,8 @@ impl TokenReviews {
     pub(super) async fn user(&self, token: &str, connection: &Connection) -> Result<Option<Arc<UserInfo>>, Failure> {
         let key = self.answers.key(&[token.as_bytes()]);
         let lifetime = |answer: &Answer| match answer {
-            Ok(_) => self.limits.success_ttl,
-            Err(_) => self.limits.failure_ttl,
+            Ok(_) => self.limits.token_cache_ttl,
+            Err(_) => Duration::ZERO,
         };
         match self.answers.answer(key, lifetime, || self.review(token, &key, connection)).await {
             Ok(Ok(user)) => Ok(Some(user)),
@@ -66,7 +68,7 @@ impl TokenReviews {
         let audiences = (!self.audiences.is_empty()).then(|| self.audiences.clone());
         let spec = TokenReviewSpec { token: token.to_owned(), audiences };
         let question = TokenReview { spec, ..TokenReview::default() };
-        let answer = review::create(&self.client, PATH, &question, self.limits.timeout).await;
+        let answer = review::create(&self.client, PATH, &question, self.limits.call_timeout).await;
         let status = answer.map_err(|error| Failure::Refused(error.to_string()))?.status.unwrap_or_default();
         let granted = status.audiences.unwrap_or_default();
         // A reviewer that returns no audiences has reviewed for its own audiences, which are ours.

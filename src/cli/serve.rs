@@ -15,6 +15,7 @@ use crate::names::is_dns_1123_subdomain;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The shortest bound of `--service-account-max-token-expiration` (`ServiceAccountAuthenticationOptions.Validate`).
@@ -88,7 +89,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         front_end,
         audit: audit(&flags.audit)?,
         tenants_dir: tenants_dir(flags)?,
-        limits,
+        limits: Arc::new(limits),
     })
 }
 

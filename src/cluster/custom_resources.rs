@@ -126,7 +126,7 @@ impl Cluster {
     /// API server, because the definition may be new. `None` if there is no definition: the resource belongs to an aggregated
     /// API and has no schema.
     ///
-    /// The API server's answer is cached for [`ClusterBounds::definition_ttl`](super::ClusterBounds::definition_ttl). Callers must not pass
+    /// The API server's answer is cached for [`Limits::definition_ttl`](crate::config::Limits::definition_ttl). Callers must not pass
     /// built-in kinds.
     ///
     /// # Errors

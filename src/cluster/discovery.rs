@@ -16,7 +16,6 @@ use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -73,55 +72,10 @@ impl Table {
     }
 }
 
-/// Bounds of discovery.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DiscoveryBounds {
-    /// The time limit of a single call to the API server, including the body.
-    pub call_timeout: Duration,
-    /// The maximum size of a body in bytes.
-    pub body_bytes: usize,
-    /// The maximum number of group versions that are read one by one, if the API server has no aggregated discovery.
-    pub group_versions: usize,
-    /// The minimum time between the starts of two refreshes, whatever causes them.
-    pub refresh_interval: Duration,
-    /// The time for which a lookup of an unknown resource waits for a refresh.
-    pub lookup_timeout: Duration,
-    /// The delay from a change of a CustomResourceDefinition or APIService to the refresh, because changes come in groups.
-    pub change_delay: Duration,
-    /// The delay from such a refresh to a second refresh, because the API server's own discovery lags behind.
-    pub settle_delay: Duration,
-    /// The interval of periodic refreshes.
-    pub periodic_interval: Duration,
-    /// The maximum pause after failed refreshes.
-    pub retry_interval: Duration,
-}
-
-impl From<&Limits> for DiscoveryBounds {
-    fn from(limits: &Limits) -> Self {
-        Self {
-            call_timeout: limits.call_timeout,
-            body_bytes: limits.discovery_bytes,
-            group_versions: limits.discovery_group_versions,
-            refresh_interval: limits.discovery_refresh_interval,
-            lookup_timeout: limits.discovery_lookup_timeout,
-            change_delay: limits.discovery_change_delay,
-            settle_delay: limits.discovery_settle_delay,
-            periodic_interval: limits.discovery_interval,
-            retry_interval: limits.discovery_retry_interval,
-        }
-    }
-}
-
-impl Default for DiscoveryBounds {
-    fn default() -> Self {
-        Self::from(&Limits::default())
-    }
-}
-
 /// The API server's discovery, cached and refreshed.
 pub struct Discovery {
     shared: Arc<Shared>,
-    limits: DiscoveryBounds,
+    limits: Arc<Limits>,
     // Dropping the value aborts the tasks. Without tasks, the table never changes.
     tasks: Vec<AbortOnDropHandle<()>>,
 }
@@ -156,12 +110,16 @@ impl Shared {
 impl Discovery {
     /// Starts fetching through `transport`, which sends requests as the proxy itself, and watching changes through `client`.
     /// Both tasks end when the value is dropped. Must be called on a tokio runtime.
-    pub fn start(transport: SharedTransport, client: kube::Client, limits: DiscoveryBounds) -> Arc<Self> {
+    pub fn start(transport: SharedTransport, client: kube::Client, limits: Arc<Limits>) -> Arc<Self> {
         let shared = Shared::new(Table::default(), false);
         let tasks = vec![
-            AbortOnDropHandle::new(tokio::spawn(refresh::run(shared.clone(), transport, limits))),
-            AbortOnDropHandle::new(tokio::spawn(refresh::follow_definitions(shared.clone(), client.clone(), limits))),
-            AbortOnDropHandle::new(tokio::spawn(refresh::follow_api_services(shared.clone(), client, limits))),
+            AbortOnDropHandle::new(tokio::spawn(refresh::run(shared.clone(), transport, limits.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(refresh::follow_definitions(
+                shared.clone(),
+                client.clone(),
+                limits.clone(),
+            ))),
+            AbortOnDropHandle::new(tokio::spawn(refresh::follow_api_services(shared.clone(), client, limits.clone()))),
         ];
         Arc::new(Self { shared, limits, tasks })
     }
@@ -172,7 +130,7 @@ impl Discovery {
     }
 
     fn constant(table: Table) -> Arc<Self> {
-        Arc::new(Self { shared: Shared::new(table, true), limits: DiscoveryBounds::default(), tasks: Vec::new() })
+        Arc::new(Self { shared: Shared::new(table, true), limits: Arc::default(), tasks: Vec::new() })
     }
 
     /// Looks up the resource in the table.
@@ -232,7 +190,8 @@ impl Discovery {
         let next = self.shared.begun.load(Ordering::SeqCst) + 1;
         self.shared.wanted.notify_one();
         // After a timeout, the caller looks up the resource in the old table.
-        let _ = tokio::time::timeout(self.limits.lookup_timeout, ended.wait_for(|ended| *ended >= next)).await;
+        let _ =
+            tokio::time::timeout(self.limits.discovery_lookup_timeout, ended.wait_for(|ended| *ended >= next)).await;
     }
 
     /// Whether discovery was fetched once.

@@ -4,6 +4,7 @@
 //! are bounded in bytes.
 
 use super::decode::{Event, Identity, List};
+use crate::config::Limits;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -47,6 +48,13 @@ pub(super) struct Bounds {
     pub(super) list_timeout: Duration,
     /// The maximum bytes of a single object.
     pub(super) object_bytes: usize,
+}
+
+impl Bounds {
+    /// The bounds of the list and watch that fill a cache.
+    pub(super) fn of_cache(limits: &Limits) -> Self {
+        Self { list_timeout: limits.list_timeout, object_bytes: limits.object_bytes }
+    }
 }
 
 /// A resource of the API server, in all namespaces or in one namespace.

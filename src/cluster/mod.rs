@@ -57,7 +57,6 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 pub use texts::Texts;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -114,59 +113,11 @@ pub struct Namespace {
     pub rest: Box<str>,
 }
 
-/// The bounds of the cluster's calls and caches.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ClusterBounds {
-    /// The time limit of a single call to the API server.
-    pub call_timeout: Duration,
-    /// The time limit of a page of a list. A list with a slower page starts again.
-    pub list_timeout: Duration,
-    /// The size in bytes of a single object in a list or watch.
-    pub object_bytes: usize,
-    /// The time for which a watch may fail before [`Cluster::stale`] reports it.
-    pub broken_watch_timeout: Duration,
-    /// The time limit of [`Cluster::wait_synced`], as in `admission.Handler.WaitForReady`.
-    pub ready_timeout: Duration,
-    /// The time for which the API server's answer about a definition is cached, if the watch cache lacks the definition.
-    pub definition_ttl: Duration,
-    /// The number of kinds that policies may take parameters from at the same time.
-    pub parameter_kinds: usize,
-    /// The bytes of JSON that the parameter objects of one kind may have (in one namespace, if policies name the namespace).
-    pub parameter_bytes: usize,
-}
-
-impl ClusterBounds {
-    fn follow(self) -> follow::Bounds {
-        follow::Bounds { list_timeout: self.list_timeout, object_bytes: self.object_bytes }
-    }
-}
-
-impl From<&Limits> for ClusterBounds {
-    fn from(limits: &Limits) -> Self {
-        Self {
-            call_timeout: limits.call_timeout,
-            list_timeout: limits.list_timeout,
-            object_bytes: limits.object_bytes,
-            broken_watch_timeout: limits.broken_watch_timeout,
-            ready_timeout: limits.cache_sync_timeout,
-            definition_ttl: limits.definition_ttl,
-            parameter_kinds: limits.policy_parameter_kinds,
-            parameter_bytes: limits.policy_parameter_bytes,
-        }
-    }
-}
-
-impl Default for ClusterBounds {
-    fn default() -> Self {
-        Self::from(&Limits::default())
-    }
-}
-
 /// The cluster state that plugins read.
 pub struct Cluster {
     /// The API server, for answers that the caches cannot give; `None` if there is none.
     client: Option<kube::Client>,
-    limits: ClusterBounds,
+    limits: Arc<Limits>,
     caches: Arc<HashMap<Need, Arc<dyn AnyCache>>>,
     /// The kinds of which the view has only the objects with some labels.
     labelled: Vec<(Need, Labelled)>,
@@ -196,7 +147,7 @@ impl Changes {
 
 impl Cluster {
     /// Starts the caches in `needs`, which end when the cluster is dropped. Must be called on a tokio runtime.
-    pub fn start(client: kube::Client, needs: &[Need], limits: ClusterBounds) -> Arc<Self> {
+    pub fn start(client: kube::Client, needs: &[Need], limits: Arc<Limits>) -> Arc<Self> {
         Self::start_with_removed(client, needs, limits, &[])
     }
 
@@ -204,14 +155,14 @@ impl Cluster {
     pub(crate) fn start_with_removed(
         client: kube::Client,
         needs: &[Need],
-        limits: ClusterBounds,
+        limits: Arc<Limits>,
         removed: &[&'static Api],
     ) -> Arc<Self> {
         let mut watches = Vec::new();
         let mut caches = HashMap::new();
         for need in needs {
             if !caches.contains_key(need) {
-                caches.extend(need.start(&client, limits, &mut watches).map(|cache| (*need, cache)));
+                caches.extend(need.start(&client, &limits, &mut watches).map(|cache| (*need, cache)));
             }
         }
         Arc::new(Self {
@@ -232,7 +183,7 @@ impl Cluster {
     fn without_caches() -> Self {
         Self {
             client: None,
-            limits: ClusterBounds::default(),
+            limits: Arc::default(),
             caches: Arc::default(),
             labelled: Vec::new(),
             definitions: Arc::new(Definitions::new(&[])),
@@ -265,7 +216,7 @@ impl Cluster {
         });
         Arc::new(Self {
             client: self.client.clone(),
-            limits: self.limits,
+            limits: self.limits.clone(),
             caches,
             labelled: labelled.collect(),
             definitions: self.definitions.clone(),
@@ -334,7 +285,7 @@ impl Cluster {
         self.caches.iter().filter_map(|(need, cache)| Some((*need, cache.problem()?))).collect()
     }
 
-    /// The caches whose watch has failed for longer than [`ClusterBounds::broken_watch_timeout`], each with the reason. Plugins still
+    /// The caches whose watch has failed for longer than [`Limits::broken_watch_timeout`], each with the reason. Plugins still
     /// read the objects in such a cache.
     pub fn stale(&self) -> Vec<(Need, String)> {
         let stale = self.caches.iter().filter_map(|(need, cache)| {
@@ -389,7 +340,7 @@ impl Cluster {
                 let _ = cache.synced().wait_for(|synced| *synced).await;
             }
         };
-        tokio::time::timeout(self.limits.ready_timeout, all).await.is_ok()
+        tokio::time::timeout(self.limits.cache_sync_timeout, all).await.is_ok()
     }
 }
 

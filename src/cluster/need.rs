@@ -2,10 +2,12 @@
 
 use super::cache::{Cache, Projection};
 use super::custom_resources::Definition;
+use super::follow::Bounds;
 use super::follow::Source;
 use super::quotas::OwnedClaim;
 use super::removed_kinds::{self, RemovedKind};
-use super::{AnyCache, ClusterBounds, Endpoints, Namespace, ServiceAccount};
+use super::{AnyCache, Endpoints, Namespace, ServiceAccount};
+use crate::config::Limits;
 use crate::removed::Api;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
@@ -43,7 +45,7 @@ pub struct Need {
 /// An API group and the plural name of a resource.
 pub(crate) type GroupResource = (Cow<'static, str>, Cow<'static, str>);
 
-type Start = fn(&kube::Client, ClusterBounds, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn AnyCache>;
+type Start = fn(&kube::Client, &Limits, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn AnyCache>;
 
 impl Need {
     /// Namespaces: labels, annotations, phase.
@@ -128,7 +130,7 @@ impl Need {
     pub(super) fn start(
         self,
         client: &kube::Client,
-        limits: ClusterBounds,
+        limits: &Limits,
         watches: &mut Vec<AbortOnDropHandle<()>>,
     ) -> Option<Arc<dyn AnyCache>> {
         self.start.map(|start| start(client, limits, watches))
@@ -173,7 +175,7 @@ where
 
 fn spawn<P: Projection>(
     client: &kube::Client,
-    limits: ClusterBounds,
+    limits: &Limits,
     watches: &mut Vec<AbortOnDropHandle<()>>,
 ) -> Arc<dyn AnyCache>
 where
@@ -181,7 +183,8 @@ where
 {
     let cache = Arc::new(Cache::<P>::new());
     let (followed, source) = (cache.clone(), Source::all::<P::Object>(client.clone()));
-    let task = async move { followed.follow(&source, |_| (), limits.follow()).await };
+    let bounds = Bounds::of_cache(limits);
+    let task = async move { followed.follow(&source, |_| (), bounds).await };
     watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
     cache
 }

@@ -236,7 +236,7 @@ async fn no_content_of_an_object_is_logged_at_any_level() {
             let list = json!({"metadata": {"resourceVersion": "1"}, "items": [odd]});
             Some((200, if url.contains('?') { list } else { odd }))
         });
-        let cluster = Cluster::start(client, &needs, ClusterBounds::default());
+        let cluster = Cluster::start(client, &needs, Arc::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         assert!(cluster.find_live::<Pod>("n", "odd").await.is_err());
         assert!(cluster.list_live::<LimitRange>("n").await.is_err());

@@ -3,7 +3,7 @@
 
 use super::cache::{Cache, Projection, key, namespaced_key};
 use super::discovery::Discovery;
-use super::follow::Source;
+use super::follow::{Bounds, Source};
 use super::{Cluster, Health, Need};
 use crate::kind::GroupVersionKind;
 use crate::object::schema;
@@ -274,7 +274,7 @@ impl Cluster {
         let mut held = self.parameters.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|_, watched| watched.strong_count() > 0);
         let kinds: BTreeSet<_> = held.keys().map(|(kind, _)| kind).collect();
-        if kinds.len() >= self.limits.parameter_kinds && !kinds.contains(kind) {
+        if kinds.len() >= self.limits.policy_parameter_kinds && !kinds.contains(kind) {
             tracing::error!(?kind, "policies take parameters from more kinds than the bound of watched kinds");
             return None;
         }
@@ -296,9 +296,9 @@ impl Cluster {
         discovery: &Arc<Discovery>,
     ) -> Watched {
         let lookup = Arc::new(watch::Sender::new(Lookup::Pending));
-        let cache = Arc::new(Cache::bounded(self.limits.parameter_bytes));
+        let cache = Arc::new(Cache::bounded(self.limits.policy_parameter_bytes));
         let Some(client) = self.client.clone() else { return Watched { lookup, cache, _watch: None } };
-        let (kind, bounds) = (kind.clone(), self.limits.follow());
+        let (kind, bounds) = (kind.clone(), Bounds::of_cache(&self.limits));
         let task = {
             let (lookup, cache, discovery) = (lookup.clone(), cache.clone(), discovery.clone());
             async move {
@@ -326,9 +326,9 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::ClusterBounds;
     use crate::cluster::discovery::Resource;
     use crate::cluster::tests::client;
+    use crate::config::Limits;
     use crate::kind::GroupVersionResource;
     use serde_json::json;
 
@@ -342,13 +342,13 @@ mod tests {
     }
 
     /// A cluster in front of these objects. A request for a path without the prefix `path` fails the test.
-    fn cluster(objects: Vec<Value>, path: &'static str, parameter_bytes: usize) -> Arc<Cluster> {
+    fn cluster(objects: Vec<Value>, path: &'static str, policy_parameter_bytes: usize) -> Arc<Cluster> {
         let client = client(move |_, url| {
             assert!(url.starts_with(path), "{url}");
             let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
             (!url.contains("watch=true")).then_some((200, list))
         });
-        Cluster::start(client, &[], ClusterBounds { parameter_bytes, ..ClusterBounds::default() })
+        Cluster::start(client, &[], Arc::new(Limits { policy_parameter_bytes, ..Limits::default() }))
     }
 
     fn map(namespace: &str, name: &str, data: Value) -> Value {

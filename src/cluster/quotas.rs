@@ -125,8 +125,8 @@ fn names(quota: &ResourceQuota) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::FixedState;
     use crate::cluster::tests::client;
-    use crate::cluster::{ClusterBounds, FixedState};
     use serde_json::json;
 
     fn quota(version: &str) -> ResourceQuota {
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(on, ("PUT", "/api/v1/namespaces/n/resourcequotas/q/status"));
             Some((200, serde_json::to_value(quota("8")).unwrap()))
         });
-        let cluster = Cluster::start(client, &[], ClusterBounds::default());
+        let cluster = Cluster::start(client, &[], Arc::default());
         let (_, read) = ResourceQuota::project(quota("7"));
         assert!(read.metadata.managed_fields.is_none() && read.metadata.finalizers.is_some());
         let updated = cluster.update_quota_status(&read).await.unwrap();

@@ -1,8 +1,9 @@
 //! Objects of APIs that Kubernetes removed: their caches, from the group in which the API server serves them.
 
+use super::AnyCache;
 use super::cache::{Cache, Projection};
-use super::follow::{Failure, Follower, Source, follow};
-use super::{AnyCache, ClusterBounds};
+use super::follow::{Bounds, Failure, Follower, Source, follow};
+use crate::config::Limits;
 use crate::removed::Api;
 use kube::api::ApiResource;
 use std::sync::Arc;
@@ -22,18 +23,18 @@ pub(crate) trait RemovedKind: Projection {
 /// Starts the cache of a removed kind. An API server without the kind does not count as one without objects: the cache is not synced then.
 pub(super) fn spawn<P: RemovedKind>(
     client: &kube::Client,
-    limits: ClusterBounds,
+    limits: &Limits,
     watches: &mut Vec<AbortOnDropHandle<()>>,
 ) -> Arc<dyn AnyCache> {
     let cache = Arc::new(Cache::<P>::new());
     let sources: Vec<Source> = P::API.groups().map(|group| source(client, P::API, group)).collect();
-    let followed = cache.clone();
+    let (followed, bounds) = (cache.clone(), Bounds::of_cache(limits));
     let task = async move {
         loop {
             let mut follower = Served { following: followed.following(P::API.kind, |_| ()), api: P::API };
             for source in &sources {
                 if !source.is_surely_absent().await {
-                    follow(source, limits.follow(), &mut follower).await;
+                    follow(source, bounds, &mut follower).await;
                 }
             }
             follower.absent();

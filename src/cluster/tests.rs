@@ -9,6 +9,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::future::pending;
+use std::time::Duration;
 
 /// A client whose requests `answer` answers. A watch with the answer `None` stays open and silent.
 pub(super) fn client(answer: impl Fn(&Method, &str) -> Option<(u16, Value)> + Send + Sync + 'static) -> kube::Client {
@@ -42,7 +43,7 @@ async fn lists_what_is_needed_and_nothing_else() {
         )),
         url => panic!("nobody needs {url}"),
     });
-    let cluster = Cluster::start(client, &[Need::NAMESPACES], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::NAMESPACES], Arc::default());
     assert!(cluster.wait_synced().await && cluster.is_synced() && cluster.unsynced().is_empty());
     assert_eq!(cluster.namespace("a").unwrap().labels.get("l"), Some("1"));
     assert!(cluster.namespace("b").unwrap().terminating);
@@ -57,7 +58,7 @@ async fn a_clients_name_of_a_namespace_stays_one_segment() {
         "/api/v1/namespaces/a%3Fx%23y" => Some((404, status(404, "NotFound"))),
         _ => Some((403, status(403, "Forbidden"))),
     });
-    let cluster = Cluster::start(client, &[], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[], Arc::default());
     assert!(cluster.live_namespace("a?x#y").await.unwrap().is_none());
     assert_eq!(
         live::path::<k8s_openapi::api::core::v1::ResourceQuota>("a?x#y"),
@@ -68,7 +69,7 @@ async fn a_clients_name_of_a_namespace_stays_one_segment() {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_with_a_refused_list_is_not_synced_and_names_the_reason() {
     let client = client(|_, _| Some((403, status(403, "Forbidden"))));
-    let cluster = Cluster::start(client, &[Need::SERVICES], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::SERVICES], Arc::default());
     assert!(!cluster.wait_synced().await);
     let unsynced = cluster.unsynced();
     assert_eq!(unsynced[0].0, Need::SERVICES);
@@ -85,7 +86,7 @@ async fn a_list_that_stalls_is_begun_anew() {
             json!({"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []});
         (!first && !url.contains("watch=true")).then_some((200, list))
     });
-    let limits = ClusterBounds { ready_timeout: Duration::from_secs(1000), ..ClusterBounds::default() };
+    let limits = Arc::new(Limits { cache_sync_timeout: Duration::from_secs(1000), ..Limits::default() });
     let cluster = Cluster::start(client, &[Need::SERVICES], limits);
     assert!(cluster.wait_synced().await);
 }
@@ -97,7 +98,7 @@ async fn asks_the_api_server_itself_for_a_live_namespace() {
         "/api/v1/namespaces/none" => Some((404, status(404, "NotFound"))),
         _ => Some((403, status(403, "Forbidden"))),
     });
-    let cluster = Cluster::start(client, &[], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[], Arc::default());
     assert!(cluster.is_synced());
     assert_eq!(cluster.live_namespace("a").await.unwrap().unwrap().name, "a");
     assert!(cluster.live_namespace("none").await.unwrap().is_none());
@@ -107,7 +108,7 @@ async fn asks_the_api_server_itself_for_a_live_namespace() {
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_does_not_answer_is_a_timeout() {
-    let cluster = Cluster::start(client(|_, _| None), &[], ClusterBounds::default());
+    let cluster = Cluster::start(client(|_, _| None), &[], Arc::default());
     assert_eq!(cluster.live_namespace("a").await.unwrap_err().code, 504);
 }
 
@@ -130,7 +131,7 @@ async fn a_namespace_that_exists_already_counts_as_created() {
     for (answer, expected) in
         [(Ok(()), Ok(())), (refused(409, "AlreadyExists"), Ok(())), (refused(403, "Forbidden"), Err(403))]
     {
-        let cluster = Cluster::start(client(|_, _| None), &[], ClusterBounds::default());
+        let cluster = Cluster::start(client(|_, _| None), &[], Arc::default());
         let nobody = cluster.create_namespace("a").await.map_err(|status| status.code);
         assert_eq!(nobody, Err(500));
         let writes: Arc<dyn Loopback> = Arc::new(Answers(answer));
@@ -161,7 +162,7 @@ async fn the_watches_of_a_cluster_end_with_the_cluster() {
         let _ = &sender;
         None
     });
-    drop(Cluster::start(client, &[Need::NAMESPACES], ClusterBounds::default()));
+    drop(Cluster::start(client, &[Need::NAMESPACES], Arc::default()));
     // The watching task is the last holder of the sender.
     assert!(asked.recv().await.is_none());
 }
@@ -185,7 +186,7 @@ async fn a_resource_that_the_api_server_does_not_have_is_empty_until_it_appears(
         _ if seen.load(Ordering::SeqCst) => Some((200, list(json!([{"metadata": {"name": "c"}, "spec": {}}])))),
         _ => Some((404, json!("404 page not found"))),
     });
-    let cluster = Cluster::start(client, &[Need::DEVICE_CLASSES, Need::ENDPOINT_SLICES], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::DEVICE_CLASSES, Need::ENDPOINT_SLICES], Arc::default());
     assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
     assert!(cluster.all::<k8s_openapi::api::resource::v1::DeviceClass>().is_empty() && cluster.stale().is_empty());
     let mut changes = cluster.changes(&[Need::DEVICE_CLASSES]);
@@ -200,7 +201,7 @@ async fn a_404_of_what_discovery_has_is_no_empty_list() {
         url if url.starts_with("/api/v1?") => Some((200, json!({"resources": [{"name": "services"}]}))),
         _ => Some((404, json!("404 page not found"))),
     });
-    let cluster = Cluster::start(client, &[Need::SERVICES], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::SERVICES], Arc::default());
     assert!(!cluster.wait_synced().await);
     assert_eq!(cluster.unsynced()[0].1, "the API server answered 404: \"404 page not found\"");
 }
@@ -211,7 +212,7 @@ async fn a_watch_that_stays_broken_is_stale_and_what_it_held_counts() {
         true => Some((403, status(403, "Forbidden"))),
         false => Some((200, list(json!([{"metadata": {"name": "a", "namespace": "n"}}])))),
     });
-    let cluster = Cluster::start(client, &[Need::SERVICES], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::SERVICES], Arc::default());
     assert!(cluster.wait_synced().await && cluster.stale().is_empty());
     tokio::time::sleep(Duration::from_secs(200)).await;
     assert!(cluster.stale().is_empty());
@@ -244,7 +245,7 @@ async fn pages_that_are_too_large_are_asked_for_again_with_fewer_items() {
         let next = if until < 20 { until.to_string() } else { String::new() };
         Some((200, json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": items})))
     });
-    let cluster = Cluster::start(client, &[Need::SERVICES], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::SERVICES], Arc::default());
     assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
     assert_eq!(cluster.all::<Service>().len(), 20);
 }
@@ -271,7 +272,7 @@ async fn events_that_cannot_be_decoded_delay_no_other() {
             Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes())))
         }
     });
-    let cluster = Cluster::start(kube::Client::new(service, "default"), &[Need::SERVICES], ClusterBounds::default());
+    let cluster = Cluster::start(kube::Client::new(service, "default"), &[Need::SERVICES], Arc::default());
     let mut changes = cluster.changes(&[Need::SERVICES]);
     let begun = tokio::time::Instant::now();
     while cluster.service("n", "good").is_none() {

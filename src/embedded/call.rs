@@ -1,12 +1,12 @@
 //! One request on a resource, described by its method, URL, headers and body.
 
-use super::Limits;
 use super::catalog::ServedResource;
 use super::custom::Webhooks;
 use super::initializers::Waiting;
 use super::negotiate::Form;
 use super::store::{self, Collection, Store};
 use super::tokens::Tokens;
+use crate::config::Limits;
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::request::{RequestInfo, query};
 use crate::status::Status;
@@ -28,7 +28,7 @@ pub(super) struct Call {
     /// The keys of service account tokens.
     pub tokens: Arc<Tokens>,
     /// The server's bounds.
-    pub limits: Limits,
+    pub limits: Arc<Limits>,
     /// The parts of the URL.
     pub info: RequestInfo,
     /// The resource that the URL names.

@@ -62,7 +62,7 @@ pub use serve::serve;
 pub(crate) use tokens::Tokens;
 
 use crate::body::Body;
-use crate::config::{self, Addresses, Apis, Controllers};
+use crate::config::{Addresses, Apis, Controllers, Limits};
 use crate::metrics::Registry;
 use crate::removed::Api;
 use crate::server::health::Checks;
@@ -76,56 +76,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
-use store::{Bounds, File, FileError, Store};
-
-/// The bounds of a [`Server`].
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Changes that are kept of each resource: how far back a watch can start, and a continued list can read.
-    pub history: usize,
-    /// Changes that may be queued for one watcher before its watch is closed.
-    pub watcher_queue: usize,
-    /// Bytes that a request's body may have.
-    pub body_bytes: usize,
-    /// Objects on one page of a paged list.
-    pub page_objects: usize,
-    /// The shortest duration of a watch without `timeoutSeconds`, in seconds; the longest is twice as long.
-    pub watch_seconds: u64,
-    /// Time between a watch's bookmarks.
-    pub bookmark_interval: Duration,
-    /// Creates of one user that wait for initializers.
-    pub user_waiting_creates: usize,
-    /// CustomResourceDefinitions.
-    pub definitions: usize,
-    /// Changes that may be missing in the file of a data folder before further writes wait.
-    pub unwritten_changes: usize,
-    /// Size of the cache of the file in a data folder, in bytes.
-    pub file_cache_bytes: usize,
-}
-
-impl From<&config::Limits> for Limits {
-    fn from(limits: &config::Limits) -> Self {
-        Self {
-            history: limits.watch_history,
-            watcher_queue: limits.watcher_queue,
-            body_bytes: limits.body_bytes,
-            page_objects: limits.list_page_objects,
-            watch_seconds: limits.watch_timeout.as_secs(),
-            bookmark_interval: limits.bookmark_interval,
-            user_waiting_creates: limits.user_waiting_creates,
-            definitions: limits.definitions,
-            unwritten_changes: limits.unwritten_changes,
-            file_cache_bytes: limits.file_cache_bytes,
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self::from(&config::Limits::default())
-    }
-}
+use store::{File, FileError, Store};
 
 /// The health and metrics of the process. They refer to parts that refer to the server, so the server does not own them.
 pub(crate) type Vitals = (Checks, Registry);
@@ -157,16 +108,6 @@ pub(crate) struct Features {
     pub(crate) registration: settings::Validate,
     /// The health and metrics of the process. Without them the server is always healthy.
     pub(crate) health: Option<Weak<Vitals>>,
-}
-
-impl Limits {
-    fn of_store(&self) -> Bounds {
-        Bounds {
-            history: self.history.max(1),
-            watcher_queue: self.watcher_queue.max(1),
-            unwritten: self.unwritten_changes.max(1),
-        }
-    }
 }
 
 impl Features {
@@ -207,7 +148,7 @@ impl Default for Features {
 pub struct Server {
     store: Arc<Store>,
     waiting: Arc<Waiting>,
-    limits: Limits,
+    limits: Arc<Limits>,
     /// The removed APIs that the server serves.
     removed: Vec<&'static Api>,
     /// Whether RBAC authorizes requests.
@@ -229,13 +170,13 @@ pub struct Server {
 
 impl Server {
     /// A server that contains only the namespaces of every cluster.
-    pub fn new(limits: Limits) -> Arc<Self> {
+    pub fn new(limits: Arc<Limits>) -> Arc<Self> {
         Self::with(limits, Features::default())
     }
 
     /// A server with these features.
-    pub(crate) fn with(limits: Limits, features: Features) -> Arc<Self> {
-        let store = Store::new(limits.of_store(), features.settings());
+    pub(crate) fn with(limits: Arc<Limits>, features: Features) -> Arc<Self> {
+        let store = Store::new(limits.clone(), features.settings());
         Self::of(store, limits, features)
     }
 
@@ -243,7 +184,7 @@ impl Server {
     ///
     /// # Errors
     /// If the folder cannot be used.
-    pub fn in_folder(folder: &Path, limits: Limits) -> io::Result<Arc<Self>> {
+    pub fn in_folder(folder: &Path, limits: Arc<Limits>) -> io::Result<Arc<Self>> {
         let server = DataDir::open(folder).and_then(|data| Self::kept_in(&data, limits, Features::default()));
         server.map_err(io::Error::other)
     }
@@ -252,16 +193,16 @@ impl Server {
     ///
     /// # Errors
     /// If the folder cannot be used.
-    pub(crate) fn kept_in(data: &DataDir, limits: Limits, features: Features) -> Result<Arc<Self>, FileError> {
+    pub(crate) fn kept_in(data: &DataDir, limits: Arc<Limits>, features: Features) -> Result<Arc<Self>, FileError> {
         Self::kept(data.objects(limits.file_cache_bytes)?, limits, features)
     }
 
-    fn kept(file: File, limits: Limits, features: Features) -> Result<Arc<Self>, FileError> {
-        let store = Store::open(limits.of_store(), features.settings(), file)?;
+    fn kept(file: File, limits: Arc<Limits>, features: Features) -> Result<Arc<Self>, FileError> {
+        let store = Store::open(limits.clone(), features.settings(), file)?;
         Ok(Self::of(store, limits, features))
     }
 
-    fn of(store: Store, limits: Limits, features: Features) -> Arc<Self> {
+    fn of(store: Store, limits: Arc<Limits>, features: Features) -> Arc<Self> {
         let store = Arc::new(store);
         let Features { removed, rbac, initializers, apis, health, .. } = features;
         let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));

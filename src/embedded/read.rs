@@ -43,7 +43,7 @@ pub(super) async fn list(call: &Call) -> Result<Response<Body>, Status> {
     check_options(call)?;
     let selection = Selection::new(call)?;
     let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
-    let limit = limit.map(|limit| limit.min(call.limits.page_objects.max(1)));
+    let limit = limit.map(|limit| limit.min(call.limits.list_page_objects.max(1)));
     let Beginning { revision, mut start, mut left } = beginning(call)?;
     let (collection, prefix) = (call.collection(), store::prefix(call.namespace()));
     let mut selected = Vec::new();

@@ -94,7 +94,7 @@ async fn answer_from_store(
         initializers: server.initializers,
         rbac: server.rbac,
         tokens: server.tokens.clone(),
-        limits: server.limits,
+        limits: server.limits.clone(),
         info,
         resource,
         uri: parts.uri,

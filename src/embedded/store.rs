@@ -23,13 +23,14 @@ mod state;
 
 use super::name::Name;
 use super::settings::Settings;
+use crate::config::Limits;
 use crate::object::Object;
 use file::Content;
 pub(crate) use file::{File, FileError, Lock};
 use keeper::{Keeper, Progress};
 use serde::{Deserialize, Serialize};
 pub(super) use slot::Slot;
-pub(super) use state::{Bounds, State};
+pub(super) use state::State;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc, watch};
@@ -152,16 +153,16 @@ pub(super) fn prefix(namespace: &str) -> String {
 
 impl Store {
     /// An empty store in memory.
-    pub(super) fn new(bounds: Bounds, settings: Settings) -> Self {
-        Self::of(State::new(bounds, settings), None)
+    pub(super) fn new(limits: Arc<Limits>, settings: Settings) -> Self {
+        Self::of(State::new(limits, settings), None)
     }
 
     /// A store with the content of a file, which it keeps up to date.
     ///
     /// # Errors
     /// If the file cannot be read, or no thread can be started for it.
-    pub(super) fn open(bounds: Bounds, settings: Settings, file: File) -> Result<Self, FileError> {
-        let mut state = State::new(bounds, settings);
+    pub(super) fn open(limits: Arc<Limits>, settings: Settings, file: File) -> Result<Self, FileError> {
+        let mut state = State::new(limits, settings);
         let Content { revision, floor, forgotten } = file.content()?;
         (state.revision, state.floor) = (revision.max(1), floor);
         for (collection, revision) in forgotten {
@@ -175,7 +176,7 @@ impl Store {
     }
 
     fn of(state: State, keeper: Option<Keeper>) -> Self {
-        let unwritten = u64::try_from(state.bounds.unwritten).unwrap_or(u64::MAX);
+        let unwritten = u64::try_from(state.limits.unwritten_changes.max(1)).unwrap_or(u64::MAX);
         Self { state: Mutex::new(state), keeper, unwritten, wake: Arc::default() }
     }
 
@@ -281,7 +282,8 @@ mod tests {
     }
 
     fn store(history: usize, watcher_queue: usize) -> Store {
-        Store::new(Bounds { history, watcher_queue, unwritten: 10 }, Settings::default())
+        let limits = Limits { watch_history: history, watcher_queue, unwritten_changes: 10, ..Limits::default() };
+        Store::new(Arc::new(limits), Settings::default())
     }
 
     fn seen(objects: Vec<(String, Arc<Object>)>) -> Vec<(String, Value)> {

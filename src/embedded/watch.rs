@@ -212,7 +212,7 @@ fn expired(start: Start, oldest: u64) -> Response<Body> {
 fn lifetime(call: &Call) -> Result<Duration, Status> {
     let seconds = call.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
     let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| {
-        let shortest = call.limits.watch_seconds.max(1);
+        let shortest = call.limits.watch_timeout.as_secs().max(1);
         rand::random_range(shortest..=shortest.saturating_mul(2))
     });
     // A timer cannot be longer.

@@ -72,7 +72,7 @@ pub struct FrontEnd {
     /// The metrics of reviews.
     pub metrics: FrontEndMetrics,
     /// The limits of the process.
-    pub limits: Limits,
+    pub limits: Arc<Limits>,
 }
 
 /// The phase that a path names.

@@ -50,7 +50,7 @@ fn side(specs: &[&'static Spec]) -> Side {
         seats: Seats::new(2, 1),
         room: Shares::new(1 << 20, 1 << 19),
         metrics: FrontEndMetrics::register(&registry).unwrap(),
-        limits,
+        limits: Arc::new(limits),
     };
     Side { front_end, registry }
 }

@@ -165,7 +165,7 @@ struct Path {
 
 impl Path {
     async fn new() -> Self {
-        let server = embedded::Server::new(embedded::Limits::default());
+        let server = embedded::Server::new(Arc::default());
         Self::over(server.clone(), Arc::new(server)).await
     }
 
@@ -182,8 +182,7 @@ impl Path {
         state: FixedState,
     ) -> Self {
         let client = kube_client(Arc::new(server.clone()));
-        let discovery =
-            Discovery::start(Arc::new(server.clone()), client.clone(), discovery::DiscoveryBounds::default());
+        let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), Arc::default());
         discovery.wait_synced().await;
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
         let cluster = Cluster::fixed(state);
@@ -219,7 +218,7 @@ impl Path {
             turns: Turns::default(),
             processor: Processor::new(0),
             keeps_initializers: false,
-            limits,
+            limits: Arc::new(limits),
         };
         Self { pipeline, server }
     }
@@ -368,7 +367,7 @@ fn changes(name: &str) -> Vec<(&'static str, &'static str, String)> {
 #[tokio::test]
 async fn a_change_that_meets_another_is_admitted_again_on_the_fresh_object() {
     for (i, (method, content_type, body)) in changes("raced").into_iter().enumerate() {
-        let server = embedded::Server::new(embedded::Limits::default());
+        let server = embedded::Server::new(Arc::default());
         let path = Path::over(server.clone(), meddling(&server, "raced")).await;
         assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("raced")).await.0, 201);
         SEEN.lock().unwrap().retain(|review| review["name"] != "raced");
@@ -385,7 +384,7 @@ async fn a_change_that_meets_another_is_admitted_again_on_the_fresh_object() {
 
 #[tokio::test]
 async fn a_delete_that_meets_a_change_is_admitted_again() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let path = Path::over(server.clone(), meddling(&server, "delete-raced")).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("delete-raced")).await.0, 201);
     assert_eq!(path.ask("DELETE", &at("delete-raced"), "application/json", "").await.0, 200);
@@ -504,7 +503,7 @@ async fn a_read_is_not_admitted() {
 
 #[tokio::test]
 async fn an_unreachable_api_server_is_503_at_once() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let down = from_fn(|_| async { Err(crate::upstream::UpstreamError::Unreachable("down".into())) });
     let path = Path::over(server, down).await;
     for (method, uri) in [("GET", CONFIG_MAPS), ("POST", CONFIG_MAPS), ("DELETE", &*at("x"))] {
@@ -524,7 +523,7 @@ async fn a_request_has_a_seat_until_its_answer_is_audited() {
         let body = futures_util::stream::pending::<Result<http_body::Frame<bytes::Bytes>, crate::body::BoxError>>();
         Ok(Response::new(http_body_util::StreamBody::new(body).boxed_unsync()))
     });
-    let mut path = Path::over(embedded::Server::new(embedded::Limits::default()), endless).await;
+    let mut path = Path::over(embedded::Server::new(Arc::default()), endless).await;
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
     let metrics = audit::Metrics::register(&crate::metrics::Registry::new()).unwrap();
     path.pipeline.audit = Audit::new(policy, Arc::new(Nowhere), metrics);

@@ -23,69 +23,6 @@ use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::TaskTracker;
 
-/// The bounds of client connections.
-#[derive(Clone, Debug)]
-pub struct Bounds {
-    /// Open connections; further ones wait in the kernel's queue.
-    pub max_connections: usize,
-    /// Connections without an authenticated request; a further one ends the oldest that has no open request.
-    pub max_unauthenticated_connections: usize,
-    /// TLS handshakes at the same time.
-    pub max_handshakes: usize,
-    /// Open requests on one HTTP/2 connection (`--http2-max-streams-per-connection`).
-    pub max_concurrent_streams: u32,
-    /// Bytes of a request's header lines (`http.Server.MaxHeaderBytes` of kube-apiserver).
-    pub max_header_bytes: u32,
-    /// The longest time for a TLS handshake.
-    pub handshake_timeout: Duration,
-    /// The longest time that an HTTP/1.1 connection waits for a complete request head, idle time included.
-    pub header_read_timeout: Duration,
-    /// The longest time that a connection may have no open request (`http.Server.IdleTimeout`).
-    pub idle_timeout: Duration,
-    /// The time that a closing connection still accepts requests, and the time that it waits without an open one.
-    pub goaway_timeout: Duration,
-    /// The time without a frame after which an HTTP/2 client is sent a ping.
-    pub keep_alive_interval: Duration,
-    /// The longest time until the answer to a ping.
-    pub keep_alive_timeout: Duration,
-    /// Bytes of one request body that a client may send ahead of their reader.
-    pub stream_window: u32,
-    /// Bytes of all request bodies of a connection that a client may send ahead of their readers.
-    pub connection_window: u32,
-    /// Bytes of one response that wait for the client.
-    pub max_send_buffer: usize,
-    /// The time that requests in flight may take after the drain has started.
-    pub drain_timeout: Duration,
-}
-
-impl From<&Limits> for Bounds {
-    fn from(limits: &Limits) -> Self {
-        Self {
-            max_connections: limits.connections,
-            max_unauthenticated_connections: limits.unauthenticated_connections,
-            max_handshakes: limits.handshakes,
-            max_concurrent_streams: limits.http2_streams,
-            max_header_bytes: limits.head_bytes,
-            handshake_timeout: limits.handshake_timeout,
-            header_read_timeout: limits.head_timeout,
-            idle_timeout: limits.idle_timeout,
-            goaway_timeout: limits.goaway_timeout,
-            keep_alive_interval: limits.ping_interval,
-            keep_alive_timeout: limits.ping_timeout,
-            stream_window: limits.stream_window_bytes,
-            connection_window: limits.connection_window_bytes,
-            max_send_buffer: limits.send_buffer_bytes,
-            drain_timeout: limits.drain_timeout,
-        }
-    }
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self::from(&Limits::default())
-    }
-}
-
 /// The pause after the kernel failed to hand out a connection, as it does if file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPT_QUEUE: u32 = 4096;
@@ -140,15 +77,15 @@ impl Listener {
 
     /// Serves until the drain has started and everything in flight has finished, or the drain timeout is over. Every request
     /// has an `Arc<Connection>` as extension.
-    pub async fn serve<H, F>(self, tls: Arc<Reloading<ServerConfig>>, bounds: Bounds, drain: Drain, handler: H)
+    pub async fn serve<H, F>(self, tls: Arc<Reloading<ServerConfig>>, limits: Arc<Limits>, drain: Drain, handler: H)
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
-        let permits = Arc::new(Semaphore::new(bounds.max_connections));
-        let unauthenticated = ConnectionBudget::new(bounds.max_unauthenticated_connections);
-        let handshakes = ConnectionBudget::new(bounds.max_handshakes);
-        let server = Arc::new(Server::new(bounds, drain.clone()));
+        let permits = Arc::new(Semaphore::new(limits.connections));
+        let unauthenticated = ConnectionBudget::new(limits.unauthenticated_connections);
+        let handshakes = ConnectionBudget::new(limits.handshakes);
+        let server = Arc::new(Server::new(limits, drain.clone()));
         let connections = TaskTracker::new();
         let sockets: Vec<TcpListener> = [self.first].into_iter().chain(self.others).collect();
         let mut turn = 0;
@@ -182,7 +119,7 @@ impl Listener {
             drain.finished().await;
         };
         // Connections end themselves at the same bound; this timeout is for other spawned tasks.
-        let _ = tokio::time::timeout(server.bounds.drain_timeout + Duration::from_secs(1), finish).await;
+        let _ = tokio::time::timeout(server.limits.drain_timeout + Duration::from_secs(1), finish).await;
     }
 }
 
@@ -213,32 +150,32 @@ pub(super) async fn accept(sockets: &[TcpListener], turn: &mut usize) -> Option<
 
 /// The state that all connections share.
 struct Server {
-    bounds: Bounds,
+    limits: Arc<Limits>,
     drain: Drain,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
 
 impl Server {
-    fn new(bounds: Bounds, drain: Drain) -> Self {
+    fn new(limits: Arc<Limits>, drain: Drain) -> Self {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
-            .header_read_timeout(bounds.header_read_timeout)
-            .max_buf_size(bounds.max_header_bytes.max(8192) as usize);
+            .header_read_timeout(limits.head_timeout)
+            .max_buf_size(limits.head_bytes.max(8192) as usize);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
-            .initial_stream_window_size(bounds.stream_window)
-            .initial_connection_window_size(bounds.connection_window)
-            .max_concurrent_streams(bounds.max_concurrent_streams)
+            .initial_stream_window_size(limits.stream_window_bytes)
+            .initial_connection_window_size(limits.connection_window_bytes)
+            .max_concurrent_streams(limits.http2_streams)
             // Clients of Kubernetes cancel many watches at once; more cancelled streams than a connection may have are an attack.
-            .max_pending_accept_reset_streams(bounds.max_concurrent_streams as usize)
-            .max_header_list_size(bounds.max_header_bytes)
-            .max_send_buf_size(bounds.max_send_buffer)
-            .keep_alive_interval(bounds.keep_alive_interval)
-            .keep_alive_timeout(bounds.keep_alive_timeout);
-        Self { bounds, drain, http1, http2 }
+            .max_pending_accept_reset_streams(limits.http2_streams as usize)
+            .max_header_list_size(limits.head_bytes)
+            .max_send_buf_size(limits.send_buffer_bytes)
+            .keep_alive_interval(limits.ping_interval)
+            .keep_alive_timeout(limits.ping_timeout);
+        Self { limits, drain, http1, http2 }
     }
 
     async fn handshake(
@@ -250,7 +187,7 @@ impl Server {
         _place: Place,
     ) -> Option<TlsStream<TcpStream>> {
         // The handshake is boxed on its own, so that its state is freed while the connection lives.
-        let handshake = Box::pin(tokio::time::timeout(self.bounds.handshake_timeout, acceptor.accept(stream)));
+        let handshake = Box::pin(tokio::time::timeout(self.limits.handshake_timeout, acceptor.accept(stream)));
         let done = tokio::select! {
             done = handshake => done,
             () = state.ended() => {
@@ -336,26 +273,26 @@ impl Server {
         shut_down: impl FnOnce(Pin<&mut C>),
         state: &ConnectionState,
     ) -> End {
-        let (drain, bounds) = (&self.drain, &self.bounds);
+        let (drain, limits) = (&self.drain, &self.limits);
         let mut connection = pin!(connection);
         tokio::select! {
             result = connection.as_mut() => return End::Closed(result),
             () = state.ended() => return End::CutOff("it made room for another"),
-            () = state.idle_for(bounds.idle_timeout) => {}
+            () = state.idle_for(limits.idle_timeout) => {}
             () = state.closing() => {}
             () = drain.started() => {}
         }
         shut_down(connection.as_mut());
         if !drain.is_started() {
-            state.take_requests_until(Instant::now() + bounds.goaway_timeout);
+            state.take_requests_until(Instant::now() + limits.goaway_timeout);
             tokio::select! {
                 result = connection.as_mut() => return End::Closed(result),
                 () = state.ended() => return End::CutOff("its client does not leave it"),
-                () = state.idle_for(bounds.goaway_timeout) => return End::CutOff("its client does not close it"),
+                () = state.idle_for(limits.goaway_timeout) => return End::CutOff("its client does not close it"),
                 () = drain.started() => {}
             }
         }
-        tokio::time::timeout(bounds.drain_timeout, connection).await.map_or(End::Drained, End::Closed)
+        tokio::time::timeout(limits.drain_timeout, connection).await.map_or(End::Drained, End::Closed)
     }
 }
 

@@ -33,8 +33,8 @@ fn serve_until(drain: Drain, is_http2: bool) -> (DuplexStream, JoinHandle<Durati
     let begun = Instant::now();
     let serving = tokio::spawn(async move {
         // Another test covers a peer that answers no PING.
-        let bounds = Bounds { keep_alive_interval: 10_000 * SECOND, ..Bounds::default() };
-        Server::new(bounds, drain).serve_requests(stream, connection, answer).await;
+        let limits = Limits { ping_interval: 10_000 * SECOND, ..Limits::default() };
+        Server::new(Arc::new(limits), drain).serve_requests(stream, connection, answer).await;
         begun.elapsed()
     });
     (client, serving)

@@ -13,7 +13,7 @@ pub mod health;
 pub mod descriptors;
 
 pub use drain::Drain;
-pub use listener::{Bounds, Listener};
+pub use listener::Listener;
 pub use reload::Reloading;
 pub use state::{ConnectionBudget, ConnectionState};
 

@@ -2,8 +2,9 @@
 
 use super::certificates::{Authority, Issued};
 use super::tls::Handshake;
-use super::{Bounds, Drain, Listener, Reloading};
+use super::{Drain, Listener, Reloading};
 use crate::body::Body;
+use crate::config::Limits;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -47,14 +48,14 @@ where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    serve_within(authority, tls, Bounds::default(), drain, handler)
+    serve_within(authority, tls, Arc::default(), drain, handler)
 }
 
 /// Serves with these bounds, too.
 pub(crate) fn serve_within<H, F>(
     authority: Authority,
     tls: Reloading<rustls::ServerConfig>,
-    bounds: Bounds,
+    limits: Arc<Limits>,
     drain: Drain,
     handler: H,
 ) -> Served
@@ -64,7 +65,7 @@ where
 {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(listener.serve(Arc::new(tls), bounds, drain, handler));
+    let serving = tokio::spawn(listener.serve(Arc::new(tls), limits, drain, handler));
     Served { authority, address, serving }
 }
 

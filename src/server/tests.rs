@@ -3,9 +3,10 @@
 use super::certificates::Authority;
 use super::testing::{Served, ask, serve, serve_with, serve_within, silent};
 use super::tls::Handshake;
-use super::{Bounds, Connection, Drain};
+use super::{Connection, Drain};
 use crate::body::{Body, full};
 use crate::config::CertificateFiles;
+use crate::config::Limits;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
@@ -131,14 +132,14 @@ async fn trailers_pass_in_both_directions() {
 }
 
 /// Requests of `/in` authenticate their connection.
-fn serve_bounded(bounds: Bounds) -> Served {
+fn serve_bounded(limits: Limits) -> Served {
     let authority = Authority::generate("test").unwrap();
     let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
     let config = Handshake::default().config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes()).unwrap();
     serve_within(
         authority,
         super::Reloading::fixed(config),
-        bounds,
+        Arc::new(limits),
         Drain::new(),
         |request: Request<Incoming>| async move {
             if request.uri().path() == "/in" {
@@ -151,7 +152,7 @@ fn serve_bounded(bounds: Bounds) -> Served {
 
 #[tokio::test]
 async fn silent_connections_neither_exclude_clients_nor_end_authenticated_connections() {
-    let served = serve_bounded(Bounds { max_unauthenticated_connections: 3, ..Bounds::default() });
+    let served = serve_bounded(Limits { unauthenticated_connections: 3, ..Limits::default() });
     let mut known = served.http2(None).await;
     known.send_request(ask("/in")).await.unwrap();
     let mut silent = Vec::new();
@@ -170,7 +171,7 @@ async fn silent_connections_neither_exclude_clients_nor_end_authenticated_connec
 
 #[tokio::test]
 async fn stalled_handshakes_exclude_no_client() {
-    let served = serve_bounded(Bounds { max_handshakes: 1, ..Bounds::default() });
+    let served = serve_bounded(Limits { handshakes: 1, ..Limits::default() });
     let mut silent = TcpStream::connect(served.address).await.unwrap();
     let answer = served.http2(None).await.send_request(ask("/")).await.unwrap();
     assert_eq!(text(answer.into_body()).await, "done");

@@ -22,77 +22,6 @@ const TCP_KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Cancelled streams of a connection for which frames may still come. Clients cancel watches in bulk.
 const MAX_RESET_STREAMS: usize = 1024;
 
-/// The bounds of the connections to the upstream.
-#[derive(Clone, Debug)]
-pub struct Bounds {
-    /// Open HTTP/2 connections.
-    pub max_connections: usize,
-    /// Open requests on each HTTP/2 connection; the server's own limit counts if it is lower.
-    pub max_streams: usize,
-    /// Open requests to a server that speaks HTTP/1.1 only, each on a connection.
-    pub max_http1_connections: usize,
-    /// Idle HTTP/1.1 connections that are kept; for a server that speaks HTTP/2 too, also the maximum of all HTTP/1.1 connections.
-    pub max_idle_http1_connections: usize,
-    /// The longest time for TCP and TLS.
-    pub connect_timeout: Duration,
-    /// The longest time that a request waits for a place on a connection, dialling included.
-    pub acquire_timeout: Duration,
-    /// The time without a frame after which the server is sent a ping.
-    pub keep_alive_interval: Duration,
-    /// The longest time until the answer to a ping.
-    pub keep_alive_timeout: Duration,
-    /// Bytes of one answer that the server may send ahead of its reader. A connection's window has as many bytes for each stream, or
-    /// clients that read slowly would stop the others on their connection.
-    pub stream_window: u32,
-    /// Bytes of one answer to a client, as in `stream_window`.
-    pub client_stream_window: u32,
-    /// Bytes of one answer to a long-running request of a client, as in `stream_window`.
-    pub client_watch_window: u32,
-    /// Bytes of an answer's header lines.
-    pub max_header_bytes: u32,
-    /// Bytes of one request body that wait for the server.
-    pub max_send_buffer: usize,
-}
-
-impl From<&Limits> for Bounds {
-    fn from(limits: &Limits) -> Self {
-        Self {
-            max_connections: limits.upstream_connections,
-            max_streams: limits.upstream_streams,
-            max_http1_connections: limits.upstream_http1_connections,
-            max_idle_http1_connections: limits.idle_connections,
-            connect_timeout: limits.connect_timeout,
-            acquire_timeout: limits.connection_wait_timeout,
-            keep_alive_interval: limits.ping_interval,
-            keep_alive_timeout: limits.ping_timeout,
-            stream_window: limits.stream_window_bytes,
-            client_stream_window: limits.answer_window_bytes,
-            client_watch_window: limits.watch_window_bytes,
-            max_header_bytes: limits.head_bytes,
-            max_send_buffer: limits.upstream_send_buffer_bytes,
-        }
-    }
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self::from(&Limits::default())
-    }
-}
-
-impl Bounds {
-    /// Returns the bounds with another window for each answer.
-    pub(super) fn with_stream_window(&self, stream_window: u32) -> Self {
-        Self { stream_window, ..self.clone() }
-    }
-
-    fn connection_window(&self) -> u32 {
-        let streams = u32::try_from(self.max_streams).unwrap_or(u32::MAX);
-        // HTTP/2 allows no larger window.
-        self.stream_window.saturating_mul(streams).min((1 << 31) - 1)
-    }
-}
-
 /// A new connection, ready for requests.
 pub(super) enum Connected {
     /// An HTTP/2 connection, and the number of open streams that the server allows, as last announced.
@@ -110,7 +39,10 @@ pub(super) struct Connector {
     pub(super) authority: Authority,
     pub(super) host_header: HeaderValue,
     pub(super) tls: Option<Tls>,
-    pub(super) bounds: Bounds,
+    pub(super) limits: Arc<Limits>,
+    /// The size in bytes of the part of one answer that the server may send before its reader takes it. The window of a connection has as many
+    /// bytes for each stream, or clients that read slowly would stop the others on their connection.
+    pub(super) stream_window: u32,
 }
 
 impl fmt::Debug for Connector {
@@ -137,6 +69,12 @@ impl Tls {
 }
 
 impl Connector {
+    fn connection_window(&self) -> u32 {
+        let streams = u32::try_from(self.limits.upstream_streams).unwrap_or(u32::MAX);
+        // HTTP/2 allows no larger window.
+        self.stream_window.saturating_mul(streams).min((1 << 31) - 1)
+    }
+
     /// Makes the URL absolute: HTTP/2 names the server in every request's URL.
     pub(super) fn absolute_form(&self, request: &mut Request<Body>) -> Result<(), BoxError> {
         let mut parts = uri::Parts::default();
@@ -197,7 +135,7 @@ impl Connector {
     }
 
     async fn within_timeout<T>(&self, connecting: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
-        match tokio::time::timeout(self.bounds.connect_timeout, connecting).await {
+        match tokio::time::timeout(self.limits.connect_timeout, connecting).await {
             Ok(result) => result,
             Err(_) => Err(format!("connecting to {self:?} took too long").into()),
         }
@@ -218,12 +156,12 @@ impl Connector {
     {
         let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
-            .initial_stream_window_size(self.bounds.stream_window)
-            .initial_connection_window_size(self.bounds.connection_window())
-            .max_header_list_size(self.bounds.max_header_bytes)
-            .max_send_buf_size(self.bounds.max_send_buffer)
-            .keep_alive_interval(self.bounds.keep_alive_interval)
-            .keep_alive_timeout(self.bounds.keep_alive_timeout)
+            .initial_stream_window_size(self.stream_window)
+            .initial_connection_window_size(self.connection_window())
+            .max_header_list_size(self.limits.head_bytes)
+            .max_send_buf_size(self.limits.upstream_send_buffer_bytes)
+            .keep_alive_interval(self.limits.ping_interval)
+            .keep_alive_timeout(self.limits.ping_timeout)
             .keep_alive_while_idle(true)
             .max_concurrent_reset_streams(MAX_RESET_STREAMS)
             // Frames for a stream that was cancelled longer ago count as errors of the server, and enough of them in the

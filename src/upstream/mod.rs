@@ -19,7 +19,6 @@ mod upgrade;
 mod double_admission;
 
 pub use client::kube_client;
-pub use connect::Bounds;
 pub use double_admission::DoubleAdmission;
 pub use forward::{Forwarder, strip_connection};
 pub use front_proxy::{FrontProxy, KnownHeaders, RequestHeaders};

@@ -8,7 +8,7 @@ mod http1;
 
 pub(super) use http1::Http1;
 
-use super::connect::{Bounds, Connected, Connector};
+use super::connect::{Connected, Connector};
 use super::{LongRunning, UpstreamError};
 use crate::body::{Body, BoxError, chain, empty};
 use bytes::Bytes;
@@ -40,7 +40,6 @@ const MAX_ATTEMPTS: usize = 3;
 #[derive(Debug)]
 pub(super) struct Pool {
     connector: Connector,
-    bounds: Bounds,
     connections: Mutex<Connections>,
     /// Held while a connection is dialled, so that a burst of requests makes no burst of connections.
     dialing: tokio::sync::Mutex<Option<Failure>>,
@@ -113,7 +112,7 @@ impl Busy {
     fn give_back(&self, connection: Http1) {
         let Some(pool) = self.pool.upgrade() else { return };
         let mut connections = pool.connections();
-        if connections.idle_http1.len() < pool.bounds.max_idle_http1_connections {
+        if connections.idle_http1.len() < pool.connector.limits.idle_connections {
             connections.idle_http1.push(Idle { connection, was_idle: false });
         }
     }
@@ -131,10 +130,9 @@ impl Drop for Busy {
 }
 
 impl Pool {
-    pub(super) fn new(connector: Connector, bounds: Bounds) -> Arc<Self> {
+    pub(super) fn new(connector: Connector) -> Arc<Self> {
         let pool = Arc::new(Self {
             connector,
-            bounds,
             connections: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
             released: Notify::new(),
@@ -215,7 +213,7 @@ impl Pool {
             return Ok(place);
         }
         // The future is rare and large, so it is on the heap: otherwise every request in flight would hold room for it.
-        tokio::time::timeout(self.bounds.acquire_timeout, Box::pin(self.wait_for_place()))
+        tokio::time::timeout(self.connector.limits.connection_wait_timeout, Box::pin(self.wait_for_place()))
             .await
             .unwrap_or(Err(UpstreamError::Timeout))
     }
@@ -257,8 +255,8 @@ impl Pool {
 
     fn is_full(&self) -> bool {
         let connections = self.connections();
-        connections.http2.len() >= self.bounds.max_connections
-            || connections.busy_http1 >= self.bounds.max_http1_connections
+        connections.http2.len() >= self.connector.limits.upstream_connections
+            || connections.busy_http1 >= self.connector.limits.upstream_http1_connections
     }
 
     fn free(self: &Arc<Self>) -> Option<Place> {
@@ -274,7 +272,7 @@ impl Pool {
                 any_closed = true;
                 continue;
             }
-            let limit = self.bounds.max_streams.min(connection.limit.load(Ordering::Relaxed));
+            let limit = self.connector.limits.upstream_streams.min(connection.limit.load(Ordering::Relaxed));
             if connection.streams.load(Ordering::Acquire) < limit {
                 found = Some(self.lease(connection));
                 break;
@@ -306,7 +304,7 @@ impl Pool {
         let now = Instant::now();
         // The first HTTP/2 connection proves that the server is reachable.
         if connections.http2.is_empty()
-            || count >= self.bounds.max_idle_http1_connections
+            || count >= self.connector.limits.idle_connections
             || connections.http1_after.is_some_and(|after| now < after)
         {
             return;

@@ -1,11 +1,12 @@
 //! The API server that a kubeconfig names.
 
-use super::connect::{Bounds, Connector, Tls};
+use super::connect::{Connector, Tls};
 use super::credentials::Credentials;
 use super::identity::ClientCredentials;
 use super::pool::Pool;
 use super::{LongRunning, OfClient, Transport, UpstreamError, upgrade};
 use crate::body::{Body, BoxError};
+use crate::config::Limits;
 use crate::request::is_canonical;
 use crate::server::reload::{self, Reloading};
 use async_trait::async_trait;
@@ -44,7 +45,7 @@ impl Remote {
     ///
     /// # Errors
     /// If the kubeconfig cannot be used.
-    pub async fn from_kubeconfig(path: &Path, bounds: Bounds) -> Result<Self, RemoteError> {
+    pub async fn from_kubeconfig(path: &Path, limits: Arc<Limits>) -> Result<Self, RemoteError> {
         let path = path.to_owned();
         // The closure reads files, and runs the command of an `exec` entry.
         let reading = tokio::task::spawn_blocking(move || {
@@ -52,7 +53,7 @@ impl Remote {
             let runtime = tokio::runtime::Handle::current();
             reload::watch(paths, move || {
                 let _guard = runtime.enter();
-                runtime.block_on(Target::read(&path, &bounds))
+                runtime.block_on(Target::read(&path, &limits))
             })
         });
         let target = reading.await.map_err(|error| RemoteError::Unsupported(error.to_string()))??;
@@ -112,13 +113,10 @@ struct Lanes {
 
 impl Side {
     fn new(connector: Connector) -> Self {
-        let pool = |window| {
-            let bounds = connector.bounds.with_stream_window(window);
-            Pool::new(Connector { bounds: bounds.clone(), ..connector.clone() }, bounds)
-        };
+        let pool = |window| Pool::new(Connector { stream_window: window, ..connector.clone() });
         let lanes = |short, long_running| Lanes { short: pool(short), long_running: pool(long_running) };
-        let Bounds { stream_window, client_stream_window, client_watch_window, .. } = connector.bounds;
-        let (clients, own) = (lanes(client_stream_window, client_watch_window), lanes(stream_window, stream_window));
+        let clients = lanes(connector.limits.answer_window_bytes, connector.limits.watch_window_bytes);
+        let own = lanes(connector.stream_window, connector.stream_window);
         Self { clients, own, connector }
     }
 
@@ -133,13 +131,13 @@ impl Side {
 }
 
 impl Target {
-    async fn read(path: &Path, bounds: &Bounds) -> Result<Self, RemoteError> {
+    async fn read(path: &Path, limits: &Arc<Limits>) -> Result<Self, RemoteError> {
         let kubeconfig = Kubeconfig::read_from(path)?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        Self::new(config, bounds)
+        Self::new(config, limits)
     }
 
-    fn new(config: kube::Config, bounds: &Bounds) -> Result<Self, RemoteError> {
+    fn new(config: kube::Config, limits: &Arc<Limits>) -> Result<Self, RemoteError> {
         let unsupported = |what: &str| Err(RemoteError::Unsupported(what.to_owned()));
         if config.proxy_url.is_some() {
             return unsupported("proxy-url is not supported");
@@ -160,7 +158,8 @@ impl Target {
         let connector = |config: &kube::Config| -> Result<Connector, RemoteError> {
             let tls = if is_tls { Some(tls(config, &host)?) } else { None };
             let (authority, host_header) = (authority.clone(), host_header.clone());
-            Ok(Connector { host: host.clone(), port, authority, host_header, tls, bounds: bounds.clone() })
+            let (limits, stream_window) = (limits.clone(), limits.stream_window_bytes);
+            Ok(Connector { host: host.clone(), port, authority, host_header, tls, limits, stream_window })
         };
         let own = Side::new(connector(&config)?);
         let mut bare = config.clone();

@@ -4,6 +4,7 @@ mod http1;
 
 use super::*;
 use crate::body::{empty, full};
+use crate::config::Limits;
 use crate::server::certificates::Issued;
 use crate::server::testing::{Served, ask, serve, silent};
 use crate::server::{Connection, Drain};
@@ -48,13 +49,13 @@ async fn remote_of(served: &Served, prefix: &str, user: serde_json::Value) -> (R
     let directory = tempfile::tempdir().unwrap();
     let url = format!("https://{}{prefix}", served.address);
     let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &user);
-    (Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap(), directory)
+    (Remote::from_kubeconfig(&path, Arc::default()).await.unwrap(), directory)
 }
 
-async fn plain_remote(address: SocketAddr, bounds: Bounds) -> (Remote, TempDir) {
+async fn plain_remote(address: SocketAddr, limits: Limits) -> (Remote, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let path = kubeconfig(directory.path(), &format!("http://{address}"), None, &serde_json::json!({}));
-    (Remote::from_kubeconfig(&path, bounds).await.unwrap(), directory)
+    (Remote::from_kubeconfig(&path, Arc::new(limits)).await.unwrap(), directory)
 }
 
 fn get(path: &str) -> Request<Body> {
@@ -148,7 +149,7 @@ async fn an_empty_tls_server_name_is_none() {
     let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &user);
     let named = std::fs::read_to_string(&path).unwrap().replace("\"server\"", "\"tls-server-name\":\"\",\"server\"");
     std::fs::write(&path, named).unwrap();
-    let remote = Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap();
+    let remote = Remote::from_kubeconfig(&path, Arc::default()).await.unwrap();
     assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "/ Bearer own - 0");
 }
 
@@ -173,7 +174,7 @@ async fn refuses_a_kubeconfig_that_wants_a_proxy_in_between() {
     let with_proxy =
         std::fs::read_to_string(&path).unwrap().replace("\"server\"", "\"proxy-url\":\"http://p\",\"server\"");
     std::fs::write(&path, with_proxy).unwrap();
-    let error = Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap_err();
+    let error = Remote::from_kubeconfig(&path, Arc::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "proxy-url is not supported");
 }
 
@@ -221,9 +222,13 @@ async fn no_request_of_a_client_holds_a_connection_of_the_proxys_own_requests() 
     let directory = tempfile::tempdir().unwrap();
     let url = format!("https://{}", served.address);
     let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &serde_json::json!({}));
-    let bounds =
-        Bounds { max_connections: 1, max_streams: 1, acquire_timeout: Duration::from_millis(50), ..Bounds::default() };
-    let remote = Remote::from_kubeconfig(&path, bounds).await.unwrap();
+    let limits = Limits {
+        upstream_connections: 1,
+        upstream_streams: 1,
+        connection_wait_timeout: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let remote = Remote::from_kubeconfig(&path, Arc::new(limits)).await.unwrap();
     let request = |is_clients, is_long_running| {
         let mut request = get("/");
         if is_clients {
@@ -337,7 +342,7 @@ async fn an_interrupted_answer_is_an_error() {
 }
 
 async fn refused(address: SocketAddr, deadline: Option<Instant>) -> Status {
-    let (remote, _directory) = plain_remote(address, Bounds::default()).await;
+    let (remote, _directory) = plain_remote(address, Limits::default()).await;
     forwarder(Arc::new(remote)).forward(get("/"), &jane(), None, deadline).await.unwrap_err()
 }
 
@@ -371,8 +376,12 @@ async fn a_server_that_never_answers_is_a_504_at_the_deadline() {
 
 #[tokio::test]
 async fn a_request_without_a_connection_waits_for_one_for_a_bounded_time() {
-    let bounds = Bounds { max_http1_connections: 1, acquire_timeout: Duration::from_millis(50), ..Bounds::default() };
-    let (remote, _directory) = plain_remote(http1::plain_server().await, bounds).await;
+    let limits = Limits {
+        upstream_http1_connections: 1,
+        connection_wait_timeout: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let (remote, _directory) = plain_remote(http1::plain_server().await, limits).await;
     let unread = remote.send(get("/")).await.unwrap();
     assert!(matches!(remote.send(get("/")).await, Err(UpstreamError::Timeout)));
     let (answer, ()) = tokio::join!(remote.send(get("/")), async { drop(unread) });

@@ -10,8 +10,8 @@ use kube_admission_proxy::audit::Audit;
 use kube_admission_proxy::authn::{self, Authenticator};
 use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
 use kube_admission_proxy::body::full;
-use kube_admission_proxy::cluster::discovery::{self, Discovery};
-use kube_admission_proxy::cluster::{self, Cluster, Need};
+use kube_admission_proxy::cluster::discovery::Discovery;
+use kube_admission_proxy::cluster::{Cluster, Need};
 use kube_admission_proxy::config::{Limits, Writes};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::front_end::{self, FrontEnd, Seats};
@@ -84,13 +84,12 @@ impl Front {
     ) -> Self {
         let transport = wrap(Arc::new(server.clone()));
         let client = kube_client(Arc::new(server.clone()));
-        let discovery =
-            Discovery::start(Arc::new(server.clone()), client.clone(), discovery::DiscoveryBounds::default());
+        let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), Arc::default());
         discovery.wait_synced().await;
         let on: Vec<_> = plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
         let needs: Vec<_> =
             on.iter().flat_map(|spec| spec.needs).copied().chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
-        let cluster = Cluster::start(client.clone(), &needs, cluster::ClusterBounds::default());
+        let cluster = Cluster::start(client.clone(), &needs, Arc::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&kube_admission_proxy::metrics::Registry::new()).unwrap());
         // The test's only client sends more requests at a time than one user may.
@@ -126,7 +125,7 @@ impl Front {
             turns: Turns::default(),
             processor: Processor::new(0),
             keeps_initializers: false,
-            limits,
+            limits: Arc::new(limits),
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
         let (certificates, kept, state) = Default::default();
@@ -161,7 +160,7 @@ impl Front {
             seats: Seats::new(1, 1),
             room: Shares::new(1 << 24, 1 << 24),
             metrics,
-            limits: Limits::default(),
+            limits: Arc::default(),
         }
     }
 

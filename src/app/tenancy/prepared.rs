@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub(super) struct Prepared<'a> {
     pub(super) tenant: &'a TenantFile,
     resolved: Resolved,
-    pub(super) limits: Limits,
+    pub(super) limits: Arc<Limits>,
     pub(super) audit_policy: Option<Policy>,
     pub(super) certificate: Option<Arc<CertifiedKey>>,
     pub(super) client_ca: Option<Arc<CertificateAuthority>>,
@@ -289,14 +289,14 @@ fn is_unserved(plugin: &str, config: &Config) -> bool {
     !is_of_flags && spec.is_some_and(|spec| spec.needs.iter().any(|need| need.removed_api().is_some()))
 }
 
-fn limits(tenant: &TenantFile, process: &Limits) -> Limits {
+fn limits(tenant: &TenantFile, process: &Limits) -> Arc<Limits> {
     let (given, admission) = (&tenant.profile.limits, &tenant.profile.admission);
     let timeout = admission.timeout.as_deref().and_then(|timeout| duration::parse(timeout).ok());
-    Limits {
+    Arc::new(Limits {
         requests_inflight: given.requests_in_flight.unwrap_or(process.requests_inflight),
         mutating_requests_inflight: given.mutating_requests_in_flight.unwrap_or(process.mutating_requests_inflight),
         body_bytes: given.body_bytes.map_or(process.body_bytes, |bytes| bytes.min(process.body_bytes)),
         admission_timeout: timeout.or(process.admission_timeout),
         ..process.clone()
-    }
+    })
 }

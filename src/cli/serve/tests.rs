@@ -70,7 +70,7 @@ fn a_front_end_needs_an_api_server_a_certificate_and_callers() {
 fn the_defaults_are_those_of_kube_apiserver() {
     let config = parse(&[]).unwrap();
     assert_eq!(config.serving.addresses, ["0.0.0.0:6443".parse().unwrap()]);
-    assert_eq!(config.limits, Limits::default());
+    assert_eq!(*config.limits, Limits::default());
     assert_eq!(config.authorization.mode, AuthorizationMode::AlwaysAllow);
     assert!(!config.authentication.anonymous);
     assert!(

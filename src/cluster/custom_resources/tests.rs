@@ -1,8 +1,9 @@
 //! Definitions in the API server's form, from the cache and from direct reads.
 
 use super::*;
+use crate::cluster::FixedState;
 use crate::cluster::tests::client;
-use crate::cluster::{ClusterBounds, FixedState};
+use crate::config::Limits;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -124,7 +125,7 @@ async fn behind(answer: impl Fn() -> (u16, Value) + Send + Sync + 'static) -> (A
         counted.fetch_add(1, Ordering::SeqCst);
         Some(answer())
     });
-    let cluster = Cluster::start(client, &[Need::CUSTOM_RESOURCE_DEFINITIONS], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::CUSTOM_RESOURCE_DEFINITIONS], Arc::default());
     assert!(cluster.wait_synced().await);
     (cluster, asked)
 }
@@ -154,7 +155,7 @@ async fn a_missing_definition_is_remembered_for_a_while() {
         assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
     }
     assert_eq!(asked.load(Ordering::SeqCst), 1);
-    tokio::time::advance(ClusterBounds::default().definition_ttl).await;
+    tokio::time::advance(Limits::default().definition_ttl).await;
     assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
     assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
@@ -176,7 +177,7 @@ async fn follows_definitions_as_the_api_server_lists_them() {
             "metadata": {"resourceVersion": "1"}, "items": [definition(with_default())]});
         (!url.contains("watch=true")).then_some((200, list))
     });
-    let cluster = Cluster::start(client, &[Need::CUSTOM_RESOURCE_DEFINITIONS], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::CUSTOM_RESOURCE_DEFINITIONS], Arc::default());
     assert!(cluster.wait_synced().await);
     let found = cluster.custom_resource(&kind("v1")).unwrap();
     assert!(Arc::ptr_eq(&found, &cluster.custom_resource(&kind("v1")).unwrap()));
@@ -198,7 +199,7 @@ async fn an_api_server_without_definitions_has_no_custom_resources() {
         url if url.starts_with("/apis?") => Some((200, json!({"groups": []}))),
         _ => Some(refusal(404)),
     });
-    let cluster = Cluster::start(client, &[Need::CUSTOM_RESOURCE_DEFINITIONS], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::CUSTOM_RESOURCE_DEFINITIONS], Arc::default());
     assert!(cluster.wait_synced().await);
     assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
 }
@@ -206,7 +207,7 @@ async fn an_api_server_without_definitions_has_no_custom_resources() {
 #[tokio::test]
 async fn a_proxy_that_may_not_list_definitions_refuses_custom_resources_alone() {
     let client = client(|_, _| Some(refusal(403)));
-    let cluster = Cluster::start(client, &[Need::CUSTOM_RESOURCE_DEFINITIONS], ClusterBounds::default());
+    let cluster = Cluster::start(client, &[Need::CUSTOM_RESOURCE_DEFINITIONS], Arc::default());
     assert!(cluster.wait_synced().await);
     assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap_err().code, 500);
 }

@@ -1,8 +1,9 @@
 //! Fetches discovery from the API server.
 
 use super::parse::{self, Document, Found, Undiscovered};
-use super::{DiscoveryBounds, GroupVersion, Table};
+use super::{GroupVersion, Table};
 use crate::body::{Body, BoxError};
+use crate::config::Limits;
 use crate::upstream::{SharedTransport, Transport, UpstreamError};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -12,6 +13,7 @@ use http::header::ACCEPT;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Accepts aggregated discovery, its earlier version, and the legacy documents of older servers, in this order.
 const ACCEPTED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -51,7 +53,7 @@ impl Fetched {
 /// Fetches the resources of all group versions. The failure of a single group version is not an error.
 pub(super) async fn all(
     transport: &SharedTransport,
-    limits: DiscoveryBounds,
+    limits: &Arc<Limits>,
     old: &Table,
 ) -> Result<Fetched, Undiscovered> {
     let mut fetched = Fetched::default();
@@ -68,18 +70,18 @@ pub(super) async fn all(
 async fn one_by_one(
     transport: &SharedTransport,
     versions: Vec<(String, String)>,
-    limits: DiscoveryBounds,
+    limits: &Arc<Limits>,
     fetched: &mut Fetched,
     old: &Table,
 ) -> Result<(), Undiscovered> {
-    if versions.len() > limits.group_versions {
+    if versions.len() > limits.discovery_group_versions {
         return Err(Undiscovered(format!(
             "{} groups' versions are more than the {} that are read",
             versions.len(),
-            limits.group_versions
+            limits.discovery_group_versions
         )));
     }
-    let calls = versions.into_iter().map(|(group, version)| ask(transport.clone(), group, version, limits));
+    let calls = versions.into_iter().map(|(group, version)| ask(transport.clone(), group, version, limits.clone()));
     let mut answers = stream::iter(calls).buffer_unordered(PARALLEL_CALLS);
     while let Some((group, version, found)) = answers.next().await {
         match found {
@@ -96,15 +98,10 @@ async fn one_by_one(
 /// One group and version, and the result of the call.
 type Answer = (String, String, Result<Found, Undiscovered>);
 
-fn ask(
-    transport: SharedTransport,
-    group: String,
-    version: String,
-    limits: DiscoveryBounds,
-) -> BoxFuture<'static, Answer> {
+fn ask(transport: SharedTransport, group: String, version: String, limits: Arc<Limits>) -> BoxFuture<'static, Answer> {
     Box::pin(async move {
         let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let found = match call(&transport, &path, limits).await {
+        let found = match call(&transport, &path, &limits).await {
             Ok(Some(body)) => {
                 parse::legacy(&body, &group, &version).map_err(|error| Undiscovered(format!("{path}: {error}")))
             }
@@ -116,7 +113,7 @@ fn ask(
 }
 
 /// The body of a 200. `None` for a 404, because a server may lack `/api` or `/apis`.
-async fn call(transport: &SharedTransport, path: &str, limits: DiscoveryBounds) -> Result<Option<Bytes>, Undiscovered> {
+async fn call(transport: &SharedTransport, path: &str, limits: &Limits) -> Result<Option<Bytes>, Undiscovered> {
     let exchange = async {
         let request = Request::get(path).header(ACCEPT, ACCEPTED).body(crate::body::empty());
         let request = request.map_err(|error| Undiscovered(format!("{path}: {error}")))?;
@@ -126,7 +123,7 @@ async fn call(transport: &SharedTransport, path: &str, limits: DiscoveryBounds) 
             StatusCode::NOT_FOUND => return Ok(None),
             status => return Err(Undiscovered(format!("{path}: the API server answered {status}"))),
         }
-        let body = collect(response.into_body(), limits.body_bytes).await;
+        let body = collect(response.into_body(), limits.discovery_bytes).await;
         Ok(Some(body.map_err(|error| Undiscovered(format!("{path}: {error}")))?))
     };
     let answer = tokio::time::timeout(limits.call_timeout, exchange).await;

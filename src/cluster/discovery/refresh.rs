@@ -1,7 +1,8 @@
 //! The schedule of discovery refreshes.
 
-use super::{DiscoveryBounds, Shared, fetch};
+use super::{Shared, fetch};
 use crate::cluster::follow::{Bounds, Failure, Follower, Source, follow};
+use crate::config::Limits;
 use crate::upstream::SharedTransport;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -15,14 +16,14 @@ use tokio::time::{Instant, sleep, sleep_until};
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// Fetches at once, and then after each trigger, at most once in `refresh_interval`.
-pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits: DiscoveryBounds) {
+pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits: Arc<Limits>) {
     let mut retry = FIRST_RETRY;
     let mut settle: Option<Instant> = None;
     loop {
         let begun_at = Instant::now();
         let number = shared.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let old = shared.table.load_full();
-        let pause = match fetch::all(&transport, limits, &old).await {
+        let pause = match fetch::all(&transport, &limits, &old).await {
             Ok(fetched) => {
                 let table = fetched.into_table(&old);
                 if table != *old {
@@ -30,11 +31,11 @@ pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits:
                 }
                 shared.synced.send_replace(true);
                 retry = FIRST_RETRY;
-                limits.periodic_interval
+                limits.discovery_interval
             }
             Err(error) => {
                 tracing::warn!(error = error.0, "discovery failed; trying again");
-                let pause = retry.min(limits.retry_interval);
+                let pause = retry.min(limits.discovery_retry_interval);
                 retry = pause * 2;
                 pause
             }
@@ -51,31 +52,31 @@ pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits:
             () = shared.wanted.notified() => {}
             () = settled => settle = None,
             () = shared.changed.notified() => {
-                sleep(limits.change_delay).await;
-                settle = Some(Instant::now() + limits.settle_delay);
+                sleep(limits.discovery_change_delay).await;
+                settle = Some(Instant::now() + limits.discovery_settle_delay);
             }
         }
-        sleep_until(begun_at + limits.refresh_interval).await;
+        sleep_until(begun_at + limits.discovery_refresh_interval).await;
     }
 }
 
 /// Requests a refresh when a CustomResourceDefinition is added, changed or deleted.
-pub(super) async fn follow_definitions(shared: Arc<Shared>, client: kube::Client, limits: DiscoveryBounds) {
+pub(super) async fn follow_definitions(shared: Arc<Shared>, client: kube::Client, limits: Arc<Limits>) {
     follow_kind::<CustomResourceDefinition>(shared, client, limits).await;
 }
 
 /// Requests a refresh when an APIService is added, changed or deleted.
-pub(super) async fn follow_api_services(shared: Arc<Shared>, client: kube::Client, limits: DiscoveryBounds) {
+pub(super) async fn follow_api_services(shared: Arc<Shared>, client: kube::Client, limits: Arc<Limits>) {
     follow_kind::<APIService>(shared, client, limits).await;
 }
 
 /// Watches a kind. If the API server forbids the watch, the watch is retried, and lookups of unknown resources still cause refreshes.
-async fn follow_kind<K>(shared: Arc<Shared>, client: kube::Client, limits: DiscoveryBounds)
+async fn follow_kind<K>(shared: Arc<Shared>, client: kube::Client, limits: Arc<Limits>)
 where
     K: kube::Resource<DynamicType = ()>,
 {
     let source = Source::all::<K>(client);
-    let bounds = Bounds { list_timeout: limits.call_timeout, object_bytes: limits.body_bytes };
+    let bounds = Bounds { list_timeout: limits.call_timeout, object_bytes: limits.discovery_bytes };
     let mut notice = Notice { shared, kind: K::kind(&()).into_owned(), is_refused: false };
     follow(&source, bounds, &mut notice).await;
 }

@@ -56,7 +56,7 @@ fn group_list(groups: &[Value]) -> Value {
 
 /// Starts discovery; the watches of definitions stay silent.
 fn start(rote: &Arc<Rote>) -> Arc<Discovery> {
-    Discovery::start(rote.clone(), client(|_, _| None), DiscoveryBounds::default())
+    Discovery::start(rote.clone(), client(|_, _| None), Arc::default())
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +128,7 @@ async fn an_unknown_resource_causes_one_refresh_for_all_waiting_requests() {
     for _ in 0..3 {
         assert!(discovery.resource("g", "v1", "nothing").await.is_none());
     }
-    assert!(begun.elapsed() >= DiscoveryBounds::default().refresh_interval * 3);
+    assert!(begun.elapsed() >= Limits::default().discovery_refresh_interval * 3);
     assert_eq!(rote.calls("/apis"), 5);
 }
 
@@ -180,18 +180,18 @@ async fn a_changed_definition_causes_a_refresh() {
         )),
     });
     let rote = Rote::new(&[("/apis", group_list(&[]))]);
-    let discovery = Discovery::start(rote.clone(), watching, DiscoveryBounds::default());
+    let discovery = Discovery::start(rote.clone(), watching, Arc::default());
     // The first list of definitions is a change; a second refresh follows when the API server has settled.
     let mut ended = discovery.shared.ended.subscribe();
     let begun = tokio::time::Instant::now();
     ended.wait_for(|ended| *ended >= 3).await.unwrap();
-    assert!(begun.elapsed() < DiscoveryBounds::default().periodic_interval);
+    assert!(begun.elapsed() < Limits::default().discovery_interval);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_past_the_bound_is_not_read() {
     let rote = Rote::new(&[("/apis", group_list(&[aggregated("g", "v1", "Current", &["a-rather-long-name"])]))]);
-    let limits = DiscoveryBounds { body_bytes: 64, ..DiscoveryBounds::default() };
+    let limits = Arc::new(Limits { discovery_bytes: 64, ..Limits::default() });
     let discovery = Discovery::start(rote.clone(), client(|_, _| None), limits);
     assert!(discovery.resource("g", "v1", "a-rather-long-name").await.is_none());
     assert!(!discovery.is_synced());

@@ -4,6 +4,7 @@ use super::file::{Entry, Loaded};
 use super::objects::Objects;
 use super::slot::Slot;
 use super::{Action, Change, Collection, Expired, Page, Signal, Start, Subscription, prefix};
+use crate::config::Limits;
 use crate::embedded::garbage::Garbage;
 use crate::embedded::settings::Settings;
 use crate::object::Object;
@@ -15,20 +16,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The bounds of the store.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::embedded) struct Bounds {
-    /// Changes that are kept of each collection.
-    pub history: usize,
-    /// Changes that may be queued for one watcher.
-    pub watcher_queue: usize,
-    /// Changes that may be missing in the file before further writes wait.
-    pub unwritten: usize,
-}
-
 /// All objects, their versions and watchers; accessible only under the lock.
 pub(in crate::embedded) struct State {
-    pub(super) bounds: Bounds,
+    pub(super) limits: Arc<Limits>,
     pub(super) revision: u64,
     /// The resourceVersion of the newest collection that was forgotten: the history of a later one of that name begins after it.
     pub(super) floor: u64,
@@ -79,9 +69,9 @@ impl Table {
 }
 
 impl State {
-    pub(super) fn new(bounds: Bounds, settings: Settings) -> Self {
+    pub(super) fn new(limits: Arc<Limits>, settings: Settings) -> Self {
         Self {
-            bounds,
+            limits,
             revision: 1,
             floor: 0,
             watchers_so_far: 0,
@@ -275,7 +265,7 @@ impl State {
         prefix: &str,
         start: Start,
     ) -> Result<Subscription, Expired> {
-        let (revision, watcher_queue) = (self.revision, self.bounds.watcher_queue);
+        let (revision, watcher_queue) = (self.revision, self.limits.watcher_queue.max(1));
         self.watchers_so_far += 1;
         let id = self.watchers_so_far;
         let table = self.table(collection);
@@ -321,7 +311,7 @@ impl State {
         if let Some(steps) = &mut self.steps {
             steps.push(Entry::Change(collection.clone(), change.clone()));
         }
-        let most = self.bounds.history;
+        let most = self.limits.watch_history.max(1);
         let table = self.table(collection);
         table.changed = change.revision;
         table.watchers.retain(|watcher| watcher.signals.try_send(Signal::Change(change.clone())).is_ok());

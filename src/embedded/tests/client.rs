@@ -1,7 +1,8 @@
 //! A client that sends and receives JSON.
 
-use super::super::{Limits, Server};
+use super::super::Server;
 use crate::body::{Body, empty, full};
+use crate::config::Limits;
 use crate::upstream::Transport;
 use http::{Method, Request};
 use http_body_util::BodyExt;
@@ -45,7 +46,7 @@ impl Client {
     }
 
     pub(super) fn with_limits(limits: Limits) -> Self {
-        Self::of(Server::new(limits))
+        Self::of(Server::new(Arc::new(limits)))
     }
 
     pub(super) fn of(server: Arc<Server>) -> Self {

@@ -1,14 +1,15 @@
 //! Garbage collection, namespaces and their contents.
 
-use super::super::{Features, Limits, Server, garbage};
+use super::super::{Features, Server, garbage};
 use super::client::{Answer, CONFIG_MAPS, Client, config_map};
 use crate::config::Controllers;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
 fn with(features: Features) -> Client {
-    Client::of(Server::with(Limits::default(), features))
+    Client::of(Server::with(Arc::default(), features))
 }
 
 /// Does the garbage collector's work.

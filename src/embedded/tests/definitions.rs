@@ -2,6 +2,7 @@
 
 use super::super::Webhooks;
 use super::client::Client;
+use crate::config::Limits;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use async_trait::async_trait;
@@ -174,7 +175,7 @@ async fn names_of_another_definition_are_accepted_once_they_are_free() {
 
 #[tokio::test]
 async fn invalid_definitions_and_too_many_are_refused() {
-    let limits = super::super::Limits { definitions: 1, ..Default::default() };
+    let limits = Limits { definitions: 1, ..Default::default() };
     let client = Client::with_limits(limits);
     let mut invalid = definition();
     invalid["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
@@ -233,8 +234,10 @@ impl Webhooks for Renaming {
     }
 }
 
-#[tokio::test]
-async fn a_webhook_converts_objects_between_versions() {
+const OLDER: &str = "/apis/example.com/v1beta1/namespaces/default/widgets";
+
+/// A server with widgets, which [`Renaming`] converts.
+async fn with_renamed_widgets() -> Client {
     let client = Client::new();
     client.server.convert_by(Arc::new(Renaming));
     let mut converted = definition();
@@ -245,7 +248,13 @@ async fn a_webhook_converts_objects_between_versions() {
     converted["spec"]["versions"][1] =
         json!({"name": "v1beta1", "served": true, "storage": false, "schema": {"openAPIV3Schema": schema}});
     client.post(DEFINITIONS, converted).await.with_code(201);
-    let older = "/apis/example.com/v1beta1/namespaces/default/widgets";
+    client
+}
+
+#[tokio::test]
+async fn a_webhook_converts_objects_between_versions() {
+    let client = with_renamed_widgets().await;
+    let older = OLDER;
     let mut sent = widget("a", json!({"length": 3}));
     sent["apiVersion"] = json!("example.com/v1beta1");
     let created = client.post(older, sent).await.with_code(201);
@@ -263,4 +272,20 @@ async fn a_webhook_converts_objects_between_versions() {
     client.get(older).await.refused(500);
     client.delete(&format!("{WIDGETS}/b")).await.with_code(200);
     assert_eq!(client.get(older).await.with_code(200)["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn owners_of_fields_that_a_webhook_renames_are_not_compared() {
+    let client = with_renamed_widgets().await;
+    let apply = async |path: &str, version: &str, manager: &str, spec: Value| {
+        let configuration = json!({"apiVersion": version, "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
+        client
+            .patch_as(&format!("{path}/a?fieldManager={manager}"), "application/apply-patch+yaml", configuration)
+            .await
+    };
+    apply(WIDGETS, "example.com/v1", "first", json!({"size": 1})).await.with_code(201);
+    // kube-apiserver converts the set of `first` with the webhook, and finds a conflict.
+    let changed = apply(OLDER, "example.com/v1beta1", "second", json!({"length": 2})).await.with_code(200);
+    let managers = changed["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(managers.iter().map(|entry| entry["manager"].clone()).collect::<Vec<_>>(), ["first", "second"]);
 }

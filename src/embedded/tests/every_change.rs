@@ -1,9 +1,9 @@
 //! Tests the guarantee of watches: every watcher gets every change of every object once, in order, custom resources and restarts included.
 
-use super::super::Limits;
 use super::client::{CONFIG_MAPS, Client, config_map};
 use super::disk::{Disk, Fate};
 use super::kept::{self, DEFINITIONS, GADGETS, gadget, gadgets};
+use crate::config::Limits;
 use http::Method;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ async fn observe(client: Arc<Client>, path: &'static str, after: u64, end: Strin
     panic!("the watch ended early");
 }
 
-const LIMITS: fn() -> Limits = || Limits { history: 10_000, watcher_queue: 10_000, ..Limits::default() };
+const LIMITS: fn() -> Limits = || Limits { watch_history: 10_000, watcher_queue: 10_000, ..Limits::default() };
 
 /// Executes the steps of the writers at the same time, while observers watch. Returns what was made, the number of deletions, and what the
 /// observers saw after `after`.
@@ -158,7 +158,7 @@ async fn check(path: &'static str, writers: Vec<Vec<Step>>) {
 /// The same with a file, and a crash of the process and the disk after each phase. A client continues after the last version that it saw.
 async fn check_with_crashes(path: &'static str, phases: Vec<(Vec<Vec<Step>>, Vec<Fate>)>) {
     let mut disk = Disk::default();
-    let mut client = Arc::new(kept::on(&disk, LIMITS()));
+    let mut client = Arc::new(kept::on(&disk, Arc::new(LIMITS())));
     client.post(DEFINITIONS, gadgets()).await.with_code(201);
     let start = version(&client.get(path).await.with_code(200));
     let (mut all, mut made, mut deleted) = (Vec::new(), History::new(), 0);
@@ -175,7 +175,7 @@ async fn check_with_crashes(path: &'static str, phases: Vec<(Vec<Vec<Step>>, Vec
         all.extend(seen);
         all.push((last, "ADDED".into(), end, marker["data"].clone()));
         disk = disk.after_crash(disk.now(), &fates);
-        client = Arc::new(kept::on(&disk, LIMITS()));
+        client = Arc::new(kept::on(&disk, Arc::new(LIMITS())));
     }
     compare(&all, &made, deleted);
     let whole = observe(client.clone(), path, start, "end".to_owned());

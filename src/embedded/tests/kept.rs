@@ -1,10 +1,11 @@
 //! A server whose objects are kept in a file: restarts, crashes, and disks that fail.
 
 use super::super::settings::Settings;
-use super::super::store::{Bounds, Collection, File, FileError, Store};
-use super::super::{DataDir, Features, Limits, Server, Tokens};
+use super::super::store::{Collection, File, FileError, Store};
+use super::super::{DataDir, Features, Server, Tokens};
 use super::client::{CONFIG_MAPS, Client, config_map, pair};
 use super::disk::{Disk, Fate};
+use crate::config::Limits;
 use crate::config::TokenFiles;
 use crate::object::Object;
 use crate::object::decode::MAX_DEPTH;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 
 pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(super) const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
@@ -36,13 +38,13 @@ pub(super) fn gadget(name: &str) -> Value {
 }
 
 /// A client of a server with the objects on a disk.
-pub(super) fn on(disk: &Disk, limits: Limits) -> Client {
+pub(super) fn on(disk: &Disk, limits: Arc<Limits>) -> Client {
     let features = Features { rbac: true, ..Features::default() };
     Client::of(Server::kept(disk.file(), limits, features).unwrap())
 }
 
 /// The client after a restart.
-async fn again(client: Client, disk: &Disk, limits: Limits) -> Client {
+async fn again(client: Client, disk: &Disk, limits: Arc<Limits>) -> Client {
     client.server.close().await;
     drop(client);
     on(disk, limits)
@@ -55,7 +57,7 @@ fn version(object: &Value) -> u64 {
 #[tokio::test]
 async fn a_restart_changes_nothing_that_clients_see() {
     let disk = Disk::default();
-    let client = on(&disk, Limits::default());
+    let client = on(&disk, Arc::default());
     client.post(DEFINITIONS, gadgets()).await.with_code(201);
     client.post(GADGETS, gadget("g")).await.with_code(201);
     client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
@@ -68,7 +70,7 @@ async fn a_restart_changes_nothing_that_clients_see() {
         before.push(client.get(path).await.with_code(200)["items"].clone());
     }
     let newest = version(&client.get(CONFIG_MAPS).await.with_code(200));
-    let client = again(client, &disk, Limits::default()).await;
+    let client = again(client, &disk, Arc::default()).await;
     for (path, before) in paths.iter().zip(before) {
         assert_eq!(client.get(path).await.with_code(200)["items"], before, "{path}");
     }
@@ -80,7 +82,7 @@ async fn a_restart_changes_nothing_that_clients_see() {
 #[tokio::test]
 async fn the_deepest_object_outlasts_a_restart() {
     let disk = Disk::default();
-    let client = on(&disk, Limits::default());
+    let client = on(&disk, Arc::default());
     let path = "/apis/apps/v1/namespaces/default/controllerrevisions";
     // The object itself is one level.
     let data = (2..MAX_DEPTH).fold(json!({}), |data, _| json!({ "a": data }));
@@ -90,28 +92,28 @@ async fn the_deepest_object_outlasts_a_restart() {
     gadget["data"] = deep["data"].clone();
     client.post(DEFINITIONS, gadgets()).await.with_code(201);
     client.post(&format!("{GADGETS}?fieldManager=m"), gadget).await.with_code(201);
-    let client = again(client, &disk, Limits::default()).await;
+    let client = again(client, &disk, Arc::default()).await;
     assert_eq!(client.get(&format!("{path}/d")).await.with_code(200), created);
     assert_eq!(client.get(&format!("{GADGETS}/g")).await.with_code(200)["data"], deep["data"]);
 }
 
 #[tokio::test]
 async fn objects_that_fell_out_of_the_history_are_listed_and_changed_as_before() {
-    let limits = Limits { history: 2, ..Limits::default() };
+    let limits = Arc::new(Limits { watch_history: 2, ..Limits::default() });
     let disk = Disk::default();
-    let client = on(&disk, limits);
+    let client = on(&disk, limits.clone());
     for name in ["a", "b", "c", "d"] {
         client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
     }
     let before = client.get(CONFIG_MAPS).await.with_code(200);
-    let client = again(client, &disk, limits).await;
+    let client = again(client, &disk, limits.clone()).await;
     assert_eq!(client.get(CONFIG_MAPS).await.with_code(200), before);
     let page = client.get(&format!("{CONFIG_MAPS}?limit=1")).await.with_code(200);
     assert_eq!((&page["items"][0], &page["metadata"]["remainingItemCount"]), (&before["items"][0], &json!(3)));
     let patch = json!({"data": {"a": "2"}});
     client.patch(&format!("{CONFIG_MAPS}/a"), "merge", patch).await.with_code(200);
     client.delete(&format!("{CONFIG_MAPS}/b")).await.with_code(200);
-    let client = again(client, &disk, limits).await;
+    let client = again(client, &disk, limits.clone()).await;
     let names = client.get(CONFIG_MAPS).await.with_code(200)["items"]
         .as_array()
         .unwrap()
@@ -126,14 +128,14 @@ async fn objects_that_fell_out_of_the_history_are_listed_and_changed_as_before()
 #[tokio::test]
 async fn a_watch_goes_on_after_a_restart_and_an_old_list_is_still_there() {
     let disk = Disk::default();
-    let client = on(&disk, Limits::default());
+    let client = on(&disk, Arc::default());
     client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
     let start = version(&client.get(CONFIG_MAPS).await.with_code(200));
     client.post(CONFIG_MAPS, config_map("b")).await.with_code(201);
     client.delete(&format!("{CONFIG_MAPS}/a")).await.with_code(200);
     let old = format!("{CONFIG_MAPS}?resourceVersion={start}&resourceVersionMatch=Exact");
     let before = client.get(&old).await.with_code(200);
-    let client = again(client, &disk, Limits::default()).await;
+    let client = again(client, &disk, Arc::default()).await;
     client.post(CONFIG_MAPS, config_map("c")).await.with_code(201);
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}")).await;
     assert_eq!(events.next_name().await, pair("ADDED", "b"));
@@ -144,16 +146,16 @@ async fn a_watch_goes_on_after_a_restart_and_an_old_list_is_still_there() {
 
 #[tokio::test]
 async fn a_watch_from_before_the_history_has_expired_after_a_restart_too() {
-    let limits = Limits { history: 3, ..Limits::default() };
+    let limits = Arc::new(Limits { watch_history: 3, ..Limits::default() });
     let disk = Disk::default();
-    let client = on(&disk, limits);
+    let client = on(&disk, limits.clone());
     let first = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
     for value in 0..5 {
         let patch = json!({"data": {"a": format!("v{value}")}});
         client.patch(&format!("{CONFIG_MAPS}/a"), "merge", patch).await.with_code(200);
     }
     client.delete(&format!("{CONFIG_MAPS}/a")).await.with_code(200);
-    let client = again(client, &disk, limits).await;
+    let client = again(client, &disk, limits.clone()).await;
     let newest = version(&client.get(CONFIG_MAPS).await.with_code(200));
     let from = |revision: u64| format!("{CONFIG_MAPS}?watch=1&resourceVersion={revision}");
     let (kind, status) = client.watch(&from(version(&first))).await.next().await.unwrap();
@@ -168,7 +170,7 @@ async fn a_watch_from_before_the_history_has_expired_after_a_restart_too() {
 #[tokio::test]
 async fn a_definition_of_an_old_name_does_not_take_over_the_history() {
     let disk = Disk::default();
-    let client = on(&disk, Limits::default());
+    let client = on(&disk, Arc::default());
     client.post(DEFINITIONS, gadgets()).await.with_code(201);
     let old = client.post(GADGETS, gadget("g")).await.with_code(201);
     client.delete(&format!("{DEFINITIONS}/gadgets.example.com")).await.with_code(200);
@@ -179,14 +181,14 @@ async fn a_definition_of_an_old_name_does_not_take_over_the_history() {
         let from = format!("{GADGETS}?watch=1&resourceVersion={}", version(&old));
         assert_eq!(client.watch(&from).await.next().await.unwrap().1["code"], 410);
         client.delete(&format!("{DEFINITIONS}/gadgets.example.com")).await.with_code(200);
-        client = again(client, &disk, Limits::default()).await;
+        client = again(client, &disk, Arc::default()).await;
     }
 }
 
 #[tokio::test]
 async fn a_change_is_invisible_until_the_disk_has_it() {
     let disk = Disk::default();
-    let client = on(&disk, Limits::default());
+    let client = on(&disk, Arc::default());
     let start = version(&client.get(CONFIG_MAPS).await.with_code(200));
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}")).await;
     disk.pause(true);
@@ -208,7 +210,7 @@ async fn a_change_is_invisible_until_the_disk_has_it() {
 #[tokio::test]
 async fn a_full_disk_ends_the_service_and_loses_nothing_that_was_answered() {
     let disk = Disk::default();
-    let client = on(&disk, Limits::default());
+    let client = on(&disk, Arc::default());
     client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
     let health = client.server.data_health().unwrap();
     health().unwrap();
@@ -222,7 +224,7 @@ async fn a_full_disk_ends_the_service_and_loses_nothing_that_was_answered() {
     client.post(CONFIG_MAPS, config_map("d")).await.refused(503);
     drop(client);
     let crashed = disk.after_crash(disk.now(), &[Fate::Written]);
-    let client = on(&crashed, Limits::default());
+    let client = on(&crashed, Arc::default());
     client.get(&format!("{CONFIG_MAPS}/a")).await.with_code(200);
     client.get(&format!("{CONFIG_MAPS}/c")).await.refused(404);
 }
@@ -235,7 +237,7 @@ async fn a_token_is_accepted_after_a_restart() {
         let data = DataDir::open(folder.path()).unwrap();
         let files = TokenFiles { signing_key: Some(data.token_key().unwrap()), ..TokenFiles::default() };
         let features = Features { tokens: Tokens::from_files(&files).unwrap(), ..Features::default() };
-        Client::of(Server::kept_in(&data, Limits::default(), features).unwrap())
+        Client::of(Server::kept_in(&data, Arc::default(), features).unwrap())
     };
     let client = start();
     let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
@@ -252,7 +254,7 @@ async fn the_service_of_the_server_follows_its_port_over_restarts() {
     let disk = Disk::default();
     let start = |advertised: &str| {
         let features = Features { advertised: Some(advertised.parse().unwrap()), ..Features::default() };
-        Client::of(Server::kept(disk.file(), Limits::default(), features).unwrap())
+        Client::of(Server::kept(disk.file(), Arc::default(), features).unwrap())
     };
     let mut seen = Vec::new();
     for advertised in ["192.0.2.1:6443", "192.0.2.1:6443", "192.0.2.2:7443", "[2001:db8::1]:7443"] {
@@ -282,7 +284,7 @@ async fn a_new_certificate_is_published_in_the_old_namespaces() {
     let disk = Disk::default();
     let start = |ca: &str| {
         let features = Features { root_ca: Some(ca.to_owned()), ..Features::default() };
-        Client::of(Server::kept(disk.file(), Limits::default(), features).unwrap())
+        Client::of(Server::kept(disk.file(), Arc::default(), features).unwrap())
     };
     let client = start("old");
     client.post("/api/v1/namespaces", json!({"metadata": {"name": "mine"}})).await.with_code(201);
@@ -313,11 +315,11 @@ fn a_large_file_that_is_mostly_free_is_made_smaller_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let objects = folder.path().join("objects.redb");
     let size = || std::fs::metadata(&objects).unwrap().len();
-    let bounds = Bounds { history: 1, watcher_queue: 1, unwritten: 1 };
+    let limits = Arc::new(Limits { watch_history: 1, watcher_queue: 1, unwritten_changes: 1, ..Limits::default() });
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let open = || {
         let data = DataDir::open(folder.path()).unwrap();
-        Store::open(bounds, Settings::default(), data.objects(1 << 20).unwrap()).unwrap()
+        Store::open(limits.clone(), Settings::default(), data.objects(1 << 20).unwrap()).unwrap()
     };
     let things = Collection::built_in("", "things");
     let store = open();
@@ -339,10 +341,10 @@ fn a_large_file_that_is_mostly_free_is_made_smaller_at_the_start() {
 
 /// The objects in a folder, or the reason why it is refused.
 fn content(folder: &Path) -> Result<(u64, BTreeMap<String, Value>), FileError> {
-    let bounds = Bounds { history: 8, watcher_queue: 1, unwritten: 100 };
+    let limits = Arc::new(Limits { watch_history: 8, watcher_queue: 1, unwritten_changes: 100, ..Limits::default() });
     let things = Collection::built_in("", "things");
     let data = DataDir::open(folder)?;
-    let store = Store::open(bounds, Settings::default(), data.objects(1 << 20)?)?;
+    let store = Store::open(limits.clone(), Settings::default(), data.objects(1 << 20)?)?;
     let found = (store.with(|state| state.revision()), seen(&store, &things));
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(store.close());
     Ok(found)
@@ -356,11 +358,11 @@ fn a_damaged_file_is_refused_with_a_sentence_or_shows_what_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let (objects, lock) = (folder.path().join("objects.redb"), folder.path().join("lock"));
     let files = || (std::fs::read(&objects).unwrap(), std::fs::read(&lock).unwrap());
-    let bounds = Bounds { history: 8, watcher_queue: 1, unwritten: 100 };
+    let limits = Arc::new(Limits { watch_history: 8, watcher_queue: 1, unwritten_changes: 100, ..Limits::default() });
     let things = Collection::built_in("", "things");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let data = DataDir::open(folder.path()).unwrap();
-    let store = Store::open(bounds, Settings::default(), data.objects(1 << 20).unwrap()).unwrap();
+    let store = Store::open(limits.clone(), Settings::default(), data.objects(1 << 20).unwrap()).unwrap();
     for n in 0..60 {
         let name = (n % 40).to_string();
         let object = json!({"metadata": {"name": name}, "n": n, "data": "x".repeat(n * 20)});
@@ -432,9 +434,9 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let disk = Disk::default();
-        let bounds = Bounds { history: 3, watcher_queue: 1, unwritten: 10 };
+        let limits = Arc::new(Limits { watch_history: 3, watcher_queue: 1, unwritten_changes: 10, ..Limits::default() });
         let things = Collection::built_in("", "things");
-        let store = Store::open(bounds, Settings::default(), disk.file()).unwrap();
+        let store = Store::open(limits.clone(), Settings::default(), disk.file()).unwrap();
         let created = disk.now();
         let mut model = BTreeMap::new();
         // The objects after each transaction, by resourceVersion; and the steps of the disk at which a version was settled.
@@ -463,7 +465,7 @@ proptest! {
         runtime.block_on(store.settled()).unwrap();
         let at = created + crash.index(disk.now() - created + 1);
         let crashed = disk.after_crash(at, &fates);
-        let kept = Store::open(bounds, Settings::default(), crashed.file()).unwrap();
+        let kept = Store::open(limits.clone(), Settings::default(), crashed.file()).unwrap();
         let revision = kept.with(|state| state.revision());
         let least = settled.iter().rev().find(|(step, _)| *step <= at).unwrap().1;
         prop_assert!(revision >= least, "{revision} of at least {least}");

@@ -2,13 +2,14 @@
 
 use super::super::store::Collection;
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pod};
+use crate::config::Limits;
 use serde_json::{Value, json};
 
 fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-async fn with_config_maps(limits: super::super::Limits) -> Client {
+async fn with_config_maps(limits: Limits) -> Client {
     let client = Client::with_limits(limits);
     for name in ["c", "a", "e", "b", "d"] {
         client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
@@ -97,7 +98,7 @@ async fn pages_with_a_selector_are_full_and_without_a_count() {
 
 #[tokio::test]
 async fn an_expired_page_has_a_token_for_an_inconsistent_continuation() {
-    let client = with_config_maps(super::super::Limits { history: 2, ..Default::default() }).await;
+    let client = with_config_maps(Limits { watch_history: 2, ..Default::default() }).await;
     let first = client.get(&format!("{CONFIG_MAPS}?limit=2")).await.with_code(200);
     for name in ["f", "g", "h"] {
         client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);

@@ -1,6 +1,7 @@
 //! Create, update, patch, and the Status of rejected requests.
 
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, deployment, pod};
+use crate::config::Limits;
 use serde_json::{Value, json};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -87,7 +88,7 @@ async fn wrong_types_in_metadata_are_refused() {
 
 #[tokio::test]
 async fn bodies_are_json_yaml_or_protobuf_and_bounded() {
-    let limits = super::super::Limits { body_bytes: 64, ..Default::default() };
+    let limits = Limits { body_bytes: 64, ..Default::default() };
     let client = Client::with_limits(limits);
     client.post_as(CONFIG_MAPS, "application/yaml", "metadata:\n  name: a\n").await.with_code(201);
     let protobuf = "k8s\0\n\u{f}\n\u{2}v1\u{12}\tConfigMap\u{12}\u{5}\n\u{3}\n\u{1}b";

@@ -1,6 +1,6 @@
 //! The options of the server: addresses, APIs, privileged containers, health.
 
-use super::super::{Features, Limits, Server};
+use super::super::{Features, Server};
 use super::client::{Client, PODS, deployment, pod};
 use crate::config::{Addresses, Apis};
 use crate::metrics::Registry;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 fn with(features: Features) -> Client {
-    Client::of(Server::with(Limits::default(), features))
+    Client::of(Server::with(Arc::default(), features))
 }
 
 #[tokio::test]

@@ -1,14 +1,15 @@
 //! RBAC: what users may do, and what reviews answer.
 
-use super::super::{Features, Limits, Server};
+use super::super::{Features, Server};
 use super::client::{Client, PODS};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 fn admin() -> Client {
-    Client::of(Server::with(Limits::default(), Features { rbac: true, ..Features::default() }))
+    Client::of(Server::with(Arc::default(), Features { rbac: true, ..Features::default() }))
 }
 
 fn role(kind: &str, name: &str, rules: Value) -> Value {

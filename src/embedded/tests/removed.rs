@@ -1,15 +1,16 @@
 //! The APIs that Kubernetes removed.
 
-use super::super::{Features, Limits, Server};
+use super::super::{Features, Server};
 use super::client::Client;
 use crate::removed;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const PRESETS: &str = "/apis/settings.k8s.io/v1alpha1/namespaces/default/podpresets";
 const POLICIES: &str = "/apis/policy/v1beta1/podsecuritypolicies";
 
 fn client() -> Client {
-    Client::of(Server::with(Limits::default(), Features { removed: removed::ALL.to_vec(), ..Features::default() }))
+    Client::of(Server::with(Arc::default(), Features { removed: removed::ALL.to_vec(), ..Features::default() }))
 }
 
 fn preset(env: Value) -> Value {

@@ -1,10 +1,11 @@
 //! Tests of the embedded API server over a socket.
 
-use super::super::{Limits, Server, serve};
+use super::super::{Server, serve};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -13,7 +14,7 @@ async fn both_versions_of_http_are_served_until_the_shutdown_which_ends_watches(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let server = tokio::spawn(serve(Server::new(Limits::default()), listener, async { drop(stopped.await) }));
+    let server = tokio::spawn(serve(Server::new(Arc::default()), listener, async { drop(stopped.await) }));
     for http2 in [false, true] {
         let client = Client::builder(TokioExecutor::new()).http2_only(http2).build_http();
         let post = Request::post(format!("http://{address}/api/v1/namespaces/default/configmaps"))

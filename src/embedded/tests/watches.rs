@@ -1,7 +1,7 @@
 //! Watches: their starts, events and ends.
 
-use super::super::Limits;
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pair, pod};
+use crate::config::Limits;
 use serde_json::json;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn a_watch_from_the_future_waits_for_it() {
 
 #[tokio::test]
 async fn a_watch_from_a_forgotten_version_is_expired() {
-    let client = Client::with_limits(Limits { history: 2, ..Limits::default() });
+    let client = Client::with_limits(Limits { watch_history: 2, ..Limits::default() });
     let created = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
     for name in ["b", "c", "d"] {
         client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);

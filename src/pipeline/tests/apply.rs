@@ -35,7 +35,7 @@ fn applying(server: &Arc<embedded::Server>, tamper: fn(&mut Value)) -> (SharedTr
 }
 
 async fn path(tamper: fn(&mut Value)) -> (Path, Arc<AtomicUsize>) {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, forwarded) = applying(&server, tamper);
     (Path::over(server, transport).await, forwarded)
 }

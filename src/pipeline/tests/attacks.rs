@@ -91,7 +91,7 @@ async fn an_exec_is_admitted_with_the_options_that_the_api_server_reads() {
 
 #[tokio::test]
 async fn an_exec_goes_on_with_the_options_that_were_admitted() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let forwarded = Arc::new(Mutex::new(Vec::new()));
     let (log, behind) = (forwarded.clone(), server.clone());
     let transport = from_fn(move |request| {
@@ -156,7 +156,7 @@ async fn a_proxied_path_is_admitted_with_its_last_slash() {
 
 #[tokio::test]
 async fn a_collections_items_are_deleted_by_the_clients_own_selector_too() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let forwarded = Arc::new(Mutex::new(Vec::new()));
     let (log, behind) = (forwarded.clone(), server.clone());
     let transport = from_fn(move |request| {
@@ -329,7 +329,7 @@ async fn an_update_that_must_name_a_version_is_refused_without_one() {
 
 #[tokio::test]
 async fn no_odd_path_carries_a_connect_past_admission() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let forwarded = Arc::new(Mutex::new(Vec::new()));
     let (log, behind) = (forwarded.clone(), server.clone());
     let transport = from_fn(move |request| {
@@ -435,7 +435,7 @@ async fn bodies_in_other_encodings_than_chunks_are_not_read() {
 
 #[tokio::test]
 async fn a_connection_header_takes_away_nothing_that_the_proxy_sets() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (seen, behind) = (Arc::<Mutex<Vec<_>>>::default(), server.clone());
     let heads = seen.clone();
     let transport = from_fn(move |request: Request<Body>| {

@@ -27,7 +27,7 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn many_pages_are_shown_as_one_list() {
-    let server = embedded::Server::new(embedded::Limits { page_objects: 2, ..embedded::Limits::default() });
+    let server = embedded::Server::new(Arc::new(Limits { list_page_objects: 2, ..Limits::default() }));
     let path = Path::over(server.clone(), Arc::new(server)).await;
     let all = ["p1", "p2", "p3", "p4", "p5"];
     fill(&path, &all).await;
@@ -115,7 +115,7 @@ async fn a_collection_whose_list_fails_is_not_deleted_unless_lists_have_no_such_
     for (reason, code, is_deleted) in
         [("InternalError", 500, false), ("Expired", 410, false), ("NotAcceptable", 406, true)]
     {
-        let server = embedded::Server::new(embedded::Limits::default());
+        let server = embedded::Server::new(Arc::default());
         let behind = server.clone();
         let transport = from_fn(move |request: Request<Body>| {
             let behind = behind.clone();

@@ -6,7 +6,7 @@ use crate::plugins::initializers::{InitializerConfiguration, SPEC};
 /// Builds a path with the plugin, and with two initializers of config maps.
 async fn path() -> Path {
     let features = embedded::Features { initializers: true, ..embedded::Features::default() };
-    let server = embedded::Server::with(embedded::Limits::default(), features);
+    let server = embedded::Server::with(Arc::default(), features);
     let initializer = |name: &str| json!({"name": name, "rules": [{"apiGroups": [""], "apiVersions": ["*"], "resources": ["configmaps"]}]});
     let configuration =
         json!({"metadata": {"name": "c"}, "initializers": [initializer("one.lab.io"), initializer("two.lab.io")]});

@@ -15,7 +15,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 type Log = Arc<Mutex<Vec<(String, Bytes)>>>;
 
 pub(super) async fn before(minor: &'static str) -> (Path, Log) {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (behind, log) = (server.clone(), Log::default());
     let notes = log.clone();
     let transport = from_fn(move |request: Request<Body>| {

@@ -51,7 +51,7 @@ fn owning(server: &Arc<embedded::Server>, second: Second) -> (SharedTransport, A
 #[tokio::test]
 async fn a_write_is_answered_although_the_correction_of_its_owners_fails() {
     for (second, attempts) in [(Second::Refused(403), 2), (Second::Refused(500), 1), (Second::Unreachable, 1)] {
-        let server = embedded::Server::new(embedded::Limits::default());
+        let server = embedded::Server::new(Arc::default());
         let (transport, requests) = owning(&server, second);
         let path = Path::over(server, transport).await;
         let metadata = json!({"name": "odd?name#1", "labels": {"mark": "me"}});
@@ -81,7 +81,7 @@ async fn the_flag_selects_the_kinds_whose_owners_are_corrected() {
         (FieldOwnership::ExactAll, &[ROLES, PODS]),
         (FieldOwnership::Writer, &[]),
     ] {
-        let server = embedded::Server::new(embedded::Limits::default());
+        let server = embedded::Server::new(Arc::default());
         let (transport, requests) = owning(&server, Second::Refused(500));
         let mut path = Path::over(server, transport).await;
         path.pipeline.writes.field_ownership = ownership;

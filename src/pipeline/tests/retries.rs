@@ -47,7 +47,7 @@ fn generated(id: &str) -> Value {
 
 #[tokio::test]
 async fn a_drawn_name_that_is_taken_is_drawn_anew_and_validated_anew() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, _) = refusing(&server, Method::POST, 7, None, refusal("AlreadyExists"));
     let path = Path::over(server, transport).await;
     let (code, created) = path.json("POST", CONFIG_MAPS, &generated("redrawn")).await;
@@ -64,7 +64,7 @@ fn is_of(review: &Value, id: &str) -> bool {
 
 #[tokio::test]
 async fn names_are_drawn_eight_times() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, posts) = refusing(&server, Method::POST, 100, None, refusal("AlreadyExists"));
     let path = Path::over(server, transport).await;
     let (code, status) = path.json("POST", CONFIG_MAPS, &generated("exhausted")).await;
@@ -77,7 +77,7 @@ async fn a_conflict_is_understood_where_it_is_compressed() {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(&refusal("Conflict")).unwrap();
     let packed = packed.finish().unwrap();
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, puts) = refusing(&server, Method::PUT, 1, Some("gzip"), packed);
     let path = Path::over(server, transport).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("packed")).await.0, 201);
@@ -89,7 +89,7 @@ async fn a_conflict_is_understood_where_it_is_compressed() {
 #[tokio::test]
 async fn a_conflict_is_understood_in_cbor() {
     let conflict = cbor::encode(&serde_json::from_slice(&refusal("Conflict")).unwrap());
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, puts) = refusing(&server, Method::PUT, 1, None, conflict);
     let mut path = Path::over(server, transport).await;
     path.pipeline.media_types.has_cbor = true;
@@ -102,7 +102,7 @@ async fn a_conflict_is_understood_in_cbor() {
 /// Filters and routes do not support CBOR.
 #[tokio::test]
 async fn a_refusal_is_in_cbor_where_a_handler_answers() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let mut path = Path::over(server.clone(), Arc::new(server)).await;
     path.pipeline.media_types.has_cbor = true;
     let accepted = ("accept", "application/cbor");
@@ -121,7 +121,7 @@ async fn a_refusal_is_in_cbor_where_a_handler_answers() {
 
 #[tokio::test]
 async fn a_write_that_always_conflicts_ends() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, patches) = refusing(&server, Method::PATCH, usize::MAX, None, refusal("Conflict"));
     let path = Path::over(server, transport).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("contended")).await.0, 201);
@@ -133,7 +133,7 @@ async fn a_write_that_always_conflicts_ends() {
 #[tokio::test]
 async fn writes_of_one_object_follow_each_other_after_a_conflict() {
     const WRITES: usize = 40;
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, patches) = refusing(&server, Method::PATCH, 0, None, Vec::new());
     let path = Path::over(server, transport).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("wanted")).await.0, 201);
@@ -195,7 +195,7 @@ fn losing(server: &Arc<embedded::Server>, ahead: u64) -> (SharedTransport, Arc<M
 
 #[tokio::test]
 async fn a_write_whose_own_time_is_up_is_answered_by_the_filter() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (behind, upstream) = (server.clone(), Arc::new(AtomicUsize::new(0)));
     let transport = from_fn(move |request: Request<Body>| {
         let (server, count) = (behind.clone(), upstream.clone());
@@ -220,7 +220,7 @@ fn deletes(name: &str) -> usize {
 
 #[tokio::test]
 async fn a_delete_that_takes_away_the_last_finalizer_is_admitted_once() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, sent) = losing(&server, 0);
     let path = Path::over(server, transport).await;
     for (name, uri) in [
@@ -240,7 +240,7 @@ async fn a_delete_that_takes_away_the_last_finalizer_is_admitted_once() {
 
 #[tokio::test]
 async fn a_delete_that_names_a_version_or_lost_another_one_is_not_done_without() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, _) = losing(&server, 0);
     let path = Path::over(server.clone(), transport).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("named-version")).await.0, 201);
@@ -261,7 +261,7 @@ async fn a_delete_that_names_a_version_or_lost_another_one_is_not_done_without()
 
 #[tokio::test]
 async fn a_collection_spares_what_no_longer_matches() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let meddler = server.clone();
     let deletes = Arc::new(AtomicUsize::new(0));
     let transport = from_fn(move |request: Request<Body>| {

@@ -43,7 +43,7 @@ fn recorded(server: &Arc<embedded::Server>) -> (SharedTransport, Writes) {
 
 #[tokio::test]
 async fn a_create_is_validated_as_it_would_be_stored_and_sent_as_it_was_admitted() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, writes) = recorded(&server);
     let path = Path::over(server, transport).await;
     let object = watched("view-create");
@@ -59,7 +59,7 @@ async fn a_create_is_validated_as_it_would_be_stored_and_sent_as_it_was_admitted
 
 #[tokio::test]
 async fn the_trial_of_a_dry_run_is_its_answer() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, writes) = recorded(&server);
     let path = Path::over(server, transport).await;
     let dry_run = format!("{CONFIG_MAPS}?dryRun=All");
@@ -179,7 +179,7 @@ fn a_renamed_object_has_its_name_wherever_a_value_equals_the_old_name() {
 
 #[tokio::test]
 async fn a_write_without_readers_of_the_result_has_no_dry_run() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (transport, writes) = recorded(&server);
     let mut path = Path::over(server, transport).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("view-unwatched")).await.0, 201);
@@ -224,7 +224,7 @@ async fn a_write_to_an_aggregated_api_has_no_dry_run_before_admission() {
             Ok(Response::new(full(answer.to_string())))
         }
     });
-    let mut path = Path::over(embedded::Server::new(embedded::Limits::default()), transport).await;
+    let mut path = Path::over(embedded::Server::new(Arc::default()), transport).await;
     path.pipeline.discovery = Discovery::fixed([(
         on,
         discovery::Resource { kind, namespaced: true, verbs, subresources: [("scale".to_owned(), scale)].into() },

@@ -34,7 +34,7 @@ struct Forwarded {
 
 /// Returns a path that records the forwarded writes.
 async fn recorded() -> (Path, Arc<Mutex<Vec<Forwarded>>>) {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (behind, log) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let notes = log.clone();
     let transport = from_fn(move |request| {
@@ -123,7 +123,7 @@ async fn options_of_a_delete_may_come_in_protobuf() {
 
 #[tokio::test]
 async fn a_changed_object_is_sent_in_protobuf_if_the_upstream_takes_it() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let (behind, log) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let notes = log.clone();
     let transport = from_fn(move |request: Request<Body>| {

@@ -22,7 +22,7 @@ pub(super) async fn plain_server() -> SocketAddr {
 
 #[tokio::test]
 async fn a_connection_without_http2_is_used_again_when_its_answer_was_read() {
-    let (remote, _directory) = plain_remote(plain_server().await, Bounds::default()).await;
+    let (remote, _directory) = plain_remote(plain_server().await, Limits::default()).await;
     assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "1");
     // The connection's task decides when the connection is free, so some more may be made, but not one a request.
     let mut numbers = HashSet::new();
@@ -103,7 +103,7 @@ impl Relay {
             }
         });
         let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &serde_json::json!({}));
-        let remote = Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap();
+        let remote = Remote::from_kubeconfig(&path, Arc::default()).await.unwrap();
         Self { remote, connections, _directory: directory }
     }
 
