@@ -131,6 +131,17 @@ fn files_and_tests_that_pages_name_exist() {
 }
 
 #[test]
+fn every_difference_names_its_test() {
+    let page = &pages()[Path::new("docs/src/differences.md")];
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| difference |"));
+    let untested: Vec<_> = rows
+        .filter(|row| !row.starts_with("| ---"))
+        .filter(|row| !row.trim_end_matches([' ', '|']).rsplit(" | ").next().is_some_and(|test| test.starts_with('`')))
+        .collect();
+    assert_eq!(untested, Vec::<&str>::new());
+}
+
+#[test]
 fn files_that_pages_show_are_shown_as_they_are() {
     let mut shown = 0;
     for (page, text) in pages() {

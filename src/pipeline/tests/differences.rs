@@ -103,7 +103,7 @@ fn warning(server: &Arc<embedded::Server>) -> SharedTransport {
 
 #[tokio::test]
 async fn a_warning_of_the_api_server_about_a_token_needs_passthrough() {
-    let server = embedded::Server::new(embedded::Limits::default());
+    let server = embedded::Server::new(Arc::default());
     let transport = warning(&server);
     let mut path = Path::over(server, transport.clone()).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("warned")).await.0, 201);
@@ -145,4 +145,28 @@ async fn errors_of_cbor_bodies_have_the_texts_of_json_in_front_of_a_later_releas
         let message = status["message"].as_str().unwrap();
         assert_eq!((code, message.contains(&format!("{decoder}: cannot unmarshal"))), (400, true), "{message}");
     }
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_cannot_be_deleted() {
+    let server = embedded::Server::new(Arc::default());
+    let behind = server.clone();
+    let unreadable = from_fn(move |request: Request<Body>| {
+        let behind = behind.clone();
+        async move {
+            if request.method() == Method::GET && request.uri().path() == at("broken") {
+                let status = Status::failure(500, "StorageReadError", "the object cannot be read from storage");
+                let form = crate::response::ResponseForm::of(&Default::default(), request.uri(), Default::default());
+                return Ok(crate::response::status(&status, form));
+            }
+            crate::upstream::Transport::send(&behind, request).await
+        }
+    });
+    let path = Path::over(server.clone(), unreadable).await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("broken")).await.0, 201);
+    let uri = format!("{}?ignoreStoreReadErrorWithClusterBreakingPotential=true", at("broken"));
+    let (code, status) = path.ask("DELETE", &uri, "", "").await;
+    assert_eq!((code, &status["reason"]), (500, &json!("StorageReadError")), "{status}");
+    let whole = Path::over(server.clone(), server).await;
+    assert_eq!(whole.stored(&at("broken")).await["metadata"]["name"], "broken");
 }
