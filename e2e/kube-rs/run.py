@@ -37,7 +37,9 @@ GO = os.environ.get("GO", "go")
 
 CRATES = ["kube", "kube-client", "kube-runtime"]
 # All features on which a test depends, except kubelet-debug: its test connects to a kubelet and not to an API server.
-FEATURES = ["kube/aws-lc-rs", "kube/client", "kube/derive", "kube/jsonpatch", "kube/openssl-tls", "kube/runtime", "kube/rustls-tls", "kube/ws"]
+FEATURES = ["kube/derive", "kube/jsonpatch", "kube/openssl-tls", "kube/runtime", "kube/ws"]
+# cargo package drops development dependencies that have only a path. The tests of these crates have one, in their Cargo.toml.orig.
+USE_KUBE = ["kube-client", "kube-runtime"]
 # These tests are ignored for Windows' sake and need no cluster.
 NEED_NO_CLUSTER = "client::auth::"
 
@@ -67,6 +69,9 @@ def make_workspace(lock):
     for crate in CRATES:
         shutil.rmtree(WORK / crate, ignore_errors=True)
         shutil.copytree(manifests[crate].parent, WORK / crate)  # with its times, which cargo compares
+    for crate in USE_KUBE:
+        with open(WORK / crate / "Cargo.toml", "a") as manifest:
+            manifest.write('\n[dev-dependencies.kube]\npath = "../kube"\n')
     patched = "".join(f'{crate} = {{ path = "{crate}" }}\n' for crate in CRATES if crate != "kube")
     (WORK / "Cargo.toml").write_text(
         f'[workspace]\nresolver = "3"\nmembers = {json.dumps(CRATES)}\nexclude = ["download"]\n\n'
@@ -79,7 +84,7 @@ def make_workspace(lock):
 
 def build():
     """Returns the binary of each crate's tests."""
-    command = [CARGO, "test", "--locked", "--lib", "--no-run", "--quiet", "--no-default-features", f"--features={','.join(FEATURES)}",
+    command = [CARGO, "test", "--locked", "--lib", "--no-run", "--quiet", f"--features={','.join(FEATURES)}",
                "--message-format=json", *(f"--package={crate}" for crate in CRATES)]
     environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))}
     built = subprocess.run(command, cwd=WORK, env=environment, text=True, stdout=subprocess.PIPE)
