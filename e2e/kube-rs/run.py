@@ -189,11 +189,11 @@ def cluster(binary):
               f"--secure-port={free_port()}", f"--cert-dir={WORK / 'kube-scheduler'}")
         start("kwok", ASSETS / "kwok", f"--kubeconfig={kubeconfig}", *stages(), f"--manage-single-node={NODE}")
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
-        made = kubectl("create", "--filename=-", input=json.dumps(node))
-        if made.returncode:
-            sys.exit(made.stderr)
+        kubectl("create", "--filename=-", input=json.dumps(node)).check_returncode()
         ready = "--output=jsonpath={.status.conditions[?(@.type=='Ready')].status}"
         eventually("node that is ready", lambda: kubectl("get", "node", NODE, ready).stdout == "True")
+        # The plugin TaintNodesByCondition has set it, and kube-controller-manager removes it from a node that is ready.
+        kubectl("taint", "node", NODE, "node.kubernetes.io/not-ready:NoSchedule-").check_returncode()
         # The plugin ServiceAccount admits no pod before.
         eventually("service account", lambda: kubectl("get", "serviceaccount", "default").returncode == 0)
         yield kubeconfig
