@@ -37,7 +37,7 @@ GO = os.environ.get("GO", "go")
 
 CRATES = ["kube", "kube-client", "kube-runtime"]
 # All features on which a test depends, except kubelet-debug: its test connects to a kubelet and not to an API server.
-FEATURES = ["kube/derive", "kube/jsonpatch", "kube/openssl-tls", "kube/runtime", "kube/ws"]
+FEATURES = ["kube/derive", "kube/jsonpatch", "kube/openssl-tls", "kube/runtime", "kube/unstable-client", "kube/ws"]
 # cargo package drops development dependencies that have only a path. The tests of these crates have one, in their Cargo.toml.orig.
 USE_KUBE = ["kube-client", "kube-runtime"]
 # These tests are ignored for Windows' sake and need no cluster.
