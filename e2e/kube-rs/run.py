@@ -86,7 +86,7 @@ def build():
     """Returns the binary of each crate's tests."""
     command = [CARGO, "test", "--locked", "--lib", "--no-run", "--quiet", f"--features={','.join(FEATURES)}",
                "--message-format=json", *(f"--package={crate}" for crate in CRATES)]
-    environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))}
+    environment = {**os.environ, "CARGO_TARGET_DIR": os.path.abspath(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))}
     built = subprocess.run(command, cwd=WORK, env=environment, text=True, stdout=subprocess.PIPE)
     messages = [json.loads(line) for line in built.stdout.splitlines()]
     if built.returncode:
