@@ -19,7 +19,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e e2e-older integration controller-runtime chart record-chart soak tenants bench bench-objects
+.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e e2e-older integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -248,6 +248,11 @@ controller-runtime: e2e-assets ## Run controller-runtime's own tests on the prog
 	ln -s "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))/kubectl" $(LINKS)/kubectl
 	cd $(CONTROLLER_RUNTIME) && export KUBEBUILDER_ASSETS=$(LINKS) && $(GO) test -p 1 -skip '/aggregatedDiscovery=false' \
 		$$($(GO) list ./pkg/... | grep -v internal/testing/controlplane)
+
+# Which tests are left out, and why: e2e/kube-rs/left-out.txt.
+kube-rs: e2e-assets $(CONTROLLERS) $(LIGHTWEIGHT) ## Run kube-rs's own tests on the embedded API server, with a scheduler and a node of kwok; needs OpenSSL's headers.
+	$(CARGO) test --test e2e --no-run
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" CARGO="$(CARGO)" GO="$(GO)" $(PYTHON) e2e/kube-rs/run.py
 
 # The build of e2e is that of the binary too, so that CI compiles nothing twice.
 integration: e2e-assets ## Run Kubernetes' integration tests through the proxy; ARGS names packages, or is --fast or --baseline.

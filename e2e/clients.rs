@@ -1,6 +1,6 @@
 //! Client libraries: the `kube` crate, Python's `kubernetes` and client-go, in front of both kinds of API server.
 
-use crate::harness::{Api, Proxy, User, admitting, block_on, upstream};
+use crate::harness::{Api, Proxy, User, admitting, block_on, eventually, get, upstream};
 use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{
@@ -8,6 +8,7 @@ use kube::api::{
 };
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
@@ -104,32 +105,33 @@ fn client_go_works(api: &Api) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// `more` is `apply` if the server supports server-side apply.
-fn the_python_client_works(api: &Api, more: &[&str]) {
+/// Runs a script of e2e/python, which must succeed.
+fn python(script: &str, arguments: &[&str], kubeconfig: &Path) {
     let python = std::env::var_os("E2E_PYTHON").expect("E2E_PYTHON is not set: run `make e2e`");
-    let namespace = api.namespace("python");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/python/session.py");
-    let output = Command::new(python)
-        .args([script, &namespace])
-        .args(more)
-        .env("KUBECONFIG", api.kubeconfig(&User::developer()))
-        .output()
-        .unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/python").join(script);
+    let mut command = Command::new(python);
+    command.arg(script).args(arguments).env("KUBECONFIG", kubeconfig).env("TMPDIR", kubeconfig.parent().unwrap());
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn the_python_client_works(api: &Api) {
+    python("session.py", &[&api.namespace("python")], &api.kubeconfig(&User::developer()));
 }
 
 #[test]
 fn client_libraries_work_with_the_embedded_server() {
     let proxy = Proxy::embedded(&[]);
     the_kube_crate_works(&proxy);
-    the_python_client_works(&proxy, &[]);
+    the_kube_crate_patches(&proxy);
+    the_python_client_works(&proxy);
 }
 
 #[test]
 fn client_libraries_work_with_kube_apiserver_itself() {
     the_kube_crate_works(admitting());
     the_kube_crate_patches(admitting());
-    the_python_client_works(admitting(), &["apply"]);
+    the_python_client_works(admitting());
 }
 
 #[test]
@@ -137,7 +139,23 @@ fn client_libraries_work_with_a_real_server() {
     let proxy = Proxy::before(upstream(), &[WITHOUT_SERVICE_ACCOUNTS]);
     the_kube_crate_works(&proxy);
     the_kube_crate_patches(&proxy);
-    the_python_client_works(&proxy, &["apply"]);
+    the_python_client_works(&proxy);
+}
+
+#[test]
+fn the_python_clients_own_tests_pass_on_the_embedded_server() {
+    let proxy = Proxy::embedded(&[]);
+    eventually("a service account", || {
+        let account = get("/api/v1/namespaces/default/serviceaccounts/default");
+        (proxy.send(&User::admin(), account).status == 200).then_some(())
+    });
+    python("own_tests.py", &[], &proxy.kubeconfig(&User::admin()));
+}
+
+#[test]
+fn the_python_clients_own_tests_pass_through_the_proxy() {
+    let proxy = Proxy::before(upstream(), &[WITHOUT_SERVICE_ACCOUNTS]);
+    python("own_tests.py", &[], &proxy.kubeconfig(&User::admin()));
 }
 
 #[test]

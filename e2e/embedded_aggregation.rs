@@ -24,7 +24,7 @@ fn normalize(value: &mut Value) {
                     *text = format!("<{name}>").into();
                 }
             }
-            // The embedded API server has no descriptions.
+            // The embedded API server's OpenAPI has no descriptions.
             fields.remove("description");
             fields.values_mut().for_each(normalize);
         }
@@ -244,6 +244,43 @@ fn components_are_shown_as_by_kube_apiserver() {
         // The components are asked at once, so that their order varies.
         same(&real, &embedded, &request);
     }
+}
+
+#[test]
+fn tables_have_the_columns_of_kube_apiserver() {
+    let (real, embedded) = sides();
+    for api in [&*real, &*embedded] {
+        api.accepts(post(DEFINITIONS, &definition("example.com", &["v1"])));
+        let things = "/apis/example.com/v1/things";
+        eventually("the custom resource", || (api.send(&User::admin(), get(things)).status == 200).then_some(()));
+    }
+    let discovered = real.send(&User::admin(), get("/apis").header("accept", AGGREGATED)).json();
+    let core = real.send(&User::admin(), get("/api").header("accept", AGGREGATED)).json();
+    let groups = [core, discovered].map(|document| document["items"].as_array().unwrap().clone()).concat();
+    let mut compared = 0;
+    for (group, version) in groups
+        .iter()
+        .flat_map(|group| group["versions"].as_array().unwrap().iter().map(move |version| (group, version)))
+    {
+        let prefix = match group["metadata"]["name"].as_str() {
+            Some(name) if !name.is_empty() => format!("/apis/{name}"),
+            _ => "/api".to_owned(),
+        };
+        for resource in version["resources"].as_array().unwrap() {
+            if !resource["verbs"].as_array().unwrap().contains(&json!("list")) {
+                continue;
+            }
+            let (version, name) = (version["version"].as_str().unwrap(), resource["resource"].as_str().unwrap());
+            let path = format!("{prefix}/{version}/{name}");
+            let [expected, got] = [&*real, &*embedded].map(|api| {
+                let table = api.send(&User::admin(), get(&format!("{path}?limit=1")).header("accept", TABLE)).json();
+                table["columnDefinitions"].as_array().unwrap_or_else(|| panic!("{path}: {table}")).clone()
+            });
+            assert_eq!(got, expected, "{path}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 60, "{compared} resources");
 }
 
 #[test]

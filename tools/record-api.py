@@ -7,6 +7,7 @@ Rewrites src/embedded/data: discovery, the columns of every resource's table, an
 prose. The same server version gives the same bytes. The server should run with default flags and no custom resources.
 """
 
+import collections
 import gzip
 import json
 import ssl
@@ -69,7 +70,7 @@ def check_aggregated(server, groups):
 
 
 def tables(server, groups):
-    """The columns of every listable resource: [name, type, format, priority]."""
+    """The columns of every listable resource: [name, type, format, priority, description]."""
     columns = {}
     for group in groups:
         for v in group["versions"]:
@@ -78,9 +79,25 @@ def tables(server, groups):
                 if "list" in resource["verbs"]:
                     table = server.json(f"{prefix}/{resource['name']}?limit=1", TABLE)
                     columns[f"{prefix}/{resource['name']}"] = [
-                        [c["name"], c["type"], c["format"], c["priority"]] for c in table["columnDefinitions"]
+                        [c["name"], c["type"], c["format"], c["priority"], c["description"]] for c in table["columnDefinitions"]
                     ]
     return columns
+
+
+def tables_text(columns):
+    """One line a resource. A description that most columns of a name have stands once, by the name."""
+    of_names = collections.defaultdict(collections.Counter)
+    for path in sorted(columns):
+        for name, *_, description in columns[path]:
+            of_names[name][description] += 1
+    common = {name: found.most_common(1)[0][0] for name, found in of_names.items() if found.total() > 1}
+
+    def without_common(column):
+        return column[:-1] if common.get(column[0]) == column[-1] else column
+
+    descriptions = [f"  {json.dumps(name)}: {json.dumps(common[name])}" for name in sorted(common)]
+    lines = [f"  {json.dumps(path)}: {json.dumps([without_common(c) for c in columns[path]])}" for path in sorted(columns)]
+    return '{"descriptions": {\n' + ",\n".join(descriptions) + '\n},\n"columns": {\n' + ",\n".join(lines) + "\n}}\n"
 
 
 def without_prose(value, in_responses=False):
@@ -275,9 +292,7 @@ def main():
     groups = discovery(server)
     check_aggregated(server, groups)
     write("discovery.json", discovery_text(groups))
-    columns = tables(server, groups)
-    lines = [f"  {json.dumps(path)}: {json.dumps(columns[path])}" for path in sorted(columns)]
-    write("tables.json", "{\n" + ",\n".join(lines) + "\n}\n")
+    write("tables.json", tables_text(tables(server, groups)))
     write_compressed("rbac.json.gz", bootstrap_policy(server).encode())
     write_compressed("openapi-v3.json.gz", compact(openapi_v3(server)))
     document = openapi_v2(server)

@@ -1,5 +1,4 @@
-"""Create, update, patch, list, watch and delete with the Python client, in the namespace that is named; `apply` after it
-adds server-side apply."""
+"""Create, update, patch, apply, list, watch and delete with the Python client, in the namespace that is named."""
 
 import sys
 
@@ -33,17 +32,16 @@ assert patched.data == {"k": "4"}, patched
 for content_type, value in (("application/merge-patch+json", "5"), ("application/strategic-merge-patch+json", "6")):
     patched = core.patch_namespaced_config_map("one", namespace, {"data": {"k": value}}, _content_type=content_type)
     assert patched.data == {"k": value}, patched
-if "apply" in sys.argv:
-    configuration = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"k": "7"}}
-    apply = {"_content_type": "application/apply-patch+yaml", "field_manager": "me"}
-    try:
-        core.patch_namespaced_config_map("one", namespace, configuration, **apply)
-    except ApiException as error:
-        assert error.status == 409, error
-    else:
-        raise AssertionError("took what another manager owns")
-    patched = core.patch_namespaced_config_map("one", namespace, configuration, force=True, **apply)
-    assert patched.data == {"k": "7"}, patched
+configuration = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"k": "7"}}
+apply = {"_content_type": "application/apply-patch+yaml", "field_manager": "me"}
+try:
+    core.patch_namespaced_config_map("one", namespace, configuration, **apply)
+except ApiException as error:
+    assert error.status == 409, error
+else:
+    raise AssertionError("took what another manager owns")
+patched = core.patch_namespaced_config_map("one", namespace, configuration, force=True, **apply)
+assert patched.data == {"k": "7"}, patched
 
 core.delete_namespaced_config_map("one", namespace)
 
@@ -52,7 +50,7 @@ for event in watch.Watch().stream(core.list_namespaced_config_map, namespace, re
     seen.append(event["type"])
     if seen[-1] == "DELETED":
         break
-assert seen[0] == "MODIFIED" and seen[-1] == "DELETED" and len(seen) == (7 if "apply" in sys.argv else 6), seen
+assert seen[0] == "MODIFIED" and seen[-1] == "DELETED" and len(seen) == 7, seen
 
 try:
     core.read_namespaced_config_map("one", namespace)

@@ -18,7 +18,9 @@ mod events;
 
 use super::catalog::ServedResource;
 use super::custom;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use view::View;
@@ -85,36 +87,90 @@ fn has_printer(resource: &ServedResource) -> bool {
 }
 
 fn built_in_columns(resource: &ServedResource) -> &'static [Column] {
-    let recorded = COLUMNS.get(resource.path().as_str()).map(Vec::as_slice);
+    let recorded = RECORDED.columns.get(resource.path().as_str()).map(Vec::as_slice);
     let removed = || (resource.name == "podsecuritypolicies").then_some(&POD_SECURITY_POLICY_COLUMNS[..]);
     recorded.or_else(removed).unwrap_or(&UNKNOWN_COLUMNS)
 }
 
 fn definition(column: &Column) -> Value {
-    let (name, kind, format, priority) = column;
-    json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority})
+    let of_the_name = || RECORDED.descriptions.get(column.name).map(String::as_str);
+    json!({
+        "name": column.name,
+        "type": column.kind,
+        "format": column.format,
+        "description": column.description.as_deref().or_else(of_the_name).unwrap_or_default(),
+        "priority": column.priority,
+    })
 }
 
-/// Name, type, format and priority; columns of priority 1 are shown with `-o wide`.
-type Column = (&'static str, &'static str, &'static str, u8);
+/// A column, which is in the recorded data an array of these fields.
+#[derive(Debug, PartialEq, Deserialize)]
+struct Column {
+    name: &'static str,
+    kind: &'static str,
+    format: &'static str,
+    /// Columns of priority 1 are shown with `-o wide`.
+    priority: u8,
+    /// `None` for the description that most columns of the name have.
+    #[serde(default)]
+    description: Option<Cow<'static, str>>,
+}
 
-static COLUMNS: LazyLock<BTreeMap<&'static str, Vec<Column>>> = LazyLock::new(|| {
+impl Column {
+    const fn new(name: &'static str, kind: &'static str, format: &'static str) -> Self {
+        Self { name, kind, format, priority: 0, description: None }
+    }
+
+    const fn text(name: &'static str, description: &'static str) -> Self {
+        Self { name, kind: "string", format: "", priority: 0, description: Some(Cow::Borrowed(description)) }
+    }
+}
+
+/// The columns of kube-apiserver.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+struct Recorded {
+    /// The description that most columns of a name have, by the name.
+    descriptions: BTreeMap<&'static str, String>,
+    /// The columns of each resource, by its path.
+    columns: BTreeMap<&'static str, Vec<Column>>,
+}
+
+static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
     serde_json::from_str(include_str!("data/tables.json")).expect("the recorded columns are well-formed")
 });
 
-static UNKNOWN_COLUMNS: [Column; 2] = [("Name", "string", "name", 0), ("Created At", "date", "", 0)];
+static UNKNOWN_COLUMNS: [Column; 2] = [Column::new("Name", "string", "name"), Column::new("Created At", "date", "")];
 
 /// The columns of PodSecurityPolicies in Kubernetes 1.24.
 static POD_SECURITY_POLICY_COLUMNS: [Column; 9] = [
-    ("Name", "string", "name", 0),
-    ("Priv", "string", "", 0),
-    ("Caps", "string", "", 0),
-    ("SELinux", "string", "", 0),
-    ("RunAsUser", "string", "", 0),
-    ("FsGroup", "string", "", 0),
-    ("SupGroup", "string", "", 0),
-    ("ReadOnlyRootFs", "string", "", 0),
-    ("Volumes", "string", "", 0),
+    Column::new("Name", "string", "name"),
+    Column::text("Priv", "privileged determines if a pod can request to be run as privileged."),
+    Column::text(
+        "Caps",
+        "allowedCapabilities is a list of capabilities that can be requested to add to the container. Capabilities in this field may be \
+         added at the pod author's discretion. You must not list a capability in both allowedCapabilities and requiredDropCapabilities.",
+    ),
+    Column::text("SELinux", "seLinux is the strategy that will dictate the allowable labels that may be set."),
+    Column::text(
+        "RunAsUser",
+        "runAsUser is the strategy that will dictate the allowable RunAsUser values that may be set.",
+    ),
+    Column::text("FsGroup", "fsGroup is the strategy that will dictate what fs group is used by the SecurityContext."),
+    Column::text(
+        "SupGroup",
+        "supplementalGroups is the strategy that will dictate what supplemental groups are used by the SecurityContext.",
+    ),
+    Column::text(
+        "ReadOnlyRootFs",
+        "readOnlyRootFilesystem when set to true will force containers to run with a read only root file system.  If the container \
+         specifically requests to run with a non-read only root file system the PSP should deny the pod. If set to false the container \
+         may run with a read only root file system if it wishes but it will not be forced to.",
+    ),
+    Column::text(
+        "Volumes",
+        "volumes is an allowlist of volume plugins. Empty indicates that no volumes may be used. To allow all volumes you may use '*'.",
+    ),
 ];
 
 fn metadata(objects: &[Value], list_metadata: Option<&Map<String, Value>>) -> Value {

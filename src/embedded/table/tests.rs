@@ -51,14 +51,36 @@ fn every_resource_fills_its_columns_with_an_empty_object() {
 #[test]
 fn every_listable_resource_has_recorded_columns() {
     for resource in catalog::resources().iter().filter(|resource| resource.serves("list")) {
-        assert!(COLUMNS.contains_key(resource.path().as_str()), "{}", resource.path());
+        assert!(RECORDED.columns.contains_key(resource.path().as_str()), "{}", resource.path());
     }
     let columns = column_definitions(at("/api/v1/pods"));
-    assert_eq!(
-        columns[0],
-        json!({"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0})
-    );
-    assert_eq!((&columns[5]["name"], &columns[5]["priority"]), (&json!("IP"), &json!(1)));
+    let facts = |column: usize| {
+        let column = columns[column].as_object().unwrap();
+        ["name", "type", "format", "priority"].map(|field| column[field].clone())
+    };
+    assert_eq!(facts(0), [json!("Name"), json!("string"), json!("name"), json!(0)]);
+    assert_eq!(facts(5), [json!("IP"), json!("string"), json!(""), json!(1)]);
+}
+
+#[test]
+fn columns_have_the_descriptions_of_their_kind() {
+    let described = |path: &str, column: &str| {
+        let columns = column_definitions(at(path));
+        let found = columns.as_array().unwrap().iter().find(|definition| definition["name"] == column);
+        found.unwrap_or_else(|| panic!("{path} {column}"))["description"].as_str().unwrap().to_owned()
+    };
+    let name = "Name must be unique within a namespace. Is required when creating resources";
+    assert!(described("/api/v1/pods", "Name").starts_with(name));
+    assert!(described("/api/v1/limitranges", "Name").starts_with(name));
+    let created = "CreationTimestamp is a timestamp representing the server time when this object was created.";
+    assert!(described("/api/v1/limitranges", "Created At").starts_with(created));
+    assert!(described("/apis/apps/v1/deployments", "Age").starts_with(created));
+    // Columns of one name, in kinds that describe them differently.
+    let status = "The aggregate status of the containers in this pod.";
+    assert_eq!(described("/api/v1/pods", "Status"), status);
+    assert_eq!(described("/apis/batch/v1/jobs", "Status"), "Status of the job.");
+    let without = UNKNOWN_COLUMNS.iter().map(definition).find(|column| column["description"] == "");
+    assert_eq!(without, None);
 }
 
 #[test]
