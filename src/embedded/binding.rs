@@ -40,14 +40,10 @@ fn assign(state: &mut State, call: &Call, binding: &Object, dry_run: bool) -> Re
     let key = key(call.namespace(), name);
     let current = state.object(initial::PODS, &key).ok_or_else(|| Status::not_found("", "pods", name))?;
     let conflict = |why: String| Err(Status::conflict("", "pods/binding", name, &why));
-    // Without the system fields in its metadata, a Binding of `bindings` has no preconditions.
-    let preconditions = match call.info.subresource.as_str() {
-        "" => [("UID", "", ""), ("ResourceVersion", "", "")],
-        _ => [
-            ("UID", binding.uid(), current.uid()),
-            ("ResourceVersion", binding.resource_version(), current.resource_version()),
-        ],
-    };
+    // kube-apiserver clears the uid of a Binding that is no subresource (`WipeObjectMetaSystemFields`).
+    let uid = if call.info.subresource.is_empty() { "" } else { binding.uid() };
+    let version = (binding.resource_version(), current.resource_version());
+    let preconditions = [("UID", uid, current.uid()), ("ResourceVersion", version.0, version.1)];
     for (field, wanted, actual) in preconditions {
         if !wanted.is_empty() && wanted != actual {
             return conflict(write::failed_precondition(initial::PODS, &key, field, wanted, actual));

@@ -133,27 +133,17 @@ pub(super) fn drop_fields(
 
 /// Removes what is at the paths below `base`, unless the current object has something at one of them.
 fn drop_paths(base: Path, paths: &[Path], object: &mut Object, current: Option<&Object>) {
-    let is_in_use = |current: &Object| {
-        let below = current.get(base).filter(|_| !base.is_empty());
-        let below = below.map(std::slice::from_ref).unwrap_or_default();
-        paths.iter().any(|path| match base {
-            [] => path
-                .split_first()
-                .is_some_and(|(first, rest)| current.fields().get(*first).is_some_and(|value| has(value, rest))),
-            _ => below.iter().any(|value| has(value, path)),
-        })
-    };
-    if current.is_some_and(is_in_use) {
+    let whole = |path: &Path| -> Vec<&str> { base.iter().chain(*path).copied().collect() };
+    if current.is_some_and(|current| paths.iter().any(|path| has_field(current, &whole(path)))) {
         return;
     }
-    for path in paths {
-        let whole: Vec<&str> = base.iter().chain(*path).copied().collect();
-        match whole.split_first() {
+    for path in paths.iter().map(whole).filter(|path| has_field(object, path)).collect::<Vec<_>>() {
+        match path.split_first() {
             Some((first, [])) => drop(object.fields_mut().remove(*first)),
-            Some((first, rest)) if has_field(object, &whole) => {
+            Some((first, rest)) => {
                 object.fields_mut().get_mut(*first).into_iter().for_each(|value| remove(value, rest));
             }
-            _ => {}
+            None => {}
         }
     }
 }
