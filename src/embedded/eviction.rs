@@ -7,7 +7,7 @@ use super::{body, delete, metadata, pods, respond};
 use crate::body::Body;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
-use crate::object::selector::Selector;
+use crate::object::selector::LabelSelector;
 use crate::request::body::{MediaType, OptionsKind};
 use crate::status::{Cause, Details, Status, invalid};
 use http::{Response, StatusCode};
@@ -78,7 +78,7 @@ fn is_guarded(pod: &Object) -> bool {
 fn budgets_of(state: &State, pod: &Object) -> Vec<Arc<Object>> {
     let all = state.objects(BUDGETS, &prefix(pod.namespace())).into_iter().map(|(_, budget)| budget);
     let selects = |budget: &Arc<Object>| {
-        let selector = Selector::from_json(budget.get(&["spec", "selector"]));
+        let selector = LabelSelector::from_json(budget.get(&["spec", "selector"]));
         selector.is_ok_and(|selector| selector.matches(pod.labels()))
     };
     all.filter(selects).collect()

@@ -226,8 +226,8 @@ fn allocate_address(state: &State, service: &mut Object, dry_run: bool) -> Resul
 fn refusal(range: Addresses, ip: &str) -> Option<String> {
     let network = range.first.saturating_sub(1);
     let bits = (range.count.saturating_add(2)).leading_zeros() + 1;
-    let address = ip.parse().map(u32::from).ok();
-    match address.and_then(|address| address.checked_sub(network)) {
+    let address = ip.parse::<Ipv4Addr>().ok();
+    match address.and_then(|address| u32::from(address).checked_sub(network)) {
         Some(at) if (1..=range.count).contains(&at) => None,
         Some(at) if at == 0 || at == range.count.saturating_add(1) => Some(format!(
             "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {}/{bits}",
@@ -241,6 +241,21 @@ fn refusal(range: Addresses, ip: &str) -> Option<String> {
 fn others(state: &State, service: &Object) -> Vec<Arc<Object>> {
     let all = state.objects(SERVICES, "").into_iter().map(|(_, other)| other);
     all.filter(|other| (other.namespace(), other.name()) != (service.namespace(), service.name())).collect()
+}
+
+/// The reason why a port cannot be allocated, with kube-apiserver's text (`portallocator`).
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum Unallocated {
+    /// `ErrNotInRange`
+    #[error(
+        "provided port is not in the valid range. The range of valid ports is {}-{}",
+        NODE_PORTS.start(),
+        NODE_PORTS.end()
+    )]
+    NotInRange,
+    /// `ErrAllocated`
+    #[error("provided port is already allocated")]
+    Taken,
 }
 
 /// The ports of the nodes (`portallocator.PortAllocationOperation`).
@@ -260,17 +275,12 @@ impl Ports {
         Self { taken: taken.collect(), allocated: Vec::new(), dry_run }
     }
 
-    /// Allocates a port; the reason if that fails.
-    fn allocate(&mut self, port: u64) -> Result<(), String> {
+    fn allocate(&mut self, port: u64) -> Result<(), Unallocated> {
         if !self.dry_run && !NODE_PORTS.contains(&port) {
-            return Err(format!(
-                "provided port is not in the valid range. The range of valid ports is {}-{}",
-                NODE_PORTS.start(),
-                NODE_PORTS.end()
-            ));
+            return Err(Unallocated::NotInRange);
         }
         if self.taken.contains(&port) || self.allocated.contains(&port) {
-            return Err("provided port is already allocated".to_owned());
+            return Err(Unallocated::Taken);
         }
         self.allocated.push(port);
         Ok(())
@@ -319,7 +329,7 @@ fn allocate_port(service: &mut Object, at: usize, wanted: i64, ports: &mut Ports
     let port = u64::try_from(wanted).unwrap_or_default();
     if let Err(why) = ports.allocate(port) {
         let place = format!("spec.ports[{at}].nodePort");
-        refuse(service, vec![invalid::invalid(&place, &wanted.to_string(), &why)])?;
+        refuse(service, vec![invalid::invalid(&place, &wanted.to_string(), &why.to_string())])?;
     }
     set_node_port(service, at, port);
     Ok(port)
@@ -382,7 +392,7 @@ fn set_health_check_port(service: &mut Object, ports: &mut Ports) -> Result<(), 
         put(service, "healthCheckNodePort", json!(port));
         return Ok(());
     }
-    let refused = |why| {
+    let refused = |why: Unallocated| {
         let text = format!("failed to allocate requested HealthCheck NodePort {wanted}: {why}");
         Status::internal_error(text)
     };
