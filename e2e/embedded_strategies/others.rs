@@ -258,9 +258,8 @@ fn further_kinds_get_the_values_of_kube_apiserver() {
             merge(&format!("{core}/serviceaccounts/a"), json!({"secrets": [{"name": "t", "fieldPath": "f"}]})),
             // A LimitRange needs no name.
             post(
-                &format!("{core}/limitranges?dryRun=All"),
-                &json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "r"},
-                "spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}}]}}),
+                &format!("{core}/limitranges"),
+                &json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {}, "spec": {"limits": []}}),
             ),
             put(
                 &format!("{core}/limitranges/new"),

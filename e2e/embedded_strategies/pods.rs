@@ -453,8 +453,7 @@ fn uids_are_preconditions_with_the_keys_of_kube_apiservers_store() {
             "/apis/apiregistration.k8s.io/v1/apiservices",
             json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
             "metadata": {"name": format!("v1.{namespace}.test")}, "spec": {"group": format!("{namespace}.test"), "version": "v1",
-                "groupPriorityMinimum": 10, "versionPriority": 10, "insecureSkipTLSVerify": true,
-                "service": {"name": "s", "namespace": namespace}}}),
+                "groupPriorityMinimum": 10, "versionPriority": 10}}),
         );
         requests
     });

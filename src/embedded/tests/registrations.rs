@@ -110,7 +110,7 @@ async fn a_remote_api_is_never_available() {
     assert_eq!(available(&client, name).await, "False ServiceNotFound: service/remote in \"default\" is not present");
     let service = |port: u16| {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "remote"},
-        "spec": {"clusterIP": "10.0.0.9", "ports": [{"port": port}]}})
+        "spec": {"clusterIP": "10.96.0.9", "ports": [{"port": port}]}})
     };
     let services = "/api/v1/namespaces/default/services";
     client.post(services, service(80)).await.with_code(201);
