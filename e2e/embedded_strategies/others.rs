@@ -345,6 +345,39 @@ fn further_kinds_get_the_values_of_kube_apiserver() {
 }
 
 #[test]
+fn token_requests_are_refused_as_by_kube_apiserver() {
+    compare("strategies-tokens", |namespace| {
+        let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+        let token = |name: &str, metadata: Value, spec: Value| {
+            let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": metadata, "spec": spec});
+            post(&format!("{accounts}/{name}/token"), &request)
+        };
+        let to = |kind: &str, api_version: &str, more: Value| {
+            let mut reference = json!({"kind": kind, "apiVersion": api_version, "name": "none"});
+            reference.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            token("a", json!({}), json!({"audiences": ["x"], "boundObjectRef": reference}))
+        };
+        let pod = json!({"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "other"});
+        vec![
+            post(&accounts, &object("v1", "ServiceAccount", "a", json!({}))),
+            post(&format!("/api/v1/namespaces/{namespace}/pods"), &object("v1", "Pod", "p", json!({ "spec": pod }))),
+            token("none", json!({}), json!({"audiences": ["x"]})),
+            token("a", json!({"name": "b"}), json!({"audiences": ["x"]})),
+            token("a", json!({"namespace": "default"}), json!({"audiences": ["x"]})),
+            token("a", json!({"uid": "wrong"}), json!({"audiences": ["x"]})),
+            token("a", json!({}), json!({"audiences": ["x"], "expirationSeconds": 1})),
+            token("a", json!({}), json!({"audiences": ["x"], "expirationSeconds": 1_i64 << 33})),
+            to("Pod", "v1", json!({})),
+            to("Pod", "v1", json!({"name": "p"})),
+            to("Secret", "v1", json!({})),
+            to("Node", "v1", json!({})),
+            to("Thing", "e.test/v1", json!({})),
+            to("Pod", "apps/v1", json!({})),
+        ]
+    });
+}
+
+#[test]
 fn device_claims_and_scales_follow_kube_apiservers_rules() {
     compare("strategies-claims", |namespace| {
         let of = |group: &str, resource: &str| format!("/apis/{group}/namespaces/{namespace}/{resource}");
@@ -407,6 +440,8 @@ fn device_claims_and_scales_follow_kube_apiservers_rules() {
             ),
             scale(json!({}), 2),
             scale(json!({"uid": "wrong"}), 3),
+            merge(&format!("{deployments}/d/scale"), json!({"metadata": {"uid": "wrong"}})),
+            merge(&format!("{deployments}/d/scale"), json!({"metadata": {"labels": {"Bad Label": "b"}}})),
             scale(json!({"resourceVersion": "1"}), 3),
             scale(json!({"namespace": "other"}), 3),
             scale(json!({"labels": {"a": "b"}}), 3),

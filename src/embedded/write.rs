@@ -446,10 +446,15 @@ pub(super) fn failed_precondition(
         (group, resource) if !kinds::is_built_in_group(group) => format!("{group}/{resource}"),
         (_, resource) => resource.to_owned(),
     };
+    let why = unmet(field, wanted, actual);
     format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{path}/{key}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {actual}"
+        "StorageError: invalid object, Code: 4, Key: /registry/{path}/{key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
     )
+}
+
+/// The text of a field of the metadata that is not as a precondition wants it.
+pub(super) fn unmet(field: &str, wanted: &str, actual: &str) -> String {
+    format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {actual}")
 }
 
 /// `handlers.checkName`.
