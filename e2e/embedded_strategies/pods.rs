@@ -1,7 +1,7 @@
 //! Pods: new ones, their status, binding, eviction and the subresources that change containers.
 
 use super::{compare, with};
-use crate::harness::{Request, delete, get, patch, post, put};
+use crate::harness::{delete, get, patch, post};
 use serde_json::{Value, json};
 
 fn pod(name: &str) -> Value {
@@ -374,87 +374,5 @@ fn subresources_of_pods_change_and_own_what_they_do_in_kube_apiserver() {
             ),
             get(&at("")),
         ]
-    });
-}
-
-#[test]
-fn uids_are_preconditions_with_the_keys_of_kube_apiservers_store() {
-    compare("strategies-keys", |namespace| {
-        let core = format!("/api/v1/namespaces/{namespace}");
-        let metadata = |name: &str| json!({"name": name, "uid": "wrong"});
-        let mut requests: Vec<Request> = Vec::new();
-        let mut add = |collection: &str, object: Value| {
-            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-            requests.push(post(collection, &object));
-            let mut changed = object;
-            changed["metadata"] = metadata(&name);
-            changed["metadata"]["resourceVersion"] = json!("1");
-            requests.push(put(&format!("{collection}/{name}"), &changed));
-            requests.push(delete(&format!("{collection}/{name}")));
-        };
-        let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "serviceName": "s",
-            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}});
-        let unique = |name: &str| format!("{namespace}-{name}");
-        add(&format!("{core}/pods"), pod("a"));
-        add(&format!("{core}/configmaps"), json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
-        add(
-            &format!("{core}/services"),
-            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": [{"port": 1}]}}),
-        );
-        add(&format!("{core}/endpoints"), json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "a"}}));
-        add(
-            &format!("{core}/replicationcontrollers"),
-            json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "a"},
-            "spec": {"selector": {"a": "b"}, "template": spec["template"]}}),
-        );
-        add(
-            &format!("{core}/events"),
-            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"},
-            "involvedObject": {"namespace": namespace}}),
-        );
-        add("/api/v1/nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": unique("n")}}));
-        add(
-            "/api/v1/persistentvolumes",
-            json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": unique("v")},
-            "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/p"}}}),
-        );
-        add(
-            &format!("/apis/apps/v1/namespaces/{namespace}/statefulsets"),
-            json!({"apiVersion": "apps/v1", "kind": "StatefulSet",
-            "metadata": {"name": "a"}, "spec": spec}),
-        );
-        add(
-            &format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses"),
-            json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
-            "metadata": {"name": "a"}, "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 1}}}}}),
-        );
-        add(
-            "/apis/networking.k8s.io/v1/ingressclasses",
-            json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
-            "metadata": {"name": unique("c")}, "spec": {"controller": "e.test/c"}}),
-        );
-        add(
-            &format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"),
-            json!({"apiVersion": "events.k8s.io/v1", "kind": "Event",
-            "metadata": {"name": "b"}, "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "e.test/c", "reportingInstance": "i",
-            "action": "a", "reason": "r", "type": "Normal", "regarding": {"namespace": namespace}}),
-        );
-        add(
-            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": {"name": unique("r")}}),
-        );
-        add(
-            &format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
-            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": "a"}}),
-        );
-        add(
-            "/apis/apiregistration.k8s.io/v1/apiservices",
-            json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-            "metadata": {"name": format!("v1.{namespace}.test")}, "spec": {"group": format!("{namespace}.test"), "version": "v1",
-                "groupPriorityMinimum": 10, "versionPriority": 10}}),
-        );
-        requests
     });
 }

@@ -46,7 +46,8 @@ fn assign(state: &mut State, call: &Call, binding: &Object, dry_run: bool) -> Re
     let preconditions = [("UID", uid, current.uid()), ("ResourceVersion", version.0, version.1)];
     for (field, wanted, actual) in preconditions {
         if !wanted.is_empty() && wanted != actual {
-            return conflict(write::failed_precondition(initial::PODS, &key, field, wanted, actual));
+            let why = write::failed_precondition(initial::PODS, &key, field, wanted, actual);
+            return Err(Status::conflict("", "pods", name, &why));
         }
     }
     if metadata::is_deleting(&current) {

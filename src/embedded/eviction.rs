@@ -46,7 +46,7 @@ pub(super) fn evict(call: &Call) -> Result<Response<Body>, Status> {
         if is_guarded(&pod) {
             let budgets = budgets_of(state, &pod);
             if budgets.len() > 1 {
-                return Ok(respond::value(StatusCode::CREATED, &of_several_budgets()));
+                return Err(of_several_budgets());
             }
             if let Some(budget) = budgets.first().filter(|budget| !is_disrupted(&pod, budget)) {
                 take_disruption(state, budget, pod.name(), options.dry_run)?;
@@ -62,10 +62,10 @@ fn evicted() -> Response<Body> {
     respond::success(StatusCode::CREATED, None)
 }
 
-/// The Status of a pod with several budgets, which kube-apiserver returns as the object of a success.
-fn of_several_budgets() -> Value {
+/// The Status of a pod with several budgets, which has no reason.
+fn of_several_budgets() -> Status {
     let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": 500})
+    Status::failure(500, "", message)
 }
 
 /// Whether budgets count for a pod (`canIgnorePDB` is false).

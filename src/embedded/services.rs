@@ -14,6 +14,9 @@ use std::sync::Arc;
 
 /// `--service-node-port-range`.
 const NODE_PORTS: std::ops::RangeInclusive<u64> = 30_000..=32_767;
+/// The first port that a Service gets that names none: the lower ports are for those that name one (`calculateRangeOffset` of
+/// `portallocator`).
+const FIRST_DYNAMIC_PORT: u64 = 30_086;
 /// The port before the first one that a dry run answers with (`PortAllocationOperation.AllocateNext`).
 const BEFORE_DRY_RUN: u64 = 32_768;
 const IPV4: &str = "IPv4";
@@ -27,6 +30,7 @@ pub(super) fn create(state: &State, service: &mut Object, dry_run: bool) -> Resu
     validation::prepare_for_create(&kind(), service);
     set_families(service, None)?;
     allocate_address(state, service, dry_run)?;
+    drop_internal_policy(service);
     let mut ports = Ports::new(state, service, None, dry_run);
     if is_reached_from_outside(service) {
         set_node_ports(service, &mut ports)?;
@@ -49,6 +53,7 @@ pub(super) fn update(state: &State, service: &mut Object, current: &Object, dry_
             allocate_address(state, service, dry_run)?;
         }
     }
+    drop_internal_policy(service);
     let mut ports = Ports::new(state, service, Some(current), dry_run);
     if is_reached_from_outside(service) {
         update_node_ports(service, current, &mut ports)?;
@@ -85,6 +90,15 @@ fn texts(service: &Object, field: &str) -> Vec<String> {
 
 fn put(service: &mut Object, field: &str, value: Value) {
     let _ = service.set(&["spec", field], value);
+}
+
+/// Removes the policy that an `ExternalName` has no use for and does not show (`defaultOnReadInternalTrafficPolicy`). An invalid one is left to
+/// the validation.
+fn drop_internal_policy(service: &mut Object) {
+    const POLICY: [&str; 2] = ["spec", "internalTrafficPolicy"];
+    if kind_of(service) == "ExternalName" && matches!(service.str(&POLICY), "Cluster" | "Local") {
+        service.remove(&POLICY);
+    }
 }
 
 fn refuse(service: &Object, causes: Vec<Cause>) -> Result<(), Status> {
@@ -199,19 +213,18 @@ fn allocate_address(state: &State, service: &mut Object, dry_run: bool) -> Resul
     let others = others(state, service);
     let taken: HashSet<&str> = others.iter().map(|other| other.str(&["spec", "clusterIP"])).collect();
     if let Some(ip) = ips.first() {
-        let why = match refusal(range, ip) {
-            Some(why) => why,
-            None if !dry_run && taken.contains(ip.as_str()) => "provided IP is already allocated".to_owned(),
-            None => return Ok(()),
+        let why = match contains(range, ip) {
+            false => "the provided network does not match the current range",
+            true if !dry_run && taken.contains(ip.as_str()) => "provided IP is already allocated",
+            true => return Ok(()),
         };
         let why = format!("failed to allocate IP {ip}: {why}");
         return refuse(service, vec![invalid::invalid("spec.clusterIPs", &json!(ips).to_string(), &why)]);
     }
-    // The first address is that of the Service `default/kubernetes`. A dry run draws none, as in kube-apiserver.
-    let mut addresses = (range.first..range.first.saturating_add(range.count)).skip(1).map(Ipv4Addr::from);
     let address = match dry_run {
+        // `Allocator.allocateNextService`: a dry run draws no address.
         true => Some(Ipv4Addr::from(range.first.saturating_sub(1))),
-        false => addresses.find(|address| !taken.contains(address.to_string().as_str())),
+        false => dynamic(range).find(|address| !taken.contains(address.to_string().as_str())),
     };
     let address = address.ok_or_else(|| {
         let name = service.name();
@@ -222,19 +235,20 @@ fn allocate_address(state: &State, service: &mut Object, dry_run: bool) -> Resul
     Ok(())
 }
 
-/// The reason why an address is none of the range's, if it is none.
-fn refusal(range: Addresses, ip: &str) -> Option<String> {
-    let network = range.first.saturating_sub(1);
-    let bits = (range.count.saturating_add(2)).leading_zeros() + 1;
-    let address = ip.parse::<Ipv4Addr>().ok();
-    match address.and_then(|address| u32::from(address).checked_sub(network)) {
-        Some(at) if (1..=range.count).contains(&at) => None,
-        Some(at) if at == 0 || at == range.count.saturating_add(1) => Some(format!(
-            "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {}/{bits}",
-            Ipv4Addr::from(network)
-        )),
-        _ => Some("the provided network does not match the current range".to_owned()),
-    }
+/// Whether an address is one of the range's.
+fn contains(range: Addresses, ip: &str) -> bool {
+    let at = ip.parse::<Ipv4Addr>().ok().and_then(|address| u32::from(address).checked_sub(range.first));
+    at.is_some_and(|at| at < range.count)
+}
+
+/// The addresses in the order in which they are given to Services that name none: the lower part of the range is for those that name one
+/// (`calculateRangeOffset` of `ipallocator`). The first address is that of the Service `default/kubernetes`.
+fn dynamic(range: Addresses) -> impl Iterator<Item = Ipv4Addr> {
+    let size = range.count.saturating_add(2);
+    let offset = if size <= 16 { 0 } else { (size / 16).clamp(16, 256) };
+    let last = range.first.saturating_add(range.count);
+    let middle = range.first.saturating_add(offset);
+    (middle.max(range.first.saturating_add(1))..last).chain(range.first.saturating_add(1)..middle).map(Ipv4Addr::from)
 }
 
 /// The other Services.
@@ -289,7 +303,10 @@ impl Ports {
     fn next(&mut self) -> Option<u64> {
         let free = match self.dry_run {
             true => Some(self.allocated.iter().max().unwrap_or(&BEFORE_DRY_RUN) + 1),
-            false => NODE_PORTS.clone().find(|port| !self.taken.contains(port) && !self.allocated.contains(port)),
+            false => {
+                let mut ports = (FIRST_DYNAMIC_PORT..=*NODE_PORTS.end()).chain(*NODE_PORTS.start()..FIRST_DYNAMIC_PORT);
+                ports.find(|port| !self.taken.contains(port) && !self.allocated.contains(port))
+            }
         };
         self.allocated.extend(free);
         free
@@ -404,16 +421,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_belongs_to_the_range_or_has_a_reason() {
+    fn a_range_has_addresses_for_those_that_name_one() {
         let range = Addresses::parse("10.0.0.0/24").unwrap();
-        assert_eq!((refusal(range, "10.0.0.1"), refusal(range, "10.0.0.254")), (None, None));
-        for ip in ["10.0.0.0", "10.0.0.255"] {
-            let why =
-                format!("the provided IP ({ip}) is not in the valid range. The range of valid IPs is 10.0.0.0/24");
-            assert_eq!(refusal(range, ip), Some(why));
+        for (ip, expected) in
+            [("10.0.0.0", false), ("10.0.0.1", true), ("10.0.0.254", true), ("10.0.0.255", false), ("x", false)]
+        {
+            assert_eq!(contains(range, ip), expected, "{ip}");
         }
-        for ip in ["10.0.1.0", "9.255.255.255"] {
-            assert_eq!(refusal(range, ip).as_deref(), Some("the provided network does not match the current range"));
-        }
+        let all: Vec<String> = dynamic(range).map(|ip| ip.to_string()).collect();
+        assert_eq!((all.len(), &*all[0], &*all[237], &*all[238]), (253, "10.0.0.17", "10.0.0.254", "10.0.0.2"));
+        let small = Addresses::parse("10.0.0.0/29").unwrap();
+        assert_eq!(dynamic(small).next(), Some(Ipv4Addr::new(10, 0, 0, 2)));
     }
 }
