@@ -471,3 +471,28 @@ pub(super) fn check_name(call: &Call, object: &Object) -> Result<(), Status> {
         "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_precondition_names_the_key_of_kube_apiservers_store() {
+        for (group, resource, path) in [
+            ("", "pods", "pods"),
+            ("", "services", "services/specs"),
+            ("", "endpoints", "services/endpoints"),
+            ("", "nodes", "minions"),
+            ("", "replicationcontrollers", "controllers"),
+            ("networking.k8s.io", "ingresses", "ingress"),
+            ("networking.k8s.io", "ingressclasses", "ingressclasses"),
+            ("apiregistration.k8s.io", "apiservices", "apiregistration.k8s.io/apiservices"),
+            ("e.com", "widgets", "e.com/widgets"),
+        ] {
+            let collection = Collection { group: group.to_owned().into(), resource: resource.to_owned().into() };
+            let text = failed_precondition(&collection, "n/a", "UID", "x", "y");
+            assert!(text.contains(&format!("Key: /registry/{path}/n/a, ResourceVersion: 0, ")), "{text}");
+            assert!(text.ends_with("Precondition failed: UID in precondition: x, UID in object meta: y"), "{text}");
+        }
+    }
+}
