@@ -125,7 +125,7 @@ async fn a_remote_api_is_never_available() {
         "endpoints": [{"addresses": ["192.0.2.1"]}], "ports": [{"name": "", "port": 443}]});
     client.post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice).await.with_code(201);
     let text = "False FailedDiscoveryCheck: failing or missing response from \
-                https://10.0.0.9:443/apis/remote.example.com/v1: \
+                https://10.96.0.9:443/apis/remote.example.com/v1: \
                 the embedded API server forwards no requests to other API servers";
     assert_eq!(available(&client, name).await, text);
     client.get("/apis/remote.example.com").await.with_code(200);
