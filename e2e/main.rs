@@ -31,6 +31,7 @@ mod embedded_definitions;
 mod embedded_rbac;
 mod embedded_registration;
 mod embedded_service;
+mod embedded_strategies;
 mod embedded_validation;
 mod odd_writes;
 mod off_by_default;

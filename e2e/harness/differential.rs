@@ -13,7 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 use kube_admission_proxy::object::cbor;
 use serde_json::{Map, Value, json};
 
-/// A list of requests, and the plugins for them. In bodies, `{uid of PATH}` is the uid of the object at that path.
+/// A list of requests, and the plugins for them. In bodies, `{uid of PATH}` is the uid of the object at that path, and
+/// `{resourceVersion of PATH}` its resourceVersion.
 pub struct Case<'a> {
     /// The plugins that run on both sides, and no others.
     pub plugins: &'a [&'a str],
@@ -51,7 +52,7 @@ pub fn compare_when(ready: &[(User, Request, u16)], case: &Case<'_>) {
     compare_with(case, &[], |api| {
         for (user, request, code) in ready {
             eventually(&format!("{code} of {} {}", request.method, request.path), || {
-                (api.send(user, with_uids(api, request).0).status == *code).then_some(())
+                (api.send(user, with_values(api, request).0).status == *code).then_some(())
             });
         }
     });
@@ -131,9 +132,9 @@ pub(super) fn run_asked(steps: &[(User, Request)], api: &Api, webhook: &Webhook)
 }
 
 fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) -> Seen {
-    let (sent, uids) = with_uids(api, request);
+    let (sent, values) = with_values(api, request);
     let answer = api.send(user, sent);
-    let placed = |text: String| uids.iter().fold(text, |text, (place, uid)| text.replace(uid, place));
+    let placed = |text: String| values.iter().fold(text, |text, (place, value)| text.replace(value, place));
     let text = placed(answer.text());
     let mut body = match cbor::is_cbor(&answer.body) {
         true => json!({"in CBOR": cbor::decode(&answer.body).unwrap()}),
@@ -177,21 +178,24 @@ fn without_webhook(message: &str) -> Option<String> {
     name.ends_with(".kube-admission-proxy.dev").then(|| text.to_owned())
 }
 
-/// Replaces the uids in a request, and returns each uid with its path.
-fn with_uids(api: &Api, request: &Request) -> (Request, Vec<(String, String)>) {
-    const OPEN: &str = "{uid of ";
-    let (mut sent, mut uids) = (request.clone(), Vec::new());
-    let Ok(mut body) = String::from_utf8(request.body.to_vec()) else { return (sent, uids) };
-    while let Some((_, rest)) = body.split_once(OPEN) {
-        let path = rest.split('}').next().unwrap_or_default();
-        let uid = api.send(&User::admin(), get(path)).json()["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        assert!(!uid.is_empty(), "nothing at {path}");
-        let place = format!("{OPEN}{path}}}");
-        body = body.replace(&place, &uid);
-        uids.push((place, uid));
+/// Replaces `{uid of PATH}` and `{resourceVersion of PATH}` in a request's body; returns each place with its value.
+pub fn with_values(api: &Api, request: &Request) -> (Request, Vec<(String, String)>) {
+    let (mut sent, mut values) = (request.clone(), Vec::new());
+    let Ok(mut body) = String::from_utf8(request.body.to_vec()) else { return (sent, values) };
+    for field in ["uid", "resourceVersion"] {
+        let open = format!("{{{field} of ");
+        while let Some((_, rest)) = body.split_once(&open) {
+            let path = rest.split('}').next().unwrap_or_default();
+            let object = api.send(&User::admin(), get(path)).json();
+            let value = object["metadata"][field].as_str().unwrap_or_default().to_owned();
+            assert!(!value.is_empty(), "nothing at {path}");
+            let place = format!("{open}{path}}}");
+            body = body.replace(&place, &value);
+            values.push((place, value));
+        }
     }
     sent.body = body.into();
-    (sent, uids)
+    (sent, values)
 }
 
 /// The generated name of the object in a response, or of the rejected object.

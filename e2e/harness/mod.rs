@@ -16,6 +16,7 @@ mod reviewed;
 mod user;
 mod webhook;
 pub mod differential;
+pub mod seen;
 mod pair;
 
 pub use api::{Api, kube_client, kube_client_here};

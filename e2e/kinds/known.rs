@@ -1,6 +1,6 @@
 //! The known differences.
 
-use super::seen::Difference;
+use crate::harness::seen::Difference;
 
 /// The checked-in list: lines of kind, step and place, in which `*` matches any text.
 pub struct Known<'a> {

@@ -11,7 +11,7 @@ use super::store::{self, Collection, State};
 use super::{body, initial, metadata};
 use crate::body::Body;
 use crate::object::{Object, kinds};
-use crate::request::body::{MediaType, OptionsKind, WriteOptions};
+use crate::request::body::{MediaType, WriteOptions};
 use crate::status::Status;
 use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
@@ -94,17 +94,31 @@ pub(super) async fn delete_collection(call: &Call) -> Result<Response<Body>, Sta
     Ok(respond::list(call, &metadata, &objects))
 }
 
-/// Deletes a pod for an eviction.
+/// Deletes a pod for an eviction, after a change of its status (`addConditionAndDeletePod`).
 ///
 /// # Errors
-/// As [`delete`].
-pub(super) fn evict(call: &Call, options: &[u8]) -> Result<(), Status> {
-    let mut options = Options::of(call, options, MediaType::Json)?;
-    options.dry_run |= call.dry_run(OptionsKind::Create)?;
-    call.store.with(|state| {
-        let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        delete_in(state, &call.resource, call.collection(), &call.key(), &current, &options).map(drop)
-    })
+/// If a precondition fails.
+pub(super) fn evict(
+    state: &mut State,
+    call: &Call,
+    pod: &Arc<Object>,
+    options: &Options,
+    change: impl FnOnce(&mut Object),
+) -> Result<(), Status> {
+    options.check_object(&call.resource, pod)?;
+    let (collection, key) = (call.collection(), call.key());
+    let mut options = options.clone();
+    let mut pod = pod.clone();
+    if !options.dry_run {
+        let mut changed = Object::clone(&pod);
+        change(&mut changed);
+        if changed != *pod {
+            pod = state.put(collection, &key, changed);
+            // The precondition held before the change.
+            options.resource_version = None;
+        }
+    }
+    delete_in(state, &call.resource, collection, &key, &pod, &options).map(drop)
 }
 
 /// Whether a deletion can be completed, with neither a grace period nor finalizers left (`ShouldDeleteDuringUpdate`).
@@ -173,7 +187,7 @@ impl Options {
     }
 
     /// Reads the options from the body, or from the query if the body is empty.
-    fn of(call: &Call, body: &[u8], media_type: MediaType) -> Result<Self, Status> {
+    pub(super) fn of(call: &Call, body: &[u8], media_type: MediaType) -> Result<Self, Status> {
         let options = WriteOptions::for_delete(body, media_type, call.query())?;
         let precondition = |name: &str| {
             let value = options.preconditions.as_ref()?.get(name)?.as_str()?;

@@ -5,7 +5,7 @@
 
 use super::catalog::{self, ServedResource};
 use super::store::{Collection, State, key};
-use super::{initial, metadata, owners, validation};
+use super::{initial, metadata, owners, services, strategy, validation};
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, normal, typed};
 use crate::status::Status;
@@ -139,9 +139,9 @@ fn write(state: &mut State, resource: &ServedResource, object: Value) -> Result<
     match &current {
         None => {
             metadata::begin(resource, &mut object);
-            initial::prepare(resource, &mut object, &UserInfo::default());
+            strategy::prepare(&state.settings(), resource, &mut object, &UserInfo::default());
             if collection == initial::SERVICES {
-                initial::allocate(state, &mut object)?;
+                services::create(state, &mut object, false)?;
             }
             validation::create(&state.settings(), resource, &object)?;
         }

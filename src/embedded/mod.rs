@@ -30,12 +30,18 @@ mod metadata;
 mod validation;
 mod owners;
 mod initial;
+mod strategy;
+mod disabled;
+mod pods;
+mod services;
+mod signing_requests;
 mod daemon_set;
 mod initializers;
 mod kubernetes_service;
 mod api_services;
 mod component_status;
-mod pods;
+mod binding;
+mod eviction;
 mod connections;
 mod policy_status;
 mod privileged;
@@ -62,7 +68,7 @@ pub use serve::serve;
 pub(crate) use tokens::Tokens;
 
 use crate::body::Body;
-use crate::config::{Addresses, Apis, Controllers, Limits};
+use crate::config::{Addresses, Apis, Controllers, FeatureGates, Limits};
 use crate::metrics::Registry;
 use crate::removed::Api;
 use crate::server::health::Checks;
@@ -100,6 +106,8 @@ pub(crate) struct Features {
     pub(crate) apis: Apis,
     /// Whether containers may be privileged.
     pub(crate) allow_privileged: bool,
+    /// The feature gates, which fields depend on.
+    pub(crate) gates: FeatureGates,
     /// The keys of service account tokens.
     pub(crate) tokens: Tokens,
     /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM.
@@ -117,6 +125,7 @@ impl Features {
             addresses: self.addresses,
             advertised: self.advertised,
             allow_privileged: self.allow_privileged,
+            gates: self.gates.clone(),
             root_ca: self.root_ca.clone(),
             registration: self.registration,
         }
@@ -125,7 +134,7 @@ impl Features {
 
 impl Default for Features {
     fn default() -> Self {
-        let Settings { controllers, addresses, advertised, allow_privileged, root_ca, registration } =
+        let Settings { controllers, addresses, advertised, allow_privileged, gates, root_ca, registration } =
             Settings::default();
         Self {
             removed: Vec::new(),
@@ -136,6 +145,7 @@ impl Default for Features {
             advertised,
             apis: Apis::default(),
             allow_privileged,
+            gates,
             tokens: Tokens::default(),
             root_ca,
             registration,

@@ -4,8 +4,8 @@ use super::call::Call;
 use super::catalog::{self, ServedResource};
 use super::custom::Custom;
 use super::{
-    Server, body, caller, component_status, connections, custom, delete, discovery, document, negotiate, openapi, pods,
-    rbac, read, removed, respond, review, scale, token_request,
+    Server, binding, body, caller, component_status, connections, custom, delete, discovery, document, eviction,
+    negotiate, openapi, rbac, read, removed, respond, review, scale, token_request,
 };
 use super::{watch, write};
 use crate::authz::AccessAttributes;
@@ -229,7 +229,7 @@ async fn on_objects(call: &Call) -> Result<Response<Body>, Status> {
         "update" if resource.custom.is_some() => custom::update(call).await,
         "patch" if resource.custom.is_some() => custom::patch(call).await,
         "create" if review::is_review(&resource.group, &resource.name) => review::review(call),
-        "create" if (&*resource.group, &*resource.name) == ("", "bindings") => pods::bind(call),
+        "create" if (&*resource.group, &*resource.name) == ("", "bindings") => binding::bind(call),
         "create" => write::create(call).await,
         "update" => write::update(call),
         "patch" => write::patch(call),
@@ -265,8 +265,8 @@ async fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
         ("scale", "get") => scale::get(call),
         ("scale", "update") => scale::update(call),
         ("scale", "patch") => scale::patch(call),
-        ("binding", "create") => pods::bind(call),
-        ("eviction", "create") => pods::evict(call),
+        ("binding", "create") => binding::bind(call),
+        ("eviction", "create") => eviction::evict(call),
         ("token", "create") => token_request::issue(call),
         (_, "get") => read::get(call).await,
         (_, "update") => write::update(call),

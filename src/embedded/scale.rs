@@ -5,9 +5,9 @@ use super::owners::{self, MANAGED_FIELDS, Subject};
 use super::{body, respond, write};
 use crate::body::Body;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::object::Object;
 use crate::object::managed_fields::{of_scale, of_scaled};
 use crate::object::patch::PatchType;
+use crate::object::{Object, validation};
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::{Status, invalid};
 use http::{Response, StatusCode};
@@ -32,7 +32,9 @@ pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
     write::check_name(call, &submitted)?;
     let options = WriteOptions::from_query(call.query(), OptionsKind::Update)?;
     change(call, &options, |owners, before| {
+        write::check_uid(call, &submitted, before)?;
         let mut submitted = submitted;
+        body::ensure_namespace(&mut submitted, call.namespace())?;
         owners.record(Some(before), &mut submitted);
         Ok(submitted)
     })
@@ -77,12 +79,15 @@ fn change(
         let mut before = scale(&current);
         owners::set(&mut before, of_scale(parent, replicas_in));
         let scale = wanted(&Subject::scale(call, kind()), &before)?;
-        let replicas = scale.get(&["spec", "replicas"]).cloned().unwrap_or_else(|| json!(0));
-        if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
-            let why = "must be greater than or equal to 0";
-            let cause = invalid::invalid("spec.replicas", &replicas.to_string(), why);
-            return invalid::status(&kind(), current.name(), vec![cause]).map_or(Ok(current), Err);
+        if let Some(status) = invalid::status(&kind(), current.name(), validation::validate(&kind(), &scale)) {
+            return Err(status);
         }
+        if !scale.uid().is_empty() && scale.uid() != current.uid() {
+            let why = write::unmet("UID", scale.uid(), current.uid());
+            let resource = format!("{}/scale", call.resource.name);
+            return Err(Status::conflict(&call.resource.group, &resource, current.name(), &why));
+        }
+        let replicas = scale.get(&["spec", "replicas"]).cloned().unwrap_or_else(|| json!(0));
         let mut object = Object::clone(&current);
         let _ = object.set(&["spec", "replicas"], replicas);
         let _ = object.set(&["metadata", "resourceVersion"], Value::from(scale.resource_version()));

@@ -1,6 +1,6 @@
 //! The parts of the server's configuration that transactions of the store read.
 
-use crate::config::{Addresses, Controllers};
+use crate::config::{Addresses, Controllers, FeatureGates};
 use crate::object::Object;
 use crate::status::Cause;
 use std::net::SocketAddr;
@@ -19,6 +19,8 @@ pub(super) struct Settings {
     pub advertised: Option<SocketAddr>,
     /// Whether containers may be privileged.
     pub allow_privileged: bool,
+    /// The feature gates.
+    pub gates: FeatureGates,
     /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM; without them no namespace has the ConfigMap.
     pub root_ca: Option<String>,
     /// The rules of webhook configurations, policies and bindings, and of expressions that select devices.
@@ -32,6 +34,7 @@ impl Default for Settings {
             addresses: Addresses::default(),
             advertised: None,
             allow_privileged: true,
+            gates: FeatureGates::default(),
             root_ca: None,
             registration: |_| Vec::new(),
         }

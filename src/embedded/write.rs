@@ -4,15 +4,16 @@ use super::call::Call;
 use super::catalog::ServedResource;
 use super::custom;
 use super::owners::{self, Subject};
-use super::store::{self, State};
+use super::store::{self, Collection, State};
 use super::{
-    api_services, body, daemon_set, delete, initial, initializers, metadata, rbac, removed, respond, validation,
+    api_services, body, daemon_set, delete, initial, initializers, metadata, pods, rbac, removed, respond, services,
+    strategy, validation,
 };
 use crate::body::Body;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::patch::{self, PatchType};
-use crate::object::{Object, generate_name, schema};
+use crate::object::{Object, generate_name, kinds, schema};
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::{OPTIMISTIC_LOCK, Status, invalid};
 use http::{Response, StatusCode};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 /// The number of generated names that are tried until one is free (`Store.Create`, `maxNameGenerationCreateAttempts`).
 const NAME_ATTEMPTS: usize = 8;
+const LIMIT_RANGES: &Collection = &Collection::built_in("", "limitranges");
 
 /// Responds to a create, as soon as the object is initialized.
 ///
@@ -198,13 +200,13 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     metadata::begin(resource, &mut object);
     name_object(state, call, &mut object)?;
     initializers::check_new(call, &object)?;
-    initial::prepare(resource, &mut object, &call.caller);
+    strategy::prepare(&state.settings(), resource, &mut object, &call.caller);
     removed::check(resource, &mut object, None)?;
     if custom::is_definition(resource) {
         custom::prepare(state, call, &mut object)?;
     }
     if collection == initial::SERVICES {
-        initial::allocate(state, &mut object)?;
+        services::create(state, &mut object, dry_run)?;
     }
     validation::create(&state.settings(), resource, &object)?;
     check_version_of_new(&object, dry_run)?;
@@ -246,6 +248,10 @@ pub(super) fn name_object(state: &State, call: &Call, object: &mut Object) -> Re
     let is_checked_later = call.resource.custom.is_some() || custom::is_definition(&call.resource);
     if is_checked_later && object.name().is_empty() && object.generate_name().is_empty() {
         return Ok(());
+    }
+    if object.name().is_empty() && object.generate_name().is_empty() && collection == LIMIT_RANGES {
+        // `limitrangeStrategy.PrepareForCreate`
+        let _ = object.set(&["metadata", "name"], Value::from(uuid::Uuid::new_v4().to_string()));
     }
     if object.name().is_empty() {
         body::check_new_name(object, &call.resource.gvk())?;
@@ -309,12 +315,13 @@ pub(super) fn replace(
     if let Some(status) = invalid::status(&resource.gvk(), current.name(), causes) {
         return Err(status);
     }
-    initial::keep(state, resource, &mut object, current)?;
+    let subresource = &*call.info.subresource;
+    let counts_anyway = strategy::keep(state, resource, &mut object, current, subresource, dry_run)?;
     removed::check(resource, &mut object, Some(current))?;
-    validation::update(&state.settings(), resource, &object, current, &call.info.subresource)?;
-    let counts_anyway = metadata::has_counting_empty(resource, &object);
+    validation::update(&state.settings(), resource, &object, current, subresource)?;
+    let counts_anyway = counts_anyway || metadata::has_counting_empty(resource, &object);
     let mut object = metadata::complete(object);
-    metadata::count_generation(resource, &call.info.subresource, &mut object, current, counts_anyway);
+    metadata::count_generation(resource, subresource, &mut object, current, counts_anyway);
     if call.collection() == initial::DAEMON_SETS {
         daemon_set::count(&mut object, current);
     }
@@ -353,11 +360,9 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
         changed
     };
     match call.info.subresource.as_str() {
-        "status" => with_status(&call.resource, object, current),
-        "finalize" => only(&["spec", "finalizers"]),
-        "approval" => only(&["status", "conditions"]),
+        subresource @ ("status" | "finalize" | "approval") => with_resets(&call.resource, subresource, object, current),
         "ephemeralcontainers" => only(&["spec", "ephemeralContainers"]),
-        "resize" => only(&["spec"]),
+        "resize" => pods::resized(object, current),
         _ => {
             let mut object = object;
             if call.resource.subresource("status").is_some() {
@@ -377,10 +382,14 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
     }
 }
 
-/// Applies a write of the status: the fields that the strategy resets keep their current values.
-fn with_status(resource: &ServedResource, mut object: Object, current: &Object) -> Object {
+/// Applies a write of a subresource: the fields that the strategy resets keep their current values.
+fn with_resets(resource: &ServedResource, subresource: &str, mut object: Object, current: &Object) -> Object {
     let owners = object.get(&owners::MANAGED_FIELDS).cloned();
-    for field in resource.facts().resets("status") {
+    for field in resource.facts().resets(subresource) {
+        // The conditions of a signing request are reset in part (`signing_requests`).
+        if subresource == "status" && field.iter().any(|step| step == "f:conditions") {
+            continue;
+        }
         let path: Vec<&str> = field.iter().map(|step| step.strip_prefix("f:").unwrap_or(step)).collect();
         match current.get(&path) {
             Some(value) => drop::<bool>(object.set(&path, value.clone())),
@@ -413,13 +422,39 @@ pub(super) fn check_uid(call: &Call, object: &Object, current: &Object) -> Resul
     if wanted.is_empty() || wanted == actual {
         return Ok(());
     }
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
-        call.resource.name,
-        call.key()
-    );
+    let why = failed_precondition(call.collection(), &call.key(), "UID", wanted, actual);
     Err(Status::conflict(&call.resource.group, &call.resource.name, current.name(), &why))
+}
+
+/// The text of a precondition that fails (`Preconditions.Check`), with the key in kube-apiserver's store.
+pub(super) fn failed_precondition(
+    collection: &Collection,
+    key: &str,
+    field: &str,
+    wanted: &str,
+    actual: &str,
+) -> String {
+    let Collection { group, resource } = collection;
+    // `SpecialDefaultResourcePrefixes`; the servers of these groups, and custom resources, have the group in the key.
+    let path = match (&**group, &**resource) {
+        ("", "replicationcontrollers") => "controllers".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        ("", "services") => "services/specs".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", resource) => format!("{group}/{resource}"),
+        (group, resource) if !kinds::is_built_in_group(group) => format!("{group}/{resource}"),
+        (_, resource) => resource.to_owned(),
+    };
+    let why = unmet(field, wanted, actual);
+    format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{path}/{key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    )
+}
+
+/// The text of a field of the metadata that is not as a precondition wants it.
+pub(super) fn unmet(field: &str, wanted: &str, actual: &str) -> String {
+    format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {actual}")
 }
 
 /// `handlers.checkName`.
@@ -435,4 +470,29 @@ pub(super) fn check_name(call: &Call, object: &Object) -> Result<(), Status> {
     Err(Status::bad_request(format!(
         "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_precondition_names_the_key_of_kube_apiservers_store() {
+        for (group, resource, path) in [
+            ("", "pods", "pods"),
+            ("", "services", "services/specs"),
+            ("", "endpoints", "services/endpoints"),
+            ("", "nodes", "minions"),
+            ("", "replicationcontrollers", "controllers"),
+            ("networking.k8s.io", "ingresses", "ingress"),
+            ("networking.k8s.io", "ingressclasses", "ingressclasses"),
+            ("apiregistration.k8s.io", "apiservices", "apiregistration.k8s.io/apiservices"),
+            ("e.com", "widgets", "e.com/widgets"),
+        ] {
+            let collection = Collection { group: group.to_owned().into(), resource: resource.to_owned().into() };
+            let text = failed_precondition(&collection, "n/a", "UID", "x", "y");
+            assert!(text.contains(&format!("Key: /registry/{path}/n/a, ResourceVersion: 0, ")), "{text}");
+            assert!(text.ends_with("Precondition failed: UID in precondition: x, UID in object meta: y"), "{text}");
+        }
+    }
 }

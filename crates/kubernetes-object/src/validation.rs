@@ -50,6 +50,20 @@ pub fn validate_update(kind: &GroupVersionKind, object: &Object, old: &Object, s
     check(kind, object, Some(old), subresource)
 }
 
+/// The errors of the addresses of a Service, which kube-apiserver looks for before it allocates (`ValidateServiceClusterIPsRelatedFields`).
+pub fn service_addresses(service: &Object, old: Option<&Object>) -> Vec<Cause> {
+    let (value, old) = (whole(service), old.map(whole));
+    let old = old.as_ref().map(Node::root);
+    let mut found = Causes::default();
+    service::first_addresses(&Node::root(&value), old.as_ref(), &mut found);
+    found.0
+}
+
+/// The errors of a Binding, as texts with their fields (`ValidatePodBinding`).
+pub fn binding(object: &Object) -> Vec<Cause> {
+    check(&GroupVersionKind::new("", "v1", "Binding"), object, None, "")
+}
+
 fn check(kind: &GroupVersionKind, object: &Object, old: Option<&Object>, subresource: &str) -> Vec<Cause> {
     let (value, old) = (whole(object), old.map(whole));
     let object = &Node::root(&value);

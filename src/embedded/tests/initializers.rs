@@ -294,7 +294,7 @@ async fn an_uninitialized_pod_is_bound_but_has_no_status() {
         client.patch(&path, "merge", status.clone()).await.refused(422),
         "Pod \"p\" is invalid: status: Forbidden: must not update status when the object is uninitialized"
     );
-    let binding = json!({"target": {"kind": "Node", "name": "n"}});
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
     client.post(&format!("{PODS}/p/binding"), binding).await.with_code(201);
     client.patch(&format!("{PODS}/p"), "merge", json!({"metadata": {"initializers": null}})).await.with_code(200);
     client.patch(&path, "merge", status).await.with_code(200);

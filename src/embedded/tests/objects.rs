@@ -390,7 +390,7 @@ async fn a_service_loses_what_its_new_type_does_not_need() {
     let created = client.post(services, json!({"metadata": {"name": "a"}, "spec": spec})).await.with_code(201);
     assert_eq!(
         (&created["spec"]["ports"][0]["nodePort"], &created["spec"]["healthCheckNodePort"]),
-        (&json!(30000), &json!(30001))
+        (&json!(30086), &json!(30087))
     );
     let path = format!("{services}/a");
     let updated = client.patch(&path, "merge", json!({"spec": {"type": "ClusterIP"}})).await.with_code(200);
@@ -428,7 +428,7 @@ async fn a_service_gets_an_address_and_keeps_it() {
     let b = client.post(services, service("b", "ClusterIP")).await.with_code(201);
     assert_ne!(a["spec"]["clusterIP"], b["spec"]["clusterIP"]);
     assert_eq!(a["spec"]["clusterIPs"], json!([a["spec"]["clusterIP"]]));
-    assert_eq!(a["spec"]["ports"], json!([{"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30000}]));
+    assert_eq!(a["spec"]["ports"], json!([{"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30086}]));
     let updated = client.put(&format!("{services}/a"), service("a", "NodePort")).await.with_code(200);
     assert_eq!(updated["spec"], a["spec"]);
     let mut taken = service("c", "ClusterIP");

@@ -111,7 +111,7 @@ async fn a_remote_api_is_never_available() {
     assert_eq!(available(&client, name).await, "False ServiceNotFound: service/remote in \"default\" is not present");
     let service = |port: u16| {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "remote"},
-        "spec": {"clusterIP": "10.0.0.9", "ports": [{"port": port}]}})
+        "spec": {"clusterIP": "10.96.0.9", "ports": [{"port": port}]}})
     };
     let services = "/api/v1/namespaces/default/services";
     client.post(services, service(80)).await.with_code(201);
@@ -126,7 +126,7 @@ async fn a_remote_api_is_never_available() {
         "endpoints": [{"addresses": ["192.0.2.1"]}], "ports": [{"name": "", "port": 443}]});
     client.post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice).await.with_code(201);
     let text = "False FailedDiscoveryCheck: failing or missing response from \
-                https://10.0.0.9:443/apis/remote.example.com/v1: \
+                https://10.96.0.9:443/apis/remote.example.com/v1: \
                 the embedded API server forwards no requests to other API servers";
     assert_eq!(available(&client, name).await, text);
     client.get("/apis/remote.example.com").await.with_code(200);

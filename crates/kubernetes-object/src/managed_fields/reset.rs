@@ -11,38 +11,23 @@ pub(super) enum Reset {
     Fields(&'static [kinds::FieldPath]),
     /// As [`Reset::Fields`], of custom resources.
     Custom(&'static [&'static [&'static str]]),
-    /// All paths except these and the paths below them; `*` stands for any element.
-    AllBut(&'static [&'static [&'static str]]),
 }
 
 impl Reset {
     pub(super) fn takes(&self, path: &Path) -> bool {
         let fits = |pattern: &&[&str]| {
-            pattern.len() <= path.len()
-                && pattern.iter().zip(path).all(|(pattern, element)| *pattern == "*" || pattern == element)
+            pattern.len() <= path.len() && pattern.iter().zip(path).all(|(pattern, element)| pattern == element)
         };
         match self {
             Self::Fields(fields) => fields.iter().any(|field| path.starts_with(field)),
             Self::Custom(fields) => fields.iter().any(fits),
-            Self::AllBut(fields) => !fields.iter().any(fits),
         }
     }
 }
 
-/// The fields that a write of the kind, or of one of its subresources, does not change.
+/// The fields that a write of the kind, or of one of its subresources, does not change. The storages of `pods/resize` and
+/// `pods/ephemeralcontainers` do not pass the filters of their strategies (`GetResetFieldsFilter`) on, so that such a write owns all it sends.
 pub(super) fn fields(kind: &GroupVersionKind, subresource: &str, has_status: bool) -> Reset {
-    match subresource {
-        "ephemeralcontainers" => return Reset::AllBut(&[&["f:spec", "f:ephemeralContainers"]]),
-        "resize" => {
-            return Reset::AllBut(&[
-                &["f:spec", "f:containers", "*", "f:resources"],
-                &["f:spec", "f:containers", "*", "f:resizePolicy"],
-                &["f:spec", "f:initContainers", "*", "f:resources"],
-                &["f:spec", "f:initContainers", "*", "f:resizePolicy"],
-            ]);
-        }
-        _ => {}
-    }
     match (kinds::of_kind(&kind.group, &kind.kind), subresource) {
         (Some(built_in), _) => Reset::Fields(built_in.resets(subresource)),
         // `customResourceStrategy.GetResetFields`, `statusStrategy.GetResetFields`
@@ -62,8 +47,6 @@ mod tests {
         for (group, kind, subresource, taken, left) in [
             ("", "Pod", "", "status", "spec"),
             ("", "Pod", "status", "metadata.deletionTimestamp", "metadata.labels"),
-            ("", "Pod", "resize", "spec.nodeName", "spec.containers.x.resources.limits"),
-            ("", "Pod", "ephemeralcontainers", "spec.containers", "spec.ephemeralContainers"),
             ("", "Namespace", "finalize", "status.phase", "spec.finalizers"),
             ("apps", "Deployment", "status", "metadata.labels.a", "metadata.annotations"),
             ("certificates.k8s.io", "CertificateSigningRequest", "", "spec.request", "metadata"),
@@ -79,6 +62,10 @@ mod tests {
             let path = |text: &str| -> Path { text.split('.').map(|name| format!("f:{name}")).collect() };
             assert!(reset.takes(&path(taken)), "{kind}/{subresource} {taken}");
             assert!(!reset.takes(&path(left)), "{kind}/{subresource} {left}");
+        }
+        for subresource in ["resize", "ephemeralcontainers"] {
+            let reset = fields(&GroupVersionKind::new("", "v1", "Pod"), subresource, true);
+            assert!(!reset.takes(&vec!["f:spec".to_owned(), "f:nodeName".to_owned()]), "{subresource}");
         }
         for (kind, path) in [("ClusterTrustBundle", "f:spec"), ("PodCertificateRequest", "f:spec")] {
             let reset = fields(&GroupVersionKind::new("certificates.k8s.io", "v1beta1", kind), "", true);

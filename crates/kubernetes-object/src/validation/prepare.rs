@@ -23,7 +23,7 @@ pub fn prepare_for_create(kind: &GroupVersionKind, object: &mut Object) {
 pub fn prepare_for_update(kind: &GroupVersionKind, object: &mut Object, old: &Object) {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Service") => {
-            keep_addresses(object, old);
+            keep_allocated(object, old);
             drop_dependent(object, old);
         }
         ("", "PersistentVolumeClaim") => data_sources(object, Some(old)),
@@ -51,36 +51,52 @@ fn put(object: &mut Object, name: &str, value: Option<Value>) {
     }
 }
 
-/// `normalizeClusterIPs`, `patchAllocatedValues`
-fn keep_addresses(object: &mut Object, old: &Object) {
-    if text(object, "type") == "ExternalName" || text(old, "type") == "ExternalName" {
-        let address = text(object, "clusterIP");
-        if !address.is_empty() && object.items(&["spec", "clusterIPs"]).is_empty() {
-            put(object, "clusterIPs", Some(json!([address])));
+/// `patchAllocatedValues`, `normalizeClusterIPs`
+fn keep_allocated(object: &mut Object, old: &Object) {
+    const ADDRESSES: [&str; 2] = ["spec", "clusterIPs"];
+    if needs_address(object) && needs_address(old) {
+        if text(object, "clusterIP").is_empty() {
+            put(object, "clusterIP", field(old, "clusterIP"));
         }
-        return;
-    }
-    let (before, mut address) = (text(old, "clusterIP"), text(object, "clusterIP"));
-    if address.is_empty() {
-        address.clone_from(&before);
-        put(object, "clusterIP", field(old, "clusterIP"));
-    }
-    let all = object.items(&["spec", "clusterIPs"]);
-    if address == before && all.is_empty() {
-        put(object, "clusterIPs", field(old, "clusterIPs"));
-    } else if address != before && (all.is_empty() || all == old.items(&["spec", "clusterIPs"])) {
-        let rest = all.iter().skip(1).cloned();
-        let all: Vec<Value> = std::iter::once(json!(address)).chain(rest).collect();
-        put(object, "clusterIPs", Some(all.into()));
-    }
-    for name in ["ipFamilies", "ipFamilyPolicy"] {
-        if object.get(&["spec", name]).is_none() {
-            put(object, name, field(old, name));
+        if object.items(&ADDRESSES).is_empty() {
+            put(object, "clusterIPs", field(old, "clusterIPs"));
         }
+        for name in ["ipFamilies", "ipFamilyPolicy"] {
+            if object.get(&["spec", name]).is_none() {
+                put(object, name, field(old, name));
+            }
+        }
+    }
+    if needs_ports(object) && needs_ports(old) {
+        keep_ports(object, old);
     }
     let port = object.get(&["spec", "healthCheckNodePort"]).and_then(Value::as_i64).unwrap_or_default();
     if port == 0 && needs_health_check(object) && needs_health_check(old) {
         put(object, "healthCheckNodePort", field(old, "healthCheckNodePort"));
+    }
+    let (before, address) = (text(old, "clusterIP"), text(object, "clusterIP"));
+    if before == address && object.items(&ADDRESSES).is_empty() {
+        put(object, "clusterIPs", field(old, "clusterIPs"));
+    } else if before != address && object.items(&ADDRESSES) == old.items(&ADDRESSES) {
+        put(object, "clusterIPs", Some(address).filter(|address| !address.is_empty()).map(|address| json!([address])));
+    }
+}
+
+/// Sets the node ports that an update omits to those of the ports with the same names, unless other ports have them.
+fn keep_ports(object: &mut Object, old: &Object) {
+    let used: Vec<u64> = node_ports(object).into_iter().filter(|port| node_ports(old).contains(port)).collect();
+    let ports = object.get_mut(&["spec", "ports"]).and_then(Value::as_array_mut);
+    for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if port.get("nodePort").and_then(Value::as_u64).unwrap_or_default() != 0 {
+            continue;
+        }
+        let of_same_name = |known: &&Value| known.get("name") == port.get("name");
+        // The last one of a name counts.
+        let kept =
+            old.items(&["spec", "ports"]).iter().rev().find(of_same_name).and_then(|known| known.get("nodePort"));
+        if let Some(kept) = kept.filter(|kept| kept.as_u64().is_some_and(|kept| kept != 0 && !used.contains(&kept))) {
+            port.insert("nodePort".to_owned(), kept.clone());
+        }
     }
 }
 
@@ -93,10 +109,12 @@ fn drop_dependent(object: &mut Object, old: &Object) {
             }
         }
     };
-    let needs_address =
-        |object: &Object| matches!(object.str(&["spec", "type"]), "ClusterIP" | "NodePort" | "LoadBalancer");
-    if needs_address(old) && text(object, "type") == "ExternalName" {
-        drop_same(object, &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]);
+    if needs_address(old) && !needs_address(object) {
+        if field(object, "clusterIPs") == field(old, "clusterIPs") {
+            put(object, "clusterIP", None);
+            put(object, "clusterIPs", None);
+        }
+        drop_same(object, &["ipFamilies", "ipFamilyPolicy"]);
     }
     if needs_ports(old) && !needs_ports(object) && node_ports(object) == node_ports(old) {
         let ports = object.get_mut(&["spec", "ports"]).and_then(Value::as_array_mut);
@@ -113,6 +131,11 @@ fn drop_dependent(object: &mut Object, old: &Object) {
     if is_reached_from_outside(old) && !is_reached_from_outside(object) {
         drop_same(object, &["externalTrafficPolicy"]);
     }
+}
+
+/// `needsClusterIP`
+fn needs_address(object: &Object) -> bool {
+    matches!(object.str(&["spec", "type"]), "ClusterIP" | "NodePort" | "LoadBalancer")
 }
 
 /// `needsNodePort`

@@ -27,7 +27,7 @@ pub(super) fn create(service: &Node<'_>, out: &mut Causes) {
 }
 
 /// The errors of addresses, which the allocators of kube-apiserver check before anything else. Returns whether there are some.
-fn first_addresses(service: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) -> bool {
+pub(super) fn first_addresses(service: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) -> bool {
     let before = out.0.len();
     let spec = service.at("spec");
     if kind(&spec) != "ExternalName" {

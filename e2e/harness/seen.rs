@@ -1,6 +1,7 @@
 //! The answer to one request and the reviews that webhooks received for it, without values that differ from run to run.
 
-use crate::harness::{Answer, Review};
+use super::client::Answer;
+use super::webhook::Review;
 use regex::Regex;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
