@@ -69,8 +69,8 @@ impl<'a> Subject<'a> {
         Self::new(call, call.resource.gvk(), Box::new(Served(call.resource.clone())))
     }
 
-    /// A scale.
-    pub(super) fn scale(call: &'a Call, kind: GroupVersionKind) -> Self {
+    /// An object of another kind, such as a Scale or a TokenRequest.
+    pub(super) fn of_kind(call: &'a Call, kind: GroupVersionKind) -> Self {
         Self::new(call, kind, Box::new(OneVersion))
     }
 

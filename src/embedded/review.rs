@@ -1,8 +1,9 @@
 //! Reviews: kinds that the server answers and does not store. Without RBAC every user may do everything.
 
 use super::call::Call;
+use super::owners::Subject;
 use super::token_request::{self, Authenticated};
-use super::{body, rbac, respond};
+use super::{body, metadata, rbac, respond};
 use crate::authz::{AccessAttributes, Decision};
 use crate::body::Body;
 use crate::object::Object;
@@ -26,6 +27,7 @@ pub(super) fn is_review(group: &str, resource: &str) -> bool {
 /// If the review's spec is incomplete.
 pub(super) fn review(call: &Call) -> Result<Response<Body>, Status> {
     let mut review = body::object(call, &call.resource.gvk())?;
+    Subject::object(call).record(None, &mut review);
     let status = match &*call.resource.name {
         "selfsubjectreviews" => json!({"userInfo": call.caller}),
         "tokenreviews" => token_status(call, &review)?,
@@ -38,6 +40,16 @@ pub(super) fn review(call: &Call) -> Result<Response<Body>, Status> {
         _ => access_status(call, &reviewed_user(&review), &review)?,
     };
     review.fields_mut().insert("status".into(), status);
+    match &*call.resource.name {
+        // These answers are objects of their own.
+        "selfsubjectreviews" => {
+            review.fields_mut().insert("metadata".into(), json!({"creationTimestamp": metadata::now()}));
+        }
+        "selfsubjectrulesreviews" => {
+            review.fields_mut().extend([("metadata".to_owned(), json!({})), ("spec".to_owned(), json!({}))]);
+        }
+        _ => {}
+    }
     if review.get(&["metadata"]).is_none() {
         review.fields_mut().insert("metadata".into(), json!({}));
     }

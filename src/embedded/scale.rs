@@ -78,7 +78,7 @@ fn change(
         let parent = current.get(&MANAGED_FIELDS).unwrap_or(&Value::Null);
         let mut before = scale(&current);
         owners::set(&mut before, of_scale(parent, replicas_in));
-        let scale = wanted(&Subject::scale(call, kind()), &before)?;
+        let scale = wanted(&Subject::of_kind(call, kind()), &before)?;
         if let Some(status) = invalid::status(&kind(), current.name(), validation::validate(&kind(), &scale)) {
             return Err(status);
         }

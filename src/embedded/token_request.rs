@@ -2,6 +2,7 @@
 
 use super::call::Call;
 use super::initial::{NODES, PODS, SERVICE_ACCOUNTS};
+use super::owners::Subject;
 use super::store::{Collection, State, key};
 use super::tokens::{Bound, Claims, InvalidToken, Reference, Tokens};
 use super::{body, metadata, respond};
@@ -43,6 +44,7 @@ pub(super) fn issue(call: &Call) -> Result<Response<Body>, Status> {
             invalid::status(&kind, name, vec![cause]).map_or(Ok(()), Err)?;
         }
     }
+    Subject::of_kind(call, kind.clone()).record(None, &mut request);
     let account = call.store.with(|state| state.object(SERVICE_ACCOUNTS, &call.key()));
     let account = account.ok_or_else(|| call.not_found())?;
     if !request.uid().is_empty() && request.uid() != account.uid() {

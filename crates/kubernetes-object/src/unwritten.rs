@@ -41,6 +41,11 @@ impl Unwritten {
         self.empty.iter().any(|(name, _)| name == field)
     }
 
+    /// Whether the object shares the map of its template's labels.
+    pub fn shares_labels(&self) -> bool {
+        self.shares_labels
+    }
+
     /// Inserts the empty values at their paths, unless another value is there now. Removes shared labels, since defaulting shares them
     /// again.
     pub fn fill(&self, fields: &mut Map<String, Value>) {

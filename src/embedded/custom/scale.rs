@@ -91,7 +91,7 @@ async fn scaled(
         let version = definition.version(version).filter(|_| *definition.group == *group)?;
         version.scale.as_ref().map(|scale| &*scale.spec_replicas)
     };
-    let owners = Subject::scale(call, built_in::kind());
+    let owners = Subject::of_kind(call, built_in::kind());
     let stored = change(call, options.is_dry_run(), |current| {
         let parent = current.get(&MANAGED_FIELDS).unwrap_or(&Value::Null);
         let (mut before, is_set) = scale_of(paths, current)?;

@@ -368,8 +368,15 @@ fn copy(target: &mut Value, source: &Value, path: &[&str]) {
         }
         return;
     }
+    if from.is_none() && !fields.contains_key(*field) {
+        return;
+    }
     let child = fields.entry(*field).or_insert_with(|| Value::Object(serde_json::Map::new()));
     copy(child, from.unwrap_or(&Value::Null), rest);
+    if from.is_none() && child.as_object().is_some_and(serde_json::Map::is_empty) {
+        // Affinities that only had the field may be cleared.
+        fields.remove(*field);
+    }
 }
 
 /// `ValidateCronJobCreate`, `ValidateCronJobUpdate`

@@ -196,13 +196,16 @@ fn data_sources(object: &mut Object, old: Option<&Object>) {
     }
 }
 
-/// The selector and the labels of the template of a Job that leaves them to the server.
+/// The selector and the labels of the template of a Job that leaves them to the server. A Job without labels of its own has those of its
+/// template.
 fn generate_selector(object: &mut Object) {
     if object.get(&["spec", "manualSelector"]) == Some(&Value::Bool(true)) {
         return;
     }
     let (name, uid) = (object.name().to_owned(), object.uid().to_owned());
     let labels = ["spec", "template", "metadata", "labels"];
+    let has_none = object.labels().is_none_or(serde_json::Map::is_empty);
+    let is_shared = object.unwritten().shares_labels() && object.get(&["metadata", "labels"]) == object.get(&labels);
     for (key, value) in [
         ("batch.kubernetes.io/job-name", &name),
         ("job-name", &name),
@@ -213,6 +216,9 @@ fn generate_selector(object: &mut Object) {
         if object.get(&path).is_none() {
             let _ = object.set(&path, json!(value));
         }
+    }
+    if let Some(all) = object.get(&labels).filter(|_| has_none || is_shared).cloned() {
+        let _ = object.set(&["metadata", "labels"], all);
     }
     let path = ["spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid"];
     if object.get(&path).is_none() {
