@@ -90,6 +90,7 @@ fn addresses_of_services_are_allocated_and_refused_as_by_kube_apiserver() {
 
 #[test]
 fn ports_of_services_are_allocated_and_refused_as_by_kube_apiserver() {
+    // Other tests on the same kube-apiserver have ports below these, and draw those from 30086 on.
     compare("strategies-ports", |namespace| {
         let services = format!("/api/v1/namespaces/{namespace}/services");
         let at = |name: &str| format!("{services}/{name}");
@@ -108,71 +109,71 @@ fn ports_of_services_are_allocated_and_refused_as_by_kube_apiserver() {
             spec
         };
         vec![
-            new("a", ports("NodePort", one(30010))),
-            new("x", ports("NodePort", one(30010))),
-            new("x", ports("LoadBalancer", one(30010))),
+            new("a", ports("NodePort", one(30040))),
+            new("x", ports("NodePort", one(30040))),
+            new("x", ports("LoadBalancer", one(30040))),
             new("x", ports("NodePort", one(29999))),
             new("x", ports("NodePort", one(80))),
             new("x", ports("NodePort", one(70000))),
             new("x", ports("NodePort", one(-1))),
-            new("x", ports("ClusterIP", one(30011))),
-            dry("x", ports("NodePort", one(30010))),
+            new("x", ports("ClusterIP", one(30041))),
+            dry("x", ports("NodePort", one(30040))),
             dry("x", ports("NodePort", json!([{"name": "p", "port": 80}]))),
             // One number for two protocols of a port.
-            new("both", ports("NodePort", both(json!(30012), json!(30012)))),
-            new("shared", ports("NodePort", both(json!(30013), Value::Null))),
-            new("shared-2", ports("NodePort", both(Value::Null, json!(30014)))),
+            new("both", ports("NodePort", both(json!(30042), json!(30042)))),
+            new("shared", ports("NodePort", both(json!(30043), Value::Null))),
+            new("shared-2", ports("NodePort", both(Value::Null, json!(30044)))),
             new(
                 "x",
                 ports(
                     "NodePort",
-                    json!([{"name": "t", "port": 1, "nodePort": 30015}, {"name": "u", "port": 2, "nodePort": 30015}]),
+                    json!([{"name": "t", "port": 1, "nodePort": 30045}, {"name": "u", "port": 2, "nodePort": 30045}]),
                 ),
             ),
             new(
                 "two",
                 ports(
                     "NodePort",
-                    json!([{"name": "t", "port": 1, "nodePort": 30016}, {"name": "u", "port": 1, "protocol": "UDP", "nodePort": 30017}]),
+                    json!([{"name": "t", "port": 1, "nodePort": 30046}, {"name": "u", "port": 1, "protocol": "UDP", "nodePort": 30047}]),
                 ),
             ),
             new("none", json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false})),
             new(
                 "some",
                 json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
-                "ports": [{"name": "p", "port": 80, "nodePort": 30018}, {"name": "q", "port": 81}]}),
+                "ports": [{"name": "p", "port": 80, "nodePort": 30048}, {"name": "q", "port": 81}]}),
             ),
             // Health checks.
-            new("local", local(json!({"healthCheckNodePort": 30020}))),
-            new("x", local(json!({"healthCheckNodePort": 30020}))),
-            new("x", local(json!({"healthCheckNodePort": 30010}))),
+            new("local", local(json!({"healthCheckNodePort": 30050}))),
+            new("x", local(json!({"healthCheckNodePort": 30050}))),
+            new("x", local(json!({"healthCheckNodePort": 30040}))),
             new("x", local(json!({"healthCheckNodePort": 80}))),
-            new("x", json!({"type": "LoadBalancer", "healthCheckNodePort": 30021})),
+            new("x", json!({"type": "LoadBalancer", "healthCheckNodePort": 30051})),
             new("cluster", json!({"type": "LoadBalancer"})),
-            change("cluster", json!({"externalTrafficPolicy": "Local", "healthCheckNodePort": 30020})),
-            change("cluster", json!({"externalTrafficPolicy": "Local", "healthCheckNodePort": 30021})),
-            change("cluster", json!({"healthCheckNodePort": 30022})),
+            change("cluster", json!({"externalTrafficPolicy": "Local", "healthCheckNodePort": 30050})),
+            change("cluster", json!({"externalTrafficPolicy": "Local", "healthCheckNodePort": 30051})),
+            change("cluster", json!({"healthCheckNodePort": 30052})),
             change("cluster", json!({"healthCheckNodePort": null})),
             change("cluster", json!({"externalTrafficPolicy": "Cluster"})),
             // Updates.
             change("a", json!({"ports": [{"name": "p", "port": 81}]})),
             change(
                 "a",
-                json!({"ports": [{"name": "q", "port": 81, "nodePort": 30010}, {"name": "p", "port": 82, "nodePort": 30023}]}),
+                json!({"ports": [{"name": "q", "port": 81, "nodePort": 30040}, {"name": "p", "port": 82, "nodePort": 30053}]}),
             ),
-            change("a", json!({"ports": one(30012)})),
-            change("a", json!({"ports": one(30024)})),
+            change("a", json!({"ports": one(30042)})),
+            change("a", json!({"ports": one(30054)})),
             change("a", json!({"ports": one(10)})),
             change(
                 "a",
-                json!({"ports": [{"name": "p", "port": 80, "nodePort": 30024}, {"name": "q", "port": 81, "nodePort": 30024}]}),
+                json!({"ports": [{"name": "p", "port": 80, "nodePort": 30054}, {"name": "q", "port": 81, "nodePort": 30054}]}),
             ),
-            new("b", ports("NodePort", one(30010))),
+            new("b", ports("NodePort", one(30040))),
             change("a", json!({"type": "ClusterIP"})),
-            new("c", ports("NodePort", one(30024))),
+            new("c", ports("NodePort", one(30054))),
             put(&at("c"), &service("c", ports("NodePort", json!([{"name": "p", "port": 80}])))),
             put(&at("c"), &service("c", json!({}))),
-            change("c", json!({"type": "LoadBalancer", "loadBalancerClass": "e.test/c", "ports": one(30025)})),
+            change("c", json!({"type": "LoadBalancer", "loadBalancerClass": "e.test/c", "ports": one(30055)})),
             patch(
                 &format!("{}/status", at("c")),
                 "merge",
