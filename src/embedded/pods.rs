@@ -5,7 +5,7 @@ use crate::object::Object;
 use crate::object::quantity::Quantity;
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// `DeprecatedAppArmorAnnotationKeyPrefix`
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -38,16 +38,15 @@ pub(super) fn keep_in_status(pod: &mut Object, current: &Object) {
     if let (None, Some(old)) = (generation(pod.get(&OBSERVED)), generation(current.get(&OBSERVED))) {
         let _ = pod.set(&OBSERVED, Value::from(old));
     }
-    let mut known: HashMap<&Value, std::vec::IntoIter<Option<i64>>> = HashMap::new();
-    let conditions = current.items(&["status", "conditions"]);
-    for kind in conditions.iter().filter_map(|condition| condition.get("type")) {
-        let of_kind = conditions.iter().filter(|condition| condition.get("type") == Some(kind));
-        let generations: Vec<_> = of_kind.map(|condition| generation(condition.get("observedGeneration"))).collect();
-        known.entry(kind).or_insert_with(|| generations.into_iter());
+    let mut known: HashMap<&Value, VecDeque<Option<i64>>> = HashMap::new();
+    for condition in current.items(&["status", "conditions"]) {
+        if let Some(kind) = condition.get("type") {
+            known.entry(kind).or_default().push_back(generation(condition.get("observedGeneration")));
+        }
     }
     let conditions = pod.get_mut(&["status", "conditions"]).and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let old = condition.get("type").and_then(|kind| known.get_mut(kind)).and_then(Iterator::next).flatten();
+        let old = condition.get("type").and_then(|kind| known.get_mut(kind)?.pop_front()).flatten();
         if let (None, Some(old)) = (generation(condition.get("observedGeneration")), old) {
             condition.insert("observedGeneration".to_owned(), Value::from(old));
         }
@@ -277,6 +276,29 @@ mod tests {
         let expected = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a"]}]});
         let constraints = pod.items(&["spec", "topologySpreadConstraints"]);
         assert_eq!((constraints[0].get("labelSelector"), constraints[1].get("labelSelector")), (Some(&expected), None));
+    }
+
+    #[test]
+    fn conditions_keep_their_generations_in_time_that_grows_with_their_number() {
+        // A comparison of each condition with each other one would not end.
+        let conditions = |more: Value| -> Vec<Value> {
+            let mut all: Vec<Value> = (0..200_000).map(|number| json!({"type": number.to_string()})).collect();
+            all.extend([json!({"type": "A"}), more]);
+            all
+        };
+        let with = |conditions: Vec<Value>| {
+            let mut pod = pod(json!({}));
+            assert!(pod.set(&["status", "conditions"], Value::Array(conditions)));
+            pod
+        };
+        let current = with(conditions(json!({"type": "A", "observedGeneration": 3})));
+        let mut changed = with(conditions(json!({"type": "A"})));
+        keep_in_status(&mut changed, &current);
+        let generations: Vec<_> = changed.items(&["status", "conditions"])[200_000..]
+            .iter()
+            .map(|condition| condition.get("observedGeneration"))
+            .collect();
+        assert_eq!(generations, [None, Some(&json!(3))]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::kind::GroupVersionKind;
 use crate::object::{Object, validation};
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -275,7 +275,7 @@ enum Unallocated {
 /// The ports of the nodes (`portallocator.PortAllocationOperation`).
 struct Ports {
     taken: HashSet<u64>,
-    allocated: Vec<u64>,
+    allocated: BTreeSet<u64>,
     dry_run: bool,
 }
 
@@ -286,7 +286,7 @@ impl Ports {
             let health_check = service.get(&["spec", "healthCheckNodePort"]).and_then(Value::as_u64);
             node_ports(service).into_iter().chain(health_check).filter(|port| *port != 0)
         });
-        Self { taken: taken.collect(), allocated: Vec::new(), dry_run }
+        Self { taken: taken.collect(), allocated: BTreeSet::new(), dry_run }
     }
 
     fn allocate(&mut self, port: u64) -> Result<(), Unallocated> {
@@ -296,13 +296,13 @@ impl Ports {
         if self.taken.contains(&port) || self.allocated.contains(&port) {
             return Err(Unallocated::Taken);
         }
-        self.allocated.push(port);
+        self.allocated.insert(port);
         Ok(())
     }
 
     fn next(&mut self) -> Option<u64> {
         let free = match self.dry_run {
-            true => Some(self.allocated.iter().max().unwrap_or(&BEFORE_DRY_RUN) + 1),
+            true => Some(self.allocated.last().unwrap_or(&BEFORE_DRY_RUN) + 1),
             false => {
                 let mut ports = (FIRST_DYNAMIC_PORT..=*NODE_PORTS.end()).chain(*NODE_PORTS.start()..FIRST_DYNAMIC_PORT);
                 ports.find(|port| !self.taken.contains(port) && !self.allocated.contains(port))
@@ -355,17 +355,20 @@ fn allocate_port(service: &mut Object, at: usize, wanted: i64, ports: &mut Ports
 /// `initNodePorts`: two protocols of one port share a node port.
 fn set_node_ports(service: &mut Object, ports: &mut Ports) -> Result<(), Status> {
     let all = service.items(&["spec", "ports"]).to_vec();
-    let mut allocated: Vec<(i64, u64)> = Vec::new();
+    let mut named = HashMap::new();
+    for each in all.iter().filter(|each| number(each, "nodePort") != 0) {
+        named.entry(number(each, "port")).or_insert_with(|| number(each, "nodePort"));
+    }
+    let mut allocated: HashMap<i64, u64> = HashMap::new();
     for (at, each) in all.iter().enumerate() {
         let (port, wanted) = (number(each, "port"), number(each, "nodePort"));
         if wanted == 0 && !allocates_ports(service) {
             continue;
         }
-        match allocated.iter().find(|(known, _)| *known == port).map(|(_, of_same)| *of_same) {
+        match allocated.get(&port).copied() {
             None => {
-                let named = all.iter().find(|other| number(other, "port") == port && number(other, "nodePort") != 0);
-                let wanted = named.map_or(0, |other| number(other, "nodePort"));
-                allocated.push((port, allocate_port(service, at, wanted, ports)?));
+                let wanted = named.get(&port).copied().unwrap_or_default();
+                allocated.insert(port, allocate_port(service, at, wanted, ports)?);
             }
             Some(of_same) if wanted == 0 => set_node_port(service, at, of_same),
             Some(of_same) if u64::try_from(wanted) == Ok(of_same) => {}
@@ -377,8 +380,8 @@ fn set_node_ports(service: &mut Object, ports: &mut Ports) -> Result<(), Status>
 
 /// `Allocators.updateNodePorts`
 fn update_node_ports(service: &mut Object, current: &Object, ports: &mut Ports) -> Result<(), Status> {
-    let known = node_ports(current);
-    let mut seen: Vec<(Value, u64)> = Vec::new();
+    let known: HashSet<u64> = node_ports(current).into_iter().collect();
+    let mut seen: HashSet<(Value, u64)> = HashSet::new();
     let all = service.items(&["spec", "ports"]).to_vec();
     for (at, each) in all.iter().enumerate() {
         let wanted = number(each, "nodePort");
@@ -395,7 +398,7 @@ fn update_node_ports(service: &mut Object, current: &Object, ports: &mut Ports) 
             let protocol = one.0.as_str().unwrap_or_default();
             return Err(Status::plain(format!("duplicate nodePort: {{{protocol} {port}}}")));
         }
-        seen.push(one);
+        seen.insert(one);
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::Object;
 use crate::kind::GroupVersionKind;
 use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
 
 /// Sets what a new object leaves to the server: the selector of a Job, the addresses of a Service, the second form of the source of a claim.
 pub fn prepare_for_create(kind: &GroupVersionKind, object: &mut Object) {
@@ -84,16 +85,16 @@ fn keep_allocated(object: &mut Object, old: &Object) {
 
 /// Sets the node ports that an update omits to those of the ports with the same names, unless other ports have them.
 fn keep_ports(object: &mut Object, old: &Object) {
-    let used: Vec<u64> = node_ports(object).into_iter().filter(|port| node_ports(old).contains(port)).collect();
+    let used: HashSet<u64> = node_ports(object).into_iter().collect();
+    // The last one of a name counts.
+    let known = old.items(&["spec", "ports"]).iter().map(|port| (port.get("name"), port.get("nodePort")));
+    let known: HashMap<Option<&Value>, Option<&Value>> = known.collect();
     let ports = object.get_mut(&["spec", "ports"]).and_then(Value::as_array_mut);
     for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
         if port.get("nodePort").and_then(Value::as_u64).unwrap_or_default() != 0 {
             continue;
         }
-        let of_same_name = |known: &&Value| known.get("name") == port.get("name");
-        // The last one of a name counts.
-        let kept =
-            old.items(&["spec", "ports"]).iter().rev().find(of_same_name).and_then(|known| known.get("nodePort"));
+        let kept = known.get(&port.get("name")).copied().flatten();
         if let Some(kept) = kept.filter(|kept| kept.as_u64().is_some_and(|kept| kept != 0 && !used.contains(&kept))) {
             port.insert("nodePort".to_owned(), kept.clone());
         }
