@@ -87,11 +87,12 @@ fn the_service_of_the_api_server_is_made_and_repaired_as_by_kube_apiserver() {
         }
         let expected = eventually("the repair by kube-apiserver", || {
             let found = all(&real)?;
-            // The Service itself is not repaired, and the port of the slice follows the Endpoints.
+            // The Service itself is not repaired, and the slice follows the Endpoints in a write of its own.
             let is_repaired = at == 0
                 || (found[1]["metadata"]["labels"]["endpointslice.kubernetes.io/skip-mirror"] == "true"
                     && found[1]["subsets"][0]["addresses"] == made[0][1]["subsets"][0]["addresses"]
                     && found[2]["endpoints"] == made[0][2]["endpoints"]
+                    && found[2]["ports"] == found[1]["subsets"][0]["ports"]
                     && found[2]["metadata"]["labels"] == made[0][2]["metadata"]["labels"]);
             is_repaired.then_some(found)
         });
