@@ -152,14 +152,12 @@ fn rights_granted_and_revoked_through_the_proxy_take_effect_at_once() {
 
 #[test]
 fn always_allow_lets_no_plugin_act_for_an_unauthorized_caller() {
-    let flags = [
-        "--authorization-mode=AlwaysAllow",
-        "--validation-view=submitted",
-        "--enable-admission-plugins=NamespaceAutoProvision",
-    ];
+    let flags = ["--authorization-mode=AlwaysAllow", "--validation-view=submitted"];
     let proxy = Proxy::before(upstream(), &flags);
+    let provisioning =
+        Proxy::before(upstream(), &[flags[0], flags[1], "--enable-admission-plugins=NamespaceAutoProvision"]);
     let (nobody, admin) = (User::named("mallory", ""), User::admin());
-    let refused = |namespace: &str, name: &str| {
+    let refused = |proxy: &Proxy, namespace: &str, name: &str| {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         let request = post(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map);
         let direct = upstream().send(&nobody, request.clone());
@@ -168,7 +166,7 @@ fn always_allow_lets_no_plugin_act_for_an_unauthorized_caller() {
         assert_eq!(through.status, 403);
     };
     let missing = unique("unmade");
-    refused(&missing, "one");
+    refused(&provisioning, &missing, "one");
     assert_eq!(proxy.send(&admin, get(&format!("/api/v1/namespaces/{missing}"))).status, 404);
 
     let namespace = proxy.namespace("others-quota");
@@ -189,7 +187,7 @@ fn always_allow_lets_no_plugin_act_for_an_unauthorized_caller() {
     });
     let before = used();
     for name in ["one", "two"] {
-        refused(&namespace, name);
+        refused(&proxy, &namespace, name);
     }
     assert_eq!(used(), before);
 }

@@ -328,16 +328,19 @@ impl Pipeline {
         if !info.is_resource_request {
             return self.stream(request, &caller, exchange).await;
         }
-        let caller = self.marked(caller);
+        let mut caller = self.marked(caller);
         // The futures from here on are on the heap, so that the future of a read does not reserve memory for a write.
         let authorized = Box::pin(async {
             self.authorize(info, &caller, exchange).await?;
             self.may_cause_side_effects(info, &caller).await
         });
-        if let Err(refusal) = authorized.await {
-            Box::pin(body::discard(request.into_body())).await;
-            return Err(refusal);
-        }
+        caller.is_authorized = match authorized.await {
+            Ok(is_authorized) => is_authorized,
+            Err(refusal) => {
+                Box::pin(body::discard(request.into_body())).await;
+                return Err(refusal);
+            }
+        };
         match connect {
             Some(target) => {
                 exchange.is_routed = true;
@@ -408,7 +411,7 @@ impl Pipeline {
             event.annotate(crate::tenants::LABEL, tenant.name.to_string());
         }
         let Some(impersonated) = identity.impersonated? else {
-            return refusal.map_or(Ok(Caller { user, credentials, is_proxy: false }), Err);
+            return refusal.map_or(Ok(Caller { user, credentials, is_proxy: false, is_authorized: false }), Err);
         };
         if let Some(event) = &mut exchange.event {
             event.set_impersonated(&impersonated.user, impersonated.constraint);
@@ -416,7 +419,8 @@ impl Pipeline {
         if let Some(refusal) = refusal {
             return Err(refusal);
         }
-        Ok(Caller { user: impersonated.user, credentials: impersonated.credentials, is_proxy: false })
+        let (user, credentials) = (impersonated.user, impersonated.credentials);
+        Ok(Caller { user, credentials, is_proxy: false, is_authorized: false })
     }
 
     /// Returns the caller of a request that admission sees, with the mark of admitted requests. Plugins, webhooks and policies see the
@@ -471,6 +475,7 @@ impl Pipeline {
     ) -> Attributes {
         let context = RequestContext {
             user: caller.user.clone(),
+            is_authorized: caller.is_authorized,
             authorizer: self.authorizer_of(caller),
             deadline,
             budget: Budget::new(self.limits.admission_timeout),

@@ -220,11 +220,16 @@ impl Chain {
         self.plugins.iter().flat_map(|enabled| enabled.plugin.problems()).collect()
     }
 
-    /// Whether one of the operations on the resource reaches a plugin with side effects.
-    pub fn has_side_effects(&self, operations: Operations, group: &str, resource: &str, subresource: &str) -> bool {
+    /// Whether one of the operations on the resource, in the namespace, reaches a plugin with side effects.
+    pub fn has_side_effects(
+        &self,
+        operations: Operations,
+        [group, resource, subresource]: [&str; 3],
+        namespace: &str,
+    ) -> bool {
         let is_asked =
             |spec: &Spec| spec.operations.meet(operations) && spec.resources.have(group, resource, subresource);
-        self.plugins.iter().any(|enabled| enabled.plugin.has_side_effects() && is_asked(enabled.spec))
+        self.plugins.iter().any(|enabled| is_asked(enabled.spec) && enabled.plugin.has_side_effects(namespace))
     }
 
     /// Whether the validating phase of a plugin may read the object as it would be stored.

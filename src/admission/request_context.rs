@@ -11,6 +11,9 @@ use tokio::time::Instant;
 pub struct RequestContext {
     /// The caller, after impersonation.
     pub user: Arc<UserInfo>,
+    /// Whether the caller is known to have the permission for the request. Otherwise, the API server behind decides, and no plugin
+    /// may have side effects.
+    pub is_authorized: bool,
     /// Answers whether the caller may do something besides this request.
     pub authorizer: CallerAuthorizer,
     /// The instant at which the whole request times out.
@@ -24,10 +27,11 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// The context of a caller who is allowed nothing besides the request. `deadline` is its only time limit.
+    /// The context of a caller who is allowed the request and nothing besides. `deadline` is its only time limit.
     pub fn new(user: Arc<UserInfo>, deadline: Instant) -> Self {
         Self {
             user,
+            is_authorized: true,
             authorizer: CallerAuthorizer::default(),
             deadline,
             budget: Budget::default(),

@@ -29,21 +29,27 @@ impl Pipeline {
         self.may_do(info, caller).await
     }
 
-    /// Checks that the caller has the permission for the request, if a plugin changes more than the object.
+    /// Returns whether plugins may have side effects: whether the caller is known to have the permission for the request. The proxy
+    /// asks the API server only if a plugin may have side effects.
     ///
     /// # Errors
     /// As for [`Self::check_disclosure`].
-    pub(super) async fn may_cause_side_effects(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
+    pub(super) async fn may_cause_side_effects(&self, info: &RequestInfo, caller: &Caller) -> Result<bool, Status> {
+        if !self.authorizer.leaves_it_to_the_upstream() {
+            return Ok(true);
+        }
         let operations = match info.verb.as_str() {
             _ if connect::may_be(info) => Operations::CONNECT,
             "create" => Operations::CREATE,
             "update" | "patch" => Operations::CREATE.or(Operations::UPDATE),
             _ => Operations::DELETE,
         };
-        match self.chain.has_side_effects(operations, &info.api_group, &info.resource, &info.subresource) {
-            true => self.may_do(info, caller).await,
-            false => Ok(()),
+        let resource = [&*info.api_group, &*info.resource, &*info.subresource];
+        let has_side_effects = self.chain.has_side_effects(operations, resource, &info.namespace);
+        if has_side_effects {
+            self.may_do(info, caller).await?;
         }
+        Ok(has_side_effects)
     }
 
     /// Asks the API server as the caller, if the proxy leaves authorization to the API server.

@@ -124,7 +124,7 @@ impl EventRateLimit {
 
 #[async_trait]
 impl Plugin for EventRateLimit {
-    fn has_side_effects(&self) -> bool {
+    fn has_side_effects(&self, _: &str) -> bool {
         true
     }
 

@@ -29,7 +29,7 @@ struct NamespaceAutoProvision {
 
 #[async_trait]
 impl Plugin for NamespaceAutoProvision {
-    fn has_side_effects(&self) -> bool {
+    fn has_side_effects(&self, _: &str) -> bool {
         true
     }
 

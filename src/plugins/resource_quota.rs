@@ -62,8 +62,8 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
 
 #[async_trait]
 impl Plugin for ResourceQuota {
-    fn has_side_effects(&self) -> bool {
-        true
+    fn has_side_effects(&self, namespace: &str) -> bool {
+        !self.rounds.has_no_quotas(namespace)
     }
 
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
@@ -127,8 +127,8 @@ impl ResourceQuota {
         };
         let limited_names = self.configuration.limited_names(&attributes.resource, &new.usage);
         let limited_scopes = self.configuration.limited_scopes(&new.scoped);
-        let dry_run = attributes.dry_run;
-        Ok(Request { evaluator, new, previous, limited_names, limited_scopes, dry_run, is_status })
+        let (dry_run, is_authorized) = (attributes.dry_run, attributes.context.is_authorized);
+        Ok(Request { evaluator, new, previous, limited_names, limited_scopes, dry_run, is_authorized, is_status })
     }
 }
 

@@ -183,6 +183,8 @@ impl Rounds {
             match check(quotas, &waiter.request, &self.cluster, &self.gates) {
                 Err(denial) => waiter.answer(Err(denial)),
                 Ok(charges) if charges.is_empty() || waiter.request.dry_run => waiter.answer(Ok(())),
+                // The namespace had no quota when the request came.
+                Ok(_) if !waiter.request.is_authorized => waiter.answer(Err(Status::try_again_later().into())),
                 Ok(charges) => {
                     let indexes = charges.iter().map(|charge| charge.index).collect();
                     for charge in charges {
@@ -265,12 +267,17 @@ mod tests {
             limited_names: BTreeSet::new(),
             limited_scopes: Vec::new(),
             dry_run: false,
+            is_authorized: true,
             is_status: false,
         }
     }
 
     async fn refusal(rounds: &Arc<Rounds>) -> Option<Status> {
-        match rounds.evaluate("n", request()).await.err()? {
+        refusal_of(rounds, request()).await
+    }
+
+    async fn refusal_of(rounds: &Arc<Rounds>, request: Request) -> Option<Status> {
+        match rounds.evaluate("n", request).await.err()? {
             Denial::Status(status) => Some(*status),
             other => panic!("{other:?}"),
         }
@@ -291,6 +298,17 @@ mod tests {
         drop(busy);
         assert_eq!(refusal(&rounds).await, None);
         assert_eq!(used(&rounds).await, "1");
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_known_permission_is_sent_again_and_not_charged() {
+        let rounds = rounds(&Limits::default());
+        let unknown = || Request { is_authorized: false, ..request() };
+        assert_eq!(refusal_of(&rounds, unknown()).await, Some(Status::try_again_later()));
+        assert_eq!(used(&rounds).await, "0");
+        // No quota is charged for these.
+        assert_eq!(refusal_of(&rounds, Request { dry_run: true, ..unknown() }).await, None);
+        assert_eq!(refusal_of(&rounds, Request { new: Subject::default(), ..unknown() }).await, None);
     }
 
     #[tokio::test(start_paused = true)]
