@@ -125,7 +125,7 @@ fn custom_resources_are_decoded_by_their_schemas() {
             registration(&webhook, "Mutating", &here, &["/label/a/b"]),
             registration(&webhook, "Validating", &here, &["/allow"]),
         ],
-        webhook: Some((&webhook, post(&format!("{widgets}?dryRun=All"), &widget("probe", json!({}))))),
+        webhook: Some((&webhook, post(&format!("{widgets}?dryRun=All"), &widget("probe", json!({}))), 2)),
         steps: steps.into_iter().map(|request| (User::admin(), request)).collect(),
     });
 }
@@ -190,7 +190,7 @@ fn applies_in_any_version_come_to_the_same() {
             post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &two_versions(GROUP)),
             registration(&webhook, "Mutating", &here, &["/label/a/b"]),
         ],
-        webhook: Some((&webhook, post(&format!("{}?dryRun=All", at("v2")), &widget("v2", "probe", "1")))),
+        webhook: Some((&webhook, post(&format!("{}?dryRun=All", at("v2")), &widget("v2", "probe", "1")), 1)),
         steps: steps.into_iter().map(|request| (User::admin(), request)).collect(),
     });
 }

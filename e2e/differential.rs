@@ -1,6 +1,6 @@
 //! Compares each plugin with kube-apiserver's own.
 
-use crate::harness::differential::{Case, compare};
+use crate::harness::differential::{Case, compare, compare_when};
 use crate::harness::{Api, Proxy, User, Webhook, delete, get, patch, post, put, unique, upstream};
 use serde_json::{Value, json};
 
@@ -234,7 +234,7 @@ fn webhooks_are_asked_the_same_and_heeded_the_same() {
                 &webhook.configuration("Validating", &open, &open, &["/warn", "/allow"]),
             ),
         ],
-        webhook: Some((&webhook, post(&format!("{maps}?dryRun=All"), &config_map("probe")))),
+        webhook: Some((&webhook, post(&format!("{maps}?dryRun=All"), &config_map("probe")), 4)),
         steps: as_developer(vec![
             post(&maps, &config_map("one")),
             put(&format!("{maps}/one"), &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})),
@@ -321,7 +321,9 @@ fn unknown_and_duplicate_fields_and_wrong_types_get_the_same_answers() {
         text("PATCH", &one, "strategic", r#"{"metadata":{"ownerReferences":[{"uid":1}]}}"#),
         text("PATCH", &one, "strategic", r#"{"immutable":"yes"}"#),
     ]);
-    compare(&Case {
+    let probe = json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "probe"}});
+    let served = post(&format!("{widgets}?dryRun=All"), &probe);
+    let case = Case {
         plugins: &["NamespaceLifecycle"],
         setup: vec![
             post("/api/v1/namespaces", &namespace(&here)),
@@ -329,5 +331,6 @@ fn unknown_and_duplicate_fields_and_wrong_types_get_the_same_answers() {
         ],
         webhook: None,
         steps: as_developer(steps),
-    });
+    };
+    compare_when(&[(User::developer(), served, 201)], &case);
 }

@@ -20,7 +20,14 @@ fn deployment(name: &str) -> Value {
 }
 
 /// Compares these steps on both sides, with a mutating and a validating webhook for every resource.
-fn compare_reviews(here: &str, mut setup: Vec<Request>, steps: Vec<Request>) {
+fn compare_reviews(here: &str, setup: Vec<Request>, steps: Vec<Request>) {
+    let probe = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe"}});
+    let probe = post(&format!("/api/v1/namespaces/{here}/configmaps?dryRun=All"), &probe);
+    compare_reviews_after(here, setup, probe, steps);
+}
+
+/// As [`compare_reviews`], after both webhooks get a review of the probe.
+fn compare_reviews_after(here: &str, mut setup: Vec<Request>, probe: Request, steps: Vec<Request>) {
     let webhook = Webhook::start();
     setup.insert(0, post("/api/v1/namespaces", &namespace(here)));
     for kind in ["Mutating", "Validating"] {
@@ -34,11 +41,10 @@ fn compare_reviews(here: &str, mut setup: Vec<Request>, steps: Vec<Request>) {
         let uri = format!("/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations", kind.to_lowercase());
         setup.push(post(&uri, &configuration));
     }
-    let probe = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe"}});
     compare(&Case {
         plugins: &["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"],
         setup,
-        webhook: Some((&webhook, post(&format!("/api/v1/namespaces/{here}/configmaps?dryRun=All"), &probe))),
+        webhook: Some((&webhook, probe, 2)),
         steps: steps.into_iter().map(|request| (User::admin(), request)).collect(),
     });
 }
@@ -227,9 +233,10 @@ fn custom_resources_have_the_same_subresources() {
         }
         widget
     };
-    compare_reviews(
+    compare_reviews_after(
         &here,
         vec![post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition)],
+        post(&format!("{widgets}?dryRun=All"), &widget(json!({"metadata": {"name": "probe"}}))),
         vec![
             post(&widgets, &widget(json!({"spec": {"color": "red", "unknown": 1}, "status": {"replicas": 9}}))),
             patch(

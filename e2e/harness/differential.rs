@@ -20,8 +20,8 @@ pub struct Case<'a> {
     pub plugins: &'a [&'a str],
     /// Requests that are sent first, as admin; they must succeed.
     pub setup: Vec<Request>,
-    /// A webhook, and a request for which both sides call the webhook once they know it.
-    pub webhook: Option<(&'a Webhook, Request)>,
+    /// A webhook, a request, and the number of reviews for it from a side that knows all configurations of the webhook.
+    pub webhook: Option<(&'a Webhook, Request, usize)>,
     /// The requests to compare.
     pub steps: Vec<(User, Request)>,
 }
@@ -115,14 +115,15 @@ pub(super) fn must_be_equal(expected: &[Seen], got: &[Seen], proxy: &Proxy) {
 
 pub(super) fn run(case: &Case<'_>, api: &Api, ready: impl Fn(&Api)) -> Vec<Seen> {
     api.set_up(&case.setup);
-    if let Some((webhook, probe)) = &case.webhook {
-        eventually("a webhook that is known", || {
+    if let Some((webhook, probe, count)) = &case.webhook {
+        eventually(&format!("{count} reviews of {} {}", probe.method, probe.path), || {
+            webhook.take();
             api.send(&User::admin(), probe.clone());
-            (!webhook.take().is_empty()).then_some(())
+            (webhook.take().iter().filter(|review| is_sent(review)).count() >= *count).then_some(())
         });
     }
     ready(api);
-    let webhook = case.webhook.as_ref().map(|(webhook, _)| *webhook);
+    let webhook = case.webhook.as_ref().map(|(webhook, ..)| *webhook);
     case.steps.iter().map(|(user, request)| step(webhook, api, user, request)).collect()
 }
 
@@ -142,8 +143,6 @@ fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) ->
     };
     let generated = generated_name(request, &body);
     let mut reviews: Vec<Value> = Vec::new();
-    // A kube-apiserver writes objects of its own at any time.
-    let is_sent = |review: &Review| review.body["request"]["userInfo"]["username"] != "system:apiserver";
     for review in webhook.into_iter().flat_map(Webhook::take).filter(is_sent) {
         let mut review = json!({"path": review.path, "body": review.body});
         mask(&mut review, generated.as_deref());
@@ -169,6 +168,11 @@ pub fn as_of_plugin(mut body: Value) -> Value {
         body["message"] = json!(text);
     }
     body
+}
+
+/// Whether a test's request caused the review: a kube-apiserver writes objects of its own at any time.
+fn is_sent(review: &Review) -> bool {
+    review.body["request"]["userInfo"]["username"] != "system:apiserver"
 }
 
 /// The message of a plugin in kube-apiserver's message about a refusal of the front end.
