@@ -60,6 +60,12 @@ fn count_causes(status: &Map<String, Value>) -> usize {
 /// Creates the definition on both servers, sends the requests once its kind is served, and compares each response.
 #[track_caller]
 fn compare(definition: &Value, namespace: &str, steps: &[Request]) {
+    let embedded = serving(definition, namespace);
+    compare_steps([upstream(), &embedded], steps);
+}
+
+/// Creates the definition on kube-apiserver and on an embedded API server, which is returned once both serve its kind.
+fn serving(definition: &Value, namespace: &str) -> Proxy {
     let flags = proxy_only(&[]);
     let embedded = Proxy::embedded(&[&flags[0], &flags[1]]);
     let sides: [&Api; 2] = [upstream(), &embedded];
@@ -81,6 +87,12 @@ fn compare(definition: &Value, namespace: &str, steps: &[Request]) {
             });
         }
     }
+    embedded
+}
+
+/// Sends the requests to both servers, and compares each response.
+#[track_caller]
+fn compare_steps(sides: [&Api; 2], steps: &[Request]) {
     let mut differences = Vec::new();
     for request in steps {
         let [expected, got] = sides.map(|api| step(api, request));
@@ -432,10 +444,23 @@ fn definitions_are_written_and_deleted_as_in_kube_apiserver() {
         patch(&format!("{path}/status"), "merge", &json!({"status": {"storedVersions": []}})),
         things.create("a", json!({"size": 1})),
         patch(&things.at("a"), "merge", &json!({"metadata": {"finalizers": ["example.com/hold"]}})),
-        delete(&path),
-        things.create("b", json!({"size": 1})),
     ];
-    compare(&definition("defined.e2e.test"), namespace, &steps);
+    let embedded = serving(&definition("defined.e2e.test"), namespace);
+    let sides: [&Api; 2] = [upstream(), &embedded];
+    compare_steps(sides, &steps);
+    for api in sides {
+        eventually("the accepted short name", || {
+            let stored = api.send(&User::admin(), get(&path)).json();
+            (stored["status"]["acceptedNames"]["shortNames"] == json!(["thi"])).then_some(())
+        });
+    }
+    compare_steps(sides, &[delete(&path)]);
+    // kube-apiserver reads from a cache that the definition is being deleted.
+    let probe = post(&format!("{}?dryRun=All", things.collection), &things.thing("b", json!({"size": 1})));
+    for api in sides {
+        eventually("a refusal to create", || (step(api, &probe).code != 201).then_some(()));
+    }
+    compare_steps(sides, &[things.create("b", json!({"size": 1}))]);
 }
 
 #[test]

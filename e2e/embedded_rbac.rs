@@ -1,6 +1,6 @@
 //! Compares the refusal of escalating roles and bindings in the embedded API server with kube-apiserver's.
 
-use crate::harness::{Api, Proxy, Request, User, delete, get, patch, post, proxy_only, put, upstream};
+use crate::harness::{Api, Proxy, Request, User, delete, eventually, get, patch, post, proxy_only, put, upstream};
 use serde_json::{Value, json};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -59,6 +59,13 @@ fn roles_and_bindings_grant_what_their_author_holds_as_in_kube_apiserver() {
         );
         let secret = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]);
         create(api, post(&roles, &role("Role", "secrets", secret)));
+        let read = get(&format!("{roles}/secrets"));
+        for user in ["e2e-manages", "e2e-may"] {
+            eventually(&format!("the rights of {user}"), || {
+                let answer = api.send(&User::admin(), read.clone().header("impersonate-user", user));
+                (answer.status == 200).then_some(())
+            });
+        }
     }
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let named = json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a", "c"], "verbs": ["get"]});

@@ -206,6 +206,9 @@ impl<'a> Session<'a> {
             };
             self.step(&manifest, &format!("{}-{}", asked.subresource, asked.how), request);
         }
+        if let Some(last) = &entry.settled_again {
+            self.settled_as(&manifest, Some(last));
+        }
         self.step(&manifest, "get", get(&url));
         self.step(&manifest, "delete", delete(&url));
     }
@@ -220,10 +223,15 @@ impl<'a> Session<'a> {
 
     /// The object as stored, once kube-apiserver's own controllers have written to it.
     fn settled(&self, manifest: &Manifest<'_>) -> Value {
+        self.settled_as(manifest, manifest.entry.settled.as_ref())
+    }
+
+    /// The object as stored, once kube-apiserver's own controllers have written this value.
+    fn settled_as(&self, manifest: &Manifest<'_>, settled: Option<&[String; 2]>) -> Value {
         eventually("what kube-apiserver itself sets", || {
             let object = self.api.send(&User::admin(), get(&manifest.url())).json();
-            let settled = manifest.entry.settled.as_ref().filter(|_| self.has_controllers);
             settled
+                .filter(|_| self.has_controllers)
                 .is_none_or(|[pointer, value]| object.pointer(pointer).is_some_and(|found| found == value))
                 .then_some(object)
         })

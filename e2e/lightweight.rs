@@ -143,9 +143,11 @@ fn kwok_runs_pods_through_the_proxy() {
             (pod["status"]["phase"] == "Running").then_some(pod)
         });
         assert_eq!(running["spec"]["containers"][0]["imagePullPolicy"], "Always", "{running}");
-        let ready = proxy.accepts(get(&format!("/api/v1/nodes/{node}")));
-        assert_eq!(ready["status"]["conditions"][0]["status"], "True", "{ready}");
-        proxy.kubectl(&User::admin()).ok(&["delete", "pod", "web", "--namespace", &namespace, "--timeout=60s"]);
+        eventually(&format!("a node that is ready, of {}", kwok.output()), || {
+            let stored = proxy.accepts(get(&format!("/api/v1/nodes/{node}")));
+            (stored["status"]["conditions"][0]["status"] == "True").then_some(())
+        });
+        proxy.kubectl(&User::admin()).ok(&["delete", "pod", "web", "--namespace", &namespace, "--timeout=300s"]);
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Entry {
     pub asked: Vec<Asked>,
     /// The pointer to the value that kube-apiserver itself writes last after the creation, and the value.
     pub settled: Option<[String; 2]>,
+    /// The same for the value that kube-apiserver itself writes last after the rich object's other changes.
+    pub settled_again: Option<[String; 2]>,
     /// Pointers to values of the object that differ from run to run.
     #[serde(default)]
     pub masked: Vec<String>,

@@ -1,6 +1,6 @@
 //! PodSecurity, compared with kube-apiserver's own: responses, objects, warnings.
 
-use crate::harness::differential::{Case, compare};
+use crate::harness::differential::{Case, compare, compare_when};
 use crate::harness::{
     Api, ControlPlane, Proxy, Request, User, folder, known_plugins, only, patch, post, put, unique, upstream,
 };
@@ -360,7 +360,7 @@ fn updates_are_judged_where_they_change_what_runs() {
             &json!({"spec": {"ephemeralContainers": [container]}}),
         )
     };
-    compare(&Case {
+    let case = Case {
         plugins: &["NamespaceLifecycle", "PodSecurity"],
         setup: vec![
             namespace(&here, &[]),
@@ -402,7 +402,10 @@ fn updates_are_judged_where_they_change_what_runs() {
                 &json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "2m"}}}]}}),
             ),
         ]),
-    });
+    };
+    // Each side reads the labels of the namespace from a cache.
+    let judged = post(&format!("{}?dryRun=All", pods(&here)), &with("probe", json!({}), json!({"hostPID": true})));
+    compare_when(&[(User::developer(), judged, 403)], &case);
 }
 
 #[test]

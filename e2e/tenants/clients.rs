@@ -1,7 +1,7 @@
 //! Clients of tenants: kubectl, the `kube` crate and Helm, by path and by server name, in front of both kinds of API server.
 
 use super::{Folder, blue, config_map, namespace, of, ok};
-use crate::harness::{Proxy, User, block_on, folder, get, kube_client, post, unique, upstream};
+use crate::harness::{Proxy, User, block_on, eventually, folder, get, kube_client, post, unique, upstream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api as KubeApi, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
@@ -144,6 +144,10 @@ fn tenants_of_one_real_api_server_get_different_answers_to_the_same_request() {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}]});
         ok_upstream(&binding);
+        // The proxy keeps a refusal for a while.
+        eventually("the rights of the binding", || {
+            (upstream().send(user, get("/api/v1/nodes")).status == 200).then_some(())
+        });
     }
     let pod = super::pod("p");
     let at = |tenant: &str, namespace: &str| {
