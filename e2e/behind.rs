@@ -1,5 +1,6 @@
 //! The program in the place of kube-apiserver, with a real kube-apiserver behind it.
 
+use crate::drop_in::envtest;
 use crate::harness::{Api, Process, User, binary, etcd, eventually, folder, free_port, get, pki, post, unique};
 use serde_json::json;
 use std::os::unix::fs::symlink;
@@ -61,9 +62,7 @@ fn envtest_runs_on_the_proxy_before_a_real_kube_apiserver() {
     let assets = folder("behind-envtest");
     symlink(PROGRAM, assets.join("kube-apiserver")).unwrap();
     symlink(binary("etcd"), assets.join("etcd")).unwrap();
-    let program = std::env::var_os("E2E_ENVTEST").expect("E2E_ENVTEST is not set: run `make e2e`");
-    let mut command = Command::new(program);
-    let output = command.env("KUBEBUILDER_ASSETS", &assets).env(VARIABLE, binary("kube-apiserver")).output().unwrap();
+    let output = envtest(&[("KUBEBUILDER_ASSETS", assets.as_path()), (VARIABLE, binary("kube-apiserver").as_path())]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

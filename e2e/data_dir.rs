@@ -45,7 +45,7 @@ fn a_killed_server_has_every_answered_write_and_its_watches_continue() {
             assert_eq!(found.get(name), Some(version), "{name} in round {round}");
         }
         if let Some(first) = known.values().min() {
-            let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={first}&timeoutSeconds=1");
+            let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={first}&timeoutSeconds=5");
             let events = proxy.send(&User::admin(), get(&path)).text();
             let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             let seen: Vec<u64> = events.iter().map(|event| version(&event["object"])).collect();

@@ -1,6 +1,6 @@
 //! The program in the place of kube-apiserver and etcd: by name, with their flags, under controller-runtime's envtest.
 
-use crate::harness::{ControlPlane, Proxy, User, binary, folder, only};
+use crate::harness::{ControlPlane, PATIENCE, Proxy, User, binary, folder, only};
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -20,9 +20,14 @@ fn text(output: &[u8]) -> String {
 }
 
 /// Runs the test of a controller with these variables.
-fn envtest(variables: &[(&str, &Path)]) -> Output {
+pub(crate) fn envtest(variables: &[(&str, &Path)]) -> Output {
     let program = std::env::var_os("E2E_ENVTEST").expect("E2E_ENVTEST is not set: run `make e2e`");
-    Command::new(program).envs(variables.iter().copied()).output().unwrap()
+    let mut command = Command::new(program);
+    let patience = format!("{}s", PATIENCE.as_secs());
+    for event in ["START", "STOP"] {
+        command.env(format!("KUBEBUILDER_CONTROLPLANE_{event}_TIMEOUT"), &patience);
+    }
+    command.envs(variables.iter().copied()).output().unwrap()
 }
 
 #[test]

@@ -205,12 +205,12 @@ fn kwokctl_takes_the_program_for_kube_apiserver() {
         flag("kube-scheduler", controller("kube-scheduler")),
         flag("kwok-controller", controller("kwok")),
     ];
-    let mut arguments = vec!["create", "cluster", "--runtime=binary", "--wait=60s"];
+    let mut arguments = vec!["create", "cluster", "--runtime=binary", "--wait=300s"];
     arguments.extend(flags.iter().map(String::as_str));
     cluster.ok(&arguments);
     cluster.ok(&["scale", "node", "--replicas=2"]);
     cluster.ok(&["kubectl", "create", "deployment", "web", "--image=i", "--replicas=3"]);
-    cluster.ok(&["kubectl", "rollout", "status", "deployment/web", "--timeout=60s"]);
+    cluster.ok(&["kubectl", "rollout", "status", "deployment/web", "--timeout=300s"]);
     let nodes = cluster.ok(&["kubectl", "get", "pods", "--output=jsonpath={.items[*].status.phase}"]);
     assert_eq!(nodes, "Running Running Running");
 }

@@ -27,11 +27,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 func main() {
 	logf.SetLogger(logr.Discard())
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	environment := &envtest.Environment{ControlPlane: envtest.ControlPlane{}}
 	apiServer := environment.ControlPlane.GetAPIServer()
