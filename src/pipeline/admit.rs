@@ -9,6 +9,7 @@ use crate::object::{Object, typed};
 use crate::request::body;
 use crate::status::{Status, invalid};
 use http::Method;
+use serde_json::Value;
 use std::sync::Arc;
 
 const NAME: &str = "metadata.name";
@@ -16,8 +17,13 @@ const REPLICAS: [&str; 2] = ["spec", "replicas"];
 
 impl Write<'_> {
     /// Runs the mutating phase. Then checks that the object still has the name, namespace and kind of the URL: a plugin may
-    /// change the stored content, not its place.
-    pub(super) async fn admit(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+    /// change the stored content, not its place. Returns the owners of the fields at the start of the phase, if plugins were shown
+    /// them.
+    pub(super) async fn admit(
+        &self,
+        attributes: &mut Attributes,
+        exchange: &mut Exchange,
+    ) -> Result<Option<Value>, Status> {
         let old = managed_fields::show_owners_of_scale(self, attributes).await?;
         let shown = managed_fields::show(self, attributes);
         let before = managed_fields::shown_before(self, attributes);
@@ -39,9 +45,7 @@ impl Write<'_> {
             // (`toScaleUpdateValidation`).
             Arc::make_mut(old).remove(&REPLICAS);
         }
-        if let Some(shown) = shown {
-            shown.take_back(attributes);
-        }
+        let owners = shown.map(|shown| shown.take_back(attributes));
         result?;
         self.pipeline.reserved_names.check(attributes)?;
         if self.parts.method == Method::PATCH
@@ -55,7 +59,7 @@ impl Write<'_> {
             self.check_identity(object, attributes.operation)?;
         }
         self.warnings.end_of_mutation();
-        Ok(())
+        Ok(owners)
     }
 
     fn check_identity(&self, object: &mut Object, operation: Operation) -> Result<(), Status> {

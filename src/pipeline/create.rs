@@ -36,11 +36,8 @@ impl Create<'_> {
             namespace_from_url: sent.lacks_namespace,
             ..self.write.attributes(Operation::Create, Some(object), None, options)
         };
-        self.write.admit(&mut attributes, exchange).await?;
-        let owners = self
-            .write
-            .field_owners()
-            .of_admitted(&attributes, || self.decoded_again().filter(|_| sent.rest.is_empty()));
+        let own = self.write.admit(&mut attributes, exchange).await?;
+        let owners = self.write.field_owners().of_admitted(&attributes, &sent.rest, own, || self.decoded_again());
         if let Some(object) = &attributes.object
             && self.write.target.subresource.is_empty()
             && self.write.target.must_be_named()

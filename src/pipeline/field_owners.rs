@@ -6,6 +6,7 @@ use super::gateway::Answer;
 use super::managed_fields;
 use super::outgoing::Outgoing;
 use super::owners::{MANAGED_FIELDS, Owners};
+use super::rest::Rest;
 use super::write::{Write, is_conflict, schema};
 use crate::admission::{Attributes, Operation};
 use crate::cluster::segment;
@@ -36,20 +37,26 @@ impl Write<'_> {
 
 impl FieldOwners<'_> {
     /// Returns the owners of an admitted object's fields, if they differ from those that the API server behind will record.
-    /// `before` is the object at the start of the mutating phase.
+    /// `own` are the owners at the start of the mutating phase, and `before` is the object at that time, in case the owners are
+    /// not known yet. An object with unknown fields keeps the recorded owners.
     pub(super) fn of_admitted(
         &self,
         attributes: &Attributes,
+        rest: &Rest,
+        own: Option<Value>,
         before: impl FnOnce() -> Option<Object>,
     ) -> Option<Owners> {
         let admitted = attributes.object.as_ref().filter(|object| object.is_changed())?;
-        if !self.are_owners_exact(attributes.operation) || is_removed_by(attributes, admitted) {
+        if !rest.is_empty() || !self.are_owners_exact(attributes.operation) || is_removed_by(attributes, admitted) {
             return None;
         }
-        let (old, before) = (managed_fields::before_write(self.write, attributes)?, before()?.into_value());
-        let (own, _) = managed_fields::after(self.write, attributes, &old, &before)?;
-        let (recorded, _) = managed_fields::after(self.write, attributes, &old, &admitted.clone().into_value())?;
-        let (own, version) = (own.unwrap_or_else(|| json!([])), self.write.target.kind().api_version());
+        let old = managed_fields::before_write(self.write, attributes)?;
+        let after = |new| managed_fields::after(self.write, attributes, &old, &new).map(|(owners, _)| owners);
+        let own = match own {
+            Some(own) => own,
+            None => after(before()?.into_value())?.unwrap_or_else(|| json!([])),
+        };
+        let (recorded, version) = (after(admitted.clone().into_value())?, self.write.target.kind().api_version());
         owned_as(&recorded?, &own, &version)?;
         Some(Owners::of_version(own, version))
     }

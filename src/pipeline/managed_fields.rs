@@ -150,17 +150,16 @@ pub(super) fn after(
 }
 
 impl BeforePhase {
-    /// Restores the client's managedFields, unless a plugin has changed the field.
-    pub(super) fn take_back(self, attributes: &mut Attributes) {
-        let Some(object) = &mut attributes.object else { return };
-        if object.get(&FIELD) != self.shown.as_ref() {
-            return;
+    /// Restores the client's managedFields, unless a plugin has changed the field. Returns those that plugins were shown.
+    pub(super) fn take_back(self, attributes: &mut Attributes) -> Value {
+        if let Some(object) = attributes.object.as_mut().filter(|object| object.get(&FIELD) == self.shown.as_ref()) {
+            let is_changed = object.is_changed() || self.was_changed;
+            set(object, self.sent);
+            if !is_changed {
+                object.settle();
+            }
         }
-        let is_changed = object.is_changed() || self.was_changed;
-        set(object, self.sent);
-        if !is_changed {
-            object.settle();
-        }
+        self.shown.unwrap_or_else(|| json!([]))
     }
 }
 

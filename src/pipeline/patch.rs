@@ -115,9 +115,9 @@ impl Patch<'_> {
             Some(unknown_fields::seen(self.write, &old)),
             options,
         );
-        self.write.admit(&mut attributes, exchange).await?;
-        let owners = self.write.field_owners().of_admitted(&attributes, || {
-            let merged = self.merged(patch_type, patch, &old).ok().filter(|_| rest.is_empty())?;
+        let own = self.write.admit(&mut attributes, exchange).await?;
+        let owners = self.write.field_owners().of_admitted(&attributes, &rest, own, || {
+            let merged = self.merged(patch_type, patch, &old).ok()?;
             let (object, _) = self.patched(patch_type, patch, merged, &old, |_| Strictness::Passed).ok()?;
             Some(object)
         });

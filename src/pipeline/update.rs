@@ -68,9 +68,8 @@ impl Update<'_> {
             namespace_from_url: sent.lacks_namespace,
             ..self.write.attributes(Operation::Update, Some(object.clone()), Some(old.clone()), options)
         };
-        self.write.admit(&mut attributes, exchange).await?;
-        let owners =
-            self.write.field_owners().of_admitted(&attributes, || sent.rest.is_empty().then(|| object.clone()));
+        let own = self.write.admit(&mut attributes, exchange).await?;
+        let owners = self.write.field_owners().of_admitted(&attributes, &sent.rest, own, || Some(object.clone()));
         let without_version =
             match attributes.object.as_ref().filter(|object| resource_version::may_be_required(self.write, object)) {
                 Some(object) => {
@@ -127,9 +126,8 @@ impl Update<'_> {
             namespace_from_url: sent.lacks_namespace,
             ..self.write.attributes(Operation::Create, Some(object.clone()), None, options)
         };
-        self.write.admit(&mut attributes, exchange).await?;
-        let owners =
-            self.write.field_owners().of_admitted(&attributes, || sent.rest.is_empty().then(|| object.clone()));
+        let own = self.write.admit(&mut attributes, exchange).await?;
+        let owners = self.write.field_owners().of_admitted(&attributes, &sent.rest, own, || Some(object.clone()));
         let version = match &mut attributes.object {
             Some(object) => object.remove(&VERSION),
             None => None,
