@@ -23,7 +23,7 @@ use crate::embedded::{self, DataDir, Vitals};
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
-use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room, Turns};
+use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room, Turns};
 use crate::plugins::in_cluster_clients;
 use crate::processor::Processor;
 use crate::request::body::MediaTypes;
@@ -394,6 +394,7 @@ fn pipeline(
         dry_runs: DryRuns::default(),
         audit,
         in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
+        answers: Answers::new(limits.request_timeout),
         turns: Turns::default(),
         processor: Processor::new(limits.long_work),
         keeps_initializers: config.admission.has_initializers(),

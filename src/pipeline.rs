@@ -36,6 +36,7 @@ mod update;
 mod view;
 mod write;
 
+pub use answers::Answers;
 use collection::DeleteCollection;
 use create::Create;
 use delete::Delete;
@@ -121,6 +122,8 @@ pub struct Pipeline {
     pub audit: Audit,
     /// The limits on concurrent requests.
     pub in_flight: InFlight,
+    /// The answers that are being written.
+    pub answers: Answers,
     /// The turns of writes that start over.
     pub turns: Turns,
     /// The scheduler of the work on requests.
@@ -258,17 +261,19 @@ impl Pipeline {
         let code = response.status().as_u16();
         let tenant = self.tenant.as_ref().map(|tenant| &*tenant.name);
         tracing::debug!(target: REQUEST_LOG, tenant, verb = info.verb, path = info.path, code, "answered");
-        let patience = self.limits.request_timeout;
         let response = match exchange.event.take() {
             None => response,
             Some(event) => {
-                let followed = audited::follow(event, response, refusal, info.is_long_running(), patience);
+                let (is_long, patience) = (info.is_long_running(), self.limits.request_timeout);
+                let followed = audited::follow(event, response, refusal, is_long, patience);
                 Box::pin(self.processor.run(self.sharer(&exchange.user), followed)).await
             }
         };
         let Some(seat) = exchange.seat.take() else { return response };
-        let patience = (!info.is_long_running()).then_some(patience);
-        response.map(|body| answers::seated(body, seat, patience))
+        response.map(|body| match info.is_long_running() {
+            true => answers::seated_long(body, seat),
+            false => self.answers.seated(body, seat),
+        })
     }
 
     async fn answer(

@@ -17,7 +17,7 @@ use crate::config::{AuthorizationMode, UpstreamIdentity};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
-use crate::pipeline::{DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant, Tenants, Turns};
+use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant, Tenants, Turns};
 use crate::processor::Processor;
 use crate::request::body::MediaTypes;
 use crate::server::health::{Checks, Unhealthy};
@@ -397,6 +397,7 @@ impl Builder {
             dry_runs: DryRuns::default(),
             audit: self.audit(one, logs)?,
             in_flight: self.seats.of_tenant(&name, limits, !is_special),
+            answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
             processor: self.processor.clone(),
             admitted_mark: config.upstream.admitted_mark().filter(|_| tenant.kubeconfig().is_none()).map(str::to_owned),

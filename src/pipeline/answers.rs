@@ -5,51 +5,100 @@ use crate::body::{Body, BoxError, Held};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
+use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 /// The bytes that the connection gets at a time; the connection asks for more when the client reads them.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Wraps the body of an answer, which keeps the seat of its request. `patience` is for requests that are not long-running: if no
-/// part of the answer can be written for that time, the seat and the upstream's answer are released, and the client loses the
-/// rest.
-pub(super) fn seated(body: Body, seat: Seat, patience: Option<Duration>) -> Body {
-    if body.is_end_stream() {
-        return body;
-    }
-    let Some(patience) = patience else {
-        return Held::new(body, seat).boxed_unsync();
-    };
-    let now = Instant::now();
-    let state =
-        State { body: Some(body), rest: Bytes::new(), seat: Some(seat), written: now, reader: None, watch: None };
-    let answer = Arc::new(Answer(Mutex::new(state)));
-    let watch = tokio::spawn(watch(Arc::downgrade(&answer), now, patience));
-    answer.state().watch = Some(watch.abort_handle());
-    Short(answer).boxed_unsync()
+/// The answers that are not fully written. One task watches all of them: a task for each answer would wake a second worker for each
+/// request.
+pub struct Answers {
+    patience: Duration,
+    unwritten: Arc<Unwritten>,
+    watch: Once,
 }
 
-/// Gives up an answer of which no part was written for `patience`.
-async fn watch(answer: Weak<Answer>, since: Instant, patience: Duration) {
-    let mut until = since + patience;
-    loop {
-        sleep_until(until).await;
-        let Some(answer) = answer.upgrade() else { return };
-        let later = answer.state().written + patience;
-        if later <= until {
-            return answer.give_up();
+impl Answers {
+    /// Creates the set of answers that are given up if no part of them can be written for `patience`.
+    pub fn new(patience: Duration) -> Self {
+        Self { patience, unwritten: Arc::default(), watch: Once::new() }
+    }
+
+    /// Wraps the body of an answer, which keeps the seat of its request. If no part of the answer can be written for the patience, the
+    /// seat and the upstream's answer are released, and the client loses the rest.
+    pub(super) fn seated(&self, body: Body, seat: Seat) -> Body {
+        if body.is_end_stream() {
+            return body;
         }
-        until = later;
+        self.watch.call_once(|| drop(tokio::spawn(watch(Arc::downgrade(&self.unwritten), self.patience))));
+        let state =
+            State { body: Some(body), rest: Bytes::new(), seat: Some(seat), written: Instant::now(), reader: None };
+        let answer =
+            Arc::new(Answer { state: Mutex::new(state), all: self.unwritten.clone(), id: self.unwritten.next_id() });
+        self.unwritten.answers().insert(answer.id, Arc::downgrade(&answer));
+        Short(answer).boxed_unsync()
+    }
+}
+
+/// Wraps the body of the answer to a long-running request, which keeps the seat of its request for any time.
+pub(super) fn seated_long(body: Body, seat: Seat) -> Body {
+    if body.is_end_stream() { body } else { Held::new(body, seat).boxed_unsync() }
+}
+
+#[derive(Default)]
+struct Unwritten {
+    last_id: AtomicU64,
+    answers: Mutex<HashMap<u64, Weak<Answer>>>,
+}
+
+impl Unwritten {
+    fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn answers(&self) -> MutexGuard<'_, HashMap<u64, Weak<Answer>>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives up the answers of which no part was written for `patience`. Returns the time of the next look.
+    fn give_up(&self, patience: Duration) -> Instant {
+        let now = Instant::now();
+        let mut next = now + patience;
+        // The last reference to an answer takes the lock.
+        let answers: Vec<_> = self.answers().values().filter_map(Weak::upgrade).collect();
+        for answer in answers {
+            let until = answer.state().written + patience;
+            match until <= now {
+                true => answer.give_up(),
+                false => next = next.min(until),
+            }
+        }
+        next.max(now + patience / LOOKS)
+    }
+}
+
+/// The looks at all answers within one patience, at most.
+const LOOKS: u32 = 64;
+
+/// Gives up answers until the set and all its answers are dropped.
+async fn watch(unwritten: Weak<Unwritten>, patience: Duration) {
+    while let Some(next) = unwritten.upgrade().map(|unwritten| unwritten.give_up(patience)) {
+        sleep_until(next).await;
     }
 }
 
 /// An answer that is not fully written.
-struct Answer(Mutex<State>);
+struct Answer {
+    state: Mutex<State>,
+    all: Arc<Unwritten>,
+    id: u64,
+}
 
 struct State {
     /// `None` once the body has ended or was given up.
@@ -60,12 +109,11 @@ struct State {
     /// The time at which a chunk was last written.
     written: Instant,
     reader: Option<Waker>,
-    watch: Option<AbortHandle>,
 }
 
 impl Answer {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn give_up(&self) {
@@ -86,10 +134,7 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        let state = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(watch) = &state.watch {
-            watch.abort();
-        }
+        self.all.answers().remove(&self.id);
     }
 }
 
@@ -196,8 +241,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_seat_is_kept_until_the_last_chunk_was_written() {
-        let in_flight = one_read();
-        let mut body = seated(full(vec![b'x'; CHUNK_BYTES + 1]), enter(&in_flight).unwrap(), Some(PATIENCE));
+        let (in_flight, answers) = (one_read(), Answers::new(PATIENCE));
+        let mut body = answers.seated(full(vec![b'x'; CHUNK_BYTES + 1]), enter(&in_flight).unwrap());
         assert_eq!(body.size_hint().exact(), Some(CHUNK_BYTES as u64 + 1));
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((first.len(), body.size_hint().exact(), body.is_end_stream()), (CHUNK_BYTES, Some(1), false));
@@ -212,9 +257,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_unread_answer_is_given_up() {
-        let in_flight = one_read();
+        let (in_flight, answers) = (one_read(), Answers::new(PATIENCE));
         let (silence, dropped) = silent();
-        let mut body = seated(silence, enter(&in_flight).unwrap(), Some(PATIENCE));
+        let mut body = answers.seated(silence, enter(&in_flight).unwrap());
         assert!(body.frame().now_or_never().is_none());
         tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
         assert!(enter(&in_flight).is_none());
@@ -228,8 +273,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_read_slowly_is_read_to_its_end() {
-        let in_flight = one_read();
-        let mut body = seated(full(vec![b'x'; 10 * CHUNK_BYTES]), enter(&in_flight).unwrap(), Some(PATIENCE));
+        let (in_flight, answers) = (one_read(), Answers::new(PATIENCE));
+        let mut body = answers.seated(full(vec![b'x'; 10 * CHUNK_BYTES]), enter(&in_flight).unwrap());
         let mut read = 0;
         while let Some(frame) = body.frame().await {
             tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
@@ -244,7 +289,7 @@ mod tests {
     async fn a_watch_is_never_given_up() {
         let in_flight = one_read();
         let (silence, mut dropped) = silent();
-        let body = seated(silence, enter(&in_flight).unwrap(), None);
+        let body = seated_long(silence, enter(&in_flight).unwrap());
         tokio::time::sleep(100 * PATIENCE).await;
         assert!(dropped.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty));
         assert!(enter(&in_flight).is_none());

@@ -215,6 +215,7 @@ impl Path {
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap(),
+            answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
             processor: Processor::new(0),
             keeps_initializers: false,

@@ -17,7 +17,7 @@ use kube_admission_proxy::embedded;
 use kube_admission_proxy::front_end::{self, FrontEnd, Seats};
 use kube_admission_proxy::kind::{GroupVersionKind, GroupVersionResource};
 use kube_admission_proxy::object::Object;
-use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room, Turns};
+use kube_admission_proxy::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room, Turns};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::processor::Processor;
 use kube_admission_proxy::server::{Connection, Drain};
@@ -122,6 +122,7 @@ impl Front {
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(&limits, &kube_admission_proxy::metrics::Registry::new()).unwrap(),
+            answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
             processor: Processor::new(0),
             keeps_initializers: false,
