@@ -19,8 +19,8 @@ TLS = f"{FULLNAME}-tls"
 NAMESPACED = f"/api/v1/namespaces/{NAMESPACE}"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{FULLNAME}"
 PREFIX = {"v1": "/api/v1"}
-# The time from the answer to the last list of a cache to a successful readiness probe: less than the interval of the proxy's probes, 5 s.
-READY_SECONDS = 4
+# The time from the answer to the last list of a cache to a successful readiness probe.
+READY_SECONDS = 1
 
 POLICY = """
 apiVersion: admissionregistration.k8s.io/v1
