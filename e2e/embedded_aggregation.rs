@@ -27,6 +27,10 @@ fn normalize(value: &mut Value) {
             // The embedded API server's OpenAPI has no descriptions.
             fields.remove("description");
             fields.values_mut().for_each(normalize);
+            // The order of the entries depends on the second of a write.
+            if let Some(Value::Array(entries)) = fields.get_mut("managedFields") {
+                entries.sort_by_key(Value::to_string);
+            }
         }
         Value::Array(items) => items.iter_mut().for_each(normalize),
         // An age in a table.
