@@ -84,7 +84,7 @@ class Writer:
         written = found["written"]
         print(f"  {self.name}: {len(written)} writes, {len(found['errors'])} errors, {found['behind']} behind the rate", flush=True)
         after = len(written) - before
-        expect(min(before, after) > WRITES_PER_SECOND, f"too few writes: {before} before the change, {after} after it")
+        expect(min(before, after) > WRITES_PER_SECOND / 4, f"too few writes: {before} before the change, {after} after it")
         expect(len(written) == len(set(written)), "a write was acknowledged twice")
         expect(set(written) == set(stored), f"acknowledged and not stored: {sorted(set(written) - set(stored))[:9]}; stored and not "
                                             f"acknowledged: {sorted(set(stored) - set(written))[:9]}")
