@@ -170,7 +170,7 @@ pub fn as_of_plugin(mut body: Value) -> Value {
     body
 }
 
-/// Whether a test's request caused the review: a kube-apiserver writes objects of its own at any time.
+/// Returns whether a request of a test caused the review. kube-apiserver writes objects of its own at any time.
 fn is_sent(review: &Review) -> bool {
     review.body["request"]["userInfo"]["username"] != "system:apiserver"
 }

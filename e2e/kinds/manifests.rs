@@ -38,7 +38,7 @@ pub struct Entry {
     pub asked: Vec<Asked>,
     /// The pointer to the value that kube-apiserver itself writes last after the creation, and the value.
     pub settled: Option<[String; 2]>,
-    /// The same for the value that kube-apiserver itself writes last after the rich object's other changes.
+    /// The pointer to the value that kube-apiserver itself writes last after all changes of the rich object, and the value.
     pub settled_again: Option<[String; 2]>,
     /// Pointers to values of the object that differ from run to run.
     #[serde(default)]

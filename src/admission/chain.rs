@@ -220,7 +220,7 @@ impl Chain {
         self.plugins.iter().flat_map(|enabled| enabled.plugin.problems()).collect()
     }
 
-    /// Whether one of the operations on the resource, in the namespace, reaches a plugin with side effects.
+    /// Returns whether an enabled plugin may have side effects for one of the operations on the resource in the namespace.
     pub fn has_side_effects(
         &self,
         operations: Operations,

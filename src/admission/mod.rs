@@ -71,8 +71,8 @@ pub trait Plugin: Send + Sync {
         false
     }
 
-    /// Whether the plugin may change something besides the object for a request in the namespace: in the cluster, at a backend, in
-    /// counts of the plugin's own. With `--authorization-mode=AlwaysAllow`, the proxy authorizes callers before the chain calls
+    /// Returns whether a request in the namespace may make the plugin change something besides the object: in the cluster, at a
+    /// backend, in counts of the plugin's own. With `--authorization-mode=AlwaysAllow`, the proxy authorizes callers before the chain calls
     /// such a plugin. The webhook plugins return false.
     fn has_side_effects(&self, _namespace: &str) -> bool {
         false

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 pub struct RequestContext {
     /// The caller, after impersonation.
     pub user: Arc<UserInfo>,
-    /// Whether the caller is known to have the permission for the request. Otherwise, the API server behind decides, and no plugin
-    /// may have side effects.
+    /// True if the caller is known to have the permission for the request. If false, the API server behind decides, and plugins
+    /// must not have side effects.
     pub is_authorized: bool,
     /// Answers whether the caller may do something besides this request.
     pub authorizer: CallerAuthorizer,

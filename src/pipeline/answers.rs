@@ -51,6 +51,7 @@ pub(super) fn seated_long(body: Body, seat: Seat) -> Body {
     if body.is_end_stream() { body } else { Held::new(body, seat).boxed_unsync() }
 }
 
+/// The answers by the order of their start. An answer removes itself when it is dropped.
 #[derive(Default)]
 struct Unwritten {
     last_id: AtomicU64,
@@ -70,7 +71,7 @@ impl Unwritten {
     fn give_up(&self, patience: Duration) -> Instant {
         let now = Instant::now();
         let mut next = now + patience;
-        // The last reference to an answer takes the lock.
+        // An answer takes the lock when its last reference is dropped, so the lock is not held while answers are given up.
         let answers: Vec<_> = self.answers().values().filter_map(Weak::upgrade).collect();
         for answer in answers {
             let until = answer.state().written + patience;

@@ -29,8 +29,8 @@ impl Pipeline {
         self.may_do(info, caller).await
     }
 
-    /// Returns whether plugins may have side effects: whether the caller is known to have the permission for the request. The proxy
-    /// asks the API server only if a plugin may have side effects.
+    /// Returns whether the caller is known to have the permission for the request. If the API server authorizes requests, the proxy
+    /// asks the API server only for a request for which a plugin may have side effects.
     ///
     /// # Errors
     /// As for [`Self::check_disclosure`].

@@ -30,7 +30,7 @@ pub(super) struct Caller {
     pub credentials: Option<ClientCredentials>,
     /// Whether the request is the proxy's own: admitted as the user's, and sent with the proxy's credentials.
     pub is_proxy: bool,
-    /// Whether the user is known to have the permission for the request. Otherwise, the API server decides.
+    /// True if the user is known to have the permission for the request. If false, the API server behind decides.
     pub is_authorized: bool,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Request {
     pub(super) limited_scopes: Vec<Selector>,
     /// Whether the request is a dry run, which is not charged.
     pub(super) dry_run: bool,
-    /// Whether the caller may make the request. Otherwise, the request is not charged.
+    /// True if the caller is known to have the permission for the request. If false, no quota is charged.
     pub(super) is_authorized: bool,
     /// Whether the request updates the status, which is charged whatever the limits.
     pub(super) is_status: bool,

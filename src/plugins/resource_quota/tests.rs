@@ -616,3 +616,10 @@ async fn the_plugin_reads_the_stored_object_if_a_quota_may_count_it() {
     let unsynced = FixedState { unsynced: true, ..FixedState::default() }.with::<Quota>(vec![]);
     assert!(looks(&in_state(json!([]), unsynced), creating("pods", json!({}))));
 }
+
+#[test]
+fn only_a_namespace_without_quotas_has_no_side_effects() {
+    let Counted { plugin, .. } = one(json!({"pods": "1"}), json!({"pods": "0"}));
+    assert!(plugin.has_side_effects("n"));
+    assert!(!plugin.has_side_effects("other"));
+}
