@@ -152,24 +152,33 @@ fn rights_granted_and_revoked_through_the_proxy_take_effect_at_once() {
 
 #[test]
 fn always_allow_lets_no_plugin_act_for_an_unauthorized_caller() {
-    let flags = ["--authorization-mode=AlwaysAllow", "--validation-view=submitted"];
-    let proxy = Proxy::before(upstream(), &flags);
-    let provisioning =
-        Proxy::before(upstream(), &[flags[0], flags[1], "--enable-admission-plugins=NamespaceAutoProvision"]);
-    let (nobody, admin) = (User::named("mallory", ""), User::admin());
-    let refused = |proxy: &Proxy, namespace: &str, name: &str| {
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-        let request = post(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map);
-        let direct = upstream().send(&nobody, request.clone());
-        let through = proxy.send(&nobody, request);
-        assert_eq!((through.status, through.json()), (direct.status, direct.json()));
-        assert_eq!(through.status, 403);
-    };
-    let missing = unique("unmade");
-    refused(&provisioning, &missing, "one");
-    assert_eq!(proxy.send(&admin, get(&format!("/api/v1/namespaces/{missing}"))).status, 404);
+    for view in ["stored", "submitted"] {
+        let flags = ["--authorization-mode=AlwaysAllow".to_owned(), format!("--validation-view={view}")];
+        let with = |more: &[&str]| {
+            let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+            Proxy::before(upstream(), &flags)
+        };
+        let missing = unique("unmade");
+        let provisioning = with(&["--enable-admission-plugins=NamespaceAutoProvision"]);
+        is_refused_as_by_the_api_server(&provisioning, &missing, "one");
+        assert_eq!(provisioning.send(&User::admin(), get(&format!("/api/v1/namespaces/{missing}"))).status, 404);
+        charges_no_quota_for_an_unauthorized_caller(&with(&[]));
+    }
+}
 
-    let namespace = proxy.namespace("others-quota");
+/// Sends a create as a user without rights, directly and through the proxy.
+fn is_refused_as_by_the_api_server(proxy: &Proxy, namespace: &str, name: &str) {
+    let (nobody, map) =
+        (User::named("mallory", ""), json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}));
+    let request = post(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map);
+    let direct = upstream().send(&nobody, request.clone());
+    let through = proxy.send(&nobody, request);
+    assert_eq!((through.status, through.json()), (direct.status, direct.json()));
+    assert_eq!(through.status, 403);
+}
+
+fn charges_no_quota_for_an_unauthorized_caller(proxy: &Proxy) {
+    let (admin, namespace) = (User::admin(), proxy.namespace("others-quota"));
     let quotas = format!("/api/v1/namespaces/{namespace}/resourcequotas");
     let hard = json!({"count/configmaps": "5"});
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}});
@@ -187,7 +196,7 @@ fn always_allow_lets_no_plugin_act_for_an_unauthorized_caller() {
     });
     let before = used();
     for name in ["one", "two"] {
-        refused(&proxy, &namespace, name);
+        is_refused_as_by_the_api_server(proxy, &namespace, name);
     }
     assert_eq!(used(), before);
 }

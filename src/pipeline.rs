@@ -11,7 +11,6 @@ mod connect;
 mod create;
 mod delete;
 mod deletion;
-mod disclosure;
 mod dry_run;
 mod field_owners;
 mod gateway;
@@ -24,6 +23,7 @@ mod outgoing;
 mod owner_references;
 mod owners;
 mod patch;
+mod permission;
 mod resource_version;
 mod rest;
 mod before_storage;
@@ -72,6 +72,7 @@ use http::header::{TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use patch::Patch;
+use permission::Permission;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -317,7 +318,7 @@ impl Pipeline {
             Err(refusal) => {
                 // A caller without the permission gets 403, not the answer about the resource.
                 Box::pin(self.authorize(info, &caller, exchange)).await?;
-                self.check_disclosure(info, &caller).await?;
+                Permission::new(self, info, &caller).check_disclosure().await?;
                 return Err(refusal);
             }
         };
@@ -333,23 +334,16 @@ impl Pipeline {
         if !info.is_resource_request {
             return self.stream(request, &caller, exchange).await;
         }
-        let mut caller = self.marked(caller);
+        let caller = self.marked(caller);
         // The futures from here on are on the heap, so that the future of a read does not reserve memory for a write.
-        let authorized = Box::pin(async {
-            self.authorize(info, &caller, exchange).await?;
-            self.may_cause_side_effects(info, &caller).await
-        });
-        caller.is_authorized = match authorized.await {
-            Ok(is_authorized) => is_authorized,
-            Err(refusal) => {
-                Box::pin(body::discard(request.into_body())).await;
-                return Err(refusal);
-            }
-        };
+        if let Err(refusal) = Box::pin(self.authorize(info, &caller, exchange)).await {
+            Box::pin(body::discard(request.into_body())).await;
+            return Err(refusal);
+        }
         match connect {
             Some(target) => {
                 exchange.is_routed = true;
-                Box::pin(self.connect(request, target, &caller, exchange)).await
+                Box::pin(self.connect(request, target, &Permission::new(self, info, &caller), exchange)).await
             }
             None => {
                 let write = self.write(request, info, &caller, exchange);
@@ -416,7 +410,7 @@ impl Pipeline {
             event.annotate(crate::tenants::LABEL, tenant.name.to_string());
         }
         let Some(impersonated) = identity.impersonated? else {
-            return refusal.map_or(Ok(Caller { user, credentials, is_proxy: false, is_authorized: false }), Err);
+            return refusal.map_or(Ok(Caller { user, credentials, is_proxy: false }), Err);
         };
         if let Some(event) = &mut exchange.event {
             event.set_impersonated(&impersonated.user, impersonated.constraint);
@@ -425,7 +419,7 @@ impl Pipeline {
             return Err(refusal);
         }
         let (user, credentials) = (impersonated.user, impersonated.credentials);
-        Ok(Caller { user, credentials, is_proxy: false, is_authorized: false })
+        Ok(Caller { user, credentials, is_proxy: false })
     }
 
     /// Returns the caller of a request that admission sees, with the mark of admitted requests. Plugins, webhooks and policies see the
@@ -480,7 +474,7 @@ impl Pipeline {
     ) -> Attributes {
         let context = RequestContext {
             user: caller.user.clone(),
-            is_authorized: caller.is_authorized,
+            is_authorized: false,
             authorizer: self.authorizer_of(caller),
             deadline,
             budget: Budget::new(self.limits.admission_timeout),
@@ -553,7 +547,7 @@ impl Pipeline {
                 return Err(refusal);
             }
         };
-        let write = Write::begin(self, request, target, caller, exchange).await?;
+        let write = Write::begin(self, request, target, Permission::new(self, info, caller), exchange).await?;
         let (deadline, limit) = (write.deadline, write.time_limit);
         let work = async {
             match info.verb.as_str() {
@@ -563,7 +557,7 @@ impl Pipeline {
                 "delete" => Delete { write: &write }.run(exchange).await,
                 "deletecollection" => {
                     // The proxy alone answers for an empty collection, so the API server would not check the caller's permission.
-                    self.check_disclosure(info, caller).await?;
+                    write.permission.check_disclosure().await?;
                     DeleteCollection { write: &write }.run(exchange).await
                 }
                 verb => Err(Status::method_not_supported(&info.api_group, &info.resource, verb)),
@@ -576,7 +570,7 @@ impl Pipeline {
             _ => answered,
         };
         if answered.is_err() {
-            self.check_disclosure(info, caller).await?;
+            write.permission.check_disclosure().await?;
         }
         answered
     }

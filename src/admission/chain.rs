@@ -1,7 +1,7 @@
 //! The chain: runs the enabled plugins in kube-apiserver's order, phase by phase.
 
 use super::metrics::{Accepted, Metrics, Pass, Step};
-use super::{Attributes, BuildError, Denial, Operation, Operations, Plugin, PluginEnvironment, Spec};
+use super::{Attributes, BuildError, Denial, Operation, Plugin, PluginEnvironment, Spec};
 use crate::object::Object;
 use crate::status::Status;
 use prometheus::Histogram;
@@ -33,8 +33,10 @@ impl Enabled {
 
 /// A phase of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub enum Phase {
+    /// The mutating phase.
     Admit,
+    /// The validating phase.
     Validate,
 }
 
@@ -220,16 +222,10 @@ impl Chain {
         self.plugins.iter().flat_map(|enabled| enabled.plugin.problems()).collect()
     }
 
-    /// Returns whether an enabled plugin may have side effects for one of the operations on the resource in the namespace.
-    pub fn has_side_effects(
-        &self,
-        operations: Operations,
-        [group, resource, subresource]: [&str; 3],
-        namespace: &str,
-    ) -> bool {
-        let is_asked =
-            |spec: &Spec| spec.operations.meet(operations) && spec.resources.have(group, resource, subresource);
-        self.plugins.iter().any(|enabled| is_asked(enabled.spec) && enabled.plugin.has_side_effects(namespace))
+    /// Whether a plugin may have side effects in the phase.
+    pub fn has_side_effects(&self, phase: Phase, attributes: &Attributes) -> bool {
+        let is_asked = |spec: &Spec| phase.has(spec) && spec.handles(attributes);
+        self.plugins.iter().any(|enabled| is_asked(enabled.spec) && enabled.plugin.has_side_effects(attributes))
     }
 
     /// Whether the validating phase of a plugin may read the object as it would be stored.
@@ -312,7 +308,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{FrontEndSupport, Phases, Resources};
+    use crate::admission::{FrontEndSupport, Operations, Phases, Resources};
     use crate::plugins::checker::attributes;
     use async_trait::async_trait;
     use serde_json::json;

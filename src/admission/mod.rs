@@ -21,7 +21,7 @@ pub use annotations::{Annotation, Annotations, Level};
 pub use attributes::{Attributes, Marks, Operation, Reinvocation, WebhookTime};
 pub use budget::Budget;
 pub use caller::CallerAuthorizer;
-pub use chain::Chain;
+pub use chain::{Chain, Phase};
 pub use denial::Denial;
 pub use effects::Effects;
 pub use options::PolicyOptions;
@@ -71,10 +71,11 @@ pub trait Plugin: Send + Sync {
         false
     }
 
-    /// Returns whether a request in the namespace may make the plugin change something besides the object: in the cluster, at a
-    /// backend, in counts of the plugin's own. With `--authorization-mode=AlwaysAllow`, the proxy authorizes callers before the chain calls
-    /// such a plugin. The webhook plugins return false.
-    fn has_side_effects(&self, _namespace: &str) -> bool {
+    /// Returns whether the request may make the plugin change something besides the object: in the cluster, at a backend, in counts of
+    /// the plugin's own. With `--authorization-mode=AlwaysAllow`, the proxy authorizes the caller before the chain runs a phase of such a
+    /// plugin. A plugin whose answer can become wrong before it acts also reads [`RequestContext::is_authorized`]. The webhook plugins
+    /// return false.
+    fn has_side_effects(&self, _attributes: &Attributes) -> bool {
         false
     }
 

@@ -92,17 +92,11 @@ impl Resources {
     pub fn contain(self, attributes: &Attributes) -> bool {
         let resource = &attributes.resource;
         match self {
+            Self::All => true,
             Self::Namespaced => !attributes.namespace.is_empty() || resource.resource == "namespaces",
-            _ => self.have(&resource.group, &resource.resource, &attributes.subresource),
-        }
-    }
-
-    /// Whether the given resource is in the set, or may be in it.
-    pub fn have(self, group: &str, resource: &str, subresource: &str) -> bool {
-        match self {
-            Self::All | Self::Namespaced => true,
             Self::Only(list) => list.iter().any(|(of_group, of_resource, of_subresource)| {
-                (*of_group, *of_resource) == (group, resource) && ["*", subresource].contains(of_subresource)
+                (*of_group, *of_resource) == (&*resource.group, &*resource.resource)
+                    && ["*", &*attributes.subresource].contains(of_subresource)
             }),
         }
     }

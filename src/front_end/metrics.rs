@@ -1,6 +1,6 @@
 //! The metrics of reviews.
 
-use super::Phase;
+use crate::admission::Phase;
 use crate::metrics::Registry;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
 use std::time::Duration;
@@ -39,8 +39,8 @@ impl FrontEndMetrics {
     /// Records an answer.
     pub(super) fn answered(&self, phase: Option<Phase>, code: u16, allowed: Option<bool>, elapsed: Duration) {
         let path = match phase {
-            Some(Phase::Mutating) => "/mutate",
-            Some(Phase::Validating) => "/validate",
+            Some(Phase::Admit) => "/mutate",
+            Some(Phase::Validate) => "/validate",
             None => "other",
         };
         let allowed = allowed.map_or("", |allowed| if allowed { "true" } else { "false" });

@@ -13,7 +13,9 @@ pub use metrics::FrontEndMetrics;
 pub use own_user::OwnUserName;
 pub use seats::Seats;
 
-use crate::admission::{Annotations, Attributes, Budget, CallerAuthorizer, Chain, Denial, Level, RequestContext};
+use crate::admission::{
+    Annotations, Attributes, Budget, CallerAuthorizer, Chain, Denial, Level, Phase, RequestContext,
+};
 use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::body::{Body, full};
@@ -75,20 +77,12 @@ pub struct FrontEnd {
     pub limits: Arc<Limits>,
 }
 
-/// The phase that a path names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Mutating,
-    Validating,
-}
-
-impl Phase {
-    fn of(path: &str) -> Option<Self> {
-        match path {
-            "/mutate" => Some(Self::Mutating),
-            "/validate" => Some(Self::Validating),
-            _ => None,
-        }
+/// Returns the phase that a path names.
+fn phase_of(path: &str) -> Option<Phase> {
+    match path {
+        "/mutate" => Some(Phase::Admit),
+        "/validate" => Some(Phase::Validate),
+        _ => None,
     }
 }
 
@@ -96,7 +90,7 @@ impl FrontEnd {
     /// Answers a request; a refusal becomes a response too.
     pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let started = Instant::now();
-        let phase = Phase::of(request.uri().path());
+        let phase = phase_of(request.uri().path());
         let answered = match phase {
             Some(phase) => Box::pin(self.answer(request, phase)).await,
             None => Err(Status::page_not_found()),
@@ -195,8 +189,8 @@ impl FrontEnd {
     async fn run(chain: &Chain, phase: Phase, attributes: &mut Attributes) -> Answer {
         let mut answer = Answer::default();
         let result = match phase {
-            Phase::Validating => chain.validate(attributes).await,
-            Phase::Mutating => {
+            Phase::Validate => chain.validate(attributes).await,
+            Phase::Admit => {
                 let before = attributes.object.clone();
                 let result = chain.admit(attributes).await;
                 if let (Ok(()), Some(before), Some(after)) = (&result, &before, &attributes.object) {

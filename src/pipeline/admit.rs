@@ -3,7 +3,7 @@
 use super::owner_references::{Seen, remove_duplicates};
 use super::write::Write;
 use super::{Exchange, managed_fields, resource_version};
-use crate::admission::{Attributes, Operation};
+use crate::admission::{Attributes, Operation, Phase};
 use crate::go_text::go_quote;
 use crate::object::{Object, typed};
 use crate::request::body;
@@ -24,6 +24,7 @@ impl Write<'_> {
         attributes: &mut Attributes,
         exchange: &mut Exchange,
     ) -> Result<Option<Value>, Status> {
+        self.permission.check_before(Phase::Admit, attributes).await?;
         let old = managed_fields::show_owners_of_scale(self, attributes).await?;
         let shown = managed_fields::show(self, attributes);
         let before = managed_fields::shown_before(self, attributes);
@@ -89,6 +90,7 @@ impl Write<'_> {
 
     /// Runs the validating phase.
     pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+        self.permission.check_before(Phase::Validate, attributes).await?;
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.validate(attributes).await;
         exchange.hold(attributes.annotations.take(), attributes.effects.take());

@@ -1,8 +1,9 @@
 //! exec, attach, port-forward and proxy: admitted as CONNECT, then streamed.
 
+use super::permission::Permission;
 use super::target::{Target, not_allowed};
-use super::{Caller, Exchange, Pipeline};
-use crate::admission::{Attributes, Operation};
+use super::{Exchange, Pipeline};
+use crate::admission::{Attributes, Operation, Phase};
 use crate::body::Body;
 use crate::object::{Object, normal};
 use crate::request::RequestInfo;
@@ -47,12 +48,13 @@ impl Pipeline {
         &self,
         mut request: Request<Body>,
         target: Target,
-        caller: &Caller,
+        permission: &Permission<'_>,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
         if target.subresource != "proxy" && ![Method::GET, Method::POST].contains(request.method()) {
             return Err(not_allowed());
         }
+        let caller = permission.caller;
         let query = request.uri().query().unwrap_or_default();
         if query_values(query, "dryRun").any(|value| !value.is_empty()) {
             return Err(Status::bad_request("dryRun is not supported"));
@@ -65,6 +67,7 @@ impl Pipeline {
             ..self.attributes(Operation::Connect, &target, caller, deadline, &warnings)
         };
         let mut mutating = attributes(&options, exchange.annotations());
+        permission.check_before(Phase::Admit, &mut mutating).await?;
         let result = self.chain.admit(&mut mutating).await;
         exchange.publish(mutating.annotations.take());
         exchange.took_webhooks(&mutating);
@@ -75,6 +78,7 @@ impl Pipeline {
         }
         let context = mutating.context.clone();
         let mut validating = Attributes { context, ..attributes(&admitted, exchange.annotations()) };
+        permission.check_before(Phase::Validate, &mut validating).await?;
         let result = self.chain.validate(&mut validating).await;
         exchange.publish(validating.annotations.take());
         exchange.took_webhooks(&validating);

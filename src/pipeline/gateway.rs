@@ -30,8 +30,6 @@ pub(super) struct Caller {
     pub credentials: Option<ClientCredentials>,
     /// Whether the request is the proxy's own: admitted as the user's, and sent with the proxy's credentials.
     pub is_proxy: bool,
-    /// True if the user is known to have the permission for the request. If false, the API server behind decides.
-    pub is_authorized: bool,
 }
 
 /// The path to the API server.

@@ -37,7 +37,7 @@ impl Loopback for Pipeline {
         let (method, uri) = (Method::POST, Uri::from_static(path));
         let headers = HeaderMap::from_iter([(ACCEPT, JSON)]);
         let request = with_body(&method, &uri, &headers, "application/json", object.into());
-        let caller = Caller { user: SYSTEM.clone(), credentials: None, is_proxy: true, is_authorized: true };
+        let caller = Caller { user: SYSTEM.clone(), credentials: None, is_proxy: true };
         let mut exchange = Exchange::default();
         let info = request_info(&method, &uri);
         let response = Box::pin(self.write(request, &info, &caller, &mut exchange)).await?;
@@ -67,8 +67,7 @@ impl Pipeline {
         if !is_canonical(request.uri()) {
             return Err(target::not_canonical(&info.path, &self.discovery));
         }
-        let caller =
-            self.marked(Caller { user: SYSTEM.clone(), credentials: None, is_proxy: false, is_authorized: true });
+        let caller = self.marked(Caller { user: SYSTEM.clone(), credentials: None, is_proxy: false });
         match self.connect_target(request.method(), &info).await? {
             Some(_) => Err(target::not_allowed()),
             None if info.is_resource_request => self.write(request, &info, &caller, &mut Exchange::default()).await,

@@ -179,10 +179,14 @@ impl Write<'_> {
         format!("{path}?{}", query.finish()).parse().map_err(Status::internal_error)
     }
 
-    /// Sends a request as a dry run, and reads the answer.
+    /// Sends a request as a dry run, and reads the answer. A success shows that the caller has the permission for the write.
     pub(super) async fn rehearse(&self, mut outgoing: Outgoing) -> Result<Answer, Status> {
         outgoing.uri = without_wait(self, with_dry_run(&outgoing.uri)?)?;
-        self.forward_for_json(outgoing).await
+        let answer = self.forward_for_json(outgoing).await?;
+        if answer.status.is_success() {
+            self.permission.show();
+        }
+        Ok(answer)
     }
 
     /// Turns an answer into a response. The proxy asks for dry runs in JSON: their refusals are converted to the form that the

@@ -1,6 +1,7 @@
 //! The common parts of all writes: body, options, attributes, and the request to the API server.
 
 use super::gateway::{Answer, without_cbor};
+use super::permission::Permission;
 use super::rest::Rest;
 use super::target::Target;
 use super::turns::Turn;
@@ -36,6 +37,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Write<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) caller: &'a Caller,
+    pub(super) permission: Permission<'a>,
     pub(super) target: Target,
     /// The schema of the custom resource in the body; `None` for other kinds.
     pub(super) schema: Option<Arc<Structural>>,
@@ -142,9 +144,10 @@ impl<'a> Write<'a> {
         pipeline: &'a Pipeline,
         request: Request<Body>,
         target: Target,
-        caller: &'a Caller,
+        permission: Permission<'a>,
         exchange: &Exchange,
     ) -> Result<Self, Status> {
+        let caller = permission.caller;
         let (mut parts, stream) = request.into_parts();
         if !pipeline.media_types.has_cbor {
             without_cbor(&mut parts.headers);
@@ -177,6 +180,7 @@ impl<'a> Write<'a> {
         Ok(Self {
             pipeline,
             caller,
+            permission,
             target,
             schema,
             storage_version,

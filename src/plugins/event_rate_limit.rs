@@ -124,8 +124,8 @@ impl EventRateLimit {
 
 #[async_trait]
 impl Plugin for EventRateLimit {
-    fn has_side_effects(&self, _: &str) -> bool {
-        true
+    fn has_side_effects(&self, attributes: &Attributes) -> bool {
+        !attributes.dry_run
     }
 
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {

@@ -64,7 +64,7 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
 
 #[async_trait]
 impl Plugin for ImagePolicyWebhook {
-    fn has_side_effects(&self, _: &str) -> bool {
+    fn has_side_effects(&self, _: &Attributes) -> bool {
         true
     }
 

@@ -75,7 +75,7 @@ struct Estimates {
 
 #[async_trait]
 impl Plugin for InitialResources {
-    fn has_side_effects(&self, _: &str) -> bool {
+    fn has_side_effects(&self, _: &Attributes) -> bool {
         matches!(self.source, Source::Url(_))
     }
 

@@ -3,6 +3,7 @@
 use super::rules::namespaces::is_in_a_namespace;
 use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
+use crate::status::Status;
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -29,8 +30,8 @@ struct NamespaceAutoProvision {
 
 #[async_trait]
 impl Plugin for NamespaceAutoProvision {
-    fn has_side_effects(&self, _: &str) -> bool {
-        true
+    fn has_side_effects(&self, attributes: &Attributes) -> bool {
+        !attributes.dry_run && is_in_a_namespace(attributes) && self.cluster.namespace(&attributes.namespace).is_none()
     }
 
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
@@ -43,6 +44,10 @@ impl Plugin for NamespaceAutoProvision {
         if self.cluster.namespace(&attributes.namespace).is_some() {
             return Ok(());
         }
+        if !attributes.context.is_authorized {
+            // The namespace existed when the request came.
+            return Err(Status::try_again_later().into());
+        }
         self.cluster.create_namespace(&attributes.namespace).await.map_err(|status| {
             // `NewForbidden` returns an existing Forbidden error unchanged.
             if status.reason == "Forbidden" { status.into() } else { Denial::forbidden(status.message) }
@@ -53,7 +58,8 @@ impl Plugin for NamespaceAutoProvision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugins::checker::{check, cluster};
+    use crate::admission::Operation;
+    use crate::plugins::checker::{attributes, check, cluster};
     use serde_json::json;
 
     #[tokio::test]
@@ -65,6 +71,24 @@ mod tests {
             .await
             .stays_unchanged();
         assert!(cluster.live_namespace("new").await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn creates_nothing_for_a_caller_whose_permission_is_unknown() {
+        let cluster = cluster(&["here"], &[]);
+        let plugin = NamespaceAutoProvision { cluster: cluster.clone() };
+        let creating = |namespace: &str| {
+            let object = json!({"metadata": {"name": "a", "namespace": namespace}});
+            let mut attributes = attributes(Operation::Create, "", "pods", Some(object), None);
+            attributes.context.is_authorized = false;
+            attributes
+        };
+        assert!(!plugin.has_side_effects(&creating("here")));
+        plugin.admit(&mut creating("here")).await.unwrap();
+        assert!(plugin.has_side_effects(&creating("new")));
+        let refusal = plugin.admit(&mut creating("new")).await.unwrap_err();
+        assert_eq!(refusal.into_status(&creating("new")), Status::try_again_later());
+        assert!(cluster.live_namespace("new").await.unwrap().is_none());
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ mod users;
 mod volumes;
 
 use crate::admission::{
-    Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Removed, Resources, Spec,
+    Attributes, Denial, FrontEndSupport, Operation, Operations, Phase, Phases, Plugin, Removed, Resources, Spec,
 };
 use crate::cluster::{Cluster, Need, Projection};
 use crate::manifests::RemovedObjects;
@@ -32,7 +32,7 @@ use defaults::Defaults;
 use pod::{Pod, Undecodable};
 pub(crate) use policy::PodSecurityPolicy;
 use report::Report;
-use review::{Phase, review};
+use review::review;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -62,8 +62,8 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
 
 #[async_trait]
 impl Plugin for ResourceQuota {
-    fn has_side_effects(&self, namespace: &str) -> bool {
-        !self.rounds.has_no_quotas(namespace)
+    fn has_side_effects(&self, attributes: &Attributes) -> bool {
+        self.evaluator(attributes).is_some() && !self.rounds.has_no_quotas(&attributes.namespace)
     }
 
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {

@@ -100,7 +100,6 @@ async fn one_users_large_reads_wait_for_each_other() {
         user: Arc::new(crate::user::UserInfo { username: name.into(), ..Default::default() }),
         credentials: None,
         is_proxy: false,
-        is_authorized: true,
     };
     let read = async |name: &str| path.pipeline.gateway.read_list(uri, 1 << 20, &caller(name)).await;
     let held = read("a").await.unwrap().unwrap();

@@ -110,7 +110,7 @@ async fn resources_are_not_set_without_a_source_or_without_history() {
     let none = InitialResources { source: Source::None, percentile: 90, namespace_only: false, now };
     check(&none).create("", "pods", given()).await.stays_unchanged();
     check(&plugin(&[], false)).create("", "pods", given()).await.stays_unchanged();
-    assert!(!none.has_side_effects(""));
+    assert!(!none.has_side_effects(&attributes(Operation::Create, "", "pods", Some(given()), None)));
     assert_eq!(none.problems(), [WITHOUT_SOURCE]);
     assert!(plugin(&[], false).problems().is_empty());
 }
@@ -155,7 +155,7 @@ async fn a_server_is_asked_for_cpu_and_then_for_memory() {
     let replies =
         vec![few.clone(), few.clone(), few.clone(), few.clone(), enough(json!(123.9)), enough(json!(1_048_576))];
     let (plugin, server, _folder) = asking(Reply::InTurn(replies)).await;
-    assert!(plugin.has_side_effects(""));
+    assert!(plugin.has_side_effects(&attributes(Operation::Create, "", "pods", Some(pod(json!([]))), None)));
     let (requests, _) = estimated(&plugin, "a:1").await;
     assert_eq!(requests, json!({"cpu": "123m", "memory": "1048576"}));
     let query = |kind: &str, image: &str, exact: bool, days: &str, namespace: &str| {

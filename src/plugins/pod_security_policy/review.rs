@@ -6,13 +6,7 @@ use super::defaults::Defaults;
 use super::pod::Pod;
 use super::policy::Rules;
 use super::report::{Quoted, Report};
-
-/// The phase of admission in which a pod is reviewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Admit,
-    Validate,
-}
+use crate::admission::Phase;
 
 /// The sysctls that every policy allows (`SafeSysctlAllowlist`).
 const SAFE_SYSCTLS: [&str; 5] = [

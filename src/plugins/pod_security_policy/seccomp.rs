@@ -6,7 +6,7 @@
 
 use super::pod::{Container, Pod};
 use super::report::Report;
-use super::review::Phase;
+use crate::admission::Phase;
 use crate::object::Object;
 use crate::plugins::rules::pod::CONTAINER_LISTS;
 use serde::Deserialize;

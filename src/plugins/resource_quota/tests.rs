@@ -618,8 +618,10 @@ async fn the_plugin_reads_the_stored_object_if_a_quota_may_count_it() {
 }
 
 #[test]
-fn only_a_namespace_without_quotas_has_no_side_effects() {
+fn only_a_request_that_a_quota_may_count_has_side_effects() {
     let Counted { plugin, .. } = one(json!({"pods": "1"}), json!({"pods": "0"}));
-    assert!(plugin.has_side_effects("n"));
-    assert!(!plugin.has_side_effects("other"));
+    assert!(plugin.has_side_effects(&creating("pods", json!({}))));
+    assert!(!plugin.has_side_effects(&creating("events", json!({}))));
+    let elsewhere = Attributes { namespace: "other".into(), ..creating("pods", json!({})) };
+    assert!(!plugin.has_side_effects(&elsewhere));
 }
