@@ -64,11 +64,8 @@ class Process:
         return pids
 
     def cpu_microseconds(self):
-        nanoseconds = 0
-        for pid in self.pids():
-            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-                nanoseconds += int((task / "schedstat").read_text().split()[0])
-        return nanoseconds / 1000
+        # `clock_getcpuclockid`: the clock of the process, which counts ended threads too.
+        return sum(time.clock_gettime(~pid << 3 | 2) for pid in self.pids()) * 1e6
 
     def resident_kib(self, figure="VmRSS"):
         """Memory now, or at its peak, which is VmHWM."""

@@ -32,15 +32,19 @@ use clap::{CommandFactory as _, Parser};
 use clap_complete::Shell;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
 
 /// The exit code if the configuration or a checked manifest is invalid, or the command fails.
 const FAILURE: u8 = 1;
 /// The exit code if the command line cannot be parsed.
 const USAGE: u8 = 2;
+/// The time after which a thread without work ends.
+const IDLE_THREAD_LIFETIME: Duration = Duration::from_millis(10);
 
 /// Runs the program, by the name under which it is called.
 pub fn main() -> ExitCode {
@@ -248,7 +252,7 @@ fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
 /// or that of the proxy if the proxy fails.
 fn run_in_front(mut config: Config, behind: behind::Behind) -> anyhow::Result<ExitCode> {
     raise_descriptors(&mut config);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = new_runtime()?;
     let code = runtime.block_on(async {
         // The main thread starts the process, which ends with that thread.
         let mut server = behind.start()?;
@@ -269,11 +273,17 @@ fn run_in_front(mut config: Config, behind: behind::Behind) -> anyhow::Result<Ex
 
 fn run_until_signal(mut config: Config) -> anyhow::Result<()> {
     raise_descriptors(&mut config);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = new_runtime()?;
     let done = runtime.block_on(crate::app::run(config));
     // Tasks that `run` deliberately leaves behind must not delay the exit.
     runtime.shutdown_background();
     done
+}
+
+/// Creates the runtime of the server. Long work leaves its worker to another thread (`processor`), and each of these threads keeps about
+/// 1 MiB of freed memory until it ends. With tokio's default of 10 s, all threads of a burst would live as long as the load.
+fn new_runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().thread_keep_alive(IDLE_THREAD_LIFETIME).build()
 }
 
 /// Raises the limit of open files, and adapts the number of connections to it.
@@ -296,8 +306,8 @@ fn raise_descriptors(config: &mut Config) {
 /// log at debug level only from 8 on.
 fn start_log(verbosity: u8) {
     let filter = tracing_subscriber::EnvFilter::new(log_filter(verbosity));
-    let is_terminal = std::io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr);
+    let is_terminal = io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(io::stderr);
     // A log that was set up before, for example by a test, stays.
     let _ = log.try_init();
 }
