@@ -4,7 +4,6 @@
 //! proxy refuses, and it receives a write only after plugins have had their side effects.
 
 use super::gateway::with_body;
-use super::write::out_of_time;
 use super::{Caller, Pipeline};
 use crate::admission::{Attributes, Phase};
 use crate::authz::{AccessAttributes, Decision, own_question};
@@ -68,7 +67,7 @@ impl<'a> Permission<'a> {
         let ask = || async {
             let asking = Box::pin(self.pipeline.ask_as_caller(self.info, self.caller));
             let limit = self.pipeline.limits.mutating_timeout;
-            tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| Err(out_of_time()))
+            tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| Err(Status::out_of_requested_time()))
         };
         self.decision.get_or_init(ask).await.clone()
     }

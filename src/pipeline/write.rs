@@ -121,7 +121,7 @@ impl TimeLimit {
     pub(super) fn status(self) -> Status {
         match self {
             Self::OfClient => Status::out_of_allotted_time(),
-            Self::OfServer => out_of_time(),
+            Self::OfServer => Status::out_of_requested_time(),
         }
     }
 }
@@ -387,11 +387,6 @@ impl Pipeline {
 /// The time for a create that waits, from the client's timeout.
 fn with_grace(asked: Duration) -> Duration {
     asked.saturating_add(GRACE)
-}
-
-/// The answer to a write that took too long.
-pub(super) fn out_of_time() -> Status {
-    Status::timeout("request did not complete within requested timeout - context deadline exceeded")
 }
 
 /// Whether the API server refused because the stored object is not the admitted one.

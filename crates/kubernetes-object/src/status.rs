@@ -214,6 +214,11 @@ impl Status {
         Self::failure(504, "Timeout", format!("Timeout: {why}")).with_details(Details::default())
     }
 
+    /// The answer to a write that took too long (`finisher.FinishRequest`).
+    pub fn out_of_requested_time() -> Self {
+        Self::timeout("request did not complete within requested timeout - context deadline exceeded")
+    }
+
     /// The answer after the time that the client or `--request-timeout` gives a request: the filter that writes the answer
     /// (`filters.WithTimeoutForNonLongRunningRequests`) knows neither the answer's kind nor the media types that the client accepts.
     pub fn out_of_allotted_time() -> Self {
