@@ -222,7 +222,7 @@ impl Chain {
         self.plugins.iter().flat_map(|enabled| enabled.plugin.problems()).collect()
     }
 
-    /// Whether a plugin may have side effects in the phase.
+    /// Returns whether a plugin may have side effects in the phase.
     pub fn has_side_effects(&self, phase: Phase, attributes: &Attributes) -> bool {
         let is_asked = |spec: &Spec| phase.has(spec) && spec.handles(attributes);
         self.plugins.iter().any(|enabled| is_asked(enabled.spec) && enabled.plugin.has_side_effects(attributes))

@@ -109,8 +109,7 @@ impl ImagePolicyWebhook {
     /// The outcome of a request if the backend failed (`webhookError`).
     fn without_answer(&self, failure: &CallFailure, attributes: &Attributes) -> Result<(), Denial> {
         if Instant::now() >= attributes.context.deadline {
-            let why = "request did not complete within requested timeout - context deadline exceeded";
-            return Err(Status::timeout(why).into());
+            return Err(Status::out_of_requested_time().into());
         }
         tracing::warn!(%failure, fails_open = self.default_allow, "error contacting the image policy's backend");
         if self.default_allow {
