@@ -217,10 +217,11 @@ fn mask(value: &mut Value, generated: Option<&str>) {
     match value {
         Value::Object(map) => {
             map.remove("uid");
-            // The time of an update orders the entries, and the proxy's own writes have its name as the manager.
+            // The proxy's own writes have its name as the manager. The order of entries is that of their times in seconds.
             if let Some(entries) = map.get_mut("managedFields").and_then(Value::as_array_mut) {
                 entries.retain(|entry| entry["operation"] == "Apply");
                 entries.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| drop(entry.remove("time")));
+                entries.sort_by_cached_key(Value::to_string);
             }
             if map.get("managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty) {
                 map.remove("managedFields");
