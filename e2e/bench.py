@@ -9,6 +9,7 @@ bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and
 import argparse
 import base64
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -60,7 +61,8 @@ class Process:
     def pids(self):
         pids = [self.child.pid]
         for task in pathlib.Path(f"/proc/{self.child.pid}/task").iterdir():
-            pids += [int(pid) for pid in (task / "children").read_text().split()]
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # The thread has ended.
+                pids += [int(pid) for pid in (task / "children").read_text().split()]
         return pids
 
     def cpu_microseconds(self):
