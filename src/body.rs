@@ -1,6 +1,6 @@
 //! Bodies of requests and responses, and the errors that they end with.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -38,6 +38,52 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// The data of a body that is read as a whole. Data in one piece is not copied.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    first: Bytes,
+    whole: BytesMut,
+}
+
+impl Pieces {
+    /// The growth of the buffer for announced data, in its length: a client that announces much and sends little reserves little.
+    const GROWTH: usize = 8;
+
+    /// Appends data. The rest of the body announces at least `announced` bytes more ([`SizeHint::lower`]).
+    pub fn push(&mut self, data: Bytes, announced: u64) {
+        if data.is_empty() {
+            return;
+        }
+        if self.is_empty() {
+            self.first = data;
+            return;
+        }
+        let length = self.len() + data.len();
+        if self.whole.capacity() < length {
+            let announced = usize::try_from(announced).unwrap_or(usize::MAX);
+            let more = announced.min(length.saturating_mul(Self::GROWTH - 1));
+            self.whole.reserve(length - self.whole.len() + more);
+        }
+        self.whole.extend_from_slice(&std::mem::take(&mut self.first));
+        self.whole.extend_from_slice(&data);
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.first.len() + self.whole.len()
+    }
+
+    /// Whether there is no data.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the data.
+    pub fn into_bytes(self) -> Bytes {
+        if self.whole.is_empty() { self.first } else { self.whole.freeze() }
+    }
+}
+
 /// A body together with a value that is dropped with it: a place, a count, a seat.
 #[derive(Debug)]
 pub struct Held<T> {
@@ -66,5 +112,41 @@ impl<T: Unpin> http_body::Body for Held<T> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_piece_is_not_copied_and_several_are_joined() {
+        let piece = Bytes::from(vec![1; 10]);
+        let mut pieces = Pieces::default();
+        for data in [Bytes::new(), piece.clone(), Bytes::new()] {
+            pieces.push(data, 0);
+        }
+        assert_eq!(pieces.len(), 10);
+        assert_eq!(pieces.into_bytes().as_ptr(), piece.as_ptr());
+
+        let mut pieces = Pieces::default();
+        assert!(pieces.is_empty());
+        for data in [&b"a"[..], b"bc", b"", b"def"] {
+            pieces.push(Bytes::from_static(data), 2);
+        }
+        assert_eq!((pieces.len(), &*pieces.into_bytes()), (6, &b"abcdef"[..]));
+    }
+
+    #[test]
+    fn the_buffer_grows_in_few_steps_and_only_with_received_data() {
+        let (length, piece) = (1_000_000, Bytes::from(vec![1; 10_000]));
+        let (mut pieces, mut capacities) = (Pieces::default(), Vec::new());
+        for left in (0..length).step_by(piece.len()).rev() {
+            pieces.push(piece.clone(), left as u64);
+            capacities.push(pieces.whole.capacity());
+            assert!(pieces.whole.capacity() <= pieces.len() * Pieces::GROWTH, "{capacities:?}");
+        }
+        capacities.dedup();
+        assert_eq!(capacities, [0, 160_000, length]);
     }
 }

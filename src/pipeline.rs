@@ -547,11 +547,11 @@ impl Pipeline {
                 return Err(refusal);
             }
         };
-        let write = Write::begin(self, request, target, Permission::new(self, info, caller), exchange).await?;
+        let mut write = Write::begin(self, request, target, Permission::new(self, info, caller), exchange).await?;
         let (deadline, limit) = (write.deadline, write.time_limit);
         let work = async {
             match info.verb.as_str() {
-                "create" => Create { write: &write }.run(exchange).await,
+                "create" => Create { write: &mut write }.run(exchange).await,
                 "update" => Update { write: &write }.run(exchange).await,
                 "patch" => Patch { write: &write }.run(exchange).await,
                 "delete" => Delete { write: &write }.run(exchange).await,

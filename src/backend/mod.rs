@@ -32,13 +32,14 @@ pub use lookup::Lookup;
 pub(crate) use nesting::carried;
 
 use crate::admission::metrics::Metrics;
+use crate::body::Pieces;
 use crate::cluster::Cluster;
 use crate::config::Limits;
 use crate::derived::Lazy;
 use crate::processor;
 use crate::status::Status;
 use breaker::{Breaker, Breakers};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use connection::{Connection, Lost};
 use dial::{Lookups, dial};
 use endpoint::Address;
@@ -453,26 +454,16 @@ fn in_body(failure: &Failure) -> String {
 }
 
 async fn collect(mut body: Incoming, limit: usize, connection: &Connection) -> Result<Bytes, Failure> {
-    let (mut first, mut collected) = (Bytes::new(), BytesMut::new());
+    let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Failure::of_hyper(&error, &connection.route, Stage::Body))?;
         let Ok(data) = frame.into_data() else { continue };
-        if first.len() + collected.len() + data.len() > limit {
+        if pieces.len() + data.len() > limit {
             return Err(Failure::TooLong(limit));
         }
-        // An answer in one piece is not copied.
-        if first.is_empty() && collected.is_empty() {
-            first = data;
-            continue;
-        }
-        if collected.is_empty() {
-            let left = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX).min(limit);
-            collected.reserve(first.len() + data.len() + left);
-            collected.extend_from_slice(&std::mem::take(&mut first));
-        }
-        collected.extend_from_slice(&data);
+        pieces.push(data, body.size_hint().lower());
     }
-    Ok(if collected.is_empty() { first } else { collected.freeze() })
+    Ok(pieces.into_bytes())
 }
 
 fn gunzip(body: &[u8], limit: usize) -> Result<Bytes, Failure> {

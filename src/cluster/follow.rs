@@ -4,9 +4,11 @@
 //! are bounded in bytes.
 
 use super::decode::{Event, Identity, List};
+use crate::body::Pieces;
 use crate::config::Limits;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use kube::Resource;
 use kube::api::ApiResource;
@@ -405,14 +407,14 @@ fn error_event(object: &str) -> Failure {
 
 /// Reads a whole body of at most `bytes` bytes.
 async fn whole(mut body: Body, bytes: usize) -> Result<Bytes, Failure> {
-    let mut read = BytesMut::new();
+    let mut pieces = Pieces::default();
     while let Some(data) = data(&mut body).await? {
-        if read.len() + data.len() > bytes {
+        if pieces.len() + data.len() > bytes {
             return Err(Failure::Large(bytes));
         }
-        read.extend_from_slice(&data);
+        pieces.push(data, body.size_hint().lower());
     }
-    Ok(read.freeze())
+    Ok(pieces.into_bytes())
 }
 
 /// Reads the next data of a body. `None` at the end.

@@ -1,16 +1,16 @@
 //! Follows a response to its end for the audit event.
 
 use crate::audit::{EventInProgress, OBJECT_BYTES};
-use crate::body::{Body, BoxError, full};
+use crate::body::{Body, BoxError, Pieces, full};
 use crate::object::protobuf::{self, Envelope, InvalidProtobuf};
 use crate::object::{cbor, decode};
 use crate::processor;
 use crate::status::Status;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::Response;
 use http::header::{CONTENT_ENCODING, HeaderValue};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use std::io::Read;
@@ -144,13 +144,13 @@ enum Collected {
 }
 
 async fn collect(mut body: Body, deadline: Instant) -> Collected {
-    let mut read = BytesMut::new();
+    let mut read = Pieces::default();
     loop {
         match timeout_at(deadline, body.frame()).await {
-            Ok(None) => return Collected::Whole(read.freeze()),
+            Ok(None) => return Collected::Whole(read.into_bytes()),
             Ok(Some(Ok(frame))) => {
                 if let Ok(data) = frame.into_data() {
-                    read.extend_from_slice(&data);
+                    read.push(data, body.size_hint().lower());
                 }
             }
             Ok(Some(Err(error))) => return too_much(read, Err(Some(error))),
@@ -162,8 +162,8 @@ async fn collect(mut body: Body, deadline: Instant) -> Collected {
     }
 }
 
-fn too_much(read: BytesMut, rest: Result<Body, Option<BoxError>>) -> Collected {
-    Collected::TooMuch(Prefixed { read: Some(read.freeze()), rest }.boxed_unsync())
+fn too_much(read: Pieces, rest: Result<Body, Option<BoxError>>) -> Collected {
+    Collected::TooMuch(Prefixed { read: Some(read.into_bytes()), rest }.boxed_unsync())
 }
 
 /// A body whose beginning was already read.
@@ -290,7 +290,8 @@ mod tests {
         let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v"}});
         let json = object.to_string().into_bytes();
         let yaml = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n".to_vec();
-        let protobuf = protobuf::encode(&Object::from_value(object.clone()).unwrap(), "", "v1", "ConfigMap").unwrap();
+        let protobuf =
+            protobuf::encode(&Object::from_value(object.clone()).unwrap(), "", "v1", "ConfigMap", 0).unwrap();
         for (form, body, encoding) in [
             ("json", json.clone(), None),
             ("yaml", yaml.clone(), None),

@@ -9,6 +9,7 @@ use crate::body::Body;
 use crate::object::{Object, generate_name};
 use crate::request::body::{BodyForm, OptionsKind, check_new_name, ensure_namespace};
 use crate::status::Status;
+use bytes::Bytes;
 use http::Response;
 use serde_json::Value;
 
@@ -16,13 +17,13 @@ use serde_json::Value;
 const NAME_ATTEMPTS: usize = 8;
 
 /// A create in progress.
-pub(super) struct Create<'a> {
-    pub(super) write: &'a Write<'a>,
+pub(super) struct Create<'a, 'b> {
+    pub(super) write: &'a mut Write<'b>,
 }
 
-impl Create<'_> {
+impl Create<'_, '_> {
     /// Admits and creates the object.
-    pub(super) async fn run(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+    pub(super) async fn run(self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.write.options(OptionsKind::Create)?;
         let decoded = self.write.decode(&options, exchange)?;
         let mut sent = decoded.sent;
@@ -47,17 +48,24 @@ impl Create<'_> {
             return self.refuse_nameless(&attributes, &sent, nameless).await;
         }
         let base = generated_name_base(&attributes);
-        let mut attempt = 1;
+        let (is_only_attempt, mut attempt) = (base.is_none(), 1);
         loop {
             if let Some(base) = &base {
                 draw_name(&mut attributes, base);
             }
             let outgoing = Outgoing { owners: owners.clone(), ..self.write.admitted(&attributes, &sent)? };
+            if is_only_attempt {
+                // The client's body is not held while webhooks and the API server answer.
+                self.write.body = Bytes::new();
+            }
             if let Some(refusal) = self.write.view().validate_write(&mut attributes, &outgoing, exchange).await? {
                 return self.write.respond(refusal).await;
             }
+            if is_only_attempt {
+                attributes.object = None;
+            }
             let answer = self.write.view().send_admitted(Operation::Create, outgoing, exchange).await?;
-            if base.is_none() || attempt == NAME_ATTEMPTS || !is_already_exists(&answer) {
+            if is_only_attempt || attempt == NAME_ATTEMPTS || !is_already_exists(&answer) {
                 return self.write.respond(answer).await;
             }
             attempt += 1;

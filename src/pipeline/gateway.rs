@@ -1,6 +1,6 @@
 //! The path to the API server: streamed requests of callers, and the proxy's own requests during admission.
 
-use crate::body::{Body, full};
+use crate::body::{Body, Pieces, full};
 use crate::config::Limits;
 use crate::object::{Object, cbor, decode, protobuf};
 use crate::processor;
@@ -9,7 +9,7 @@ use crate::shares::{Share, Shares};
 use crate::status::Status;
 use crate::upstream::{ClientCredentials, Forwarder, Release, SharedTransport, UpstreamError};
 use crate::user::UserInfo;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
@@ -90,7 +90,7 @@ impl Room {
             return Err(too_large());
         }
         let (mut shares, mut room) = (Vec::new(), FREE_BYTES);
-        let (mut first, mut whole, mut length) = (Bytes::new(), BytesMut::new(), 0);
+        let (mut pieces, mut length) = (Pieces::default(), 0);
         while let Some(frame) = body.frame().await {
             let data = frame.map_err(|error| Status::plain(error.to_string()))?.into_data().unwrap_or_default();
             length += data.len();
@@ -112,15 +112,10 @@ impl Room {
                 }
                 room += more;
             }
-            if length == data.len() {
-                first = data;
-            } else {
-                whole.extend_from_slice(&std::mem::take(&mut first));
-                whole.extend_from_slice(&data);
-            }
+            pieces.push(data, body.size_hint().lower());
         }
         processor::expect(length).await;
-        let bytes = if whole.is_empty() { first } else { whole.freeze() };
+        let bytes = pieces.into_bytes();
         Ok(if shares.is_empty() { bytes } else { Bytes::from_owner(Held { bytes, _shares: shares }) })
     }
 }
@@ -329,7 +324,11 @@ impl Gateway {
         self.transport.send(request).await.map_err(unavailable)
     }
 
-    async fn collect(&self, response: Response<Body>) -> Result<Answer, Status> {
+    /// Reads an answer as a whole.
+    ///
+    /// # Errors
+    /// If the answer breaks off, or is too long.
+    pub(super) async fn collect(&self, response: Response<Body>) -> Result<Answer, Status> {
         let (parts, stream) = response.into_parts();
         let body = body::read(stream, self.response_bytes).await.map_err(unreadable)?;
         Ok(Answer { status: parts.status, headers: parts.headers, body })

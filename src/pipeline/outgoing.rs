@@ -63,10 +63,13 @@ impl Write<'_> {
         if !outgoing.is_encoded {
             return gateway.ask_as(self.caller, request(outgoing)).await;
         }
-        let answer = gateway.ask_as(self.caller, request(outgoing.clone())).await?;
-        if answer.status != StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            return Ok(answer);
+        let response = gateway.stream(request(outgoing.clone()), self.caller).await?;
+        if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            // The body is not held while the answer is read.
+            drop(outgoing);
+            return gateway.collect(response).await;
         }
+        body::discard(response.into_body()).await;
         gateway.release.refused_protobuf();
         gateway.ask_as(self.caller, request(self.in_json(outgoing)?)).await
     }
@@ -121,7 +124,6 @@ impl Write<'_> {
                     let content_type = MediaType::Protobuf.as_str();
                     return Ok(Outgoing { content_type, is_encoded: true, ..self.outgoing(body.into()) });
                 }
-                // The capacity covers the body and typical admission changes, so that the buffer rarely grows.
                 let mut body = Vec::with_capacity(self.body.len() + ADMITTED_BYTES);
                 serde_json::to_writer(&mut body, &*sent.rest.put_back(object)?).map_err(Status::internal_error)?;
                 self.written(body.into())
@@ -134,7 +136,9 @@ impl Write<'_> {
         // The scale of a custom resource has a built-in kind, but its handler supports only JSON.
         let is_taken = schema(self.target.resource_kind()).is_some() && self.pipeline.gateway.release.takes_protobuf();
         let GroupVersionKind { group, version, kind } = self.target.kind();
-        if is_taken { protobuf::encode(object, group, version, kind) } else { None }
+        // The capacity covers the body and typical admission changes, so that the buffer rarely grows.
+        let capacity = self.body.len() + ADMITTED_BYTES;
+        if is_taken { protobuf::encode(object, group, version, kind, capacity) } else { None }
     }
 
     /// Builds the patch that turns the stored object into the admitted one, if the stored object still has its version: a merge

@@ -12,7 +12,7 @@ pub use check::{check_name, check_new_name, ensure_namespace};
 pub use media_type::{MediaType, MediaTypes, media_type};
 pub use options::{OptionsKind, WriteOptions};
 
-use crate::body::Body;
+use crate::body::{Body, Pieces};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::decode::{self, Decoded};
@@ -22,7 +22,7 @@ use crate::object::typed::Rest;
 use crate::object::{Object, cbor, protobuf, schema, typed};
 use crate::processor;
 use crate::status::{Cause, Status};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use check::{Custom, Sent, check_built_in, check_custom, check_removed, kind_in, sent_kind};
 use http_body::Body as _;
 use http_body_util::BodyExt;
@@ -57,8 +57,7 @@ pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
     if body.size_hint().lower() > bearable as u64 {
         return Err(too_large());
     }
-    // Most bodies come in one piece, which is not copied.
-    let (mut first, mut whole, mut length) = (Bytes::new(), BytesMut::new(), 0);
+    let (mut pieces, mut length) = (Pieces::default(), 0);
     while let Some(frame) = body.frame().await {
         let data = match frame {
             Ok(frame) => frame.into_data().unwrap_or_default(),
@@ -66,13 +65,10 @@ pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
             Err(error) => return Err(Status::plain(error.to_string())),
         };
         length += data.len();
-        if length == data.len() && length <= limit {
-            first = data;
-        } else if length <= limit {
-            whole.extend_from_slice(&std::mem::take(&mut first));
-            whole.extend_from_slice(&data);
+        if length <= limit {
+            pieces.push(data, body.size_hint().lower());
         } else if length <= bearable {
-            whole = BytesMut::new();
+            pieces = Pieces::default();
         } else {
             break;
         }
@@ -82,7 +78,7 @@ pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
     }
     // The caller decodes the body next.
     processor::expect(length).await;
-    Ok(if whole.is_empty() { first } else { whole.freeze() })
+    Ok(pieces.into_bytes())
 }
 
 /// A client's object, decoded.

@@ -2,15 +2,16 @@
 
 use super::parse::{self, Document, Found, Undiscovered};
 use super::{GroupVersion, Table};
-use crate::body::{Body, BoxError};
+use crate::body::{Body, BoxError, Pieces};
 use crate::config::Limits;
 use crate::upstream::{SharedTransport, Transport, UpstreamError};
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
 use http::header::ACCEPT;
 use http::{Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -132,15 +133,15 @@ async fn call(transport: &SharedTransport, path: &str, limits: &Limits) -> Resul
 
 /// Reads a whole body, unless the body is larger than `limit` bytes.
 async fn collect(mut body: Body, limit: usize) -> Result<Bytes, BoxError> {
-    let mut whole = BytesMut::new();
+    let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
-        if whole.len() + data.len() > limit {
+        if pieces.len() + data.len() > limit {
             return Err(format!("the body is larger than {limit} bytes").into());
         }
-        whole.extend_from_slice(&data);
+        pieces.push(data, body.size_hint().lower());
     }
-    Ok(whole.freeze())
+    Ok(pieces.into_bytes())
 }
 
 /// A [`Transport`] for the proxy's own calls through a kube client, with the client's credentials. Request bodies are collected.

@@ -13,13 +13,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
-/// The protobuf body that equals the object's JSON; `None` if there is no such body.
-pub fn encode(object: &Object, group: &str, version: &str, kind: &str) -> Option<Vec<u8>> {
+/// The protobuf body that equals the object's JSON; `None` if there is no such body. A buffer with a `capacity` of the body's
+/// length in bytes does not grow.
+pub fn encode(object: &Object, group: &str, version: &str, kind: &str, capacity: usize) -> Option<Vec<u8>> {
     if !object.unwritten().is_empty() {
         return None;
     }
     let (message, fields) = (table::message(group, version, kind)?, object.fields());
-    let mut writer = Writer(Vec::with_capacity(4096));
+    let mut writer = Writer(Vec::with_capacity(capacity));
     writer.0.extend_from_slice(MAGIC);
     writer.delimited(1, |writer| {
         writer.text(1, object.api_version())?;
@@ -221,7 +222,7 @@ mod tests {
     fn encoded(value: &Value) -> Option<Vec<u8>> {
         let object = Object::from_value(value.clone()).unwrap();
         let (group, version) = object.api_version().split_once('/').unwrap_or(("", object.api_version()));
-        encode(&object, group, version, object.kind())
+        encode(&object, group, version, object.kind(), 0)
     }
 
     /// Removes null fields: a null time may be a time that Go holds.

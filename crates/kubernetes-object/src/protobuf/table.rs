@@ -124,6 +124,7 @@ fn text() -> &'static str {
     if GzDecoder::new(COMPRESSED).read_to_string(&mut text).is_err() {
         text.clear();
     }
+    text.shrink_to_fit();
     text.leak()
 }
 
