@@ -25,7 +25,7 @@ use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
 use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room, Turns};
 use crate::plugins::in_cluster_clients;
-use crate::processor::Processor;
+use crate::processor::{self, Processor};
 use crate::request::body::MediaTypes;
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
@@ -279,7 +279,7 @@ impl Parts {
             let shared = Arc::new((running.tenancy.clone(), drain.clone()));
             let handle = move |request: Request<Incoming>| {
                 let shared = shared.clone();
-                async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
+                processor::migrating(async move { shared.0.handle(request.map(incoming), &shared.1).await })
             };
             listeners.push(tokio::spawn(listener.serve(front.tls.clone(), config.limits.clone(), drain, handle)));
         }
@@ -306,8 +306,7 @@ impl Parts {
             let shared = Arc::new((pipeline, drain.clone()));
             let handle = move |request: Request<Incoming>| {
                 let shared = shared.clone();
-                // On the heap until the answer: the rest of a watch is small then.
-                async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
+                processor::migrating(async move { shared.0.handle(request.map(incoming), &shared.1).await })
             };
             listeners.push(tokio::spawn(listener.serve(front.tls.clone(), config.limits.clone(), drain, handle)));
         }

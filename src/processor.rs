@@ -5,13 +5,20 @@
 //! worker: the operating system divides the processors between long work and the workers. A poll of long work needs a turn. There
 //! are fewer turns than processors, and one user has at most half of them, so that neither the workers nor the long work of other
 //! users wait for the long work of one user.
+//!
+//! A future in [`migrating`] moves to another thread for such a poll, and the workers keep their threads: each thread that serves
+//! connections has free memory for them. Other futures hand over the worker, which costs a new thread.
 
+use futures_util::task::AtomicWaker;
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::Poll;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::LocalKey;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
@@ -21,6 +28,8 @@ const SHORT_BYTES: usize = 32 << 10;
 thread_local! {
     /// The work that the polled future expects; `None` outside of [`Processor::run`].
     static EXPECTED: Cell<Option<Work>> = const { Cell::new(None) };
+    /// The place of the polled future; `None` outside of [`migrating`].
+    static PLACE: Cell<Option<Place>> = const { Cell::new(None) };
 }
 
 /// The amount of work in a poll.
@@ -29,6 +38,15 @@ enum Work {
     /// Short work on a worker: the bytes that are left.
     Short(usize),
     Long,
+}
+
+/// The thread that polls a future.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Worker,
+    /// A worker, for the last time: the next poll does long work.
+    LeftWorker,
+    OffWorker,
 }
 
 /// The work at the start of a poll.
@@ -69,7 +87,7 @@ impl Processor {
     /// Runs the work on a request of a user.
     pub async fn run<F: Future>(&self, user: &str, work: F) -> F::Output {
         let mut work = pin!(work);
-        let short = poll_fn(|context| match polled(SHORT, || work.as_mut().poll(context)) {
+        let short = poll_fn(|context| match with(&EXPECTED, SHORT, || work.as_mut().poll(context)) {
             (Poll::Ready(output), _) => Poll::Ready(Some(output)),
             (Poll::Pending, Work::Short(_)) => Poll::Pending,
             (Poll::Pending, Work::Long) => Poll::Ready(None),
@@ -80,8 +98,10 @@ impl Processor {
         let line = self.line(user);
         loop {
             let turn = line.turn().await;
-            let (step, _) =
-                poll_fn(|context| Poll::Ready(off_worker(|| polled(Work::Long, || work.as_mut().poll(context))))).await;
+            let (step, _) = poll_fn(|context| {
+                off_worker(context, |context| with(&EXPECTED, Work::Long, || work.as_mut().poll(context)))
+            })
+            .await;
             drop(turn);
             match step {
                 Poll::Ready(output) => return output,
@@ -167,25 +187,100 @@ pub fn set_short_left(left: usize) {
     }
 }
 
-/// Polls a future with this expectation, and returns the expectation after the poll.
-fn polled<T>(expected: Work, poll: impl FnOnce() -> T) -> (T, Work) {
+/// Polls a future with this state of the thread, and returns the state after the poll.
+fn with<S: Copy, T>(key: &'static LocalKey<Cell<Option<S>>>, state: S, poll: impl FnOnce() -> T) -> (T, S) {
     /// Restores the thread's state, even after a panic.
-    struct Restore(Option<Work>);
-    impl Drop for Restore {
+    struct Restore<S: Copy + 'static>(&'static LocalKey<Cell<Option<S>>>, Option<S>);
+    impl<S: Copy> Drop for Restore<S> {
         fn drop(&mut self) {
-            EXPECTED.set(self.0);
+            self.0.set(self.1);
         }
     }
-    let _restore = Restore(EXPECTED.replace(Some(expected)));
+    let _restore = Restore(key, key.replace(Some(state)));
     let output = poll();
-    (output, EXPECTED.get().unwrap_or(expected))
+    (output, key.get().unwrap_or(state))
 }
 
-/// Runs work while another thread takes over the worker. On a single-threaded runtime the work blocks the worker.
-fn off_worker<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        _ => work(),
+/// Runs long work, off the worker. Outside of [`migrating`], another thread takes over the worker; on a single-threaded runtime the
+/// work blocks the worker.
+fn off_worker<T>(context: &mut Context<'_>, work: impl FnOnce(&mut Context<'_>) -> T) -> Poll<T> {
+    match (PLACE.get(), Handle::try_current().map(|runtime| runtime.runtime_flavor())) {
+        (Some(Place::Worker | Place::LeftWorker), _) => {
+            PLACE.set(Some(Place::LeftWorker));
+            // Futures between this one and `migrating` may poll only what was woken.
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+        (None, Ok(RuntimeFlavor::MultiThread)) => Poll::Ready(tokio::task::block_in_place(|| work(context))),
+        (Some(Place::OffWorker) | None, _) => Poll::Ready(work(context)),
+    }
+}
+
+/// Runs a future that moves to a thread of its own for each poll with long work in [`Processor::run`]. If the returned future is
+/// dropped during such a poll, the poll ends first.
+pub async fn migrating<F>(work: F) -> F::Output
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let (mut work, mut wakeup) = (Box::pin(work), None::<Arc<Wakeup>>);
+    loop {
+        let on_worker = poll_fn(|context| {
+            if wakeup.as_ref().is_some_and(|wakeup| !wakeup.is_woken(context.waker())) {
+                return Poll::Pending;
+            }
+            wakeup = None;
+            match with(&PLACE, Place::Worker, || work.as_mut().poll(context)) {
+                (Poll::Ready(output), _) => Poll::Ready(Some(output)),
+                (Poll::Pending, Place::LeftWorker) => Poll::Ready(None),
+                (Poll::Pending, _) => Poll::Pending,
+            }
+        });
+        if let Some(output) = on_worker.await {
+            return output;
+        }
+        let woken = Arc::<Wakeup>::default();
+        let waker = Waker::from(woken.clone());
+        let poll = tokio::task::spawn_blocking(move || {
+            let mut context = Context::from_waker(&waker);
+            let (step, _) = with(&PLACE, Place::OffWorker, || work.as_mut().poll(&mut context));
+            (step, work)
+        });
+        match poll.await {
+            Ok((Poll::Ready(output), _)) => return output,
+            Ok((Poll::Pending, rest)) => (work, wakeup) = (rest, Some(woken)),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime ends.
+                Err(_) => return pending().await,
+            },
+        }
+    }
+}
+
+/// The waker of a poll off the worker. The task must not poll the future again before the future is woken: it also awaits the end of
+/// the poll.
+#[derive(Default)]
+struct Wakeup {
+    is_woken: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wakeup {
+    /// Whether the future is woken; if not, its wakeup wakes the task.
+    fn is_woken(&self, task: &Waker) -> bool {
+        self.task.register(task);
+        self.is_woken.load(Ordering::Acquire)
+    }
+}
+
+impl Wake for Wakeup {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.task.wake();
     }
 }
 
@@ -243,6 +338,99 @@ mod tests {
             other.await.unwrap();
             long.await.unwrap();
         });
+    }
+
+    #[test]
+    fn a_migrating_future_leaves_the_worker_for_its_long_polls_only() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let here = || std::thread::current().id();
+        let threads = |rounds: usize| {
+            let processor = Processor::new(1);
+            migrating(async move {
+                let before = here();
+                let work = async {
+                    expect_long().await;
+                    let mut found = Vec::new();
+                    for round in 0..rounds {
+                        found.push(here());
+                        // Wakeups during the poll, at its end and long after it.
+                        match round % 3 {
+                            0 => tokio::task::yield_now().await,
+                            1 => tokio::time::sleep(Duration::from_millis(1)).await,
+                            _ => drop(tokio::spawn(async {}).await),
+                        }
+                    }
+                    found
+                };
+                let found = processor.run("a", work).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                (before, found, here())
+            })
+        };
+        let tasks = (0..4).map(|_| runtime.spawn(threads(30)));
+        for task in runtime.block_on(join_all(tasks.collect::<Vec<_>>())) {
+            let (before, found, after) = task.unwrap();
+            assert_eq!((found.len(), before), (30, after));
+            assert!(!found.contains(&before), "the worker did long work");
+        }
+    }
+
+    #[test]
+    fn a_migrating_future_has_one_poll_for_each_wakeup() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (processor, polls) = (Processor::new(1), Arc::new(AtomicUsize::new(0)));
+        let (count, (end, mut ended)) = (polls.clone(), oneshot::channel::<()>());
+        let task = runtime.spawn(migrating(async move {
+            let work = async {
+                expect_long().await;
+                poll_fn(|context| {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    ended.poll_unpin(context)
+                })
+                .await
+            };
+            processor.run("a", work).await
+        }));
+        runtime.block_on(async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            end.send(()).unwrap();
+            task.await.unwrap().unwrap();
+        });
+        assert_eq!(polls.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn a_migrating_future_may_panic_or_be_dropped_and_leaves_the_turn_to_others() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (processor, (begin, begun)) = (Processor::new(1), oneshot::channel());
+        let (end, ended) = std::sync::mpsc::channel();
+        let (panicking, dropped) = (processor.clone(), processor.clone());
+        let panicking = runtime.spawn(migrating(async move {
+            panicking
+                .run("a", async {
+                    expect_long().await;
+                    panic!("of the work")
+                })
+                .await
+        }));
+        let dropped = runtime.spawn(migrating(async move {
+            let work = async move {
+                expect_long().await;
+                begin.send(()).unwrap();
+                ended.recv_timeout(Duration::from_secs(60)).unwrap();
+                pending::<()>().await;
+            };
+            dropped.run("a", work).await;
+        }));
+        runtime.block_on(async {
+            assert!(panicking.await.unwrap_err().is_panic());
+            begun.await.unwrap();
+            dropped.abort();
+            assert!(dropped.await.unwrap_err().is_cancelled());
+            end.send(()).unwrap();
+            processor.run("b", expect_long()).await;
+        });
+        assert!(processor.0.lines().is_empty());
     }
 
     /// Runs long work that counts its concurrent runs and yields between them.

@@ -8,6 +8,7 @@ use crate::config::{self, Limits, TlsProtocol};
 use crate::front_end::{FrontEnd, FrontEndMetrics, OwnUserName, ReviewingTenants, Seats};
 use crate::metrics::Registry;
 use crate::pipeline::Pipeline;
+use crate::processor;
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::renewal::Renewable;
 use crate::server::tls::Handshake;
@@ -111,7 +112,7 @@ impl Reviews {
         let shared = Arc::new((front_end, self.client_ca, self.tokens));
         let handle = move |request: Request<Incoming>| {
             let shared = shared.clone();
-            async move { shared.0.handle(request.map(incoming)).await }
+            processor::migrating(async move { shared.0.handle(request.map(incoming)).await })
         };
         let limits = Limits {
             connections: limits.review_connections,
