@@ -280,8 +280,8 @@ fn run_until_signal(mut config: Config) -> anyhow::Result<()> {
     done
 }
 
-/// Creates the runtime of the server. Long work leaves its worker to another thread (`processor`), and each of these threads keeps about
-/// 1 MiB of freed memory until it ends. With tokio's default of 10 s, all threads of a burst would live as long as the load.
+/// Creates the runtime of the server. Long work runs on threads of its own (`processor`), each of which keeps about 1 MiB of freed memory
+/// until it ends. With tokio's default of 10 s, all threads of a burst would live as long as the load.
 fn new_runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().thread_keep_alive(IDLE_THREAD_LIFETIME).build()
 }
