@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::future::{pending, poll_fn};
 use std::panic::resume_unwind;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
@@ -218,11 +218,16 @@ fn off_worker<T>(context: &mut Context<'_>, work: impl FnOnce(&mut Context<'_>) 
 
 /// Runs a future that moves to a thread of its own for each poll with long work in [`Processor::run`]. If the returned future is
 /// dropped during such a poll, the poll ends first.
-pub async fn migrating<F>(work: F) -> F::Output
+pub fn migrating<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> impl Future<Output = T> {
+    // On the heap from here on: the returned future is small, and is moved often.
+    migrating_on_heap(Box::pin(work))
+}
+
+async fn migrating_on_heap<F>(mut work: Pin<Box<F>>) -> F::Output
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    let (mut work, mut wakeup) = (Box::pin(work), None::<Arc<Wakeup>>);
+    let mut wakeup = None::<Arc<Wakeup>>;
     loop {
         let on_worker = poll_fn(|context| {
             if wakeup.as_ref().is_some_and(|wakeup| !wakeup.is_woken(context.waker())) {
