@@ -6,8 +6,8 @@
 //! are fewer turns than processors, and one user has at most half of them, so that neither the workers nor the long work of other
 //! users wait for the long work of one user.
 //!
-//! A future in [`migrating`] moves to another thread for such a poll, and the workers keep their threads: each thread that serves
-//! connections has free memory for them. Other futures hand over the worker, which costs a new thread.
+//! A future in [`migrating`] moves to another thread for such a poll, and the worker stays on its thread. For other futures another
+//! thread takes over the worker; every thread on which a worker has run keeps freed memory of connections.
 
 use futures_util::task::AtomicWaker;
 use std::cell::Cell;

@@ -55,13 +55,14 @@ impl Create<'_, '_> {
             }
             let outgoing = Outgoing { owners: owners.clone(), ..self.write.admitted(&attributes, &sent)? };
             if is_only_attempt {
-                // The client's body is not held while webhooks and the API server answer.
+                // The client's body is not held while webhooks answer.
                 self.write.body = Bytes::new();
             }
             if let Some(refusal) = self.write.view().validate_write(&mut attributes, &outgoing, exchange).await? {
                 return self.write.respond(refusal).await;
             }
             if is_only_attempt {
+                // Only the outgoing body is held while the API server answers.
                 attributes.object = None;
             }
             let answer = self.write.view().send_admitted(Operation::Create, outgoing, exchange).await?;
