@@ -69,14 +69,14 @@ fn a_front_end_that_denies_everything_does_not_block_its_own_removal() {
 /// The code of a POST to the front end with this client certificate.
 fn code(reviewed: &Reviewed, path: &str, name: Option<&str>, body: &str) -> String {
     let mut curl = Command::new("curl");
-    curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Content-Type: application/json", "-d", body]);
+    curl.args(["-sS", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Content-Type: application/json", "-d", body]);
     curl.arg("--cacert").arg(pki().ca());
     if let Some(name) = name {
         let pair = pki().client(name, "");
         curl.arg("--cert").arg(&pair.certificate).arg("--key").arg(&pair.key);
     }
     let output = curl.arg(format!("https://127.0.0.1:{}{path}", reviewed.port)).output().unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn metrics_of_admission_have_kube_apiservers_names_types_labels_and_texts() {
     let tried = format!("{path}/configmaps?dryRun=All");
     pair.until(&User::developer(), &post(&tried, &config_map("refused")), "refused by the test");
     pair.until(&User::developer(), &post(&tried, &config_map("denied")), "denied by the test");
-    pair.until(&User::developer(), &post(&tried, &config_map("labelled")), "measured");
+    pair.until(&User::developer(), &post(&tried, &config_map("labelled")), r#""measured":"yes""#);
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "9"}}});
     let mut counted = quota.clone();
     counted["status"] = json!({"hard": {"configmaps": "9"}, "used": {"configmaps": "9"}});

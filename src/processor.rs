@@ -227,14 +227,14 @@ async fn migrating_on_heap<F>(mut work: Pin<Box<F>>) -> F::Output
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    let mut wakeup = None::<Arc<Wakeup>>;
+    let wakeup = Arc::<Wakeup>::default();
+    let waker = Waker::from(wakeup.clone());
     loop {
         let on_worker = poll_fn(|context| {
-            if wakeup.as_ref().is_some_and(|wakeup| !wakeup.is_woken(context.waker())) {
+            if !wakeup.take(context.waker()) {
                 return Poll::Pending;
             }
-            wakeup = None;
-            match with(&PLACE, Place::Worker, || work.as_mut().poll(context)) {
+            match with(&PLACE, Place::Worker, || work.as_mut().poll(&mut Context::from_waker(&waker))) {
                 (Poll::Ready(output), _) => Poll::Ready(Some(output)),
                 (Poll::Pending, Place::LeftWorker) => Poll::Ready(None),
                 (Poll::Pending, _) => Poll::Pending,
@@ -243,8 +243,8 @@ where
         if let Some(output) = on_worker.await {
             return output;
         }
-        let woken = Arc::<Wakeup>::default();
-        let waker = Waker::from(woken.clone());
+        wakeup.clear();
+        let waker = waker.clone();
         let poll = tokio::task::spawn_blocking(move || {
             let mut context = Context::from_waker(&waker);
             let (step, _) = with(&PLACE, Place::OffWorker, || work.as_mut().poll(&mut context));
@@ -252,7 +252,7 @@ where
         });
         match poll.await {
             Ok((Poll::Ready(output), _)) => return output,
-            Ok((Poll::Pending, rest)) => (work, wakeup) = (rest, Some(woken)),
+            Ok((Poll::Pending, rest)) => work = rest,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
                 // The runtime ends.
@@ -262,19 +262,29 @@ where
     }
 }
 
-/// The waker of a poll off the worker. The task must not poll the future again before the future is woken: it also awaits the end of
-/// the poll.
-#[derive(Default)]
+/// The waker of a migrating future, the same on every thread. The task is woken for other reasons too: for the end of a poll off the
+/// worker, and for the connection.
 struct Wakeup {
     is_woken: AtomicBool,
     task: AtomicWaker,
 }
 
+impl Default for Wakeup {
+    fn default() -> Self {
+        Self { is_woken: AtomicBool::new(true), task: AtomicWaker::new() }
+    }
+}
+
 impl Wakeup {
-    /// Whether the future is woken; if not, its wakeup wakes the task.
-    fn is_woken(&self, task: &Waker) -> bool {
+    /// Whether the future was woken, or is new. From here on, a wakeup wakes the task.
+    fn take(&self, task: &Waker) -> bool {
         self.task.register(task);
-        self.is_woken.load(Ordering::Acquire)
+        self.is_woken.swap(false, Ordering::AcqRel)
+    }
+
+    /// Forgets the wakeups before a poll.
+    fn clear(&self) {
+        self.is_woken.store(false, Ordering::Release);
     }
 }
 
