@@ -11,6 +11,7 @@ mod seats;
 
 pub use metrics::FrontEndMetrics;
 pub use own_user::OwnUserName;
+use seats::Seat;
 pub use seats::Seats;
 
 use crate::admission::{
@@ -93,7 +94,10 @@ impl FrontEnd {
         let phase = phase_of(request.uri().path());
         let answered = match phase {
             Some(phase) => Box::pin(self.answer(request, phase)).await,
-            None => Err(Status::page_not_found()),
+            None => {
+                body::discard(request.into_body()).await;
+                Err(Status::page_not_found())
+            }
         };
         let (allowed, response) = match answered {
             Ok((allowed, body)) => {
@@ -112,18 +116,14 @@ impl FrontEnd {
 
     /// Returns the answer to a review as JSON, and whether it allows the request.
     async fn answer(&self, mut request: Request<Body>, phase: Phase) -> Result<(bool, Bytes), Status> {
-        if *request.method() != Method::POST {
-            return Err(Status::text(405, "a review is sent with POST"));
-        }
-        let caller = self.caller(&mut request).await?;
-        let _seat = self.seats.take(&caller).ok_or_else(|| Status::text(429, "too many reviews in flight"))?;
-        let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        if body::media_type(content_type, MediaTypes::default()) != Ok(MediaType::Json) {
-            return Err(Status::text(415, "the Content-Type of a review must be application/json"));
-        }
-        let asked = timeout::asked(request.uri().query().unwrap_or_default())?;
-        let longest = self.limits.request_timeout;
-        let deadline = Instant::now() + asked.map_or(longest, |asked| asked.min(longest));
+        let (caller, _seat, deadline) = match self.begin(&mut request).await {
+            Ok(begun) => begun,
+            Err(refusal) => {
+                // Some clients read no answer while they send the body: curl 7 over HTTP/2.
+                body::discard(request.into_body()).await;
+                return Err(refusal);
+            }
+        };
         let work = async {
             let size = request.body().size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
             let size = size.unwrap_or(self.limits.review_bytes).min(self.limits.review_bytes);
@@ -141,6 +141,22 @@ impl FrontEnd {
         };
         let late = || Status::text(504, "the review took longer than the API server waits");
         tokio::time::timeout_at(deadline, work).await.map_err(|_| late())?
+    }
+
+    /// Checks everything but the body. Returns the caller, its seat and the deadline of the answer.
+    async fn begin(&self, request: &mut Request<Body>) -> Result<(String, Seat, Instant), Status> {
+        if *request.method() != Method::POST {
+            return Err(Status::text(405, "a review is sent with POST"));
+        }
+        let caller = self.caller(request).await?;
+        let seat = self.seats.take(&caller).ok_or_else(|| Status::text(429, "too many reviews in flight"))?;
+        let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if body::media_type(content_type, MediaTypes::default()) != Ok(MediaType::Json) {
+            return Err(Status::text(415, "the Content-Type of a review must be application/json"));
+        }
+        let asked = timeout::asked(request.uri().query().unwrap_or_default())?;
+        let longest = self.limits.request_timeout;
+        Ok((caller, seat, Instant::now() + asked.map_or(longest, |asked| asked.min(longest))))
     }
 
     /// Returns the name of the calling API server; its address if callers may be anonymous.
