@@ -73,7 +73,7 @@ impl Pieces {
         self.first.len() + self.whole.len()
     }
 
-    /// Whether there is no data.
+    /// Returns whether the body has no data.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

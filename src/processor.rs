@@ -276,7 +276,7 @@ impl Default for Wakeup {
 }
 
 impl Wakeup {
-    /// Whether the future was woken, or is new. From here on, a wakeup wakes the task.
+    /// Returns whether the future is new or was woken. Every later wakeup wakes the task.
     fn take(&self, task: &Waker) -> bool {
         self.task.register(task);
         self.is_woken.swap(false, Ordering::AcqRel)

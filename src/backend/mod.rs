@@ -461,7 +461,7 @@ async fn collect(mut body: Incoming, limit: usize, connection: &Connection) -> R
         if pieces.len() + data.len() > limit {
             return Err(Failure::TooLong(limit));
         }
-        pieces.push(data, body.size_hint().lower());
+        pieces.push(data, body.size_hint().lower().min(limit as u64));
     }
     Ok(pieces.into_bytes())
 }

@@ -412,7 +412,7 @@ async fn whole(mut body: Body, bytes: usize) -> Result<Bytes, Failure> {
         if pieces.len() + data.len() > bytes {
             return Err(Failure::Large(bytes));
         }
-        pieces.push(data, body.size_hint().lower());
+        pieces.push(data, body.size_hint().lower().min(bytes as u64));
     }
     Ok(pieces.into_bytes())
 }

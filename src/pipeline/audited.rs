@@ -150,7 +150,7 @@ async fn collect(mut body: Body, deadline: Instant) -> Collected {
             Ok(None) => return Collected::Whole(read.into_bytes()),
             Ok(Some(Ok(frame))) => {
                 if let Ok(data) = frame.into_data() {
-                    read.push(data, body.size_hint().lower());
+                    read.push(data, body.size_hint().lower().min(OBJECT_BYTES as u64));
                 }
             }
             Ok(Some(Err(error))) => return too_much(read, Err(Some(error))),

@@ -139,7 +139,7 @@ async fn collect(mut body: Body, limit: usize) -> Result<Bytes, BoxError> {
         if pieces.len() + data.len() > limit {
             return Err(format!("the body is larger than {limit} bytes").into());
         }
-        pieces.push(data, body.size_hint().lower());
+        pieces.push(data, body.size_hint().lower().min(limit as u64));
     }
     Ok(pieces.into_bytes())
 }
