@@ -93,7 +93,7 @@ fn no_write_slips_past_admission_to_the_embedded_server() {
 
 #[test]
 fn every_trick_has_the_code_that_a_real_server_gives_it() {
-    let reference = ControlPlane::start("tricked", &only(&[])).restarted(&only(&["AlwaysDeny"]));
+    let reference = ControlPlane::start("tricked", &only(&["AlwaysDeny"]));
     let proxy = Proxy::before(
         upstream(),
         &["--enable-admission-plugins=AlwaysDeny", "--disable-admission-plugins=NamespaceLifecycle"],
@@ -111,7 +111,7 @@ fn every_trick_has_the_code_that_a_real_server_gives_it() {
 
 #[test]
 fn every_other_write_is_refused_as_a_real_server_does() {
-    let reference = ControlPlane::start("refusing", &only(&[])).restarted(&only(&["AlwaysDeny"]));
+    let reference = ControlPlane::start("refusing", &only(&["AlwaysDeny"]));
     let proxy = Proxy::before(
         upstream(),
         &["--enable-admission-plugins=AlwaysDeny", "--disable-admission-plugins=NamespaceLifecycle"],

@@ -50,8 +50,8 @@ FAST = {
 }
 
 # Go flags of the target e2e-assets, so that both share the build cache.
-GO_ENVIRONMENT = {"CGO_ENABLED": "0"}
-GO_TEST = [GO, "test", "-c", "-trimpath", "-buildvcs=false", "-mod=mod", "-vet=off", "-ldflags=-s -w"]
+GO_ENVIRONMENT = {"CGO_ENABLED": "0", "GOGC": "off", "GOMEMLIMIT": "3GiB"}
+GO_TEST = [GO, "test", "-c", "-trimpath", "-buildvcs=false", "-mod=mod", "-vet=off", "-gcflags=all=-dwarf=false", "-ldflags=-s -w"]
 PACKAGE_TIMEOUT = "40m"
 SUBTESTS_SHOWN = 10
 
