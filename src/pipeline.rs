@@ -4,6 +4,7 @@
 //! `Pipeline::answer` is the path itself, one line a step. The modules in `pipeline/` handle each kind of write.
 
 mod admit;
+mod answer_object;
 mod answers;
 mod audited;
 mod collection;
