@@ -430,18 +430,18 @@ fn a_folder_is_checked_without_a_server() {
 #[test]
 fn webhooks_of_a_tenants_api_server_are_called_at_allowed_addresses_only() {
     let tenants = Folder::new();
-    let (webhook, proxied) = (Webhook::start(), upstream().namespace("confined"));
+    let (webhook, confined) = (Webhook::start(), upstream().namespace("confined"));
     let kubeconfig = upstream().kubeconfig(&User::named("admission-proxy", "system:masters"));
     let write = |targets: Value| {
-        let spec = json!({"namespaces": {"names": [proxied]}, "admission": {"base": "none", "enablePlugins": ["ValidatingAdmissionWebhook"]},
+        let spec = json!({"namespaces": {"names": [confined]}, "admission": {"base": "none", "enablePlugins": ["ValidatingAdmissionWebhook"]},
             "upstream": {"kubeconfig": kubeconfig, "webhookTargets": targets}});
         tenants.write("red", &of("developers", &spec));
     };
     write(json!(["10.0.0.0/8", "127.0.0.1.nip.io"]));
     let proxy = Proxy::embedded(&[&tenants.flag()]);
-    let configuration = webhook.configuration("Validating", &proxied, &proxied, &["/allow"]);
+    let configuration = webhook.configuration("Validating", &confined, &confined, &["/allow"]);
     upstream().accepts(post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", &configuration));
-    let create = post(&format!("/tenants/red/api/v1/namespaces/{proxied}/configmaps?dryRun=All"), &config_map("one"));
+    let create = post(&format!("/tenants/red/api/v1/namespaces/{confined}/configmaps?dryRun=All"), &config_map("one"));
     let refused = eventually("a webhook that is known", || {
         let answer = proxy.send(&User::developer(), create.clone());
         (answer.status != 201).then_some(answer)
