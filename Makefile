@@ -142,6 +142,19 @@ $(DENY)/bin/cargo-deny:
 deny: $(DENY)/bin/cargo-deny ## Check licences, sources and advisories of the dependencies; DENY_CHECKS selects checks.
 	$(DENY)/bin/cargo-deny --locked check $(DENY_CHECKS)
 
+GOVULNCHECK_VERSION := 1.9.0
+GOVULNCHECK := target/tools/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
+
+$(GOVULNCHECK):
+	GOBIN=$(CURDIR)/$(@D) $(GO) install golang.org/x/vuln/cmd/govulncheck@v$(GOVULNCHECK_VERSION)
+
+# The hosted workflow runs this once a day. The other tools take their requirements from e2e/assets, whose programs are only for tests.
+.PHONY: advisories
+advisories: $(DENY)/bin/cargo-deny $(GOVULNCHECK) ## Check the advisories of all lock files of the program, fuzz/ and tools/; needs GitHub and vuln.go.dev.
+	for folder in . fuzz; do \
+		$(DENY)/bin/cargo-deny --locked --manifest-path $$folder/Cargo.toml --config deny.toml check advisories || exit 1; done
+	for tool in cel-vectors protobuf-table; do $(GOVULNCHECK) -C tools/$$tool . || exit 1; done
+
 FUZZ_TARGETS := request_info json yaml protobuf body patch typed cel re2 quantity format
 FUZZ_SECONDS ?= 60
 FUZZ_FLAGS := -rss_limit_mb=1024 -malloc_limit_mb=512 -timeout=10 -max_len=4096 -verbosity=0 -print_final_stats=1

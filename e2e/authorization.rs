@@ -1,6 +1,6 @@
 //! Authorization: requests are rejected before anything happens, with the API server's text.
 
-use crate::harness::{Proxy, Request, User, Webhook, delete, get, patch, post, put, unique, upstream};
+use crate::harness::{Proxy, Request, User, Webhook, delete, get, patch, post, proxy_only, put, unique, upstream};
 use serde_json::json;
 
 fn requests(namespace: &str) -> Vec<Request> {
@@ -214,4 +214,58 @@ fn an_unauthorized_connect_is_forbidden_before_it_is_not_found() {
             }
         }
     }
+}
+
+/// A controller fills each object as soon as the API server has stored it.
+#[test]
+fn the_answer_to_a_create_has_nothing_that_a_controller_writes_meanwhile() {
+    let (admin, creator) = (User::admin(), User::named("carl", ""));
+    let webhook = Webhook::start();
+    let [on, off] = proxy_only(&["MutatingAdmissionWebhook"]);
+    let proxy = Proxy::before(upstream(), &[&on, &off]);
+    let namespace = upstream().namespace("filled");
+    let configuration = webhook.configuration("Mutating", &namespace, &namespace, &["/label/team/a"]);
+    upstream().accepts(post("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", &configuration));
+    let at = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}");
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]);
+    let metadata = json!({"name": "creators"});
+    let version = "rbac.authorization.k8s.io/v1";
+    let role = json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": rules});
+    let binding = json!({"apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "creators"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "carl"}]});
+    assert_eq!(upstream().send(&admin, post(&format!("{at}/roles"), &role)).status, 201);
+    assert_eq!(upstream().send(&admin, post(&format!("{at}/rolebindings"), &binding)).status, 201);
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let map =
+        |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}});
+    crate::harness::eventually("a caller that may create, and a webhook", || {
+        let made = proxy.send(&creator, post(&format!("{maps}?dryRun=All"), &map("probe")));
+        (made.json()["metadata"]["labels"]["team"] == "a").then_some(())
+    });
+    let mut watch = upstream().stream(&admin, get(&format!("{maps}?watch=true")));
+    let filled = maps.clone();
+    let controller = std::thread::spawn(move || {
+        while let Some(event) = watch.next_json() {
+            let name = event["object"]["metadata"]["name"].as_str().unwrap();
+            if name == "last" {
+                return;
+            }
+            if event["type"] == "ADDED" && event["object"]["data"]["a"] == "1" {
+                let token = json!({"data": {"token": "of-others"}});
+                let fill = patch(&format!("{filled}/{name}"), "merge", &token);
+                assert_eq!(upstream().send(&User::admin(), fill).status, 200);
+            }
+        }
+    });
+    for number in 0..30 {
+        let accept = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"][number % 3];
+        let create = post(&maps, &map(&format!("map-{number}"))).header("accept", accept);
+        let answer = proxy.send(&creator, create);
+        assert_eq!((answer.status, &*answer.header("content-type")[0]), (201, accept), "{}", answer.text());
+        assert!(!answer.text().contains("token") && !answer.text().contains("of-others"), "{}", answer.text());
+    }
+    assert_eq!(proxy.send(&creator, get(&format!("{maps}/map-0"))).status, 403);
+    assert_eq!(upstream().send(&admin, post(&maps, &map("last"))).status, 201);
+    controller.join().unwrap();
 }

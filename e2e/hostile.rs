@@ -2,7 +2,7 @@
 //! tenant sends.
 
 use crate::harness::{
-    Answer, ControlPlane, Proxy, Request, User, connect, delete, eventually, get, only, patch, post, put,
+    Answer, ControlPlane, Proxy, Request, User, connect, delete, eventually, get, only, patch, pki, post, put,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -11,6 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub const HOSTILE: &str = "/api/v1/namespaces/hostile";
@@ -398,4 +399,30 @@ fn answers_that_one_tenant_does_not_read_leave_another_served() {
     let answers = unread_answers(&gateway, 4, 200);
     meanwhile(&gateway, "answers that nobody reads", || {});
     drop(answers);
+}
+
+#[test]
+fn curl_receives_every_early_answer_over_http2() {
+    let gateway = Gateway::start();
+    let [admin, nobody] = [Some(("admin", "system:masters")), None];
+    let body = map("early").to_string();
+    for (path, user, expected) in [
+        (format!("{QUIET}/configmaps"), nobody, "401"),
+        (format!("{HOSTILE}/configmaps"), Some(("bob", "tenants")), "403"),
+        ("/apis/nowhere.dev/v1/things".to_owned(), admin, "404"),
+        ("/nowhere".to_owned(), admin, "404"),
+    ] {
+        for number in 0..12 {
+            let mut curl = Command::new("curl");
+            curl.args(["-sS", "--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}"]);
+            curl.args(["-H", "Content-Type: application/json", "-d", &body]).arg("--cacert").arg(pki().ca());
+            if let Some((name, group)) = user {
+                let pair = pki().client(name, group);
+                curl.arg("--cert").arg(&pair.certificate).arg("--key").arg(&pair.key);
+            }
+            let output = curl.arg(format!("{}{path}", gateway.proxy.url())).output().unwrap();
+            let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+            assert_eq!(text, format!("2 {expected}"), "{path}, request {number}");
+        }
+    }
 }

@@ -15,7 +15,6 @@ use crate::admission::{Chain, PluginEnvironment};
 use crate::audit::{self, Audit, Log, Policy};
 use crate::authn::CertificateAuthority;
 use crate::backend::obey_proxy_variables;
-use crate::body::{Body, BoxError};
 use crate::cluster::{self, AuthorityMaps, Loopback};
 use crate::config::{self, AuditLog, CallsWebhooks, Limits};
 use crate::conversion::Converter;
@@ -29,14 +28,13 @@ use crate::processor::{self, Processor};
 use crate::request::body::MediaTypes;
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
-use crate::server::{Drain, Listener, Reloading};
+use crate::server::{Drain, Listener, Reloading, Unread};
 use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use backend::{Backend, Upstream, all_needs};
 use front::{Files, Front, certificates_of, kubeconfig_of, reachable};
 use http::Request;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use reviews::Reviews;
 use std::net::SocketAddr;
@@ -277,9 +275,10 @@ impl Parts {
         if let Some((listener, address)) = listener {
             front.announce(config, address, health_address)?;
             let shared = Arc::new((running.tenancy.clone(), drain.clone()));
+            let unread = Unread::new(config.limits.unread_bodies);
             let handle = move |request: Request<Incoming>| {
-                let shared = shared.clone();
-                processor::migrating(async move { shared.0.handle(request.map(incoming), &shared.1).await })
+                let (shared, request) = (shared.clone(), unread.watch(request));
+                processor::migrating(async move { shared.0.handle(request, &shared.1).await })
             };
             listeners.push(tokio::spawn(listener.serve(front.tls.clone(), config.limits.clone(), drain, handle)));
         }
@@ -304,9 +303,10 @@ impl Parts {
         if let (Some((listener, address)), Some(front)) = (listener, front) {
             front.announce(config, address, health_address)?;
             let shared = Arc::new((pipeline, drain.clone()));
+            let unread = Unread::new(config.limits.unread_bodies);
             let handle = move |request: Request<Incoming>| {
-                let shared = shared.clone();
-                processor::migrating(async move { shared.0.handle(request.map(incoming), &shared.1).await })
+                let (shared, request) = (shared.clone(), unread.watch(request));
+                processor::migrating(async move { shared.0.handle(request, &shared.1).await })
             };
             listeners.push(tokio::spawn(listener.serve(front.tls.clone(), config.limits.clone(), drain, handle)));
         }
@@ -323,10 +323,6 @@ fn listener(addresses: &[SocketAddr]) -> Result<Listener> {
         listener.bind_also(address.ip()).with_context(|| flags(address))?;
     }
     Ok(listener)
-}
-
-fn incoming(body: Incoming) -> Body {
-    body.map_err(BoxError::from).boxed_unsync()
 }
 
 /// Builds the path of requests with all its components.

@@ -4,6 +4,7 @@
 //! `Pipeline::answer` is the path itself, one line a step. The modules in `pipeline/` handle each kind of write.
 
 mod admit;
+mod answer_object;
 mod answers;
 mod audited;
 mod collection;
@@ -61,7 +62,7 @@ use crate::config::{Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
-use crate::request::body::{self, MediaTypes};
+use crate::request::body::MediaTypes;
 use crate::request::info::{is_canonical, request_info};
 use crate::request::{RequestInfo, timeout};
 use crate::response;
@@ -336,10 +337,7 @@ impl Pipeline {
         }
         let caller = self.marked(caller);
         // The futures from here on are on the heap, so that the future of a read does not reserve memory for a write.
-        if let Err(refusal) = Box::pin(self.authorize(info, &caller, exchange)).await {
-            Box::pin(body::discard(request.into_body())).await;
-            return Err(refusal);
-        }
+        Box::pin(self.authorize(info, &caller, exchange)).await?;
         match connect {
             Some(target) => {
                 exchange.is_routed = true;
@@ -535,18 +533,8 @@ impl Pipeline {
         caller: &Caller,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
-        let found = Target::find(&self.discovery, info).await;
-        let checked = found.and_then(|target| {
-            self.check_write(&request, info, &target, exchange)?;
-            Ok(target)
-        });
-        let target = match checked {
-            Ok(target) => target,
-            Err(refusal) => {
-                body::discard(request.into_body()).await;
-                return Err(refusal);
-            }
-        };
+        let target = Target::find(&self.discovery, info).await?;
+        self.check_write(&request, info, &target, exchange)?;
         let mut write = Write::begin(self, request, target, Permission::new(self, info, caller), exchange).await?;
         let (deadline, limit) = (write.deadline, write.time_limit);
         let work = async {

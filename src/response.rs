@@ -2,6 +2,8 @@
 
 mod yaml;
 
+pub use yaml::entry as yaml_entry;
+
 use crate::body::{Body, full};
 use crate::go_text::json::escape_html;
 use crate::object::{cbor, protobuf};

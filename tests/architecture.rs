@@ -46,10 +46,11 @@ const LAYERS: [&str; 34] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 32] = [
+const LAYERS_OF_PIPELINE: [&str; 33] = [
     "gateway",
     "target",
     "rest",
+    "answer_object",
     "owners",
     "before_storage",
     "owner_references",

@@ -32,7 +32,7 @@ def bundles(client):
 def with_webhook(server, **changes):
     given = values(server)
     given["admission"] = {"enablePlugins": ["AlwaysPullImages"]}
-    given["webhook"] = {"enabled": True, "port": free_port(), "plugins": ["AlwaysPullImages", "PodSecurity"], "callers": {"anonymous": True},
+    given["webhook"] = {"enabled": True, "port": free_port(), "plugins": ["AlwaysPullImages", "PodSecurity"], "callers": {"anonymous": True, "anonymousFromEverywhere": True},
                         **changes}
     return given
 

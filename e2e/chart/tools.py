@@ -68,7 +68,10 @@ def of_kind(objects, kind):
 def cases():
     """The names of the rendered cases, and their files of values."""
     files = {"default": []}
-    files |= {path.stem: [path] for path in sorted((CHART / "presets").glob("*.yaml"))}
+    # Presets with a front end for everybody need the addresses of the API server.
+    api_servers = [HERE / "api-servers.yaml"]
+    for path in sorted((CHART / "presets").glob("*.yaml")):
+        files[path.stem] = [path, *(api_servers if "anonymous: true" in path.read_text() else [])]
     files |= {path.stem.removesuffix("-values"): [path] for path in sorted((CHART / "ci").glob("*-values.yaml"))}
     return files
 

@@ -1,7 +1,7 @@
 //! The webhook front end: its listener, its callers, and its part of the components.
 
+use super::Config;
 use super::front::{authority, reachable, static_tokens};
-use super::{Config, incoming};
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::cluster::CaBundles;
 use crate::config::{self, Limits, TlsProtocol};
@@ -12,7 +12,7 @@ use crate::processor;
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::renewal::Renewable;
 use crate::server::tls::Handshake;
-use crate::server::{Drain, Listener, Reloading};
+use crate::server::{Drain, Listener, Reloading, Unread};
 use crate::shares::Shares;
 use crate::upstream::ServingCertificates;
 use anyhow::{Context, Result};
@@ -110,9 +110,10 @@ impl Reviews {
         tracing::info!("answering reviews on https://{}", reachable(self.listener.local_addr()?));
         // The files are followed as long as the handler lives.
         let shared = Arc::new((front_end, self.client_ca, self.tokens));
+        let unread = Unread::new(limits.unread_bodies);
         let handle = move |request: Request<Incoming>| {
-            let shared = shared.clone();
-            processor::migrating(async move { shared.0.handle(request.map(incoming)).await })
+            let (shared, request) = (shared.clone(), unread.watch(request));
+            processor::migrating(async move { shared.0.handle(request).await })
         };
         let limits = Limits {
             connections: limits.review_connections,

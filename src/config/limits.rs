@@ -30,6 +30,9 @@ pub struct Limits {
     pub drain_timeout: Duration,
     /// Number of connections to the health address. For a further connection the proxy closes the oldest one.
     pub health_connections: usize,
+    /// Number of bodies that the proxy reads on after it has refused the request, on each port. So a client that is still sending receives
+    /// the answer. The proxy reads 256 KiB of each in a second at most.
+    pub unread_bodies: usize,
     /// Size of the head of a request (`http.DefaultMaxHeaderBytes`), and of an answer of the upstream API server.
     pub head_bytes: u32,
     /// Number of HTTP/2 streams of one connection (`--http2-max-streams-per-connection` of kube-apiserver).
@@ -257,6 +260,7 @@ impl Default for Limits {
             ping_timeout: seconds(15),
             drain_timeout: seconds(60),
             health_connections: 1024,
+            unread_bodies: 1024,
             head_bytes: 1024 * 1024,
             http2_streams: 250,
             stream_window_bytes: 1024 * 1024,

@@ -6,8 +6,9 @@ use super::token_request::{self, Authenticated};
 use super::{body, metadata, rbac, respond};
 use crate::authz::{AccessAttributes, Decision};
 use crate::body::Body;
+use crate::go_text;
 use crate::object::Object;
-use crate::status::Status;
+use crate::status::{Cause, Status};
 use crate::user::UserInfo;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -32,12 +33,16 @@ pub(super) fn review(call: &Call) -> Result<Response<Body>, Status> {
         "selfsubjectreviews" => json!({"userInfo": call.caller}),
         "tokenreviews" => token_status(call, &review)?,
         "selfsubjectrulesreviews" => rules_status(call, &review)?,
-        "localsubjectaccessreviews" => {
-            check_namespace(call, &mut review)?;
-            access_status(call, &reviewed_user(&review), &review)?
+        name => {
+            check_access(call, &review)?;
+            if name == "localsubjectaccessreviews" {
+                let _metadata_is_an_object = review.set(&["metadata", "namespace"], Value::from(call.namespace()));
+            }
+            match name {
+                "selfsubjectaccessreviews" => access_status(call, &call.caller, &review),
+                _ => access_status(call, &reviewed_user(&review), &review),
+            }
         }
-        "selfsubjectaccessreviews" => access_status(call, &call.caller, &review)?,
-        _ => access_status(call, &reviewed_user(&review), &review)?,
     };
     review.fields_mut().insert("status".into(), status);
     match &*call.resource.name {
@@ -63,16 +68,12 @@ fn reviewed_user(review: &Object) -> UserInfo {
     UserInfo { username: text("user"), uid: text("uid"), groups, ..UserInfo::default() }
 }
 
-/// Decides the action in the spec of a review.
-///
-/// # Errors
-/// If the spec does not describe one action.
-fn access_status(call: &Call, user: &UserInfo, review: &Object) -> Result<Value, Status> {
+/// Decides the action in the spec of a review that [`check_access`] accepts.
+fn access_status(call: &Call, user: &UserInfo, review: &Object) -> Value {
     let of = |part: &'static str| move |field: &str| review.str(&["spec", part, field]).to_owned();
     let (resource, path) = (of("resourceAttributes"), of("nonResourceAttributes"));
-    let attributes = match (review.get(&["spec", "resourceAttributes"]), review.get(&["spec", "nonResourceAttributes"]))
-    {
-        (Some(_), None) => AccessAttributes {
+    let attributes = match review.get(&["spec", "resourceAttributes"]) {
+        Some(Value::Object(_)) => AccessAttributes {
             is_resource_request: true,
             verb: resource("verb"),
             namespace: resource("namespace"),
@@ -83,22 +84,17 @@ fn access_status(call: &Call, user: &UserInfo, review: &Object) -> Result<Value,
             name: resource("name"),
             ..AccessAttributes::default()
         },
-        (None, Some(_)) => AccessAttributes { verb: path("verb"), path: path("path"), ..AccessAttributes::default() },
-        (given, _) => {
-            let why = if given.is_some() { "cannot be specified in combination with" } else { "exactly one of" };
-            let why = format!("spec: {why} resourceAttributes and nonResourceAttributes");
-            return Err(Status::bad_request(why));
-        }
+        _ => AccessAttributes { verb: path("verb"), path: path("path"), ..AccessAttributes::default() },
     };
     if !call.rbac {
-        return Ok(json!({"allowed": true}));
+        return json!({"allowed": true});
     }
     let Decision { allowed, reason, .. } = call.store.with(|state| rbac::authorize(state, user, &attributes));
     let mut status = json!({ "allowed": allowed });
     if let (false, Some(fields)) = (reason.is_empty(), status.as_object_mut()) {
         fields.insert("reason".to_owned(), reason.into());
     }
-    Ok(status)
+    status
 }
 
 /// `selfsubjectrulesreview.REST.Create`.
@@ -139,14 +135,47 @@ fn token_status(call: &Call, review: &Object) -> Result<Value, Status> {
     })
 }
 
-/// `localsubjectaccessreview.REST.Create`.
-fn check_namespace(call: &Call, review: &mut Object) -> Result<(), Status> {
-    let namespace = call.namespace();
-    if review.str(&["spec", "resourceAttributes", "namespace"]) != namespace {
-        return Err(Status::bad_request(format!(
-            "spec.resourceAttributes.namespace must match namespace: {namespace}"
-        )));
+/// Checks the spec of an access review (`ValidateSubjectAccessReviewSpec`, `ValidateLocalSubjectAccessReview`).
+///
+/// # Errors
+/// 422 if the spec does not describe one action of a user, or if the action of a local review is not in its namespace.
+fn check_access(call: &Call, review: &Object) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    let mut invalid = |field: &str, value: &str, why: &str| {
+        let message = format!("Invalid value: {value}: {why}");
+        causes.push(Cause { reason: "FieldValueInvalid".into(), message, field: field.into() });
+    };
+    let text = |path: &[&str]| go_text::json::string(review.str(path));
+    let part = |name: &str| review.get(&["spec", name]).is_some_and(Value::is_object);
+    let (resource, path) = (part("resourceAttributes"), part("nonResourceAttributes"));
+    let of_path = ["path", "verb"].map(|field| text(&["spec", "nonResourceAttributes", field]));
+    let of_path = format!("{{\"Path\":{},\"Verb\":{}}}", of_path[0], of_path[1]);
+    if resource && path {
+        let why = "cannot be specified in combination with resourceAttributes";
+        invalid("spec.nonResourceAttributes", &of_path, why);
     }
-    let _ = review.set(&["metadata", "namespace"], Value::from(namespace));
-    Ok(())
+    if !resource && !path {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        invalid("spec.resourceAttributes", "null", why);
+    }
+    let is_about_caller = call.resource.name == "selfsubjectaccessreviews";
+    if !is_about_caller && review.str(&["spec", "user"]).is_empty() && review.items(&["spec", "groups"]).is_empty() {
+        invalid("spec.user", "\"\"", "at least one of user or group must be specified");
+    }
+    if call.resource.name == "localsubjectaccessreviews" {
+        let field = ["spec", "resourceAttributes", "namespace"];
+        if resource && review.str(&field) != call.namespace() {
+            invalid(&field.join("."), &text(&field), "must match metadata.namespace");
+        }
+        if path {
+            invalid("spec.nonResourceAttributes", &of_path, "disallowed on this kind of request");
+        }
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let texts: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+    let text = if let [only] = &*texts { only.clone() } else { format!("[{}]", texts.join(", ")) };
+    // The kind of a decoded review is empty in kube-apiserver.
+    Err(Status::invalid("authorization.k8s.io", "", "", &text, causes))
 }

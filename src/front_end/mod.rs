@@ -94,10 +94,7 @@ impl FrontEnd {
         let phase = phase_of(request.uri().path());
         let answered = match phase {
             Some(phase) => Box::pin(self.answer(request, phase)).await,
-            None => {
-                body::discard(request.into_body()).await;
-                Err(Status::page_not_found())
-            }
+            None => Err(Status::page_not_found()),
         };
         let (allowed, response) = match answered {
             Ok((allowed, body)) => {
@@ -116,14 +113,7 @@ impl FrontEnd {
 
     /// Returns the answer to a review as JSON, and whether it allows the request.
     async fn answer(&self, mut request: Request<Body>, phase: Phase) -> Result<(bool, Bytes), Status> {
-        let (caller, _seat, deadline) = match self.begin(&mut request).await {
-            Ok(begun) => begun,
-            Err(refusal) => {
-                // Some clients read no answer while they send the body: curl 7 over HTTP/2.
-                body::discard(request.into_body()).await;
-                return Err(refusal);
-            }
-        };
+        let (caller, _seat, deadline) = self.begin(&mut request).await?;
         let work = async {
             let size = request.body().size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
             let size = size.unwrap_or(self.limits.review_bytes).min(self.limits.review_bytes);

@@ -2,22 +2,23 @@
 //! before admission. The API server behind records the writer as the owner of all fields that a request writes. A second write,
 //! of nothing but `metadata.managedFields`, gives those fields back.
 
+use super::answer_object::{self, MANAGED_FIELDS};
 use super::gateway::Answer;
-use super::managed_fields;
-use super::outgoing::Outgoing;
-use super::owners::{MANAGED_FIELDS, Owners};
+use super::outgoing::{Outgoing, with_parameter};
+use super::owners::Owners;
 use super::rest::Rest;
 use super::write::{Write, is_conflict, schema};
+use super::{managed_fields, negotiate};
 use crate::admission::{Attributes, Operation};
 use crate::cluster::segment;
 use crate::config::FieldOwnership;
 use crate::object::Object;
 use crate::object::managed_fields::{give_back, owned_as};
 use crate::object::patch::PatchType;
+use crate::request::body::MediaType;
 use crate::request::query::query_value;
 use crate::status::Status;
 use bytes::Bytes;
-use http::header::WARNING;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -80,81 +81,103 @@ impl FieldOwners<'_> {
         is_wanted && is_final && is_object && is_known
     }
 
-    /// Writes the admitted object, and then its owners. A failure of the second write is not an error: the object is stored, and its
-    /// writer owns all fields.
+    /// Writes the admitted object, and then its owners. The answer is that to the first write: the caller may have no right to read what
+    /// others have written since. A failure of the second write is not an error: the object is stored, and its writer owns all fields.
     pub(super) async fn write_and_disown(&self, outgoing: Outgoing, owners: &Owners) -> Result<Answer, Status> {
-        let written = self.write.forward_for_json(outgoing).await?;
-        if !written.status.is_success() {
-            return self.write.refusal_in_accepted_form(written).await;
-        }
-        let Ok(first) = written.object() else { return Ok(written) };
-        let path = self.object_path(&first);
-        let disowned = match owners.instead_of(&first) {
-            Some(own) => self.disown(&first, own, &path).await,
-            None => Ok(None),
+        let has_objects = !self.asks_for_rows_without_objects(&outgoing);
+        let uri = match has_objects {
+            true => outgoing.uri.clone(),
+            false => with_parameter(&outgoing.uri, "includeObject=Metadata")?,
         };
-        let failure = match disowned {
-            Ok(Some(answer)) if answer.status.is_success() => return Ok(as_first(answer, &written)),
-            Ok(Some(answer)) => Some(answer.status.to_string()),
-            Ok(None) => None,
-            Err(why) => Some(why.message),
-        };
-        if let Some(why) = failure {
-            tracing::warn!(why, "the field managers of a written object are not corrected");
+        let mut written = self.write.forward_for_plain(Outgoing { uri, ..outgoing }).await?;
+        let first = answer_object::metadata(&written).filter(|_| written.status.is_success());
+        let own = first.and_then(|first| owners.instead_of(&first).map(|own| (first, own)));
+        if let Some((first, own)) = own {
+            match self.disown(&first, &written, own).await {
+                Ok(Some((version, own))) => {
+                    written = answer_object::with_owners(&written, &version, &own).unwrap_or(written);
+                }
+                Ok(None) => {}
+                Err(why) => {
+                    let why = why.message;
+                    tracing::warn!(why, "the field managers of a written object are not corrected");
+                }
+            }
         }
-        if self.write.accepts_plain_json() {
-            return Ok(written);
-        }
-        match self.read_again(&path).await {
-            Ok(answer) if answer.status.is_success() => Ok(as_first(answer, &written)),
-            _ => Ok(written),
-        }
+        Ok(if has_objects { written } else { answer_object::without_objects(written) })
     }
 
-    /// Writes the owners of the object that was just written. Returns the object in the client's form; `None` if another writer
-    /// has corrected or replaced the object since.
-    async fn disown(&self, first: &Object, own: Value, asked_for: &str) -> Result<Option<Answer>, Status> {
+    /// Whether the client asks for a Table without objects, so that the proxy has to ask for their metadata.
+    fn asks_for_rows_without_objects(&self, outgoing: &Outgoing) -> bool {
+        let is_json = || {
+            let (parts, known) = (&self.write.parts, self.write.pipeline.media_types);
+            let agreed = negotiate::agree(&parts.headers, &parts.uri, &self.write.target, known);
+            agreed.is_some_and(|agreed| agreed.media_type == MediaType::Json)
+        };
+        query_value(outgoing.uri.query().unwrap_or_default(), "includeObject").is_some_and(|asked| asked == "None")
+            && is_json()
+    }
+
+    /// Writes the owners of the object that was just written. Returns the resourceVersion and the managedFields for the answer; `None` if
+    /// another writer has corrected or replaced the object since.
+    async fn disown(&self, first: &Object, written: &Answer, own: Value) -> Result<Option<(String, Value)>, Status> {
+        let path = self.stored_path(&self.object_path(first)).into_owned();
+        let mut answer =
+            self.write_owners(&path, first, || answer_object::whole(written, self.write.target.kind()), &own).await?;
+        if answer.status.is_success() {
+            let second = answer_object::metadata(&answer);
+            let second =
+                second.ok_or_else(|| Status::internal_error("the answer of the API server has no metadata"))?;
+            let owners = second.get(&MANAGED_FIELDS).cloned().unwrap_or_default();
+            return Ok(Some((second.resource_version().to_owned(), owners)));
+        }
         let query = self.write.parts.uri.query().unwrap_or_default();
         let manager = query_value(query, "fieldManager").unwrap_or_default();
         let is_writer = |name: &str, subresource: &str| name == manager && subresource == self.write.target.subresource;
         let of = |object: &Object| object.get(&MANAGED_FIELDS).cloned().unwrap_or_default();
-        let path = self.stored_path(asked_for);
-        let (mut object, mut entries) = (Cow::Borrowed(first), own.clone());
-        let mut attempt = 0;
-        loop {
-            let answer = self.write_owners(&path, &object, entries).await?;
-            attempt += 1;
-            if !is_conflict(&answer) || attempt >= self.write.pipeline.limits.conflict_retries {
-                let is_asked_for = path == asked_for || !answer.status.is_success();
-                return if is_asked_for { Ok(Some(answer)) } else { self.read_again(asked_for).await.map(Some) };
+        for _ in 1..self.write.pipeline.limits.conflict_retries {
+            if !is_conflict(&answer) {
+                break;
             }
-            let fresh = self.stored_now(&path).await?.filter(|fresh| fresh.uid() == first.uid());
+            let fresh = self.read_as_caller(&path).await?.filter(|fresh| fresh.uid() == first.uid());
             let Some(fresh) = fresh else { return Ok(None) };
             let given_back = give_back(&own, &of(first), &of(&fresh), is_writer);
             let Some(given_back) = given_back.filter(|given_back| *given_back != of(&fresh)) else { return Ok(None) };
-            (object, entries) = (Cow::Owned(fresh), given_back);
+            answer = self.write_owners(&path, &fresh, || Some(fresh.clone()), &given_back).await?;
+            if answer.status.is_success() {
+                // With the first resourceVersion the client's next write meets what others have written since.
+                return Ok(Some((first.resource_version().to_owned(), own)));
+            }
         }
+        Err(answer.into_refusal())
     }
 
     /// Writes the owners of the object at this path: by PATCH as the caller; by PUT where the caller updates and has no right to
-    /// patch; otherwise as the proxy, because a right to write the object includes its ownership in kube-apiserver.
-    async fn write_owners(&self, path: &str, object: &Object, entries: Value) -> Result<Answer, Status> {
+    /// patch; otherwise as the proxy, because a right to write the object includes its ownership in kube-apiserver. `whole` returns the
+    /// object with all its fields, if they are known.
+    async fn write_owners(
+        &self,
+        path: &str,
+        object: &Object,
+        whole: impl Fn() -> Option<Object>,
+        entries: &Value,
+    ) -> Result<Answer, Status> {
         // The API server fills an empty list with the entries recorded before (`decodeLiveOrNew`).
         let is_nobody = entries.as_array().is_some_and(Vec::is_empty);
-        let entries = if is_nobody { json!([{}]) } else { entries };
-        let patch = self.owners_patch(path, object, &entries)?;
-        let answer = self.write.forward(patch.clone()).await?;
+        let entries = if is_nobody { &json!([{}]) } else { entries };
+        let patch = self.owners_patch(path, object, entries)?;
+        let answer = self.write.forward_for_metadata(patch.clone()).await?;
         if answer.status != StatusCode::FORBIDDEN || self.write.parts.method == Method::PATCH {
             return Ok(answer);
         }
-        if self.write.parts.method == Method::PUT && *path == *self.write.parts.uri.path() {
-            let mut whole = object.clone();
-            let _metadata_is_an_object = whole.set(&MANAGED_FIELDS, entries);
+        if self.write.parts.method == Method::PUT
+            && *path == *self.write.parts.uri.path()
+            && let Some(mut whole) = whole()
+        {
+            let _metadata_is_an_object = whole.set(&MANAGED_FIELDS, entries.clone());
             let body = serde_json::to_vec(&whole).map_err(Status::internal_error)?;
-            return self
-                .write
-                .forward(Outgoing { body: body.into(), content_type: "application/json", method: Method::PUT, ..patch })
-                .await;
+            let put = Outgoing { body: body.into(), content_type: "application/json", method: Method::PUT, ..patch };
+            return self.write.forward_for_metadata(put).await;
         }
         match self.write.caller.credentials {
             Some(_) => Ok(answer),
@@ -183,18 +206,17 @@ impl FieldOwners<'_> {
         }
     }
 
-    /// Reads the object that is stored at this path now.
-    async fn stored_now(&self, path: &str) -> Result<Option<Object>, Status> {
-        match self.write.parts.method {
-            Method::POST => self.write.pipeline.gateway.read(path, self.write.caller).await,
-            _ => self.write.old_object().await,
+    /// Reads the object that is stored at this path now, as the caller: who may not read an object gets no part of what others write.
+    async fn read_as_caller(&self, path: &str) -> Result<Option<Object>, Status> {
+        let path = if self.write.parts.method == Method::POST { path } else { self.write.readable_path() };
+        let uri = path.parse().map_err(Status::internal_error)?;
+        let reading = Outgoing { method: Method::GET, uri, ..self.write.outgoing(Bytes::new()) };
+        let answer = self.write.forward_for_json(reading).await?;
+        match answer.status {
+            StatusCode::OK => answer.object().map(Some),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(answer.into_refusal()),
         }
-    }
-
-    /// Reads the object in the form that the client asked for.
-    async fn read_again(&self, path: &str) -> Result<Answer, Status> {
-        let uri = self.write.uri_with(path, &["includeObject", "pretty"])?;
-        self.write.forward(Outgoing { method: Method::GET, uri, ..self.write.outgoing(Bytes::new()) }).await
     }
 
     /// Builds the patch that gives the object at this path these owners, if the object still has its version.
@@ -203,7 +225,7 @@ impl FieldOwners<'_> {
         let body = serde_json::to_vec(&json!({ "metadata": metadata })).map_err(Status::internal_error)?;
         let mut outgoing = self.write.outgoing(Bytes::from(body));
         outgoing.method = Method::PATCH;
-        outgoing.uri = self.write.uri_with(path, &["fieldManager", "includeObject", "pretty"])?;
+        outgoing.uri = self.write.uri_with(path, &["fieldManager"])?;
         outgoing.content_type = PatchType::Merge.content_type();
         Ok(outgoing)
     }
@@ -219,15 +241,6 @@ fn is_removed_by(attributes: &Attributes, admitted: &Object) -> bool {
     attributes.subresource.is_empty()
         && attributes.old_object.as_deref().is_some_and(is_going)
         && admitted.items(&["metadata", "finalizers"]).is_empty()
-}
-
-/// Returns the answer to the second write, with the status and the API server's warnings of the first.
-fn as_first(mut answer: Answer, first: &Answer) -> Answer {
-    answer.headers.remove(WARNING);
-    for warning in first.headers.get_all(WARNING) {
-        answer.headers.append(WARNING, warning.clone());
-    }
-    Answer { status: first.status, ..answer }
 }
 
 #[cfg(test)]

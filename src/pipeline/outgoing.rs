@@ -24,6 +24,9 @@ const GZIP_BYTES: usize = 128 * 1024;
 /// The bytes that admission typically adds to an object: a token's volume, tolerations, defaults.
 const ADMITTED_BYTES: usize = 2048;
 
+/// The answer to a write of which the proxy reads only the metadata.
+const METADATA: HeaderValue = HeaderValue::from_static("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
+
 /// A request that is to be sent to the API server.
 #[derive(Clone)]
 pub(super) struct Outgoing {
@@ -52,6 +55,20 @@ impl Write<'_> {
         .await
     }
 
+    /// Sends a write as the caller's request. The answer has the form that the client accepts, without compression.
+    pub(super) async fn forward_for_plain(&self, outgoing: Outgoing) -> Result<Answer, Status> {
+        self.send(outgoing, |headers| drop(headers.remove(ACCEPT_ENCODING))).await
+    }
+
+    /// Sends a write as the caller's request. The answer has nothing but the metadata of the object.
+    pub(super) async fn forward_for_metadata(&self, outgoing: Outgoing) -> Result<Answer, Status> {
+        self.send(outgoing, |headers| {
+            headers.insert(ACCEPT, METADATA);
+            headers.remove(ACCEPT_ENCODING);
+        })
+        .await
+    }
+
     /// Sends a request. After a 415 to protobuf, which changes nothing, sends the request again in JSON.
     async fn send(&self, outgoing: Outgoing, accept: impl Fn(&mut HeaderMap)) -> Result<Answer, Status> {
         let gateway = &self.pipeline.gateway;
@@ -74,11 +91,11 @@ impl Write<'_> {
         gateway.ask_as(self.caller, request(self.in_json(outgoing)?)).await
     }
 
-    /// Sends a write as the proxy's own request.
+    /// Sends a write as the proxy's own request. The answer has nothing but the metadata of the object: the caller may have no right to
+    /// read more.
     pub(super) async fn forward_as_proxy(&self, outgoing: Outgoing) -> Result<Answer, Status> {
         let Outgoing { method, uri, content_type, body, .. } = outgoing;
-        let accepted = self.parts.headers.get(ACCEPT).cloned();
-        let headers = HeaderMap::from_iter(accepted.map(|accepted| (ACCEPT, accepted)));
+        let headers = HeaderMap::from_iter([(ACCEPT, METADATA)]);
         self.pipeline.gateway.ask_as_proxy(with_body(&method, &uri, &headers, content_type, body)).await
     }
 
@@ -208,7 +225,7 @@ impl Write<'_> {
     }
 
     /// Converts a refusal in JSON to the form that the client accepts.
-    pub(super) async fn refusal_in_accepted_form(&self, refusal: Answer) -> Result<Answer, Status> {
+    async fn refusal_in_accepted_form(&self, refusal: Answer) -> Result<Answer, Status> {
         let Some(status) = refusal.status().filter(|_| !self.accepts_plain_json()) else { return Ok(refusal) };
         let form = response::ResponseForm::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
         let (written, body) = response::status(&status, form).into_parts();

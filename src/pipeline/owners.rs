@@ -1,12 +1,10 @@
 //! The owners of an object's fields in `metadata.managedFields`.
 
+use super::answer_object::{self, MANAGED_FIELDS};
 use super::gateway::Answer;
 use crate::object::Object;
 use crate::object::managed_fields::owned_as;
 use serde_json::Value;
-
-/// The field of an object.
-pub(super) const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// The owners of an object's fields, without the changes that admission made.
 #[derive(Clone)]
@@ -47,12 +45,11 @@ impl Owners {
         }
     }
 
-    /// Returns the answer to a dry run with these owners. An answer without a JSON object stays unchanged.
+    /// Returns the answer to a dry run with these owners. An answer without an object stays unchanged.
     pub(super) fn shown_in(&self, answer: Answer) -> Answer {
         let with_owners = || {
-            let mut object = answer.object().ok().filter(|_| answer.status.is_success())?;
-            self.show(&mut object);
-            answer.with_object(&object).ok()
+            let object = answer_object::metadata(&answer).filter(|_| answer.status.is_success())?;
+            answer_object::with_owners(&answer, object.resource_version(), &self.instead_of(&object)?)
         };
         with_owners().unwrap_or(answer)
     }

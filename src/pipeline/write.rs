@@ -292,14 +292,25 @@ impl<'a> Write<'a> {
         attributes
     }
 
-    /// Reads the stored object at the request's URL, or at its parent's URL if the subresource cannot be read.
-    pub(super) async fn old_object(&self) -> Result<Option<Object>, Status> {
+    /// Returns the path at which the written object can be read: the URL, or its parent if the subresource cannot be read.
+    pub(super) fn readable_path(&self) -> &str {
         let path = self.parts.uri.path().trim_end_matches('/');
-        let path = match path.rsplit_once('/') {
+        match path.rsplit_once('/') {
             Some((parent, _)) if !self.target.subresource.is_empty() && !self.target.can_get() => parent,
             _ => path,
-        };
-        match self.pipeline.gateway.read(path, self.caller).await {
+        }
+    }
+
+    /// Reads the stored object. A caller without the permission for the write is refused in the same time, whether there is an object or
+    /// not.
+    pub(super) async fn old_object(&self) -> Result<Option<Object>, Status> {
+        // Both questions are asked at the same time, so that a caller with the permission does not wait for both.
+        let ((), old) = tokio::try_join!(self.permission.check_disclosure(), self.read_old_object())?;
+        Ok(old)
+    }
+
+    async fn read_old_object(&self) -> Result<Option<Object>, Status> {
+        match self.pipeline.gateway.read(self.readable_path(), self.caller).await {
             Err(why) if self.target.subresource == "scale" && why.message.starts_with(NO_REPLICAS) => {
                 self.scale_without_replicas().await?.map_or(Err(why), |scale| Ok(Some(scale)))
             }

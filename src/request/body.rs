@@ -39,8 +39,7 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 /// The bytes of a body that an error shows.
 const SUMMARY_BYTES: usize = 30;
 
-/// Reads and discards a short body, so that its connection stays open: an HTTP/1.1 connection with unread bytes is closed, and
-/// its client may lose the answer. `http.Server` of Go reads as much.
+/// Reads and discards the short body of an answer, so that its connection stays open: an HTTP/1.1 connection with unread bytes is closed.
 pub async fn discard(body: Body) {
     if body.size_hint().lower() <= DISCARDED_BYTES as u64 {
         let _whatever_it_is = tokio::time::timeout(DISCARD_TIMEOUT, read(body, 0)).await;

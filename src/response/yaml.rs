@@ -1,4 +1,4 @@
-//! A Status as YAML, in the layout of kube-apiserver's `goyaml`.
+//! A Status, and the managed fields of an object, as YAML in the layout of kube-apiserver's `goyaml`.
 
 use crate::object::decode;
 use crate::status::Status;
@@ -19,8 +19,13 @@ pub(super) fn status(status: &Status) -> String {
     text
 }
 
-fn entry(text: &mut String, indent: usize, key: &str, value: &Value) {
-    text.push_str(key);
+/// Writes a field with its value and the end of the line, after the indent.
+pub fn entry(text: &mut String, indent: usize, key: &str, value: &Value) {
+    match style(key) {
+        Style::Plain => text.push_str(key),
+        Style::Single => quoted(text, "'", key, Style::Single),
+        Style::Double | Style::Literal => quoted(text, "\"", key, Style::Double),
+    }
     text.push(':');
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -54,6 +59,13 @@ fn entry(text: &mut String, indent: usize, key: &str, value: &Value) {
         }
     }
     text.push('\n');
+}
+
+/// Writes a text between quotes, on one line.
+fn quoted(text: &mut String, quote: &str, value: &str, style: Style) {
+    text.push_str(quote);
+    value.chars().for_each(|character| write(text, character, style));
+    text.push_str(quote);
 }
 
 fn new_line(text: &mut String, indent: usize) {

@@ -2,10 +2,10 @@
 
 use super::listener::accept;
 use super::state::ConnectionBudget;
-use super::{ConnectionState, Drain, Listener};
+use super::{ConnectionState, Drain, Listener, Unread};
 use crate::metrics::Registry;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -191,24 +191,30 @@ pub fn start(listener: Listener, checks: Checks, registry: Registry, max_connect
 }
 
 async fn serve(socket: &TcpListener, checks: &Checks, registry: &Registry, max_connections: usize) {
-    let connections = ConnectionBudget::new(max_connections);
+    let (connections, unread) = (ConnectionBudget::new(max_connections), Unread::new(max_connections));
     loop {
         let Some((stream, _)) = accept(std::slice::from_ref(socket), &mut 0).await else { continue };
-        let (checks, registry) = (checks.clone(), registry.clone());
+        let (checks, registry, unread) = (checks.clone(), registry.clone(), unread.clone());
         let state = Arc::new(ConnectionState::default());
         let place = connections.enter(&state);
         tokio::spawn(async move {
             let _place = place;
             tokio::select! {
-                () = serve_connection(stream, &checks, &registry) => {}
+                () = serve_connection(stream, &checks, &registry, &unread) => {}
                 () = state.ended() => {}
             }
         });
     }
 }
 
-async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, checks: &Checks, registry: &Registry) {
-    let service = service_fn(|request: Request<_>| {
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    checks: &Checks,
+    registry: &Registry,
+    unread: &Unread,
+) {
+    let service = service_fn(|request| {
+        let request = unread.watch(request);
         let response = answer(request.method(), request.uri(), checks, registry);
         async move { Ok::<_, Infallible>(response) }
     });
@@ -347,7 +353,7 @@ mod tests {
         let (mut client, server) = duplex(64);
         client.write_all(b"GET /readyz?verbose HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         let begun = Instant::now();
-        serve_connection(server, &checks(Ok(())), &Registry::new()).await;
+        serve_connection(server, &checks(Ok(())), &Registry::new(), &Unread::new(1)).await;
         assert_eq!(begun.elapsed(), CONNECTION_TIMEOUT);
     }
 
@@ -356,7 +362,7 @@ mod tests {
         let (mut client, server) = duplex(4096);
         client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n").await.unwrap();
         let begun = Instant::now();
-        serve_connection(server, &checks(Ok(())), &Registry::new()).await;
+        serve_connection(server, &checks(Ok(())), &Registry::new(), &Unread::new(1)).await;
         assert_eq!(begun.elapsed().as_secs(), HEADER_READ_TIMEOUT.as_secs());
     }
 
@@ -364,10 +370,25 @@ mod tests {
     async fn a_connection_ends_with_its_answer() {
         let (mut client, server) = duplex(4096);
         client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-        serve_connection(server, &checks(Ok(())), &Registry::new()).await;
+        serve_connection(server, &checks(Ok(())), &Registry::new(), &Unread::new(1)).await;
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         assert!(answer.contains("connection: close\r\n") && answer.ends_with("\r\n\r\nok"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_still_sending_gets_the_refusal() {
+        let (mut client, server) = duplex(4096);
+        let head = "POST /livez HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
+        let serving = tokio::spawn(async move {
+            serve_connection(server, &checks(Ok(())), &Registry::new(), &Unread::new(1)).await;
+        });
+        client.write_all(head.as_bytes()).await.unwrap();
+        client.write_all(&[b'x'; 100_000]).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 405 ") && answer.ends_with("405 method not allowed\n"), "{answer}");
+        serving.await.unwrap();
     }
 
     /// The test's thread, the only one of its runtime, only waits for the answers.

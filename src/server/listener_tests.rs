@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::body::full;
+use crate::server::Unread;
 use crate::server::testing::{ask, silent};
 use http_body_util::BodyExt;
 use hyper::client::conn;
@@ -10,8 +11,9 @@ use tokio::task::JoinHandle;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Requests of `/watch` stay open, those of `/last` are the last ones of their connection.
+/// Requests of `/watch` stay open, those of `/last` are the last ones of their connection. No body is read.
 async fn answer(request: Request<Incoming>) -> Response<Body> {
+    let request = Unread::new(1).watch(request);
     match request.uri().path() {
         "/watch" => return Response::new(silent().0),
         "/last" => request.extensions().get::<Arc<Connection>>().unwrap().state.close(),
@@ -160,4 +162,73 @@ async fn the_sockets_of_a_listener_take_turns() {
     }
     accepted.sort();
     assert_eq!(accepted, ["127.0.0.1", "127.0.0.2"]);
+}
+
+/// Reads frames of HTTP/2 until one of this type: its flags and its payload. No frame before it resets a stream.
+async fn frame(client: &mut DuplexStream, wanted: u8) -> (u8, Vec<u8>) {
+    loop {
+        let mut head = [0; 9];
+        client.read_exact(&mut head).await.unwrap();
+        let [high, middle, low, kind, flags, ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
+        client.read_exact(&mut payload).await.unwrap();
+        if kind == wanted {
+            return (flags, payload);
+        }
+        assert_ne!(kind, RESET, "{payload:?}");
+    }
+}
+
+const DATA: u8 = 0;
+const RESET: u8 = 3;
+const PING: u8 = 6;
+const END: u8 = 1;
+
+/// Sends the head of a POST over HTTP/2, whose body follows, and reads the whole answer.
+async fn answered_early() -> (DuplexStream, JoinHandle<Duration>) {
+    let (mut client, serving) = serve(true);
+    client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    // HEADERS with END_HEADERS: `:method: POST`, `:scheme: https`, `:path: /` of the static table.
+    client.write_all(b"\0\0\x03\x01\x04\0\0\0\x01\x83\x87\x84").await.unwrap();
+    loop {
+        let (flags, payload) = frame(&mut client, DATA).await;
+        if flags & END != 0 {
+            assert!(payload.is_empty() || payload == b"done", "{payload:?}");
+            return (client, serving);
+        }
+        assert_eq!(payload, b"done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_before_the_end_of_the_body_does_not_reset_the_stream() {
+    let (mut client, _serving) = answered_early().await;
+    tokio::time::sleep(SECOND / 2).await;
+    // DATA with END_STREAM, and a PING, whose answer comes after all that the DATA causes.
+    client.write_all(b"\0\0\x04\0\x01\0\0\0\x01late").await.unwrap();
+    tokio::time::sleep(2 * SECOND).await;
+    client.write_all(b"\0\0\x08\x06\0\0\0\0\0pingpong").await.unwrap();
+    assert_eq!(frame(&mut client, PING).await, (END, b"pingpong".to_vec()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_end_is_given_up_after_a_second() {
+    let (mut client, _serving) = answered_early().await;
+    let begun = Instant::now();
+    // NO_ERROR
+    assert_eq!(frame(&mut client, RESET).await, (0, vec![0; 4]));
+    assert_eq!(begun.elapsed().as_secs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_long_body_only_a_part_is_read() {
+    let (mut client, _serving) = answered_early().await;
+    let begun = Instant::now();
+    let (mut sent, piece) = (0, [b"\0\x40\0\0\0\0\0\0\x01".as_slice(), &[b'x'; 16_384]].concat());
+    while sent < 300_000 {
+        client.write_all(&piece).await.unwrap();
+        sent += 16_384;
+    }
+    assert_eq!(frame(&mut client, RESET).await, (0, vec![0; 4]));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
 }

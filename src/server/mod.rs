@@ -10,12 +10,14 @@ pub mod reload;
 pub mod renewal;
 pub mod drain;
 pub mod health;
+mod unread;
 pub mod descriptors;
 
 pub use drain::Drain;
 pub use listener::Listener;
 pub use reload::Reloading;
 pub use state::{ConnectionBudget, ConnectionState};
+pub use unread::Unread;
 
 use rustls_pki_types::CertificateDer;
 use std::any::Any;

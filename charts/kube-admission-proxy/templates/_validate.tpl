@@ -139,6 +139,13 @@
 {{- if not (or $hasClientCA $callers.tokenSecret.name $callers.anonymous) }}
 {{- fail "webhook.enabled needs webhook.callers.clientCA, webhook.callers.tokenSecret or webhook.callers.anonymous: the API servers that may send reviews" }}
 {{- end }}
+{{- $network := $values.networkPolicy }}
+{{- if and $callers.anonymous (not $callers.anonymousFromEverywhere) (not (and $network.enabled $network.apiServers)) }}
+{{- fail "webhook.callers.anonymous needs networkPolicy.enabled and networkPolicy.apiServers, because everybody who reaches the front end may send reviews: name the addresses of the API server, as {\"ipBlock\":{\"cidr\":\"192.0.2.10/32\"}}. `kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes` prints them. If something else keeps all others away, set webhook.callers.anonymousFromEverywhere" }}
+{{- end }}
+{{- if and $callers.anonymousFromEverywhere (not $callers.anonymous) }}
+{{- fail "webhook.callers.anonymousFromEverywhere has no effect without webhook.callers.anonymous" }}
+{{- end }}
 {{- if and $hasClientCA (not $callers.allowedNames) }}
 {{- fail "webhook.callers.clientCA needs webhook.callers.allowedNames: the authorities may sign certificates of others than API servers" }}
 {{- end }}

@@ -6,12 +6,14 @@
 //! body, since no encoder writes one.
 
 mod encode;
+mod metadata;
 pub(crate) mod special;
 mod status;
 mod table;
 pub mod wire;
 
 pub use encode::encode;
+pub use metadata::{metadata, with_owners};
 pub use status::{encode_status, status};
 
 use super::decode::{InvalidJson, MAX_DEPTH, push_lossy};

@@ -82,12 +82,16 @@ async fn reviews_allow_everything_to_every_user_of_the_proxy() {
     let client = Client::new().header("impersonate-user", "jane").header("impersonate-group", "dev");
     let who = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await.with_code(201);
     assert_eq!(who["status"]["userInfo"], json!({"username": "jane", "groups": ["dev", "system:authenticated"]}));
-    let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}});
-    for path in [
-        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-        "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
+    let action = json!({"verb": "get", "resource": "pods", "namespace": "default"});
+    for (path, spec) in [
+        ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", json!({"resourceAttributes": action})),
+        ("/apis/authorization.k8s.io/v1/subjectaccessreviews", json!({"resourceAttributes": action, "user": "jane"})),
+        (
+            "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
+            json!({"resourceAttributes": action, "groups": ["dev"]}),
+        ),
     ] {
+        let review = json!({ "spec": spec });
         let answer = client.post(path, review.clone()).await.with_code(201);
         assert_eq!((&answer["status"], &answer["spec"]), (&json!({"allowed": true}), &review["spec"]), "{path}");
     }
@@ -99,6 +103,42 @@ async fn reviews_allow_everything_to_every_user_of_the_proxy() {
     let request = json!({"metadata": {"name": "a"}, "spec": spec});
     let csr = client.post("/apis/certificates.k8s.io/v1/certificatesigningrequests", request).await.with_code(201);
     assert_eq!(csr["spec"]["username"], "jane");
+}
+
+/// The texts are those of a kube-apiserver 1.36.3.
+#[tokio::test]
+async fn a_review_of_no_single_action_is_invalid() {
+    let client = Client::new();
+    let (action, path) = (json!({"verb": "get", "namespace": "other"}), json!({"verb": "get", "path": "/x"}));
+    let one = "spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified";
+    let given = r#"spec.nonResourceAttributes: Invalid value: {"Path":"/x","Verb":"get"}"#;
+    for (resource, spec, expected) in [
+        ("selfsubjectaccessreviews", json!({}), one.to_owned()),
+        (
+            "selfsubjectaccessreviews",
+            json!({"resourceAttributes": action, "nonResourceAttributes": path}),
+            format!("{given}: cannot be specified in combination with resourceAttributes"),
+        ),
+        (
+            "subjectaccessreviews",
+            json!({}),
+            format!("[{one}, spec.user: Invalid value: \"\": at least one of user or group must be specified]"),
+        ),
+        (
+            "namespaces/default/localsubjectaccessreviews",
+            json!({"user": "jane", "resourceAttributes": action}),
+            "spec.resourceAttributes.namespace: Invalid value: \"other\": must match metadata.namespace".into(),
+        ),
+        (
+            "namespaces/default/localsubjectaccessreviews",
+            json!({"user": "jane", "nonResourceAttributes": path}),
+            format!("{given}: disallowed on this kind of request"),
+        ),
+    ] {
+        let path = format!("/apis/authorization.k8s.io/v1/{resource}");
+        let text = client.post(&path, json!({ "spec": spec })).await.refused(422);
+        assert_eq!(text, format!(".authorization.k8s.io \"\" is invalid: {expected}"), "{resource} {spec}");
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,12 @@
-//! The second write, which corrects the owners: its failure does not change the answer to the first one.
+//! The second write, which corrects the owners: the answer is that to the first one, in each form, whatever happens in between.
 
 use super::*;
 use crate::config::FieldOwnership;
+use crate::object::{Object, protobuf};
+use crate::response::yaml_entry;
 use crate::upstream::UpstreamError;
+use http::HeaderValue;
+use http::header::{ACCEPT, CONTENT_TYPE};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -14,8 +18,8 @@ enum Second {
     Unreachable,
 }
 
-/// Returns a transport that answers every create with managedFields that include a field of admission, every write of owners with
-/// `second`, and every read with YAML; and the list of these writes and reads.
+/// Returns a transport that answers every create with managedFields that include a field of admission, and every write of owners with
+/// `second`; and the list of all requests but creates.
 fn owning(server: &Arc<embedded::Server>, second: Second) -> (SharedTransport, Arc<Mutex<Vec<String>>>) {
     let (server, requests) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let sent = requests.clone();
@@ -35,10 +39,6 @@ fn owning(server: &Arc<embedded::Server>, second: Second) -> (SharedTransport, A
                 return Ok(answer.body(full(object.to_string())).unwrap());
             }
             requests.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
-            if request.method() == Method::GET {
-                let answer = Response::builder().header("content-type", "application/yaml");
-                return Ok(answer.body(full("read: again")).unwrap());
-            }
             match second {
                 Second::Refused(code) => Ok(Response::builder().status(code).body(full("{}")).unwrap()),
                 Second::Unreachable => Err(UpstreamError::Timeout),
@@ -61,15 +61,7 @@ async fn a_write_is_answered_although_the_correction_of_its_owners_fails() {
         let (code, created) = path.json("POST", &uri, &role).await;
         assert_eq!((code, &created["metadata"]["name"]), (201, &json!("odd?name#1")), "{created}");
         // The proxy writes as the caller, then as itself if the caller may not; never at the path of another object.
-        let mut expected = vec![format!("PATCH {ROLES}/odd%3Fname%231?fieldManager=m"); attempts];
-        assert_eq!(*requests.lock().unwrap(), expected);
-
-        let headers = [("content-type", "application/json"), ("accept", "application/yaml")];
-        let answer = path.ask_raw("POST", &uri, &headers, role.to_string()).await;
-        let form = answer.headers()["content-type"].to_str().unwrap();
-        assert_eq!((answer.status().as_u16(), form), (201, "application/yaml"));
-        expected.extend(expected.clone());
-        expected.push(format!("GET {ROLES}/odd%3Fname%231?"));
+        let expected = vec![format!("PATCH {ROLES}/odd%3Fname%231?fieldManager=m"); attempts];
         assert_eq!(*requests.lock().unwrap(), expected);
     }
 }
@@ -95,5 +87,118 @@ async fn the_flag_selects_the_kinds_whose_owners_are_corrected() {
         }
         let expected: Vec<String> = expected.iter().map(|at| format!("PATCH {at}/a?fieldManager=m")).collect();
         assert_eq!(*requests.lock().unwrap(), expected);
+    }
+}
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+const CONFLICTING: [&str; 2] = ["get", "patch"];
+
+/// What happens between the two writes of a Secret, and what the caller may do besides.
+#[derive(Clone, Copy)]
+struct Between {
+    is_filled: bool,
+    allowed: &'static [&'static str],
+}
+
+/// Returns a transport to an API server that answers in YAML and protobuf too, as a controller fills each new Secret before the next write.
+fn filling(server: &Arc<embedded::Server>, between: Between) -> SharedTransport {
+    let server = server.clone();
+    from_fn(move |mut request: Request<Body>| {
+        let server = server.clone();
+        async move {
+            let verb = request.method().as_str().to_ascii_lowercase();
+            let is_callers = request.headers().contains_key("impersonate-user");
+            let is_of_secret = request.uri().path().starts_with(SECRETS) && verb != "post";
+            if is_of_secret && between.is_filled {
+                let token = json!({"data": {"token": "VE9LRU4="}}).to_string();
+                let fill = Request::patch(request.uri().path()).header("content-type", "application/merge-patch+json");
+                crate::upstream::Transport::send(&server, fill.body(full(token)).unwrap()).await?;
+            }
+            if is_of_secret && is_callers && !between.allowed.contains(&&*verb) {
+                let refusal = serde_json::to_string(&Status::failure(403, "Forbidden", "no")).unwrap();
+                return Ok(Response::builder().status(403).body(full(refusal)).unwrap());
+            }
+            let accepted = request.headers().get(ACCEPT).cloned();
+            let form =
+                accepted.filter(|form| form == "application/yaml" || form == "application/vnd.kubernetes.protobuf");
+            if form.is_some() {
+                request.headers_mut().remove(ACCEPT);
+            }
+            let answer = crate::upstream::Transport::send(&server, request).await?;
+            let Some(form) = form else { return Ok(answer) };
+            let (mut parts, body) = answer.into_parts();
+            let object: Object = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+            let body = match form == "application/yaml" {
+                true => {
+                    let mut text = String::new();
+                    object.fields().iter().for_each(|(key, value)| yaml_entry(&mut text, 0, key, value));
+                    text.into_bytes()
+                }
+                false => protobuf::encode(&object, "", "v1", "Secret", 0).unwrap(),
+            };
+            parts.headers = http::HeaderMap::from_iter([(CONTENT_TYPE, form)]);
+            Ok(Response::from_parts(parts, full(body)))
+        }
+    })
+}
+
+/// Creates a Secret that admission labels. Returns the bytes of the answer, the metadata in it, and the stored object.
+async fn created(accept: &'static str, between: Between) -> (Vec<u8>, Value, Value) {
+    let server = embedded::Server::new(Arc::default());
+    let path = Path::over(server.clone(), filling(&server, between)).await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "labels": {"mark": "me"}},
+        "data": {"a": "MQ=="}});
+    let headers = [("content-type", "application/json"), ("accept", accept)];
+    let answer = path.ask_raw("POST", &format!("{SECRETS}?fieldManager=m"), &headers, secret.to_string()).await;
+    let (parts, body) = answer.into_parts();
+    assert_eq!(parts.status, 201, "{accept}");
+    let body = body.collect().await.unwrap().to_bytes();
+    let form = accept.split(';').next().unwrap();
+    assert_eq!(parts.headers[CONTENT_TYPE], HeaderValue::from_static(form));
+    let answer = super::super::gateway::Answer { status: parts.status, headers: parts.headers, body: body.clone() };
+    let metadata = answer_object::metadata(&answer).unwrap().into_value();
+    (body.into(), metadata["metadata"].clone(), path.stored(&format!("{SECRETS}/s")).await)
+}
+
+const FORMS: [&str; 5] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;as=Table;v=v1;g=meta.k8s.io",
+    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+];
+
+fn owns_label(metadata: &Value) -> bool {
+    metadata["managedFields"].to_string().contains("f:admitted")
+}
+
+#[tokio::test]
+async fn the_answer_to_a_write_has_nothing_that_others_have_written_since() {
+    for accept in FORMS {
+        for allowed in [&[][..], &["get"], &["patch"], &CONFLICTING] {
+            let (body, metadata, stored) = created(accept, Between { is_filled: true, allowed }).await;
+            assert_eq!(stored["data"], json!({"a": "MQ==", "token": "VE9LRU4="}));
+            for part in ["token", "TOKEN", "VE9LRU4="] {
+                let is_there = body.windows(part.len()).any(|window| window == part.as_bytes());
+                assert!(!is_there, "{accept} {allowed:?}: {}", String::from_utf8_lossy(&body));
+            }
+            // The client's next write with this version is a conflict.
+            assert_ne!(metadata["resourceVersion"], stored["metadata"]["resourceVersion"], "{accept} {allowed:?}");
+            // The owners of an object that the caller may not read stay.
+            let is_corrected = allowed.contains(&"get");
+            assert_eq!(owns_label(&stored["metadata"]), !is_corrected, "{accept} {allowed:?}");
+            assert_eq!(owns_label(&metadata), !is_corrected, "{accept} {allowed:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_a_write_has_the_owners_and_the_version_of_the_second_write() {
+    for accept in FORMS {
+        for allowed in [&[][..], &CONFLICTING] {
+            let (_, metadata, stored) = created(accept, Between { is_filled: false, allowed }).await;
+            assert!(!owns_label(&metadata), "{accept}: {metadata}");
+            assert_eq!(metadata, stored["metadata"], "{accept} {allowed:?}");
+        }
     }
 }

@@ -76,20 +76,72 @@ fn labelled(name: &str, labels: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_dry_run_shows_the_permission_before_the_validating_phase() {
+async fn a_dry_run_shows_the_permission_for_a_create_before_the_validating_phase() {
     let (path, reviews) = path(&VALIDATING, false).await;
     let object = labelled("rehearsed", json!({"act": "yes", "look": "stored"}));
     assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+    assert_eq!((acted("rehearsed"), reviews.load(Ordering::SeqCst)), (vec![(Phase::Validate, true)], 0));
+}
+
+#[tokio::test]
+async fn the_api_server_is_asked_once_for_a_write_of_a_stored_object() {
+    let (path, reviews) = path(&VALIDATING, true).await;
+    let object = labelled("asked", json!({"act": "yes", "look": "stored"}));
+    assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
     let mut changed = object.clone();
     changed["data"]["a"] = json!("2");
-    assert_eq!(path.json("PUT", &at("rehearsed"), &changed).await.0, 200);
+    assert_eq!(path.json("PUT", &at("asked"), &changed).await.0, 200);
     let patch = json!({"data": {"a": "3"}}).to_string();
-    assert_eq!(path.ask("PATCH", &at("rehearsed"), "application/merge-patch+json", patch).await.0, 200);
+    assert_eq!(path.ask("PATCH", &at("asked"), "application/merge-patch+json", patch).await.0, 200);
     changed["data"]["a"] = json!("4");
-    let apply = format!("{}?fieldManager=m&force=true", at("rehearsed"));
+    let apply = format!("{}?fieldManager=m&force=true", at("asked"));
     assert_eq!(path.ask("PATCH", &apply, "application/apply-patch+yaml", changed.to_string()).await.0, 200);
-    assert_eq!(acted("rehearsed"), [(Phase::Validate, true); 4]);
-    assert_eq!(reviews.load(Ordering::SeqCst), 0);
+    assert_eq!(acted("asked"), [(Phase::Validate, true); 4]);
+    assert_eq!(reviews.load(Ordering::SeqCst), 3);
+}
+
+/// Every request of a refused caller costs the same, so that its time does not tell whether there is an object.
+#[tokio::test]
+async fn who_may_not_write_an_object_causes_no_admission_of_it() {
+    let server = embedded::Server::new(Arc::default());
+    let (behind, sent) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
+    let record = sent.clone();
+    let transport = from_fn(move |request: Request<Body>| {
+        let (behind, sent) = (behind.clone(), record.clone());
+        async move {
+            sent.lock().unwrap().push(request.uri().path().rsplit('/').next().unwrap().to_owned());
+            if request.uri().path().ends_with("/selfsubjectaccessreviews") {
+                let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                    "spec": {}, "status": {"allowed": false}});
+                return Ok(Response::builder().status(201).body(full(review.to_string())).unwrap());
+            }
+            crate::upstream::Transport::send(&behind, request).await
+        }
+    });
+    let path = Path::with_plugins(server, transport, &[&VALIDATING], FixedState::default()).await;
+    let object = labelled("there", json!({"look": "stored"}));
+    assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+    let merge = "application/merge-patch+json";
+    let apply = "application/apply-patch+yaml";
+    for (method, content_type, query) in
+        [("PUT", "application/json", ""), ("PATCH", merge, ""), ("PATCH", apply, "?fieldManager=m"), ("DELETE", "", "")]
+    {
+        let mut costs = Vec::new();
+        for name in ["there", "gone"] {
+            let body = match method {
+                "DELETE" => String::new(),
+                _ => labelled(name, json!({"look": "stored"})).to_string(),
+            };
+            sent.lock().unwrap().clear();
+            let (code, status) = path.ask(method, &format!("{}{query}", at(name)), content_type, body).await;
+            assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{method} {name}: {status}");
+            let mut sent = std::mem::take(&mut *sent.lock().unwrap());
+            sent.iter_mut().filter(|path| *path == name).for_each(|path| *path = "object".into());
+            sent.sort();
+            costs.push(sent);
+        }
+        assert_eq!(costs, [["object", "selfsubjectaccessreviews"]; 2], "{method} {query}");
+    }
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ pub fn encode(object: &Object, group: &str, version: &str, kind: &str, capacity:
     Some(writer.0)
 }
 
-struct Writer(Vec<u8>);
+pub(super) struct Writer(pub(super) Vec<u8>);
 
 impl Writer {
     fn varint(&mut self, mut value: u64) {
@@ -49,7 +49,7 @@ impl Writer {
     }
 
     /// Writes a field with a length prefix. The length is known only after the field is written, and is nearly always one byte.
-    fn delimited(&mut self, number: u32, write: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+    pub(super) fn delimited(&mut self, number: u32, write: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         self.tag(number, DELIMITED);
         self.0.push(0);
         let start = self.0.len();
@@ -72,7 +72,7 @@ impl Writer {
         Some(())
     }
 
-    fn text(&mut self, number: u32, text: &str) -> Option<()> {
+    pub(super) fn text(&mut self, number: u32, text: &str) -> Option<()> {
         self.bytes(number, text.as_bytes())
     }
 
@@ -83,7 +83,7 @@ impl Writer {
     }
 
     /// Writes the fields of a message and returns their number. A number below the object's means that some fields are unknown.
-    fn message(&mut self, message: &'static Message, fields: &Map<String, Value>) -> Option<usize> {
+    pub(super) fn message(&mut self, message: &'static Message, fields: &Map<String, Value>) -> Option<usize> {
         let mut count = 0;
         for field in &message.fields {
             if let (true, Shape::Message(index)) = (field.is_inline, &field.shape) {
