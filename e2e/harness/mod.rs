@@ -96,6 +96,11 @@ pub fn unique(prefix: &str) -> String {
     format!("{prefix}-{}", number())
 }
 
+/// Every fifth of many generated cases, or of each `E2E_EVERY`: `make full` takes all.
+pub fn sampled<T>(cases: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    cases.step_by(std::env::var("E2E_EVERY").map_or(5, |every| every.parse().unwrap()))
+}
+
 fn number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
