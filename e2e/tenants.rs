@@ -364,7 +364,7 @@ fn a_token_counts_only_at_its_api_server() {
     let kubeconfig = upstream().kubeconfig(&User::named("admission-proxy", "system:masters"));
     let ci = upstream().namespace("ci");
     let member = json!([{"kind": "ServiceAccount", "namespace": ci, "name": "*"}]);
-    tenants.write("blue", &json!({"members": member, "namespaces": {"names": ["blue-*"]}}));
+    tenants.write("blue", &json!({"members": member, "namespaces": {"names": ["blue-*", ci]}}));
     tenants.write(
         "red",
         &json!({"members": member, "namespaces": {"names": [ci]}, "upstream": {"kubeconfig": kubeconfig}}),
@@ -425,4 +425,31 @@ fn a_folder_is_checked_without_a_server() {
     assert!(code == Some(1) && text.contains("blue.yaml") && text.contains("EventRateLimit"), "{text}");
     let refused = Proxy::refusal(&[&tenants.flag()]);
     assert!(refused.contains("blue.yaml") && refused.contains("spec.admission"), "{refused}");
+}
+
+#[test]
+fn webhooks_of_a_tenants_api_server_are_called_at_allowed_addresses_only() {
+    let tenants = Folder::new();
+    let (webhook, confined) = (Webhook::start(), upstream().namespace("confined"));
+    let kubeconfig = upstream().kubeconfig(&User::named("admission-proxy", "system:masters"));
+    let write = |targets: Value| {
+        let spec = json!({"namespaces": {"names": [confined]}, "admission": {"base": "none", "enablePlugins": ["ValidatingAdmissionWebhook"]},
+            "upstream": {"kubeconfig": kubeconfig, "webhookTargets": targets}});
+        tenants.write("red", &of("developers", &spec));
+    };
+    write(json!(["10.0.0.0/8", "127.0.0.1.nip.io"]));
+    let proxy = Proxy::embedded(&[&tenants.flag()]);
+    let configuration = webhook.configuration("Validating", &confined, &confined, &["/allow"]);
+    upstream().accepts(post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", &configuration));
+    let create = post(&format!("/tenants/red/api/v1/namespaces/{confined}/configmaps?dryRun=All"), &config_map("one"));
+    let refused = eventually("a webhook that is known", || {
+        let answer = proxy.send(&User::developer(), create.clone());
+        (answer.status != 201).then_some(answer)
+    });
+    let why = "dial tcp: lookup 127.0.0.1: no address that upstream.webhookTargets allows";
+    assert!(refused.status == 500 && refused.message().ends_with(why), "{}", refused.text());
+    assert_eq!(webhook.take(), []);
+    write(json!(["127.0.0.0/8"]));
+    eventually("an allowed webhook", || (proxy.send(&User::developer(), create.clone()).status == 201).then_some(()));
+    assert!(!webhook.take().is_empty());
 }

@@ -517,6 +517,22 @@ fn a_token_of_another_tenants_service_account_leads_nowhere() {
 }
 
 #[test]
+fn nobody_but_operators_makes_the_namespace_of_an_operators_service_account() {
+    let tenants = Folder::blue_and_green();
+    tenants.write(
+        "operators",
+        &json!({"members": [{"kind": "Group", "name": "operators"}, {"kind": "ServiceAccount", "namespace": "deployer", "name": "*"}]}),
+    );
+    let proxy = Proxy::embedded(&[&tenants.flag()]);
+    for user in [blue(), User::named("nobody", "")] {
+        let refused = proxy.send(&user, post("/api/v1/namespaces", &namespace("deployer")));
+        assert_eq!(refused.status, 403, "{}", refused.text());
+        assert!(refused.message().ends_with("only operators of the gateway may create it"), "{}", refused.text());
+    }
+    ok(&proxy, &operator(), post("/api/v1/namespaces", &namespace("deployer")));
+}
+
+#[test]
 fn a_watch_ends_at_the_namespaces_of_its_tenant() {
     let (_tenants, proxy) = with_namespaces();
     let maps = "/api/v1/namespaces/blue-a/configmaps";

@@ -8,7 +8,7 @@ use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfi
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need};
-use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity};
+use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity, WebhookTargets};
 use crate::embedded::catalog::ServedResource;
 use crate::embedded::{self, DataDir, Tokens, Vitals};
 use crate::manifests;
@@ -215,6 +215,8 @@ pub(super) struct Backend {
     pub(super) owners: Arc<ArcSwap<Owners>>,
     /// The prefix of the groups of callers.
     group_prefix: String,
+    /// The servers that webhooks of the API server may be; `None` for any server.
+    webhook_targets: Option<Arc<WebhookTargets>>,
     front_proxy: Option<Arc<FrontProxy>>,
     /// The access reviews of the tenants, of which one has at most half.
     pub(super) access_reviews: Arc<Shares>,
@@ -263,6 +265,9 @@ impl Backend {
         let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), limits.clone());
         let removed = served_removed_apis(config);
         let cluster = Cluster::start_with_removed(upstream.client.clone(), needs, limits.clone(), &removed);
+        if let Some(targets) = of.webhook_targets() {
+            cluster.confine_webhooks(targets.clone());
+        }
         let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
         let authenticator = Authenticator::new(authentication(config, client_ca, files, &upstream)?);
         let authorizer = Authorizer::new(authorization(config, &upstream));
@@ -286,6 +291,7 @@ impl Backend {
             plugins: CommonPlugins::default(),
             access_reviews: Shares::new(limits.access_reviews, limits.access_reviews / 2),
             group_prefix: group_prefix(of).to_owned(),
+            webhook_targets: of.webhook_targets().cloned(),
             front_proxy: upstream.front_proxy.map(Arc::new),
             transport: upstream.transport,
             forwarder: upstream.forwarder,
@@ -301,6 +307,9 @@ impl Backend {
         all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
         let (client, limits) = (self.client.clone(), limits.clone());
         let cluster = Cluster::start_with_removed(client, &all, limits, &self.removed);
+        if let Some(targets) = &self.webhook_targets {
+            cluster.confine_webhooks(targets.clone());
+        }
         Self {
             cluster,
             needs: all,
@@ -318,6 +327,7 @@ impl Backend {
             owners: self.owners.clone(),
             access_reviews: self.access_reviews.clone(),
             group_prefix: self.group_prefix.clone(),
+            webhook_targets: self.webhook_targets.clone(),
             front_proxy: self.front_proxy.clone(),
             plugins: CommonPlugins::default(),
         }
@@ -334,10 +344,12 @@ impl Backend {
         self.front_proxy.as_ref().map_or(Ok(()), |front_proxy| front_proxy.check())
     }
 
-    /// Whether the API server is reached in this way.
-    pub(super) fn is_reached(&self, identity: UpstreamIdentity, group_prefix: &str) -> bool {
+    /// Whether the API server is reached in this way, and its webhooks may be these servers.
+    pub(super) fn is_used_so(&self, identity: UpstreamIdentity, group_prefix: &str, targets: &WebhookTargets) -> bool {
         let is_front_proxy = identity == UpstreamIdentity::RequestHeader;
-        self.front_proxy.is_some() == is_front_proxy && self.group_prefix == group_prefix
+        self.front_proxy.is_some() == is_front_proxy
+            && self.group_prefix == group_prefix
+            && self.webhook_targets.as_deref() == Some(targets)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::admission::{Attributes, Chain};
 use crate::app::Config;
 use crate::audit::{Audit, Log, Policy};
 use crate::cluster::{Loopback, Need};
-use crate::config::{AuthorizationMode, UpstreamIdentity};
+use crate::config::{AuthorizationMode, UpstreamIdentity, WebhookTargets};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
@@ -310,9 +310,13 @@ impl Builder {
                 Identity::Impersonate => UpstreamIdentity::Impersonate,
                 Identity::RequestHeader => UpstreamIdentity::RequestHeader,
             };
+            let field = |index| format!("spec.upstream.webhookTargets[{index}]");
+            let targets = WebhookTargets::parse(&given.webhook_targets);
+            let targets = Arc::new(targets.map_err(|(index, why)| tenant.fault(&field(index), why))?);
             // The API server of the flags never changes.
-            let is_same =
-                |backend: &&Arc<Backend>| kubeconfig.is_none() || backend.is_reached(identity, &given.group_prefix);
+            let is_same = |backend: &&Arc<Backend>| {
+                kubeconfig.is_none() || backend.is_used_so(identity, &given.group_prefix, &targets)
+            };
             let backend = match present.get(&kubeconfig).filter(is_same) {
                 Some(backend) if needs.iter().all(|need| backend.needs.contains(need)) => backend.clone(),
                 Some(backend) => Arc::new(backend.with_needs(&config.limits, &needs)),
@@ -327,6 +331,7 @@ impl Builder {
                         own_user: None,
                         admitted_mark: None,
                         group_prefix: given.group_prefix.clone(),
+                        webhook_targets: Some(targets),
                     };
                     // The API server of a tenant always decides on the tenant's requests.
                     let mut own = config.clone();

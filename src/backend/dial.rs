@@ -2,6 +2,7 @@
 
 use super::endpoint::Address;
 use super::failure::Failure;
+use crate::config::WebhookTargets;
 use socket2::{SockRef, TcpKeepalive};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -45,9 +46,42 @@ impl Lookups {
     }
 }
 
+/// The servers that a client may connect to, and the host that the client calls.
+#[derive(Clone, Copy)]
+pub(super) struct Confined<'a> {
+    pub(super) targets: &'a WebhookTargets,
+    pub(super) host: &'a str,
+}
+
+impl Confined<'_> {
+    /// Returns those addresses of a name that the client may connect to.
+    ///
+    /// # Errors
+    /// If there is none. The text is the same for a name that the network does not know: it tells nothing about the network.
+    pub(super) async fn addresses(self, to: &Address, lookups: &Lookups) -> Result<Vec<SocketAddr>, Failure> {
+        let mut addresses = lookups.addresses(to).await.unwrap_or_default();
+        addresses.retain(|address| self.targets.allow(self.host, address.ip()));
+        match addresses.is_empty() {
+            true => Err(Failure::Other(format!(
+                "dial tcp: lookup {}: no address that upstream.webhookTargets allows",
+                self.host
+            ))),
+            false => Ok(addresses),
+        }
+    }
+}
+
 /// Connects to the first address of a name that accepts a connection.
-pub(super) async fn dial(to: &Address, lookups: &Lookups, deadline: Instant) -> Result<TcpStream, Failure> {
-    let addresses = lookups.addresses(to).await?;
+pub(super) async fn dial(
+    to: &Address,
+    confined: Option<Confined<'_>>,
+    lookups: &Lookups,
+    deadline: Instant,
+) -> Result<TcpStream, Failure> {
+    let addresses = match confined {
+        Some(confined) => confined.addresses(to, lookups).await?,
+        None => lookups.addresses(to).await?,
+    };
     let mut first = None;
     for (tried, address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -34,6 +34,8 @@ pub struct Endpoint {
     service: Option<Service>,
     /// The address to connect to, if it was looked up before.
     found: Option<Address>,
+    /// Whether the operator of the proxy names the endpoint, and not an object of the API.
+    is_of_operator: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -132,6 +134,7 @@ impl Endpoint {
             ca,
             service: Some(Service { namespace: namespace.to_owned(), name: name.to_owned(), port }),
             found: None,
+            is_of_operator: false,
         }
     }
 
@@ -213,7 +216,19 @@ impl Endpoint {
             ca,
             service: None,
             found: None,
+            is_of_operator: false,
         })
+    }
+
+    /// Returns the endpoint as one that the operator of the proxy names: its address may be any ([`Cluster::webhook_targets`]).
+    #[must_use]
+    pub fn of_operator(self) -> Self {
+        Self { is_of_operator: true, ..self }
+    }
+
+    /// Whether the operator of the proxy names the endpoint.
+    pub fn is_of_operator(&self) -> bool {
+        self.is_of_operator
     }
 
     /// Returns scheme and authority, as the configuration has them.

@@ -147,7 +147,7 @@ impl Kubeconfig {
         if let Some(faults) = aggregate(faults) {
             return Err(KubeconfigError::Context(faults).into());
         }
-        let endpoint = Endpoint::server(&cluster.server)?;
+        let endpoint = Endpoint::server(&cluster.server)?.of_operator();
         Client::new(endpoint.clone(), access(&endpoint, cluster, user)?, answer_bytes)
     }
 

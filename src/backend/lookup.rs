@@ -34,7 +34,7 @@ impl Lookup {
         if !url.contains("://") || url.contains(['?', '#']) {
             return Err(InvalidAddress::Query(url.to_owned()).into());
         }
-        let endpoint = Endpoint::server(url)?;
+        let endpoint = Endpoint::server(url)?.of_operator();
         let trust = authorities.map_or(Trust::System, |file| Trust::Bundle(Source::File(file)));
         let access = Access {
             tls: Arc::new(Tls::new(trust, None, true)?),

@@ -41,7 +41,7 @@ use crate::status::Status;
 use breaker::{Breaker, Breakers};
 use bytes::Bytes;
 use connection::{Connection, Lost};
-use dial::{Lookups, dial};
+use dial::{Confined, Lookups, dial};
 use endpoint::Address;
 use failure::{Failure, Route, Stage};
 use flate2::read::GzDecoder;
@@ -306,6 +306,13 @@ impl Client {
             let at = elsewhere.as_ref().unwrap_or(self);
             let redirected = redirect::follow(&at.endpoint, &next, &head, requests).map_err(NoAnswer::of)?;
             let Some(redirected) = redirected else { break };
+            if redirected.elsewhere.is_some() && self.confined(cluster).is_some() {
+                // An answer of another server could reach the tenant in the text of an error.
+                let url = format!("{}{}", self.endpoint.base(), next.path);
+                return Err(NoAnswer::of(format_args!(
+                    "Post \"{url}\": redirected to another server, to which webhooks of this API server do not lead"
+                )));
+            }
             next = redirected.target;
             if let Some(server) = redirected.elsewhere {
                 let is_own = server.is_same_server(&self.endpoint);
@@ -416,11 +423,11 @@ impl Client {
 
     async fn connect(&self, cluster: &Cluster, to: Option<Address>, deadline: Instant) -> Result<Connection, Failure> {
         let stream = match (&self.access.proxy, &to) {
-            (Some(proxy), _) => self.tunnel(proxy, deadline).await?,
-            (None, Some(address)) => dial(address, &self.lookups, deadline).await?,
+            (Some(proxy), _) => self.tunnel(proxy, cluster, deadline).await?,
+            (None, Some(address)) => dial(address, self.confined(cluster), &self.lookups, deadline).await?,
             (None, None) => {
                 let address = self.endpoint.address(cluster, 0).map_err(Failure::other)?;
-                dial(&address, &self.lookups, deadline).await?
+                dial(&address, self.confined(cluster), &self.lookups, deadline).await?
             }
         };
         let route = Route::of(&stream);
@@ -440,12 +447,27 @@ impl Client {
         Ok(connection)
     }
 
-    async fn tunnel(&self, proxy: &Proxy, deadline: Instant) -> Result<TcpStream, Failure> {
+    async fn tunnel(&self, proxy: &Proxy, cluster: &Cluster, deadline: Instant) -> Result<TcpStream, Failure> {
+        let target = match self.confined(cluster) {
+            // The proxy gets the address that was checked, not a name to resolve.
+            Some(confined) => {
+                let address = self.endpoint.address(cluster, 0).map_err(Failure::other)?;
+                let allowed = confined.addresses(&address, &self.lookups).await?;
+                allowed.first().map(ToString::to_string).unwrap_or_default()
+            }
+            None => self.endpoint.target(),
+        };
         let address = proxy.address().map_err(Failure::other)?;
-        let dialled = dial(&address, &self.lookups, deadline).await;
+        let dialled = dial(&address, None, &self.lookups, deadline).await;
         let mut stream = dialled.map_err(|failure| Failure::Other(format!("proxyconnect tcp: {failure}")))?;
-        proxy.tunnel(&mut stream, &self.endpoint.target()).await.map_err(Failure::other)?;
+        proxy.tunnel(&mut stream, &target).await.map_err(Failure::other)?;
         Ok(stream)
+    }
+
+    /// Returns the servers that the client may connect to; `None` for any server.
+    fn confined<'c>(&'c self, cluster: &'c Cluster) -> Option<Confined<'c>> {
+        let targets = cluster.webhook_targets().filter(|_| !self.endpoint.is_of_operator())?;
+        Some(Confined { targets, host: self.endpoint.host() })
     }
 }
 

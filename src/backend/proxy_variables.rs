@@ -3,6 +3,7 @@
 //! The connection to a proxy is plain HTTP. An endpoint on this machine is never reached through a proxy.
 
 use super::endpoint::{Address, Endpoint};
+use crate::config::is_within;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
@@ -154,15 +155,6 @@ impl Exception {
             }
         }
     }
-}
-
-fn is_within(host: IpAddr, network: IpAddr, bits: u8) -> bool {
-    let number = |address: IpAddr| match address {
-        IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
-        IpAddr::V6(address) => (address.to_bits(), 128),
-    };
-    let ((host, size), (network, network_size)) = (number(host), number(network));
-    size == network_size && bits <= size && (host ^ network).checked_shr(128 - u32::from(bits)).unwrap_or(0) == 0
 }
 
 impl Reachable {

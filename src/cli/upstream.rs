@@ -74,6 +74,7 @@ pub(super) fn upstream(flags: &arguments::Upstream, embedded: &arguments::Embedd
         own_user: own_user(&list(&flags.upstream_own_user))?,
         admitted_mark: flags.admitted_mark.clone(),
         group_prefix: group_prefix(flags.upstream_group_prefix.as_deref().unwrap_or_default())?,
+        webhook_targets: None,
     })
 }
 

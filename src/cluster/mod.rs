@@ -31,7 +31,7 @@ pub use metrics::Metrics;
 pub use parameters::{Parameter, Parameters, Scope, Unusable};
 pub use pods::PodPage;
 
-use crate::config::Limits;
+use crate::config::{Limits, WebhookTargets};
 use crate::removed::Api;
 use crate::status::Status;
 use cache::Cache;
@@ -127,6 +127,8 @@ pub struct Cluster {
     /// Whether every cache was once synced. A cache stays synced afterwards.
     seen_synced: AtomicBool,
     loopback: OnceLock<Weak<dyn Loopback>>,
+    /// Unset if webhooks may be any server.
+    webhook_targets: OnceLock<Arc<WebhookTargets>>,
     // Dropping the cluster and all its views aborts the watches.
     _watches: Arc<Vec<AbortOnDropHandle<()>>>,
 }
@@ -191,6 +193,7 @@ impl Cluster {
             made: Arc::default(),
             seen_synced: AtomicBool::new(false),
             loopback: OnceLock::new(),
+            webhook_targets: OnceLock::new(),
             _watches: Arc::default(),
         }
     }
@@ -224,8 +227,19 @@ impl Cluster {
             made: self.made.clone(),
             seen_synced: AtomicBool::new(false),
             loopback: OnceLock::new(),
+            webhook_targets: self.webhook_targets.clone(),
             _watches: self._watches.clone(),
         })
+    }
+
+    /// Confines the webhooks that the API server names to these servers. Later calls have no effect.
+    pub fn confine_webhooks(&self, targets: Arc<WebhookTargets>) {
+        let _the_first_stays = self.webhook_targets.set(targets);
+    }
+
+    /// Returns the servers that webhooks of the API server may be; `None` for any server.
+    pub fn webhook_targets(&self) -> Option<&WebhookTargets> {
+        self.webhook_targets.get().map(|targets| &**targets)
     }
 
     /// Whether the cache of the kind is synced and its watch works.

@@ -11,6 +11,7 @@ pub mod written_kubeconfig;
 mod limits;
 mod plugin;
 mod tls;
+mod webhook_targets;
 
 pub use controllers::{Controllers, UnknownController};
 pub use embedded::{Addresses, Apis, Embedded, InvalidRange, InvalidSwitch, TokenFiles};
@@ -18,10 +19,12 @@ pub use feature_gates::{FeatureGates, InvalidFeatureGates};
 pub use limits::Limits;
 pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
 pub use tls::{NamedCertificate, TlsFlagError, TlsProtocol};
+pub use webhook_targets::{InvalidTarget, WebhookTargets, is_within};
 
 use crate::user::UserInfo;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A certificate and its key as PEM files.
@@ -216,10 +219,20 @@ pub enum Upstream {
         admitted_mark: Option<String>,
         /// The prefix of the groups of clients, except for Kubernetes' own (`system:…`); empty for none.
         group_prefix: String,
+        /// The servers that webhooks of the API server may be; `None` for any server.
+        webhook_targets: Option<Arc<WebhookTargets>>,
     },
 }
 
 impl Upstream {
+    /// The servers that webhooks of the API server may be; `None` for any server.
+    pub(crate) fn webhook_targets(&self) -> Option<&Arc<WebhookTargets>> {
+        match self {
+            Self::Remote { webhook_targets, .. } => webhook_targets.as_ref(),
+            Self::Embedded(_) => None,
+        }
+    }
+
     /// The mark of admitted requests; `None` for the embedded API server, which needs none.
     pub(crate) fn admitted_mark(&self) -> Option<&str> {
         match self {

@@ -51,6 +51,16 @@ async fn convert(converter: &Converter) -> Result<Value, String> {
     converted.map(Object::into_value).map_err(|why| why.to_string())
 }
 
+#[tokio::test]
+async fn a_confined_webhook_is_not_called_at_this_machine() {
+    let server = HookServer::start(&[]).await;
+    let converter = converter(webhook(&server, "/x", &["v1"]));
+    converter.cluster.confine_webhooks(Arc::default());
+    let text = convert(&converter).await.unwrap_err();
+    assert!(text.ends_with("dial tcp: lookup 127.0.0.1: no address that upstream.webhookTargets allows"), "{text}");
+    assert!(server.seen().is_empty());
+}
+
 /// The answer to a review, with the given fields in its response.
 fn answered(review: &Value, fields: Value) -> Value {
     let mut response = json!({"uid": review["request"]["uid"], "result": {"status": "Success"}});

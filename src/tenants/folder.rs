@@ -1,8 +1,8 @@
 //! The files of a folder with tenants: read, and validated together.
 
 use super::profile::{Document, KIND, Member, MemberKind, Profile};
-use super::{DEFAULT, NONE, OPERATORS};
-use crate::config::OWN_API_VERSION;
+use super::{DEFAULT, NONE, OPERATORS, Owners};
+use crate::config::{OWN_API_VERSION, WebhookTargets};
 use crate::go_text::duration;
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use crate::user::{ALL_UNAUTHENTICATED, ANONYMOUS, invalid_group_prefix};
@@ -283,10 +283,12 @@ fn different_upstreams(tenants: &[Arc<TenantFile>]) -> Vec<Fault> {
         let (Some(upstream), Some(kubeconfig)) = (&tenant.profile.upstream, tenant.kubeconfig()) else { continue };
         let other = *first.entry(kubeconfig).or_insert(tenant);
         let Some(of_other) = &other.profile.upstream else { continue };
-        let same = |upstream: &super::profile::Upstream| (upstream.identity, upstream.group_prefix.clone());
+        let same = |upstream: &super::profile::Upstream| {
+            (upstream.identity, upstream.group_prefix.clone(), upstream.webhook_targets.clone())
+        };
         if same(upstream) != same(of_other) {
             let why = format!(
-                "must have the identity and the groupPrefix of the tenant {:?}, which has the same kubeconfig",
+                "must have the identity, the groupPrefix and the webhookTargets of the tenant {:?}, which has the same kubeconfig",
                 other.name
             );
             faults.push(tenant.fault("spec.upstream", why));
@@ -321,7 +323,7 @@ impl Checked<'_> {
             _ => {}
         }
         for (index, member) in profile.members.iter().enumerate() {
-            if let Some(why) = invalid_member(member) {
+            if let Some(why) = invalid_member(member).or_else(|| self.foreign_member(member, all)) {
                 self.add(&format!("spec.members[{index}]"), why);
             }
         }
@@ -342,6 +344,27 @@ impl Checked<'_> {
         self.check_names(profile);
         self.check_admission(profile, all, plugins);
         self.check_rest(profile);
+    }
+
+    /// The reason why a service account is no member, if its namespace is not certainly the tenant's: whoever creates the namespace first would
+    /// be a member. The namespaces of `operators` are reserved (`Owners`).
+    fn foreign_member(&self, member: &Member, all: &BTreeMap<&str, &TenantFile>) -> Option<String> {
+        let (tenant, namespace) = (self.tenant, &member.namespace);
+        let has_own_server = || {
+            let kubeconfig = tenant.kubeconfig();
+            let is_another = |other: &TenantFile| other.name != tenant.name && other.kubeconfig() == kubeconfig;
+            kubeconfig.is_some() && !all.values().any(|other| is_another(other))
+        };
+        if member.kind != MemberKind::ServiceAccount
+            || tenant.name == OPERATORS
+            || Owners::new(&[tenant], &tenant.kubeconfig()).by_name(namespace).is_some()
+            || has_own_server()
+        {
+            return None;
+        }
+        Some(format!(
+            "namespace {namespace:?} must be one of spec.namespaces.names: whoever creates it would be a member"
+        ))
     }
 
     fn check_names(&mut self, profile: &Profile) {
@@ -420,6 +443,10 @@ impl Checked<'_> {
         let prefix = profile.upstream.as_ref().map_or("", |upstream| &upstream.group_prefix);
         if let Some(why) = invalid_group_prefix(prefix) {
             self.add("spec.upstream.groupPrefix", why);
+        }
+        let targets = profile.upstream.as_ref().map(|upstream| WebhookTargets::parse(&upstream.webhook_targets));
+        if let Some(Err((index, why))) = targets {
+            self.add(&format!("spec.upstream.webhookTargets[{index}]"), why);
         }
         let tls = &profile.tls;
         if tls.cert_file.is_some() != tls.key_file.is_some() {

@@ -51,6 +51,7 @@ impl Guard {
         match owners.by_name(name) {
             _ if name.is_empty() => Err(Denial::forbidden("the namespace has no name yet")),
             Some(owner) if owner != &*self.tenant => Err(Denial::forbidden("the name is not one for this tenant")),
+            _ if owners.is_of_operators(name) => Err(Denial::forbidden("only operators of the gateway may create it")),
             _ => Ok(()),
         }
     }

@@ -1,8 +1,9 @@
 //! The tenants of namespaces.
 
-use super::TenantFile;
+use super::profile::MemberKind;
+use super::{OPERATORS, TenantFile};
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::path::PathBuf;
 
@@ -23,6 +24,8 @@ pub struct Owners {
     exact: HashMap<Box<str>, Box<str>>,
     /// Beginnings of names, none of which is the beginning of another.
     beginnings: BTreeMap<Box<str>, Box<str>>,
+    /// Namespaces of service accounts that are operators. They have no tenant by their names.
+    of_operators: HashSet<Box<str>>,
 }
 
 impl Owners {
@@ -30,6 +33,10 @@ impl Owners {
     pub fn new(tenants: &[impl Borrow<TenantFile>], kubeconfig: &Option<PathBuf>) -> Self {
         let mut owners = Self::default();
         for tenant in tenants.iter().map(Borrow::borrow).filter(|tenant| tenant.kubeconfig() == *kubeconfig) {
+            if tenant.name == OPERATORS {
+                let accounts = tenant.profile.members.iter().filter(|member| member.kind == MemberKind::ServiceAccount);
+                owners.of_operators.extend(accounts.map(|member| member.namespace.as_str().into()));
+            }
             for name in &tenant.profile.namespaces.names {
                 let owner = tenant.name.as_str().into();
                 match name.strip_suffix('*') {
@@ -62,6 +69,11 @@ impl Owners {
     /// Returns the tenant whose names include this one. At most one does, because names of different tenants do not overlap.
     pub fn by_name(&self, namespace: &str) -> Option<&str> {
         self.exact.get(namespace).map(|owner| &**owner).or_else(|| self.by_beginning(namespace))
+    }
+
+    /// Whether only operators may create a namespace of this name: its service accounts are operators.
+    pub fn is_of_operators(&self, namespace: &str) -> bool {
+        self.of_operators.contains(namespace)
     }
 
     /// Returns the tenant of a namespace with this label value, if it has the label.

@@ -101,6 +101,11 @@ pub struct Upstream {
     /// The prefix of the groups of callers at the API server, as `--upstream-group-prefix`. `members` name groups without the prefix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group_prefix: String,
+    /// IP addresses, CIDRs and DNS names of the servers that webhooks and conversion webhooks of this API server may be, besides public
+    /// addresses. `*.` in front of a name stands for all names that end so. A name allows private addresses, but no loopback and
+    /// link-local ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub webhook_targets: Vec<String>,
 }
 
 /// The identity with which requests reach an API server.

@@ -68,6 +68,35 @@ fn user(name: &str, groups: &[&str]) -> UserInfo {
 }
 
 #[test]
+fn a_service_account_is_a_member_if_nobody_else_can_make_its_namespace() {
+    let account =
+        |namespace: &str| format!("  members: [{{kind: ServiceAccount, namespace: {namespace}, name: '*'}}]\n");
+    let upstream = "  upstream: {kubeconfig: default.yaml}";
+    let foreign = "must be one of spec.namespaces.names: whoever creates it would be a member";
+    let of = |spec: String| faults(&[("blue.yaml", file("blue", &spec))]);
+    assert_eq!(of(format!("{}  namespaces: {{names: [blue-*, ci]}}", account("blue-x"))), Vec::<String>::new());
+    assert_eq!(of(format!("{}  namespaces: {{names: [blue-*, ci]}}", account("ci"))), Vec::<String>::new());
+    assert!(of(format!("{}  namespaces: {{names: [blue-*]}}", account("blue")))[0].ends_with(foreign));
+    assert!(of(account("kube-system"))[0].ends_with(foreign));
+    // The API server is the tenant's own.
+    assert_eq!(of(format!("{}{upstream}", account("ci"))), Vec::<String>::new());
+    let other = file("green", &format!("  members: [{{kind: User, name: a}}]\n{upstream}"));
+    let shared = faults(&[("blue.yaml", file("blue", &format!("{}{upstream}", account("ci")))), ("green.yaml", other)]);
+    assert!(shared.len() == 1 && shared[0].ends_with(foreign), "{shared:?}");
+    // Operators have no namespaces of their own: nobody else may create those of their service accounts.
+    assert_eq!(faults(&[("operators.yaml", file("operators", &account("flux")))]), Vec::<String>::new());
+    let mut operators = tenant(OPERATORS, &[], &[], &[]);
+    operators.profile.members.push(Member {
+        kind: MemberKind::ServiceAccount,
+        name: "*".into(),
+        namespace: "flux".into(),
+    });
+    let owners = Owners::new(&[operators], &None);
+    assert!(owners.is_of_operators("flux") && !owners.is_of_operators("flux-2"));
+    assert_eq!(owners.by_name("flux"), None);
+}
+
+#[test]
 fn an_error_names_file_line_and_field() {
     let member = "  members: [{kind: User, name: a}]\n";
     for (text, wanted) in [
@@ -99,6 +128,20 @@ fn an_error_names_file_line_and_field() {
         (
             file("blue", &format!("{member}  limits: {{writeBurst: 5}}")),
             "t.yaml:6: spec.limits.writeBurst: has no effect without writesPerSecond",
+        ),
+        (
+            file(
+                "blue",
+                "  members:\n  - {kind: ServiceAccount, namespace: ci, name: bot}\n  namespaces: {names: [blue-*]}",
+            ),
+            "t.yaml:6: spec.members[0]: namespace \"ci\" must be one of spec.namespaces.names: whoever creates it would be a member",
+        ),
+        (
+            file(
+                "blue",
+                &format!("{member}  upstream: {{kubeconfig: t.yaml, webhookTargets: [10.0.0.0/8, '10.0.0.0/33']}}"),
+            ),
+            "t.yaml:6: spec.upstream.webhookTargets[1]: \"10.0.0.0/33\" must be an IP address, a CIDR, a DNS name, or a DNS name after \"*.\"",
         ),
         (
             file("blue", &format!("{member}  serverNames: [BLUE.example.com]")),

@@ -159,7 +159,8 @@ impl<'a> From<&'a ValidatingWebhook> for Fields<'a> {
 }
 
 impl Hook {
-    fn new(uid: String, configuration: &str, fields: &Fields<'_>, clients: &Clients) -> Self {
+    fn new(uid: String, configuration: &str, fields: &Fields<'_>, clients: &Clients, is_static: bool) -> Self {
+        let of_source = |endpoint: Endpoint| if is_static { endpoint.of_operator() } else { endpoint };
         let known = |version: &String| match &**version {
             "v1" => Some(ReviewVersion::V1),
             "v1beta1" => Some(ReviewVersion::V1Beta1),
@@ -189,7 +190,8 @@ impl Hook {
             ),
             conditions: Conditions::of_webhook(fields.match_conditions, fields.failure_policy),
             reinvocable: fields.reinvocation_policy == Some("IfNeeded"),
-            client: endpoint(fields.name, fields.client_config).and_then(|endpoint| Ok(clients.client(endpoint)?)),
+            client: endpoint(fields.name, fields.client_config)
+                .and_then(|endpoint| Ok(clients.client(of_source(endpoint))?)),
         }
     }
 }
@@ -233,7 +235,7 @@ impl Hooks {
                     let uid = format!("{prefix}{configuration}/{}/{nth}", fields.name);
                     *nth += 1;
                     let is_shadow = shadow::is_annotated(fields.name, shadows);
-                    all.push(Hook { is_shadow, ..Hook::new(uid, configuration, &fields, clients) });
+                    all.push(Hook { is_shadow, ..Hook::new(uid, configuration, &fields, clients, is_static) });
                 }
             }
             if is_static {

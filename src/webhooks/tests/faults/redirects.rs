@@ -2,25 +2,28 @@
 
 use super::*;
 use crate::backend::testing::HookServer;
+use crate::config::WebhookTargets;
+
+/// Redirects every request but those of `/end`.
+fn redirects(to: &'static str) -> Misbehaviour {
+    late(move |mut stream, _| async move {
+        let mut buffer = vec![0; 65536];
+        while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+            let seen = String::from_utf8_lossy(&buffer[..read]).into_owned();
+            let answer = match seen.split(' ').nth(1) {
+                Some("/end") => {
+                    let body = seen.split_once("\r\n\r\n").unwrap().1;
+                    answer(&serde_json::from_str(body).unwrap_or_default())
+                }
+                _ => format!("HTTP/1.1 {to}\r\nContent-Length: 0\r\n\r\n"),
+            };
+            write(&mut stream, answer).await;
+        }
+    })
+}
 
 #[tokio::test]
 async fn redirects_at_the_endpoint_are_followed_so_often() {
-    let redirects = |to: &'static str| {
-        late(move |mut stream, _| async move {
-            let mut buffer = vec![0; 65536];
-            while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-                let seen = String::from_utf8_lossy(&buffer[..read]).into_owned();
-                let answer = match seen.split(' ').nth(1) {
-                    Some("/end") => {
-                        let body = seen.split_once("\r\n\r\n").unwrap().1;
-                        answer(&serde_json::from_str(body).unwrap_or_default())
-                    }
-                    _ => format!("HTTP/1.1 {to}\r\nContent-Length: 0\r\n\r\n"),
-                };
-                write(&mut stream, answer).await;
-            }
-        })
-    };
     let server = Faulty::start(redirects("307 X\r\nLocation: /end"));
     let world = validating(&[server.hook(json!({}))]);
     world.plugin.validate(&create(configmap())).await.unwrap();
@@ -146,6 +149,91 @@ async fn the_target_of_a_services_redirect_must_have_its_name() {
     let text = validate(&unnamed).await.unwrap_err();
     let want = "x509: certificate is not valid for any names, but wanted to match hook.default.svc";
     assert!(text.ends_with(want), "{text}");
+}
+
+/// Calls a hook of an API server whose webhooks may be these servers only.
+async fn confined(hook: Value, targets: &[&str]) -> Result<(), String> {
+    let configuration = configuration::<ValidatingWebhookConfiguration>(&[hook]);
+    let cluster = Cluster::fixed(FixedState { validating_webhooks: vec![configuration], ..default_state() });
+    let targets: Vec<String> = targets.iter().map(|target| (*target).to_owned()).collect();
+    cluster.confine_webhooks(Arc::new(WebhookTargets::parse(&targets).unwrap()));
+    let (users, limits) = (Kubeconfig::default(), Limits::default());
+    let plugin = ValidatingWebhooks::new(cluster, discovery(), metrics().1, &limits, users, Manifests::default());
+    let attributes = create(configmap());
+    let result = plugin.validate(&attributes).await;
+    result.map_err(|denial| failed_calling(&denial.into_status(&attributes), "w.lab.dev"))
+}
+
+#[tokio::test]
+async fn a_confined_webhook_is_called_at_allowed_addresses_only() {
+    let server = HookServer::start(&[]).await;
+    let at = |url: &str| hook("w.lab.dev", url, Some(&server), json!({}));
+    let by_address = server.url("/allow");
+    let mapped = by_address.replace("127.0.0.1", "[::ffff:127.0.0.1]");
+    let by_name = by_address.replace("127.0.0.1", "localhost");
+    let refusal = |url: &str, host: &str| {
+        Err(format!(
+            "Post \"{url}?timeout=10s\": dial tcp: lookup {host}: no address that upstream.webhookTargets allows"
+        ))
+    };
+    for (url, host) in [
+        (&*by_address, "127.0.0.1"),
+        (&mapped, "::ffff:127.0.0.1"),
+        (&by_name, "localhost"),
+        // A name that nobody has gets the same text.
+        ("https://nobody.invalid/x", "nobody.invalid"),
+    ] {
+        assert_eq!(confined(at(url), &[]).await, refusal(url, host), "{url}");
+        assert_eq!(confined(at(url), &["10.0.0.0/8", "localhost"]).await, refusal(url, host), "{url}");
+    }
+    assert_eq!(server.seen().len(), 0);
+    for url in [&by_address, &by_name] {
+        assert_eq!(confined(at(url), &["127.0.0.0/8", "::1"]).await, Ok(()), "{url}");
+    }
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_confined_webhook_leads_to_no_other_server() {
+    let there = HookServer::start(&[]).await;
+    let plain = format!("http://127.0.0.1:{}/x", there.url("").rsplit(':').next().unwrap());
+    for (code, to) in [(307, there.url("/allow")), (301, there.url("/allow")), (307, plain)] {
+        let here = redirecting(code, to);
+        let text = confined(trusting(&here, &there), &["127.0.0.1"]).await.unwrap_err();
+        let why = "redirected to another server, to which webhooks of this API server do not lead";
+        assert_eq!(text, format!("Post \"{}?timeout=1s\": {why}", here.url()));
+    }
+    assert!(there.seen().is_empty());
+    // The same server is asked again.
+    let text = confined(Faulty::start(redirects("307 X\r\nLocation: /again")).hook(json!({})), &["127.0.0.1"]).await;
+    assert_eq!(text.unwrap_err(), "Post \"/again\": stopped after 10 redirects");
+}
+
+#[tokio::test]
+async fn the_webhooks_of_files_are_those_of_the_operator() {
+    let server = HookServer::start(&[]).await;
+    let configuration = |name: &str, path: &str| -> ValidatingWebhookConfiguration {
+        let hooks = [at(&server, name, path, json!({}))];
+        configuration(&hooks)
+    };
+    let cluster = Cluster::fixed(FixedState {
+        validating_webhooks: vec![configuration("w.lab.dev", "/allow/api")],
+        ..default_state()
+    });
+    cluster.confine_webhooks(Arc::default());
+    let folder = tempfile::tempdir().unwrap();
+    let mut manifest = json!(configuration("m.lab.dev", "/allow/file"));
+    manifest["apiVersion"] = json!("admissionregistration.k8s.io/v1");
+    manifest["kind"] = json!("ValidatingWebhookConfiguration");
+    manifest["metadata"]["name"] = json!("c.static.k8s.io");
+    std::fs::write(folder.path().join("hooks.json"), manifest.to_string()).unwrap();
+    let counted = metrics().1.manifests().clone();
+    let load = crate::manifests::webhooks::load::<ValidatingWebhookConfiguration>;
+    let manifests = Manifests::follow(folder.path().into(), "ValidatingAdmissionWebhook", counted, load).unwrap();
+    let (users, limits) = (Kubeconfig::default(), Limits::default());
+    let plugin = ValidatingWebhooks::new(cluster, discovery(), metrics().1, &limits, users, manifests);
+    plugin.validate(&create(configmap())).await.unwrap_err();
+    assert_eq!(server.seen().iter().map(|seen| &*seen.path).collect::<Vec<_>>(), ["/allow/file?timeout=10s"]);
 }
 
 /// The error of a hook that fails although an answer came.
