@@ -3,6 +3,9 @@
 //! This module knows nothing of a request's purpose: every request is handed to one handler, with its [`Connection`].
 
 mod state;
+mod budget;
+mod sockets;
+mod hello;
 mod listener;
 pub mod tls;
 pub mod certificates;
@@ -12,10 +15,11 @@ pub mod drain;
 pub mod health;
 pub mod descriptors;
 
+pub use budget::ConnectionBudget;
 pub use drain::Drain;
 pub use listener::Listener;
 pub use reload::Reloading;
-pub use state::{ConnectionBudget, ConnectionState};
+pub use state::ConnectionState;
 
 use rustls_pki_types::CertificateDer;
 use std::any::Any;
