@@ -51,7 +51,7 @@ impl Generation {
 
 /// The answers that a question belongs to: all of them, or those in a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scope(Option<usize>);
+pub(crate) struct AnswerScope(Option<usize>);
 
 #[derive(Clone)]
 struct Entry<V> {
@@ -88,18 +88,18 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
     }
 
     /// Returns the scope of the questions in a namespace; of all questions without one.
-    pub(crate) fn scope(&self, namespace: &str) -> Scope {
+    pub(crate) fn scope(&self, namespace: &str) -> AnswerScope {
         let group = || (self.group_of.hash_one(namespace) % GROUPS as u64) as usize;
-        Scope((!namespace.is_empty()).then(group))
+        AnswerScope((!namespace.is_empty()).then(group))
     }
 
     /// Returns the key of a question with these parts; valid until [`Self::forget_all`].
     pub(crate) fn key(&self, parts: &[&[u8]]) -> Key {
-        self.key_in(Scope::default(), parts)
+        self.key_in(AnswerScope::default(), parts)
     }
 
     /// Returns the key of a question in a scope; valid until [`Self::forget_all`] or [`Self::forget`].
-    pub(crate) fn key_in(&self, scope: Scope, parts: &[&[u8]]) -> Key {
+    pub(crate) fn key_in(&self, scope: AnswerScope, parts: &[&[u8]]) -> Key {
         let generations = [self.all.number(), self.group(scope).map_or(0, Generation::number)].map(u64::to_be_bytes);
         let parts: Vec<&[u8]> = generations.iter().map(|bytes| &bytes[..]).chain(parts.iter().copied()).collect();
         self.secret.hash(&parts)
@@ -113,7 +113,7 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
     }
 
     /// Forgets the answers in a scope, as [`Self::forget_all`] forgets all.
-    pub(crate) fn forget(&self, scope: Scope, settling: Duration) {
+    pub(crate) fn forget(&self, scope: AnswerScope, settling: Duration) {
         match self.group(scope) {
             Some(group) => group.end(settling),
             None => self.forget_all(settling),
@@ -121,16 +121,16 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
     }
 
     /// The number of times that the answers in the scope were forgotten. `None` while answers are not cached.
-    pub(crate) fn generation(&self, scope: Scope) -> Option<u64> {
+    pub(crate) fn generation(&self, scope: AnswerScope) -> Option<u64> {
         let generation = || self.all.number() + self.group(scope).map_or(0, Generation::number);
         self.is_settled(scope, Instant::now()).then(generation)
     }
 
-    fn group(&self, scope: Scope) -> Option<&Generation> {
+    fn group(&self, scope: AnswerScope) -> Option<&Generation> {
         self.groups.get(scope.0?)
     }
 
-    fn is_settled(&self, scope: Scope, now: Instant) -> bool {
+    fn is_settled(&self, scope: AnswerScope, now: Instant) -> bool {
         self.all.is_settled(now) && self.group(scope).is_none_or(|group| group.is_settled(now))
     }
 
@@ -145,7 +145,7 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
         lifetime: impl FnOnce(&V) -> Duration,
         look_up: impl FnOnce() -> F,
     ) -> Result<V, Arc<E>> {
-        self.answer_in(Scope::default(), key, lifetime, look_up).await
+        self.answer_in(AnswerScope::default(), key, lifetime, look_up).await
     }
 
     /// Returns the answer to a question in a scope, as [`Self::answer`] does.
@@ -154,7 +154,7 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
     /// As [`Self::answer`].
     pub(crate) async fn answer_in<E: Send + Sync + 'static, F: Future<Output = Result<V, E>>>(
         &self,
-        scope: Scope,
+        scope: AnswerScope,
         key: Key,
         lifetime: impl FnOnce(&V) -> Duration,
         look_up: impl FnOnce() -> F,

@@ -5,7 +5,7 @@ mod selectors;
 
 pub use attributes::AccessAttributes;
 
-use crate::answers::{AnswerCache, Key, Scope};
+use crate::answers::{AnswerCache, AnswerScope, Key};
 use crate::request::RequestInfo;
 use crate::sharer::Sharer;
 use crate::shares::Shares;
@@ -212,7 +212,7 @@ impl Authorizer {
         attributes: &AccessAttributes,
         spec: &impl Serialize,
         credentials: Option<&ClientCredentials>,
-    ) -> Result<(Scope, Key), ReviewError> {
+    ) -> Result<(AnswerScope, Key), ReviewError> {
         let spec = serde_json::to_vec(spec).map_err(ReviewError::failed)?;
         let mut parts = vec![spec.as_slice()];
         if let Some(credentials) = credentials {
@@ -227,7 +227,7 @@ impl Authorizer {
 
     async fn answer<F: Future<Output = Result<Decision, ReviewError>>>(
         &self,
-        (scope, key): (Scope, Key),
+        (scope, key): (AnswerScope, Key),
         attributes: &AccessAttributes,
         look_up: impl FnOnce() -> F,
     ) -> Result<Decision, ReviewError> {
