@@ -109,7 +109,7 @@ impl Gateway {
             ),
         ));
         let plugins = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
-        let proxy = Proxy::before(&plane, &[&[plugins], flags].concat());
+        let proxy = Proxy::before(&plane, &[&[plugins][..], flags].concat());
         let gateway = Self { proxy, plane };
         eventually("a policy that is enforced", || (gateway.forbidden().status == 422).then_some(()));
         gateway
