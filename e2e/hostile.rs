@@ -13,6 +13,8 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpSocket;
 
 pub const HOSTILE: &str = "/api/v1/namespaces/hostile";
 pub const QUIET: &str = "/api/v1/namespaces/quiet";
@@ -22,7 +24,7 @@ pub const LATE: &str = "9999-12-31T23:59:59Z";
 /// Two tenants, each with all rights in a namespace of its own, and a policy with a parameter for the quiet one.
 pub struct Gateway {
     pub proxy: Proxy,
-    _plane: ControlPlane,
+    plane: ControlPlane,
 }
 
 fn object(kind: &str, name: &str, more: Value) -> Value {
@@ -45,6 +47,11 @@ pub fn quiet() -> User {
 
 impl Gateway {
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// As [`Self::start`], with more flags of the proxy.
+    fn with(flags: &[&str]) -> Self {
         let plane = ControlPlane::start("hostile", &only(&[]));
         let sends = |request: Request| {
             let answer = plane.send(&User::admin(), request);
@@ -102,8 +109,9 @@ impl Gateway {
                     "paramRef": {"name": "forbidden", "namespace": "quiet", "parameterNotFoundAction": "Deny"}}),
             ),
         ));
-        let proxy = Proxy::before(&plane, &["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]);
-        let gateway = Self { proxy, _plane: plane };
+        let plugins = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
+        let proxy = Proxy::before(&plane, &[&[plugins][..], flags].concat());
+        let gateway = Self { proxy, plane };
         eventually("a policy that is enforced", || (gateway.forbidden().status == 422).then_some(()));
         gateway
     }
@@ -425,4 +433,81 @@ fn curl_receives_every_early_answer_over_http2() {
             assert_eq!(text, format!("2 {expected}"), "{path}, request {number}");
         }
     }
+}
+
+/// The tokens of service accounts that the hostile tenant makes, which may write as the tenant does.
+fn accounts(gateway: &Gateway, count: usize) -> Vec<String> {
+    let version = "rbac.authorization.k8s.io";
+    let binding = json!({"apiVersion": format!("{version}/v1"), "kind": "RoleBinding", "metadata": {"name": "accounts"},
+        "roleRef": {"apiGroup": version, "kind": "Role", "name": "tenant"},
+        "subjects": [{"apiGroup": version, "kind": "Group", "name": "system:serviceaccounts:hostile"}]});
+    let bound = gateway
+        .plane
+        .send(&User::admin(), post(&format!("/apis/{version}/v1/namespaces/hostile/rolebindings"), &binding));
+    assert_eq!(bound.status, 201, "{}", bound.text());
+    let sends = |path: &str, object: &Value| {
+        let answer = gateway.proxy.send(&hostile(), post(&format!("{HOSTILE}/serviceaccounts{path}"), object));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        answer.json()
+    };
+    let token = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let accounts = (0..count).map(|number| {
+        let name = format!("account-{number}");
+        sends("", &object("ServiceAccount", &name, json!({})));
+        sends(&format!("/{name}/token"), &token)["status"]["token"].as_str().unwrap().to_owned()
+    });
+    let accounts: Vec<String> = accounts.collect();
+    eventually("accounts that may write", || {
+        let create = post(&format!("{HOSTILE}/configmaps?dryRun=All"), &map("of-account"));
+        let answer = gateway.proxy.send(&User::Token(accounts.last().unwrap().clone()), create);
+        (answer.status == 201).then_some(())
+    });
+    accounts
+}
+
+/// The writes that are in flight, or whose bodies arrive.
+fn writes_in_flight(gateway: &Gateway) -> usize {
+    let (_, text) = gateway.proxy.health("/metrics").unwrap();
+    let counts = ["write", "body"].map(|kind| {
+        let name = format!("kube_admission_proxy_requests_inflight{{kind=\"{kind}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&name)?.parse::<usize>().ok()).unwrap_or_default()
+    });
+    counts.iter().sum()
+}
+
+#[test]
+fn accounts_and_addresses_of_one_tenant_leave_another_served() {
+    let gateway = Gateway::with(&["--max-mutating-requests-inflight=16"]);
+    let port = gateway.proxy.port;
+    // Each account begins writes whose bodies never end.
+    let mut stalled = Vec::new();
+    for token in accounts(&gateway, 6) {
+        let head = format!(
+            "POST {HOSTILE}/configmaps HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: 1000\r\n\r\n{{"
+        );
+        for _ in 0..8 {
+            let mut io = crate::harness::block_on(connect(port, &User::Anonymous, b"http/1.1")).unwrap();
+            crate::harness::block_on(io.write_all(head.as_bytes())).unwrap();
+            stalled.push(io);
+        }
+    }
+    eventually("writes in flight", || (writes_in_flight(&gateway) >= 16).then_some(()));
+    meanwhile(&gateway, "bodies that accounts do not send", || {});
+    drop(stalled);
+    // Sockets from several addresses, on which nothing is sent.
+    let silent = |port: u16, count: u8| -> Vec<_> {
+        let from = (2..2 + count).map(|last| async move {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(([127, 0, 0, 2 + last % 8], 0).into()).unwrap();
+            socket.connect(([127, 0, 0, 1], port).into()).await.unwrap()
+        });
+        from.map(crate::harness::block_on).collect()
+    };
+    let mut sockets = silent(gateway.proxy.health_port(), 250);
+    for _ in 0..3 {
+        sockets.extend(silent(port, 250));
+    }
+    meanwhile(&gateway, "silent sockets", || {});
+    drop(sockets);
 }

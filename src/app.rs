@@ -207,8 +207,8 @@ pub async fn start(config: Config) -> Result<Running> {
 fn start_health(config: &Config, checks: &Checks, registry: &Registry) -> Result<Option<(DropGuard, SocketAddr)>> {
     let Some(address) = config.serving.health_address else { return Ok(None) };
     let listener = Listener::bind(address).with_context(|| format!("--health-bind-address={address}"))?;
-    let (address, connections) = (listener.local_addr()?, config.limits.health_connections);
-    let started = health::start(listener, checks.clone(), registry.clone(), connections);
+    let address = listener.local_addr()?;
+    let started = health::start(listener, checks.clone(), registry.clone(), &config.limits);
     Ok(Some((started.context("the thread of the health port")?, address)))
 }
 

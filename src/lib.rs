@@ -10,6 +10,9 @@ pub use kubernetes_object as object;
 pub use kubernetes_object::{go_text, kind, names, status};
 
 pub mod user;
+pub mod sharer;
+pub mod crowd;
+pub mod arrivals;
 pub mod body;
 mod answers;
 mod derived;

@@ -69,8 +69,10 @@ use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
 use crate::upstream::{KeptUntilClose, LongRunning, Upgrade, strip_connection};
+use crate::user::UserInfo;
 use http::header::{TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use jiff::Timestamp;
 use patch::Patch;
 use permission::Permission;
@@ -164,8 +166,8 @@ impl Arrival {
 #[derive(Default)]
 struct Exchange {
     audit_id: String,
-    /// The user name in the audit event; empty if the request is not audited.
-    user: String,
+    /// The user in the audit event; `None` if the event has none.
+    user: Option<Arc<UserInfo>>,
     warnings: Arc<Warnings>,
     event: Option<EventInProgress>,
     /// The annotations of the validating phase. The shell drops them if the API server refuses a write that kube-apiserver would
@@ -268,7 +270,8 @@ impl Pipeline {
             Some(event) => {
                 let (is_long, patience) = (info.is_long_running(), self.limits.request_timeout);
                 let followed = audited::follow(event, response, refusal, is_long, patience);
-                Box::pin(self.processor.run(self.sharer(&exchange.user), followed)).await
+                let user = exchange.user.take().unwrap_or_else(|| Arc::new(UserInfo::anonymous()));
+                Box::pin(self.processor.run(&self.sharer(&user), followed)).await
             }
         };
         let Some(seat) = exchange.seat.take() else { return response };
@@ -301,7 +304,8 @@ impl Pipeline {
         let caller = self.identify(&mut request, info, exchange).await?;
         strip_connection(&mut request);
         let upgrades = request.extensions().get::<Upgrade>().is_some();
-        let seat = self.in_flight.enter(request.method(), info, upgrades, &caller.user)?;
+        let has_body = !request.body().is_end_stream();
+        let seat = self.in_flight.enter(request.method(), info, upgrades, has_body, &caller.user)?;
         if upgrades {
             request.extensions_mut().insert(KeptUntilClose(Arc::new(seat.clone())));
         }
@@ -333,6 +337,7 @@ impl Pipeline {
             return Err(target::not_canonical(&info.path, &self.discovery));
         }
         if !info.is_resource_request {
+            exchange.seat = exchange.seat.take().map(Seat::arrived).transpose()?;
             return self.stream(request, &caller, exchange).await;
         }
         let caller = self.marked(caller);
@@ -345,9 +350,9 @@ impl Pipeline {
             }
             None => {
                 let write = self.write(request, info, &caller, exchange);
-                let answered = Box::pin(self.processor.run(self.sharer(&caller.user.username), write)).await;
-                if grants_rights(info) && may_be_stored(&answered) {
-                    self.authorizer.forget_answers();
+                let answered = Box::pin(self.processor.run(&self.sharer(&caller.user), write)).await;
+                if let Some(namespace) = rights_changed_in(info).filter(|_| may_be_stored(&answered)) {
+                    self.authorizer.forget_answers(namespace);
                 }
                 answered
             }
@@ -398,7 +403,7 @@ impl Pipeline {
         let (user, credentials) = (authenticated.user, authenticated.credentials);
         exchange.event = self.audit.begin(&audited, &user);
         if exchange.event.is_some() {
-            exchange.user.clone_from(&user.username);
+            exchange.user = Some(user.clone());
         }
         exchange.took("authentication", impersonating - authenticating);
         if !matches!(identity.impersonated, Ok(None)) {
@@ -584,10 +589,13 @@ fn decision_shown_by(code: StatusCode) -> Option<&'static str> {
     }
 }
 
-/// Whether the objects of the resource grant permissions.
-fn grants_rights(info: &RequestInfo) -> bool {
-    info.api_group == "rbac.authorization.k8s.io"
-        && matches!(info.resource.as_str(), "roles" | "clusterroles" | "rolebindings" | "clusterrolebindings")
+/// Returns the namespace in which a write changes permissions, empty for all namespaces; `None` if the write changes none.
+fn rights_changed_in(info: &RequestInfo) -> Option<&str> {
+    match (info.api_group.as_str(), info.resource.as_str()) {
+        ("rbac.authorization.k8s.io", "roles" | "rolebindings") => Some(&info.namespace),
+        ("rbac.authorization.k8s.io", "clusterroles" | "clusterrolebindings") => Some(""),
+        _ => None,
+    }
 }
 
 /// Whether a write with this answer has, or may have, changed something.

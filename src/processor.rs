@@ -3,12 +3,13 @@
 //! A worker of the runtime serves all connections, and nothing preempts the worker. Before a future in [`Processor::run`]
 //! decodes, patches or evaluates a large input, the future calls [`expect`]. From the next poll on, the future is polled off the
 //! worker: the operating system divides the processors between long work and the workers. A poll of long work needs a turn. There
-//! are fewer turns than processors, and one user has at most half of them, so that neither the workers nor the long work of other
-//! users wait for the long work of one user.
+//! are fewer turns than processors, and one sharer has at most half of them, so that neither the workers nor the long work of other
+//! sharers wait for the long work of one.
 //!
 //! A future in [`migrating`] moves to another thread for such a poll, and the worker stays on its thread. For other futures another
 //! thread takes over the worker; every thread on which a worker has run keeps freed memory of connections.
 
+use crate::sharer::{self, Sharer};
 use futures_util::task::AtomicWaker;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -59,16 +60,18 @@ pub struct Processor(Arc<Turns>);
 #[derive(Debug)]
 struct Turns {
     all: Semaphore,
-    /// The turns that one user may have.
+    /// The turns that service accounts may have together.
+    of_service_accounts: Semaphore,
+    /// The turns that one sharer may have.
     of_one: usize,
-    lines: Mutex<HashMap<Arc<str>, Weak<Line>>>,
+    lines: Mutex<HashMap<Sharer, Weak<Line>>>,
 }
 
-/// The turns of one user with long work. The queue for all turns is first in, first out; a user has at most as many polls in that
-/// queue as turns.
+/// The turns of one sharer with long work. The queue for all turns is first in, first out; a sharer has at most as many polls in that
+/// queue as turns, and so have all service accounts together.
 #[derive(Debug)]
 struct Line {
-    user: Arc<str>,
+    sharer: Sharer,
     own: Semaphore,
     turns: Arc<Turns>,
 }
@@ -81,11 +84,16 @@ impl Processor {
             turns => turns,
         };
         let turns = turns.clamp(1, Semaphore::MAX_PERMITS);
-        Self(Arc::new(Turns { all: Semaphore::new(turns), of_one: turns.div_ceil(2), lines: Mutex::default() }))
+        Self(Arc::new(Turns {
+            all: Semaphore::new(turns),
+            of_service_accounts: Semaphore::new(sharer::of_service_accounts(turns)),
+            of_one: turns.div_ceil(2),
+            lines: Mutex::default(),
+        }))
     }
 
-    /// Runs the work on a request of a user.
-    pub async fn run<F: Future>(&self, user: &str, work: F) -> F::Output {
+    /// Runs the work on a request.
+    pub async fn run<F: Future>(&self, sharer: &Sharer, work: F) -> F::Output {
         let mut work = pin!(work);
         let short = poll_fn(|context| match with(&EXPECTED, SHORT, || work.as_mut().poll(context)) {
             (Poll::Ready(output), _) => Poll::Ready(Some(output)),
@@ -95,7 +103,7 @@ impl Processor {
         if let Some(output) = short.await {
             return output;
         }
-        let line = self.line(user);
+        let line = self.line(sharer);
         loop {
             let turn = line.turn().await;
             let (step, _) = poll_fn(|context| {
@@ -110,21 +118,20 @@ impl Processor {
         }
     }
 
-    fn line(&self, user: &str) -> Arc<Line> {
+    fn line(&self, sharer: &Sharer) -> Arc<Line> {
         let mut lines = self.0.lines();
-        if let Some(line) = lines.get(user).and_then(Weak::upgrade) {
+        if let Some(line) = lines.get(sharer).and_then(Weak::upgrade) {
             return line;
         }
-        let user: Arc<str> = user.into();
-        let line = Line { user: user.clone(), own: Semaphore::new(self.0.of_one), turns: self.0.clone() };
+        let line = Line { sharer: sharer.clone(), own: Semaphore::new(self.0.of_one), turns: self.0.clone() };
         let line = Arc::new(line);
-        lines.insert(user, Arc::downgrade(&line));
+        lines.insert(sharer.clone(), Arc::downgrade(&line));
         line
     }
 }
 
 impl Turns {
-    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<Line>>> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Sharer, Weak<Line>>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,18 +139,22 @@ impl Turns {
 impl Line {
     /// Waits for a turn, which ends when the returned value is dropped.
     async fn turn(&self) -> impl Sized + use<'_> {
-        // Neither semaphore is ever closed.
+        // No semaphore is ever closed.
         let own = self.own.acquire().await.ok();
-        (self.turns.all.acquire().await.ok(), own)
+        let of_service_accounts = match self.sharer.is_service_accounts() {
+            true => self.turns.of_service_accounts.acquire().await.ok(),
+            false => None,
+        };
+        (self.turns.all.acquire().await.ok(), of_service_accounts, own)
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
         let mut lines = self.turns.lines();
-        // The map may already hold a new line of the same user.
-        if lines.get(&self.user).is_some_and(|line| line.strong_count() == 0) {
-            lines.remove(&self.user);
+        // The map may already hold a new line of the same sharer.
+        if lines.get(&self.sharer).is_some_and(|line| line.strong_count() == 0) {
+            lines.remove(&self.sharer);
         }
     }
 }
@@ -323,8 +334,11 @@ mod tests {
             expect(bytes).await;
             EXPECTED.get()
         };
-        assert_eq!(processor.run("a", step(SHORT_BYTES / 2)).now_or_never(), Some(Some(Work::Short(0))));
-        assert_eq!(processor.run("a", step(SHORT_BYTES / 2 + 1)).await, Some(Work::Long));
+        assert_eq!(
+            processor.run(&Sharer::named("a"), step(SHORT_BYTES / 2)).now_or_never(),
+            Some(Some(Work::Short(0)))
+        );
+        assert_eq!(processor.run(&Sharer::named("a"), step(SHORT_BYTES / 2 + 1)).await, Some(Work::Long));
         // No state is left, neither of the thread nor of the user.
         assert_eq!(EXPECTED.get(), None);
         assert!(processor.0.lines().is_empty());
@@ -343,7 +357,7 @@ mod tests {
                 // Blocks its thread.
                 ended.recv_timeout(Duration::from_secs(60)).unwrap();
             };
-            processor.run("a", work).await;
+            processor.run(&Sharer::named("a"), work).await;
         });
         let other = runtime.spawn(async move {
             begun.await.unwrap();
@@ -377,7 +391,7 @@ mod tests {
                     }
                     found
                 };
-                let found = processor.run("a", work).await;
+                let found = processor.run(&Sharer::named("a"), work).await;
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 (before, found, here())
             })
@@ -404,7 +418,7 @@ mod tests {
                 })
                 .await
             };
-            processor.run("a", work).await
+            processor.run(&Sharer::named("a"), work).await
         }));
         runtime.block_on(async {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -422,7 +436,7 @@ mod tests {
         let (panicking, dropped) = (processor.clone(), processor.clone());
         let panicking = runtime.spawn(migrating(async move {
             panicking
-                .run("a", async {
+                .run(&Sharer::named("a"), async {
                     expect_long().await;
                     panic!("of the work")
                 })
@@ -435,7 +449,7 @@ mod tests {
                 ended.recv_timeout(Duration::from_secs(60)).unwrap();
                 pending::<()>().await;
             };
-            dropped.run("a", work).await;
+            dropped.run(&Sharer::named("a"), work).await;
         }));
         runtime.block_on(async {
             assert!(panicking.await.unwrap_err().is_panic());
@@ -443,7 +457,7 @@ mod tests {
             dropped.abort();
             assert!(dropped.await.unwrap_err().is_cancelled());
             end.send(()).unwrap();
-            processor.run("b", expect_long()).await;
+            processor.run(&Sharer::named("b"), expect_long()).await;
         });
         assert!(processor.0.lines().is_empty());
     }
@@ -459,7 +473,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        processor.run(user, work).await;
+        processor.run(&Sharer::named(user), work).await;
     }
 
     #[test]
@@ -483,12 +497,12 @@ mod tests {
     async fn the_next_turn_is_another_users() {
         let (processor, order) = (Processor::new(1), Mutex::new(Vec::new()));
         let (end, ended) = oneshot::channel::<()>();
-        let step = |user: &'static str| {
-            let order = &order;
-            processor.run(user, async move {
+        let step = async |user: &'static str| {
+            let work = async {
                 expect_long().await;
                 order.lock().unwrap().push(user);
-            })
+            };
+            processor.run(&Sharer::named(user), work).await;
         };
         let greedy = (0..5).map(|_| step("greedy"));
         let all = async {
@@ -508,16 +522,38 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn service_accounts_have_no_more_polls_in_the_queue_than_their_part() {
+        let (processor, order) = (Processor::new(1), Mutex::new(Vec::new()));
+        let step = async |user: String| {
+            let work = async {
+                expect_long().await;
+                order.lock().unwrap().push(user.clone());
+            };
+            processor.run(&Sharer::named(&user), work).await;
+        };
+        let accounts = join_all((0..20).map(|number| step(format!("system:serviceaccount:{number}:a"))));
+        let held = processor.0.all.acquire().await.unwrap();
+        let release = async {
+            tokio::task::yield_now().await;
+            drop(held);
+        };
+        tokio::join!(accounts, step("user".to_owned()), release);
+        let place = order.lock().unwrap().iter().position(|user| user == "user");
+        assert!(place <= Some(1), "{order:?}");
+    }
+
+    #[tokio::test]
     async fn a_cancelled_wait_leaves_the_turn_to_others() {
         let processor = Processor::new(1);
         let held = processor.0.all.acquire().await.unwrap();
-        let mut waiting = Box::pin(processor.run("a", expect_long()));
+        let user = Sharer::named("a");
+        let mut waiting = Box::pin(processor.run(&user, expect_long()));
         for _ in 0..3 {
             assert!(waiting.as_mut().now_or_never().is_none());
         }
         drop(waiting);
         assert!(processor.0.lines().is_empty());
         drop(held);
-        processor.run("a", expect_long()).await;
+        processor.run(&Sharer::named("a"), expect_long()).await;
     }
 }

@@ -1,22 +1,27 @@
-//! A bounded quantity for which requests wait. A user has at most a fixed part of the quantity.
+//! A bounded quantity for which requests wait. A sharer has at most a fixed part of the quantity, and service accounts together leave a reserve
+//! to users.
 
+use crate::sharer::{self, Sharer};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The quantity. Users are identified by name. The requests of one user are served in their order, and so are all requests that
-/// wait for shares of other users.
+/// The quantity. The requests of one sharer are served in their order, and so are all requests that wait for shares of other
+/// sharers.
 #[derive(Debug)]
 pub struct Shares {
     all: Arc<Semaphore>,
+    /// The part of all service accounts together.
+    of_service_accounts: Arc<Semaphore>,
     of_one: usize,
-    lines: Mutex<HashMap<Arc<str>, Weak<Line>>>,
+    of_one_namespace: usize,
+    lines: Mutex<HashMap<Sharer, Weak<Line>>>,
 }
 
-/// The part of the quantity that one user may have.
+/// The part of the quantity that one sharer may have.
 #[derive(Debug)]
 struct Line {
-    user: Arc<str>,
+    sharer: Sharer,
     own: Arc<Semaphore>,
     shares: Arc<Shares>,
 }
@@ -25,41 +30,54 @@ struct Line {
 #[derive(Debug)]
 pub struct Share {
     _all: Option<OwnedSemaphorePermit>,
+    _of_service_accounts: Option<OwnedSemaphorePermit>,
     _own: Option<OwnedSemaphorePermit>,
     _line: Arc<Line>,
 }
 
 impl Shares {
-    /// Creates a quantity of `all` for all users together, of which one user gets at most `of_one`; both are at least 1.
+    /// Creates a quantity of `all` for all sharers together, of which one sharer gets at most `of_one`; both are at least 1.
     pub fn new(all: usize, of_one: usize) -> Arc<Self> {
         let all = all.clamp(1, Semaphore::MAX_PERMITS);
         let of_one = of_one.clamp(1, all);
-        Arc::new(Self { all: Arc::new(Semaphore::new(all)), of_one, lines: Mutex::default() })
+        let of_service_accounts = sharer::of_service_accounts(all);
+        Arc::new(Self {
+            all: Arc::new(Semaphore::new(all)),
+            of_service_accounts: Arc::new(Semaphore::new(of_service_accounts)),
+            of_one,
+            of_one_namespace: of_one.min(of_service_accounts),
+            lines: Mutex::default(),
+        })
     }
 
-    /// Waits for `count` of the quantity, or for all that one user may have if that is less.
-    pub async fn take(self: &Arc<Self>, user: &str, count: usize) -> Share {
-        let count = u32::try_from(count.min(self.of_one)).unwrap_or(u32::MAX);
-        let line = self.line(user);
-        // Neither semaphore is ever closed.
+    /// Waits for `count` of the quantity, or for all that one sharer may have if that is less.
+    pub async fn take(self: &Arc<Self>, sharer: &Sharer, count: usize) -> Share {
+        let leaves_reserve = sharer.is_service_accounts();
+        let of_one = if leaves_reserve { self.of_one_namespace } else { self.of_one };
+        let count = u32::try_from(count.min(of_one)).unwrap_or(u32::MAX);
+        let line = self.line(sharer, of_one);
+        // No semaphore is ever closed. The narrowest comes first: who waits for it holds nothing that others could use.
         let own = line.own.clone().acquire_many_owned(count).await.ok();
+        let of_service_accounts = match leaves_reserve {
+            true => self.of_service_accounts.clone().acquire_many_owned(count).await.ok(),
+            false => None,
+        };
         let all = self.all.clone().acquire_many_owned(count).await.ok();
-        Share { _all: all, _own: own, _line: line }
+        Share { _all: all, _of_service_accounts: of_service_accounts, _own: own, _line: line }
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<Line>>> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Sharer, Weak<Line>>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn line(self: &Arc<Self>, user: &str) -> Arc<Line> {
+    fn line(self: &Arc<Self>, sharer: &Sharer, of_one: usize) -> Arc<Line> {
         let mut lines = self.lines();
-        if let Some(line) = lines.get(user).and_then(Weak::upgrade) {
+        if let Some(line) = lines.get(sharer).and_then(Weak::upgrade) {
             return line;
         }
-        let user: Arc<str> = user.into();
-        let own = Arc::new(Semaphore::new(self.of_one));
-        let line = Arc::new(Line { user: user.clone(), own, shares: self.clone() });
-        lines.insert(user, Arc::downgrade(&line));
+        let own = Arc::new(Semaphore::new(of_one));
+        let line = Arc::new(Line { sharer: sharer.clone(), own, shares: self.clone() });
+        lines.insert(sharer.clone(), Arc::downgrade(&line));
         line
     }
 }
@@ -67,9 +85,9 @@ impl Shares {
 impl Drop for Line {
     fn drop(&mut self) {
         let mut lines = self.shares.lines();
-        // The map may already hold a new line of the same user.
-        if lines.get(&self.user).is_some_and(|line| line.strong_count() == 0) {
-            lines.remove(&self.user);
+        // The map may already hold a new line of the same sharer.
+        if lines.get(&self.sharer).is_some_and(|line| line.strong_count() == 0) {
+            lines.remove(&self.sharer);
         }
     }
 }
@@ -79,20 +97,44 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
+    /// Takes from the quantity for a user, without a wait.
+    fn take(shares: &Arc<Shares>, user: &str, count: usize) -> Option<Share> {
+        shares.take(&Sharer::named(user), count).now_or_never()
+    }
+
     #[test]
     fn one_user_waits_for_its_own_part_and_others_do_not_wait_for_that_user() {
         let shares = Shares::new(10, 6);
-        let first = shares.take("a", 4).now_or_never().unwrap();
-        assert!(shares.take("a", 3).now_or_never().is_none());
-        let other = shares.take("b", 6).now_or_never().unwrap();
-        assert!(shares.take("c", 1).now_or_never().is_none());
+        let first = take(&shares, "a", 4).unwrap();
+        assert!(take(&shares, "a", 3).is_none());
+        let other = take(&shares, "b", 6).unwrap();
+        assert!(take(&shares, "c", 1).is_none());
         drop(first);
-        let more_than_there_is = shares.take("a", 100);
+        let user = Sharer::named("a");
+        let more_than_there_is = shares.take(&user, 100);
         drop(other);
         let whole = more_than_there_is.now_or_never().unwrap();
-        assert!(shares.take("a", 1).now_or_never().is_none());
+        assert!(take(&shares, "a", 1).is_none());
         drop(whole);
         assert!(shares.lines().is_empty());
         assert_eq!(shares.all.available_permits(), 10);
+    }
+
+    #[test]
+    fn service_accounts_share_by_namespace_and_leave_a_reserve() {
+        let shares = Shares::new(8, 4);
+        let account = |namespace: &str, name: &str| format!("system:serviceaccount:{namespace}:{name}");
+        let mut taken: Vec<Share> =
+            ["1", "2", "3", "4"].iter().filter_map(|name| take(&shares, &account("a", name), 1)).collect();
+        assert_eq!(taken.len(), 4);
+        assert!(take(&shares, &account("a", "5"), 1).is_none());
+        taken.extend(take(&shares, &account("b", "1"), 2));
+        assert_eq!(taken.len(), 5);
+        assert!(take(&shares, &account("c", "1"), 1).is_none(), "the reserve is for users");
+        let of_user = take(&shares, "user", 2);
+        assert!(of_user.is_some() && take(&shares, "other", 1).is_none());
+        drop((taken, of_user));
+        assert!(shares.lines().is_empty());
+        assert_eq!((shares.all.available_permits(), shares.of_service_accounts.available_permits()), (8, 6));
     }
 }

@@ -8,8 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
-const LAYERS: [&str; 34] = [
+const LAYERS: [&str; 37] = [
     "user",
+    "sharer",
+    "crowd",
+    "arrivals",
     "removed",
     "initializers",
     "body",

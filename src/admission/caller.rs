@@ -21,8 +21,8 @@ struct Asker {
 /// The source of decisions about users.
 #[async_trait]
 trait Reviews: Send + Sync {
-    /// The time for which a decision about the caller may be remembered.
-    fn epoch(&self) -> Option<Epoch>;
+    /// The time for which a decision about the caller in a namespace may be remembered.
+    fn epoch(&self, namespace: &str) -> Option<Epoch>;
 
     /// The decision about the caller.
     async fn check(
@@ -38,8 +38,8 @@ trait Reviews: Send + Sync {
 
 #[async_trait]
 impl Reviews for Authorizer {
-    fn epoch(&self) -> Option<Epoch> {
-        self.epoch()
+    fn epoch(&self, namespace: &str) -> Option<Epoch> {
+        self.epoch(namespace)
     }
 
     async fn check(
@@ -62,9 +62,9 @@ impl CallerAuthorizer {
         Self(Some(Asker { reviews: authorizer, user, credentials }))
     }
 
-    /// The time for which a decision about the caller may be remembered ([`Authorizer::epoch`]).
-    pub fn epoch(&self) -> Option<Epoch> {
-        self.0.as_ref()?.reviews.epoch()
+    /// The time for which a decision about the caller in a namespace may be remembered ([`Authorizer::epoch`]).
+    pub fn epoch(&self, namespace: &str) -> Option<Epoch> {
+        self.0.as_ref()?.reviews.epoch(namespace)
     }
 
     /// The API server's decision, which may come from the cache.
@@ -118,7 +118,7 @@ mod fixed {
 
     #[async_trait]
     impl<F: Fn(Option<&str>, &AccessAttributes) -> Decision + Send + Sync> Reviews for Rule<F> {
-        fn epoch(&self) -> Option<Epoch> {
+        fn epoch(&self, _: &str) -> Option<Epoch> {
             None
         }
 

@@ -1,7 +1,8 @@
 //! The webhook front end: its listener, its callers, and its part of the components.
 
-use super::Config;
 use super::front::{authority, reachable, static_tokens};
+use super::{Config, incoming};
+use crate::arrivals::Arrivals;
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::cluster::CaBundles;
 use crate::config::{self, Limits, TlsProtocol};
@@ -103,6 +104,7 @@ impl Reviews {
             processor: pipeline.processor.clone(),
             own_user: follow_own_user(client, limits, checks),
             seats: Seats::new(limits.reviews_inflight, limits.caller_reviews_inflight),
+            arriving: Arrivals::new(limits.arriving_reviews),
             room: Shares::new(limits.whole_reviews_bytes, limits.whole_reviews_bytes / 2),
             metrics: FrontEndMetrics::register(registry).context("metrics of reviews")?,
             limits: limits.clone(),
@@ -118,7 +120,7 @@ impl Reviews {
         let limits = Limits {
             connections: limits.review_connections,
             // Connections without a review from an API server leave room for those of API servers.
-            unauthenticated_connections: (limits.review_connections / 2).max(1),
+            unauthenticated_connections: limits.unauthenticated_connections.min(limits.review_connections / 2),
             ..Limits::clone(limits)
         };
         let serving = tokio::spawn(self.listener.serve(Arc::new(tls), Arc::new(limits), drain.clone(), handle));

@@ -4,23 +4,25 @@ use super::Failure;
 use crate::answers::Key;
 use crate::config::Limits;
 use crate::server::Connection;
+use crate::sharer::Sharer;
+use crate::shares::{Share, Shares};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// A place of the connection, of the tenant and of the process.
-type Places<'a> = (SemaphorePermit<'a>, Option<SemaphorePermit<'a>>, SemaphorePermit<'a>);
+type Places<'a> = (SemaphorePermit<'a>, Option<SemaphorePermit<'a>>, Share);
 
-/// The places that all connections share.
+/// The places that all connections share. The clients of one address have at most half of them, over however many connections.
 pub(super) struct ReviewPlaces {
     pub(super) limits: Arc<Limits>,
-    shared: Arc<Semaphore>,
+    shared: Arc<Shares>,
     /// The places of the requests that address one tenant, among the shared ones.
     part: Option<Semaphore>,
 }
 
 impl ReviewPlaces {
     pub(super) fn new(limits: Arc<Limits>) -> Self {
-        let shared = Arc::new(Semaphore::new(limits.credential_reviews));
+        let shared = Shares::new(limits.credential_reviews, limits.credential_reviews.div_ceil(2));
         Self { limits, shared, part: None }
     }
 
@@ -42,7 +44,7 @@ impl ReviewPlaces {
                 Some(part) => Some(part.acquire().await?),
                 None => None,
             };
-            Ok((own, part, self.shared.acquire().await?))
+            Ok((own, part, self.shared.take(&Sharer::of_address(connection.remote.ip()), 1).await))
         };
         match tokio::time::timeout(self.limits.credential_review_wait_timeout, places).await {
             Ok(Ok::<_, tokio::sync::AcquireError>(places)) => Ok(places),

@@ -20,6 +20,10 @@ fn connection() -> Connection {
     }
 }
 
+fn connection_from(last: u8) -> Connection {
+    Connection { remote: ([10, 0, 0, last], 1).into(), ..connection() }
+}
+
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pair =
         |(name, value): &(&str, &str)| (HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
@@ -243,7 +247,7 @@ async fn reviews_have_a_bound_and_fewer_for_one_connection() {
     let limits = Limits { credential_reviews: 3, credential_reviews_per_connection: 2, ..Limits::default() };
     let authenticator =
         Authenticator::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() });
-    let connections = [connection(), connection(), connection()];
+    let connections = [1, 2, 3].map(connection_from);
     let ask = |connection: usize, token: usize| {
         let (connection, authenticator) = (&connections[connection], &authenticator);
         async move {
@@ -265,13 +269,32 @@ async fn reviews_have_a_bound_and_fewer_for_one_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_address_has_half_of_the_reviews_over_all_its_connections() {
+    let (client, answers, _) = slow_reviewer();
+    let limits = Limits { credential_reviews: 4, credential_reviews_per_connection: 4, ..Limits::default() };
+    let authenticator =
+        Authenticator::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() });
+    let connections = [1, 1, 1, 2, 2].map(connection_from);
+    let ask = async |at: usize| {
+        let mut headers = headers(&[("authorization", &format!("Bearer made-up-{at}"))]);
+        authenticator.authenticate(&mut headers, &connections[at]).await.unwrap_err().is_busy
+    };
+    let telling = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        answers.add_permits(4);
+    };
+    let (busy, ()) = tokio::join!(futures_util::future::join_all((0..5).map(ask)), telling);
+    assert_eq!(busy, [false, false, true, false, false]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_that_address_one_tenant_have_half_of_the_reviews() {
     let (client, answers, asked) = slow_reviewer();
     let limits = Limits { credential_reviews: 4, credential_reviews_per_connection: 4, ..Limits::default() };
     let whole =
         Authenticator::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() });
     let (blue, green) = (whole.of_tenant(None), whole.of_tenant(None));
-    let connections = [connection(), connection()];
+    let connections = [1, 2].map(connection_from);
     let ask = |connection: usize, token: usize| {
         let (connection, authenticator) = (&connections[connection], [&blue, &green][connection]);
         async move {

@@ -5,8 +5,9 @@ mod selectors;
 
 pub use attributes::AccessAttributes;
 
-use crate::answers::AnswerCache;
+use crate::answers::{AnswerCache, AnswerScope, Key};
 use crate::request::RequestInfo;
+use crate::sharer::Sharer;
 use crate::shares::Shares;
 use crate::status::Status;
 pub use crate::upstream::review::ReviewError;
@@ -65,7 +66,7 @@ pub struct Config {
     pub timeout: Duration,
     /// Reviews at the same time; further ones wait, as long as for an answer.
     pub reviews: usize,
-    /// Reviews at the same time about one user.
+    /// Reviews at the same time about one user, or the service accounts of one namespace.
     pub user_reviews: usize,
 }
 
@@ -123,7 +124,7 @@ impl Authorizer {
     }
 
     /// Returns an authorizer with the same answers, whose reviews take part in `tenants`: all users of the tenant get together what
-    /// `tenants` gives to one name.
+    /// `tenants` gives to one sharer.
     #[must_use]
     pub fn of_tenant(&self, tenant: Arc<str>, tenants: Arc<Shares>) -> Self {
         let (config, answers, pace) = (self.config.clone(), self.answers.clone(), self.pace.clone());
@@ -151,15 +152,17 @@ impl Authorizer {
         }
     }
 
-    /// Drops the cached answers: roles or bindings have changed.
-    pub fn forget_answers(&self) {
-        self.answers.forget_all(SETTLING);
+    /// Drops the cached answers of the API server in a namespace, whose roles or bindings have changed; all its answers without a namespace.
+    pub fn forget_answers(&self, namespace: &str) {
+        self.answers.forget(self.answers.scope(namespace), SETTLING);
     }
 
-    /// The epoch of an answer that is given now. `None` if the answer may not be remembered, or depends on the caller's credentials.
-    pub fn epoch(&self) -> Option<Epoch> {
+    /// The epoch of an answer in a namespace that is given now. `None` if the answer may not be remembered, or depends on the caller's
+    /// credentials.
+    pub fn epoch(&self, namespace: &str) -> Option<Epoch> {
         let Reviewer::Subject(_) = self.config.reviewer else { return None };
-        Some(Epoch { generation: self.answers.generation()?, lifetime: self.config.authorized_ttl })
+        let generation = self.answers.generation(self.answers.scope(namespace))?;
+        Some(Epoch { generation, lifetime: self.config.authorized_ttl })
     }
 
     /// Whether only the upstream decides on a request, when the request arrives there.
@@ -185,7 +188,7 @@ impl Authorizer {
                     return Err(ReviewError::NoCredentials);
                 };
                 let question = own_question(attributes);
-                let key = self.key(&question.spec, Some(credentials))?;
+                let key = self.key(attributes, &question.spec, Some(credentials))?;
                 let ask = || self.paced(user, self.review_oneself(transport, credentials, question));
                 self.answer(key, attributes, ask).await
             }
@@ -199,11 +202,17 @@ impl Authorizer {
     pub async fn check_about(&self, user: &UserInfo, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
         let (Reviewer::Subject(client) | Reviewer::Oneself(_, client)) = &self.config.reviewer;
         let spec = subject_spec(user, attributes);
-        let key = self.key(&spec, None)?;
+        let key = self.key(attributes, &spec, None)?;
         self.answer(key, attributes, || self.paced(user, self.review(client, spec))).await
     }
 
-    fn key(&self, spec: &impl Serialize, credentials: Option<&ClientCredentials>) -> Result<[u8; 32], ReviewError> {
+    /// Returns the scope and the key of a question. Roles and bindings of a namespace only give rights in the namespace.
+    fn key(
+        &self,
+        attributes: &AccessAttributes,
+        spec: &impl Serialize,
+        credentials: Option<&ClientCredentials>,
+    ) -> Result<(AnswerScope, Key), ReviewError> {
         let spec = serde_json::to_vec(spec).map_err(ReviewError::failed)?;
         let mut parts = vec![spec.as_slice()];
         if let Some(credentials) = credentials {
@@ -212,12 +221,13 @@ impl Authorizer {
                 parts.extend([name.as_str().as_bytes(), value.as_bytes()]);
             }
         }
-        Ok(self.answers.key(&parts))
+        let scope = self.answers.scope(&attributes.namespace);
+        Ok((scope, self.answers.key_in(scope, &parts)))
     }
 
     async fn answer<F: Future<Output = Result<Decision, ReviewError>>>(
         &self,
-        key: [u8; 32],
+        (scope, key): (AnswerScope, Key),
         attributes: &AccessAttributes,
         look_up: impl FnOnce() -> F,
     ) -> Result<Decision, ReviewError> {
@@ -225,7 +235,7 @@ impl Authorizer {
             if decision.allowed { self.config.authorized_ttl } else { self.config.unauthorized_ttl }
         };
         let decision = if attributes.size() < MAX_CACHED_ATTRIBUTES_BYTES {
-            self.answers.answer(key, lifetime, look_up).await.map_err(|error| (*error).clone())
+            self.answers.answer_in(scope, key, lifetime, look_up).await.map_err(|error| (*error).clone())
         } else {
             Box::pin(look_up()).await
         }?;
@@ -243,10 +253,10 @@ impl Authorizer {
     ) -> Result<T, ReviewError> {
         let turn = async {
             let of_tenant = match &self.of_tenant {
-                Some((tenants, tenant)) => Some(tenants.take(tenant, 1).await),
+                Some((tenants, tenant)) => Some(tenants.take(&Sharer::Tenant(tenant.clone()), 1).await),
                 None => None,
             };
-            (of_tenant, self.pace.take(&user.username, 1).await)
+            (of_tenant, self.pace.take(&Sharer::named(&user.username), 1).await)
         };
         let turn = tokio::time::timeout(self.config.timeout, turn).await;
         let _turn = turn.map_err(|_| ReviewError::TooMany)?;

@@ -5,15 +5,19 @@ use std::time::Duration;
 /// Upper bounds of sizes, numbers and times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Number of clients' connections. Further connections wait in the kernel's queue.
+    /// Number of clients' connections. For a further connection the proxy closes one that has shown less: the first are those that have
+    /// sent nothing, the last are authenticated ones without an open request. Of equal connections the proxy closes the oldest one, of the
+    /// address that has most; an IPv6 network of 64 bits is one address. Authenticated connections have three quarters.
     pub connections: usize,
+    /// Number of connections to each port that have sent nothing. For a further connection the proxy closes the oldest one.
+    pub silent_connections: usize,
+    /// Number of TLS handshakes with a complete ClientHello, and of those with an incomplete one. For a further handshake the proxy ends
+    /// the oldest one.
+    pub handshakes: usize,
     /// Number of connections without an authenticated request. For a further connection the proxy closes the oldest one without an
     /// open request.
     pub unauthenticated_connections: usize,
-    /// Number of TLS handshakes. Further connections wait in the kernel's queue for a second at most; then the proxy ends the
-    /// oldest handshake.
-    pub handshakes: usize,
-    /// Time for a TLS handshake.
+    /// Time from the start of a connection to the end of its TLS handshake.
     pub handshake_timeout: Duration,
     /// Time for the head of an HTTP/1.1 request to arrive (`http.Server.ReadHeaderTimeout`).
     pub head_timeout: Duration,
@@ -28,7 +32,8 @@ pub struct Limits {
     pub ping_timeout: Duration,
     /// Time for the requests in flight at the shutdown (`--shutdown-drain-timeout`).
     pub drain_timeout: Duration,
-    /// Number of connections to the health address. For a further connection the proxy closes the oldest one.
+    /// Number of connections to the health address. A quarter of them may have sent something. For a further connection the proxy closes
+    /// the oldest one that has sent nothing, or else the oldest one.
     pub health_connections: usize,
     /// Number of bodies that the proxy reads on after it has refused the request, on each port. So a client that is still sending receives
     /// the answer. The proxy reads 256 KiB of each in a second at most.
@@ -59,9 +64,13 @@ pub struct Limits {
     pub admission_timeout: Option<Duration>,
     /// Number of reads in flight (`--max-requests-inflight`). 0 sets no bound.
     pub requests_inflight: usize,
-    /// Number of writes in flight (`--max-mutating-requests-inflight`). 0 sets no bound.
+    /// Number of writes in flight whose bodies have arrived (`--max-mutating-requests-inflight`). 0 sets no bound. Service accounts have three
+    /// quarters of this number, of the other bounds of requests in flight, and of everything for which requests wait. The service accounts of
+    /// a namespace count as one user, except in `kube-system`.
     pub mutating_requests_inflight: usize,
-    /// Number of connections to the webhook front end. Further connections wait in the kernel's queue.
+    /// Number of writes whose bodies are arriving. For a further one the proxy gives up the oldest body of the user that has most.
+    pub arriving_bodies: usize,
+    /// Number of connections to the webhook front end, as for `connections`. At most half of them have no authenticated request.
     pub review_connections: usize,
     /// Number of reviews in flight in the webhook front end. Further reviews get 429.
     pub reviews_inflight: usize,
@@ -69,9 +78,14 @@ pub struct Limits {
     pub caller_reviews_inflight: usize,
     /// Size of a review, which has the object and the stored object.
     pub review_bytes: usize,
-    /// Size of the reviews that the webhook front end holds in memory at the same time. One caller has at most half of it. Further
-    /// reviews wait.
+    /// Size of the reviews that the webhook front end holds in memory at the same time, beyond the first 64 KiB of each. One caller has at
+    /// most half of it. Further reviews wait, for 2 s at most.
     pub whole_reviews_bytes: usize,
+    /// Number of reviews whose bodies are arriving in the webhook front end. For a further one the proxy gives up the oldest body of the
+    /// caller that has most.
+    pub arriving_reviews: usize,
+    /// Time for the body of a review to arrive.
+    pub review_body_timeout: Duration,
     /// Number of requests for which the proxy decodes, patches or evaluates something large at the same time. One user has at most
     /// half of them. 0 stands for one less than the number of processors.
     pub long_work: usize,
@@ -106,7 +120,7 @@ pub struct Limits {
     pub file_cache_bytes: usize,
     /// Number of SubjectAccessReviews about callers at the same time. Further ones wait.
     pub access_reviews: usize,
-    /// Number of SubjectAccessReviews about one user at the same time. Further ones wait.
+    /// Number of SubjectAccessReviews about one user at the same time, or about the service accounts of one namespace. Further ones wait.
     pub user_access_reviews: usize,
     /// Size of the answers of the upstream API server that the proxy holds in memory at the same time: lists, and stored objects of
     /// more than 256 KiB. One user has at most half of it. Further requests wait, for `connection_wait_timeout` at most.
@@ -166,8 +180,8 @@ pub struct Limits {
     pub discovery_interval: Duration,
     /// Longest time between two attempts to read discovery.
     pub discovery_retry_interval: Duration,
-    /// Number of reviews of clients' credentials at the same time (TokenReview, SelfSubjectReview). Further requests wait, and then
-    /// get 429.
+    /// Number of reviews of clients' credentials at the same time (TokenReview, SelfSubjectReview). The clients of one address have at most
+    /// half of it. Further requests wait, and then get 429.
     pub credential_reviews: usize,
     /// Number of reviews of credentials for the requests of one connection at the same time.
     pub credential_reviews_per_connection: usize,
@@ -250,8 +264,9 @@ impl Default for Limits {
         const MEBIBYTE: usize = 1024 * 1024;
         Self {
             connections: 32_768,
+            silent_connections: 8192,
+            handshakes: 1024,
             unauthenticated_connections: 1024,
-            handshakes: 256,
             handshake_timeout: seconds(10),
             head_timeout: seconds(32),
             idle_timeout: seconds(90),
@@ -259,7 +274,7 @@ impl Default for Limits {
             ping_interval: seconds(30),
             ping_timeout: seconds(15),
             drain_timeout: seconds(60),
-            health_connections: 1024,
+            health_connections: 8192,
             unread_bodies: 1024,
             head_bytes: 1024 * 1024,
             http2_streams: 250,
@@ -274,11 +289,14 @@ impl Default for Limits {
             admission_timeout: None,
             requests_inflight: 400,
             mutating_requests_inflight: 200,
-            review_connections: 1024,
+            arriving_bodies: 1024,
+            review_connections: 8192,
             reviews_inflight: 400,
             caller_reviews_inflight: 300,
             review_bytes: 16 * MEBIBYTE,
             whole_reviews_bytes: 128 * MEBIBYTE,
+            arriving_reviews: 1024,
+            review_body_timeout: seconds(5),
             long_work: 0,
             long_running_requests: 16_384,
             user_long_running_requests: 2048,
@@ -368,6 +386,7 @@ impl Limits {
         let share = |wanted: usize, part: usize| wanted.min(reserve / part).max(1);
         Self {
             connections,
+            silent_connections: self.silent_connections.min(connections / 2).max(1),
             unauthenticated_connections: self.unauthenticated_connections.min(connections / 4).max(1),
             handshakes: self.handshakes.min(connections / 8).max(1),
             health_connections: share(self.health_connections, 4),
@@ -391,7 +410,8 @@ mod tests {
         assert_eq!(Limits::default().within_descriptors(1 << 20), Limits::default());
         assert_eq!(Limits::default().within_descriptors(u64::MAX), Limits::default());
         let few = Limits::default().within_descriptors(1024);
-        assert_eq!((few.connections, few.unauthenticated_connections, few.handshakes), (768, 192, 96));
+        assert_eq!((few.connections, few.silent_connections), (768, 384));
+        assert_eq!((few.unauthenticated_connections, few.handshakes), (192, 96));
         assert_eq!((few.health_connections, few.upgrades), (64, 32));
         let upstream = few.upstream_http1_connections + few.upstream_connections;
         let taken = few.connections + few.health_connections + 2 * few.upgrades + 2 * upstream;

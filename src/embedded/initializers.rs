@@ -7,6 +7,7 @@ use crate::go_text::duration;
 use crate::initializers;
 use crate::object::Object;
 use crate::request::timeout;
+use crate::sharer::Sharer;
 use crate::status::{Cause, Status, invalid};
 use http::StatusCode;
 use serde_json::Value;
@@ -18,16 +19,16 @@ use std::time::Duration;
 /// The time that a create without `timeout` waits (`handlers.parseTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The creates that wait: at most a fixed number for each user.
+/// The creates that wait: at most a fixed number for each user. The service accounts of a namespace are one user.
 pub(super) struct Waiting {
     of_one: usize,
-    users: Mutex<HashMap<String, usize>>,
+    users: Mutex<HashMap<Sharer, usize>>,
 }
 
 /// A place among the creates that wait, free again when dropped.
 struct Place {
     waiting: Arc<Waiting>,
-    user: String,
+    user: Sharer,
 }
 
 impl Waiting {
@@ -40,17 +41,17 @@ impl Waiting {
     ///
     /// # Errors
     /// 429 if the user has no place left.
-    fn enter(self: &Arc<Self>, user: &str) -> Result<Place, Status> {
+    fn enter(self: &Arc<Self>, user: Sharer) -> Result<Place, Status> {
         let mut users = self.users();
-        let taken = users.entry(user.to_owned()).or_default();
+        let taken = users.entry(user.clone()).or_default();
         if *taken >= self.of_one {
             return Err(Status::try_again_later());
         }
         *taken += 1;
-        Ok(Place { waiting: self.clone(), user: user.to_owned() })
+        Ok(Place { waiting: self.clone(), user })
     }
 
-    fn users(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+    fn users(&self) -> MutexGuard<'_, HashMap<Sharer, usize>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -83,7 +84,7 @@ impl Wait {
             return Ok(None);
         }
         let timeout = timeout::asked(call.query()).ok().flatten().unwrap_or(TIMEOUT);
-        Ok(Some(Self { timeout, dry_run, _place: call.waiting.enter(&call.caller.username)? }))
+        Ok(Some(Self { timeout, dry_run, _place: call.waiting.enter(Sharer::named(&call.caller.username))? }))
     }
 
     /// Waits until the object is initialized, and returns the object as it is then. `changes` begin at the creation.

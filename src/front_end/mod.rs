@@ -3,6 +3,7 @@
 //! `/mutate` runs the mutating phase and answers with a JSON patch, `/validate` runs the validating phase. A request that cannot be decided
 //! gets an HTTP error, so that the failurePolicy of the webhook decides.
 
+mod arrival;
 mod metrics;
 mod own_user;
 mod patch;
@@ -11,12 +12,12 @@ mod seats;
 
 pub use metrics::FrontEndMetrics;
 pub use own_user::OwnUserName;
-use seats::Seat;
 pub use seats::Seats;
 
 use crate::admission::{
     Annotations, Attributes, Budget, CallerAuthorizer, Chain, Denial, Level, Phase, RequestContext,
 };
+use crate::arrivals::{Arrival, Arrivals};
 use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::body::{Body, full};
@@ -27,6 +28,7 @@ use crate::request::body::{self, MediaType, MediaTypes};
 use crate::request::timeout;
 use crate::response::{self, ResponseForm};
 use crate::server::Connection;
+use crate::sharer::Sharer;
 use crate::shares::Shares;
 use crate::status::Status;
 use crate::user::UserInfo;
@@ -34,7 +36,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response};
-use http_body::Body as _;
 use review::{Answer, Review};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -68,7 +69,9 @@ pub struct FrontEnd {
     pub processor: Processor,
     /// The user of the proxy's own requests, which are not reviewed.
     pub own_user: Arc<OwnUserName>,
-    /// The places of reviews.
+    /// The places of reviews whose bodies are arriving.
+    pub arriving: Arrivals,
+    /// The places of reviews that have arrived.
     pub seats: Seats,
     /// The bytes of the reviews in memory.
     pub room: Arc<Shares>,
@@ -113,12 +116,17 @@ impl FrontEnd {
 
     /// Returns the answer to a review as JSON, and whether it allows the request.
     async fn answer(&self, mut request: Request<Body>, phase: Phase) -> Result<(bool, Bytes), Status> {
-        let (caller, _seat, deadline) = self.begin(&mut request).await?;
+        let (caller, arriving, deadline) = self.begin(&mut request).await?;
         let work = async {
-            let size = request.body().size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
-            let size = size.unwrap_or(self.limits.review_bytes).min(self.limits.review_bytes);
-            let _room = self.room.take(&caller, size).await;
-            let body = body::read(request.into_body(), self.limits.review_bytes).await?;
+            let Limits { review_bytes, review_body_timeout, .. } = *self.limits;
+            let reading = arrival::read(request.into_body(), review_bytes, &self.room, &caller, review_body_timeout);
+            let (body, _room) = tokio::select! {
+                read = reading => read?,
+                () = arriving.given_up() => return Err(too_many()),
+            };
+            // A review takes its seat when it has arrived: a client that sends slowly keeps nobody else out.
+            let _seat = self.seats.take(&caller).ok_or_else(too_many)?;
+            drop(arriving);
             let decoding = async {
                 processor::expect(body.len()).await;
                 Review::decode(&body).map_err(|why| Status::text(400, &why.to_string()))
@@ -127,42 +135,42 @@ impl FrontEnd {
             // The values of the review do not borrow from the body.
             drop(body);
             let user = review.user.clone();
-            self.processor.run(&user.username, self.admit(review, phase, deadline)).await
+            self.processor.run(&Sharer::User(user), self.admit(review, phase, deadline)).await
         };
         let late = || Status::text(504, "the review took longer than the API server waits");
         tokio::time::timeout_at(deadline, work).await.map_err(|_| late())?
     }
 
-    /// Checks everything but the body. Returns the caller, its seat and the deadline of the answer.
-    async fn begin(&self, request: &mut Request<Body>) -> Result<(String, Seat, Instant), Status> {
+    /// Checks everything but the body. Returns the caller, the place of the arriving body and the deadline of the answer.
+    async fn begin(&self, request: &mut Request<Body>) -> Result<(Sharer, Arrival, Instant), Status> {
         if *request.method() != Method::POST {
             return Err(Status::text(405, "a review is sent with POST"));
         }
         let caller = self.caller(request).await?;
-        let seat = self.seats.take(&caller).ok_or_else(|| Status::text(429, "too many reviews in flight"))?;
         let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         if body::media_type(content_type, MediaTypes::default()) != Ok(MediaType::Json) {
             return Err(Status::text(415, "the Content-Type of a review must be application/json"));
         }
         let asked = timeout::asked(request.uri().query().unwrap_or_default())?;
         let longest = self.limits.request_timeout;
-        Ok((caller, seat, Instant::now() + asked.map_or(longest, |asked| asked.min(longest))))
+        let arriving = self.arriving.enter(caller.clone());
+        Ok((caller, arriving, Instant::now() + asked.map_or(longest, |asked| asked.min(longest))))
     }
 
-    /// Returns the name of the calling API server; its address if callers may be anonymous.
-    async fn caller(&self, request: &mut Request<Body>) -> Result<String, Status> {
+    /// Returns the calling API server by its name, or by its address if callers may be anonymous.
+    async fn caller(&self, request: &mut Request<Body>) -> Result<Sharer, Status> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
         let authenticated = self.authenticator.authenticate(request.headers_mut(), &connection).await;
         let user: Arc<UserInfo> = authenticated.map_err(Status::from)?.user;
         if user.is_anonymous() {
-            return Ok(connection.remote.ip().to_string());
+            return Ok(Sharer::of_address(connection.remote.ip()));
         }
         if !self.allowed_names.is_empty() && !self.allowed_names.contains(&user.username) {
             let why = format!("{:?} is none of --webhook-allowed-names", user.username);
             return Err(Status::text(403, &why));
         }
-        Ok(user.username.clone())
+        Ok(Sharer::User(user))
     }
 
     /// Runs the phase on the request of the review.
@@ -240,6 +248,10 @@ impl FrontEnd {
             || GROUPS_OF_REVIEWS.contains(&&*attributes.resource.group)
             || self.own_user.is(&attributes.context.user.username)
     }
+}
+
+fn too_many() -> Status {
+    Status::text(429, "too many reviews in flight")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The places of reviews, of which one caller gets a part.
 
+use crate::sharer::Sharer;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,14 +12,14 @@ pub struct Seats(Arc<Places>);
 struct Places {
     all: usize,
     of_one: usize,
-    taken: Mutex<HashMap<String, usize>>,
+    taken: Mutex<HashMap<Sharer, usize>>,
 }
 
 /// A taken place, free again when dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     seats: Seats,
-    caller: String,
+    caller: Sharer,
 }
 
 impl Seats {
@@ -29,17 +30,17 @@ impl Seats {
     }
 
     /// Takes a place; `None` if none is left, or none for this caller.
-    pub(super) fn take(&self, caller: &str) -> Option<Seat> {
+    pub(super) fn take(&self, caller: &Sharer) -> Option<Seat> {
         let mut taken = self.taken();
         let of_caller = taken.get(caller).copied().unwrap_or_default();
         if of_caller >= self.0.of_one || taken.values().sum::<usize>() >= self.0.all {
             return None;
         }
-        taken.insert(caller.to_owned(), of_caller + 1);
-        Some(Seat { seats: self.clone(), caller: caller.to_owned() })
+        taken.insert(caller.clone(), of_caller + 1);
+        Some(Seat { seats: self.clone(), caller: caller.clone() })
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+    fn taken(&self) -> MutexGuard<'_, HashMap<Sharer, usize>> {
         self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -63,12 +64,13 @@ mod tests {
     #[test]
     fn one_caller_leaves_places_to_others() {
         let seats = Seats::new(3, 2);
-        let of_a = [seats.take("a"), seats.take("a")];
-        assert!(of_a.iter().all(Option::is_some) && seats.take("a").is_none());
-        let of_b = seats.take("b");
-        assert!(of_b.is_some() && seats.take("c").is_none());
+        let take = |name| seats.take(&Sharer::named(name));
+        let of_a = [take("a"), take("a")];
+        assert!(of_a.iter().all(Option::is_some) && take("a").is_none());
+        let of_b = take("b");
+        assert!(of_b.is_some() && take("c").is_none());
         drop(of_a);
-        assert!(seats.take("c").is_some());
+        assert!(take("c").is_some());
         drop(of_b);
         assert!(seats.taken().is_empty());
     }

@@ -8,11 +8,14 @@ use crate::cluster::{Cluster, FixedState};
 use crate::metrics::Registry;
 use crate::object::patch::admission;
 use crate::plugins;
+use crate::server::testing::silent;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::BodyExt;
+use futures_util::{FutureExt, StreamExt};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
 
 /// The front end with one accepted caller, and the registry of its metrics.
@@ -47,6 +50,7 @@ fn side(specs: &[&'static Spec]) -> Side {
         authorizer: Arc::new(Authorizer::new(authz::Config::new(authz::Mode::Webhook, reviewer))),
         processor: Processor::new(1),
         own_user: Arc::default(),
+        arriving: Arrivals::new(2),
         seats: Seats::new(2, 1),
         room: Shares::new(1 << 20, 1 << 19),
         metrics: FrontEndMetrics::register(&registry).unwrap(),
@@ -290,6 +294,15 @@ async fn a_caller_with_too_many_reviews_is_refused() {
     );
     assert_eq!((first.0, second), (504, (429, "too many reviews in flight\n".to_owned())));
     assert_eq!(side.send(request("/validate", pod().to_string())).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_that_do_not_arrive_hold_no_seat() {
+    let side = side(&[&WITNESS]);
+    let mut stalled = Box::pin(side.front_end.handle(request("/validate", "").map(|_| silent().0)));
+    assert!(stalled.as_mut().now_or_never().is_none());
+    assert_eq!(side.send(request("/validate", pod().to_string())).await.0, 200);
+    assert_eq!(stalled.await.status(), 408);
 }
 
 /// Wrong types in reviews must not panic, whatever the plugin.

@@ -237,7 +237,7 @@ mod tests {
 
     fn enter(in_flight: &InFlight) -> Option<Seat> {
         let info = request_info(&Method::GET, &"/version".parse().unwrap());
-        in_flight.enter(&Method::GET, &info, false, &Arc::new(UserInfo::anonymous())).ok()
+        in_flight.enter(&Method::GET, &info, false, false, &Arc::new(UserInfo::anonymous())).ok()
     }
 
     #[tokio::test(start_paused = true)]

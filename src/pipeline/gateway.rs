@@ -5,6 +5,7 @@ use crate::config::Limits;
 use crate::object::{Object, cbor, decode, protobuf};
 use crate::processor;
 use crate::request::body;
+use crate::sharer::Sharer;
 use crate::shares::{Share, Shares};
 use crate::status::Status;
 use crate::upstream::{ClientCredentials, Forwarder, Release, SharedTransport, UpstreamError};
@@ -83,7 +84,7 @@ impl Room {
     ///
     /// # Errors
     /// 413 if the body is longer than `limit`, 429 if other requests hold the memory for longer than the wait timeout.
-    async fn read(&self, mut body: Body, limit: usize, user: &UserInfo) -> Result<Bytes, Status> {
+    async fn read(&self, mut body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<Bytes, Status> {
         let too_large = || Status::too_large(&format!("limit is {limit}"));
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if announced > limit {
@@ -101,8 +102,11 @@ impl Room {
                 // At least doubles, as a growing buffer does.
                 let more = room.max(length.max(announced) - room);
                 if self.tenant.is_some() || !user.is_privileged() {
-                    let sharer = self.tenant.as_deref().unwrap_or(&user.username);
-                    let taking = self.shares.take(sharer, more / KIBIBYTE + 1);
+                    let sharer = match &self.tenant {
+                        Some(tenant) => Sharer::Tenant(tenant.clone()),
+                        None => Sharer::User(user.clone()),
+                    };
+                    let taking = self.shares.take(&sharer, more / KIBIBYTE + 1);
                     let share = tokio::time::timeout(self.wait, taking).await;
                     shares.push(
                         share.map_err(|_| {

@@ -1,24 +1,29 @@
 //! `--max-requests-inflight`, `--max-mutating-requests-inflight`, and the bounds of watches and upgrades: a request above a bound
 //! gets 429.
+//!
+//! A write takes its seat when its body has arrived. Until then it has a place among the bodies that arrive: a client that sends a body slowly
+//! keeps nobody else from writing.
 
 use super::connect;
+use crate::arrivals::{Arrival, Arrivals};
 use crate::config::Limits;
 use crate::metrics::Registry;
 use crate::request::RequestInfo;
+use crate::sharer::{self, Sharer};
 use crate::status::Status;
 use crate::user::UserInfo;
 use http::Method;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
-use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Seats of four kinds: for reads and writes (`filters.WithMaxInFlightLimit`), for long-running requests, for upgrades. A user
-/// gets no more seats of a kind than are left, so that a user whose requests do not end leaves room for others.
+/// Seats of four kinds: for reads and writes (`filters.WithMaxInFlightLimit`), for long-running requests, for upgrades. A sharer gets
+/// no more seats of a kind than are left, so that one whose requests do not end leaves room for others.
 pub struct InFlight {
     reads: Option<Arc<Seats>>,
     writes: Option<Arc<Seats>>,
+    bodies: Arrivals,
     long_running: Arc<Seats>,
     upgrades: Arc<Seats>,
     /// The seats of a tenant among those of the whole process.
@@ -28,9 +33,10 @@ pub struct InFlight {
     metrics: Metrics,
 }
 
-/// The long-running requests and upgrades of all tenants, and the name under which one tenant takes seats among them.
+/// The arriving bodies, long-running requests and upgrades of all tenants, and the sharer that one tenant is among them.
 struct OfProcess {
-    tenant: Arc<UserInfo>,
+    tenant: Sharer,
+    bodies: Arrivals,
     long_running: Arc<Seats>,
     upgrades: Arc<Seats>,
 }
@@ -40,6 +46,8 @@ struct OfProcess {
 struct Metrics {
     taken: IntGaugeVec,
     refused: IntCounterVec,
+    arriving: IntGauge,
+    given_up: IntCounter,
     unread: IntCounter,
 }
 
@@ -48,14 +56,25 @@ struct Metrics {
 pub(super) struct Seat {
     _taken: Option<Arc<Taken>>,
     _of_process: Option<Arc<Taken>>,
+    arriving: Option<Arc<Arriving>>,
     unread: IntCounter,
 }
 
-struct Taken(Arc<Seats>, Arc<UserInfo>);
+/// The place of a write whose body is arriving.
+struct Arriving {
+    place: Arrival,
+    of_process: Option<Arrival>,
+    /// The seats among which the write takes one then.
+    writes: Arc<Seats>,
+    arriving: IntGauge,
+    given_up: IntCounter,
+}
+
+struct Taken(Arc<Seats>, Sharer);
 
 struct Seats {
     free: Mutex<Free>,
-    /// The seats that one user may have.
+    /// The seats that one sharer may have.
     of_one: usize,
     /// The gauge of taken seats; `None` if other seats of the same requests are counted.
     taken: Option<IntGauge>,
@@ -64,17 +83,32 @@ struct Seats {
 
 struct Free {
     left: usize,
-    taken: HashMap<Name, usize>,
+    /// The seats that are left for service accounts.
+    left_for_service_accounts: usize,
+    taken: HashMap<Sharer, usize>,
 }
 
-/// A user, identified by name.
-struct Name(Arc<UserInfo>);
+impl Free {
+    fn new(left: usize) -> Self {
+        Self { left, left_for_service_accounts: sharer::of_service_accounts(left), taken: HashMap::new() }
+    }
+
+    /// Whether a sharer gets a seat: it never gets more than are left.
+    fn is_for(&self, sharer: &Sharer, of_one: usize) -> bool {
+        let left = match sharer.is_service_accounts() {
+            true => self.left.min(self.left_for_service_accounts),
+            false => self.left,
+        };
+        let count = self.taken.get(sharer).copied().unwrap_or_default();
+        count < left && count < of_one
+    }
+}
 
 impl Metrics {
     fn register(registry: &Registry) -> prometheus::Result<Self> {
         let opts = Opts::new(
             "kube_admission_proxy_requests_inflight",
-            "Number of requests in flight, by kind (read, write, long_running or upgrade).",
+            "Number of requests in flight, by kind (read, write, body, long_running or upgrade). A write whose body is not there yet is of the kind body.",
         );
         let taken = IntGaugeVec::new(opts, &["kind"])?;
         let opts = Opts::new(
@@ -89,11 +123,12 @@ impl Metrics {
         registry.register(Box::new(taken.clone()))?;
         registry.register(Box::new(refused.clone()))?;
         registry.register(Box::new(unread.clone()))?;
-        Ok(Self { taken, refused, unread })
+        let (arriving, given_up) = (taken.with_label_values(&["body"]), refused.with_label_values(&["body"]));
+        Ok(Self { taken, refused, arriving, given_up, unread })
     }
 
     fn seats(&self, kind: &str, left: usize, of_one: usize) -> Arc<Seats> {
-        let free = Mutex::new(Free { left, taken: HashMap::new() });
+        let free = Mutex::new(Free::new(left));
         let (taken, refused) = (self.taken.with_label_values(&[kind]), self.refused.with_label_values(&[kind]));
         Arc::new(Seats { free, of_one, taken: Some(taken), refused })
     }
@@ -113,6 +148,7 @@ impl InFlight {
         Self {
             reads: bounded("read", limits.requests_inflight),
             writes: bounded("write", limits.mutating_requests_inflight),
+            bodies: Arrivals::new(limits.arriving_bodies),
             long_running: metrics.seats(
                 "long_running",
                 limits.long_running_requests,
@@ -133,54 +169,71 @@ impl InFlight {
         let all = Self::new(limits, registry)?;
         // The seats of the tenants are the ones that are counted.
         let shared = |seats: &Arc<Seats>, left| {
-            let free = Mutex::new(Free { left, taken: HashMap::new() });
+            let free = Mutex::new(Free::new(left));
             Arc::new(Seats { free, of_one: usize::MAX, taken: None, refused: seats.refused.clone() })
         };
+        let bodies = Arrivals::new(limits.arriving_bodies);
         let long_running = shared(&all.long_running, limits.long_running_requests);
         let upgrades = shared(&all.upgrades, limits.upgrades);
-        Ok(Self { of_process: Some(OfProcess { tenant: Arc::default(), long_running, upgrades }), ..all })
+        let tenant = Sharer::Tenant(Arc::default());
+        Ok(Self { of_process: Some(OfProcess { tenant, bodies, long_running, upgrades }), ..all })
     }
 
     /// Creates the seats of a tenant with these limits. Its long-running requests and upgrades also take seats of the process, of which a
-    /// tenant gets no more than are left. If `counts_all`, members of `system:masters` need seats too.
+    /// tenant gets no more than are left, and its arriving bodies are among those of the process. If `counts_all`, members of
+    /// `system:masters` need seats too.
     #[must_use]
     pub fn of_tenant(&self, tenant: &str, limits: &Limits, counts_all: bool) -> Self {
         let of_process = self.of_process.as_ref().map(|shared| OfProcess {
-            tenant: Arc::new(UserInfo { username: tenant.to_owned(), ..UserInfo::default() }),
+            tenant: Sharer::Tenant(tenant.into()),
+            bodies: shared.bodies.clone(),
             long_running: shared.long_running.clone(),
             upgrades: shared.upgrades.clone(),
         });
         Self { of_process, counts_all, ..Self::with(limits, self.metrics.clone()) }
     }
 
-    /// Takes a seat.
+    /// Takes a seat; for a write with a body, a place among the bodies that arrive.
     ///
     /// # Errors
-    /// 429 if no seat is left, or the user has as many seats as one user may have.
+    /// 429 if no seat is left, or the sharer has as many seats as it may have.
     pub(super) fn enter(
         &self,
         method: &Method,
         info: &RequestInfo,
         upgrades: bool,
+        has_body: bool,
         user: &Arc<UserInfo>,
     ) -> Result<Seat, Status> {
-        let free = Seat { _taken: None, _of_process: None, unread: self.metrics.unread.clone() };
+        let free = Seat { _taken: None, _of_process: None, arriving: None, unread: self.metrics.unread.clone() };
         if user.is_privileged() && !self.counts_all {
             return Ok(free);
         }
         let Some(seats) = self.seats(method, info, upgrades) else { return Ok(free) };
-        let Some(taken) = seats.enter(user) else { return Err(Status::try_again_later()) };
-        let of_process = self.of_process.as_ref().and_then(|of_process| {
-            let shared = match seats {
-                _ if Arc::ptr_eq(seats, &self.long_running) => &of_process.long_running,
-                _ if Arc::ptr_eq(seats, &self.upgrades) => &of_process.upgrades,
-                _ => return None,
-            };
-            Some(shared.enter(&of_process.tenant))
-        });
-        match of_process {
-            Some(None) => Err(Status::try_again_later()),
-            _ => Ok(Seat { _taken: Some(taken), _of_process: of_process.flatten(), ..free }),
+        let sharer = Sharer::User(user.clone());
+        if has_body && self.writes.as_ref().is_some_and(|writes| Arc::ptr_eq(seats, writes)) {
+            // A body need not arrive if there would be no seat for it.
+            seats.check(&sharer)?;
+            return Ok(Seat { arriving: Some(Arc::new(self.arrive(sharer, seats))), ..free });
+        }
+        let taken = seats.enter(sharer)?;
+        let of_process = match &self.of_process {
+            Some(shared) if Arc::ptr_eq(seats, &self.long_running) => Some((&shared.long_running, &shared.tenant)),
+            Some(shared) if Arc::ptr_eq(seats, &self.upgrades) => Some((&shared.upgrades, &shared.tenant)),
+            _ => None,
+        };
+        let of_process = of_process.map(|(shared, tenant)| shared.enter(tenant.clone())).transpose()?;
+        Ok(Seat { _taken: Some(taken), _of_process: of_process, ..free })
+    }
+
+    fn arrive(&self, sharer: Sharer, writes: &Arc<Seats>) -> Arriving {
+        self.metrics.arriving.inc();
+        Arriving {
+            place: self.bodies.enter(sharer),
+            of_process: self.of_process.as_ref().map(|shared| shared.bodies.enter(shared.tenant.clone())),
+            writes: writes.clone(),
+            arriving: self.metrics.arriving.clone(),
+            given_up: self.metrics.given_up.clone(),
         }
     }
 
@@ -205,6 +258,30 @@ impl InFlight {
 }
 
 impl Seat {
+    /// Takes the seat of a write whose body has arrived.
+    ///
+    /// # Errors
+    /// 429 if no seat is left.
+    pub(super) fn arrived(self) -> Result<Self, Status> {
+        let Some(arriving) = &self.arriving else { return Ok(self) };
+        let taken = arriving.writes.enter(arriving.place.sharer().clone())?;
+        Ok(Self { _taken: Some(taken), arriving: None, ..self })
+    }
+
+    /// Resolves to a 429 if the arriving body is given up for another one.
+    pub(super) async fn given_up(&self) -> Status {
+        let Some(arriving) = &self.arriving else { return pending().await };
+        match &arriving.of_process {
+            Some(of_process) => tokio::select! {
+                () = arriving.place.given_up() => {}
+                () = of_process.given_up() => {}
+            },
+            None => arriving.place.given_up().await,
+        }
+        arriving.given_up.inc();
+        Status::try_again_later()
+    }
+
     /// Counts an answer that was given up.
     pub(super) fn count_unread(&self) {
         self.unread.inc();
@@ -216,60 +293,52 @@ impl Seats {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(self: &Arc<Self>, user: &Arc<UserInfo>) -> Option<Arc<Taken>> {
-        if self.take(user) {
-            return Some(Arc::new(Taken(self.clone(), user.clone())));
+    /// Takes a seat.
+    fn enter(self: &Arc<Self>, sharer: Sharer) -> Result<Arc<Taken>, Status> {
+        let mut free = self.free();
+        if !free.is_for(&sharer, self.of_one) {
+            return Err(self.refuse());
         }
-        self.refused.inc();
-        None
+        free.left -= 1;
+        if sharer.is_service_accounts() {
+            free.left_for_service_accounts -= 1;
+        }
+        *free.taken.entry(sharer.clone()).or_default() += 1;
+        self.taken.iter().for_each(IntGauge::inc);
+        Ok(Arc::new(Taken(self.clone(), sharer)))
     }
 
-    /// Takes a seat for the user; false if the user gets no seat.
-    fn take(&self, user: &Arc<UserInfo>) -> bool {
-        let Free { left, taken } = &mut *self.free();
-        match taken.get_mut(&*user.username) {
-            Some(count) if *count >= *left || *count >= self.of_one => return false,
-            Some(count) => *count += 1,
-            None if *left == 0 || self.of_one == 0 => return false,
-            None => drop(taken.insert(Name(user.clone()), 1)),
-        }
-        *left -= 1;
-        self.taken.iter().for_each(IntGauge::inc);
-        true
+    /// Checks that the sharer would get a seat now.
+    fn check(&self, sharer: &Sharer) -> Result<(), Status> {
+        if self.free().is_for(sharer, self.of_one) { Ok(()) } else { Err(self.refuse()) }
+    }
+
+    fn refuse(&self) -> Status {
+        self.refused.inc();
+        Status::try_again_later()
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.arriving.dec();
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        let Self(seats, user) = self;
-        let Free { left, taken } = &mut *seats.free();
-        *left += 1;
+        let Self(seats, sharer) = self;
+        let mut free = seats.free();
+        free.left += 1;
+        if sharer.is_service_accounts() {
+            free.left_for_service_accounts += 1;
+        }
         seats.taken.iter().for_each(IntGauge::dec);
-        let Some(count) = taken.get_mut(&*user.username) else { return };
+        let Some(count) = free.taken.get_mut(sharer) else { return };
         *count -= 1;
         if *count == 0 {
-            taken.remove(&*user.username);
+            free.taken.remove(sharer);
         }
-    }
-}
-
-impl Borrow<str> for Name {
-    fn borrow(&self) -> &str {
-        &self.0.username
-    }
-}
-
-impl PartialEq for Name {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.username == other.0.username
-    }
-}
-
-impl Eq for Name {}
-
-impl Hash for Name {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.username.hash(state);
     }
 }
 
@@ -277,6 +346,7 @@ impl Hash for Name {
 mod tests {
     use super::*;
     use crate::request::request_info;
+    use futures_util::FutureExt;
 
     const PODS: &str = "/api/v1/namespaces/n/pods";
 
@@ -294,7 +364,12 @@ mod tests {
 
     impl InFlight {
         fn ask(&self, method: Method, uri: &str, user: &Arc<UserInfo>) -> Result<Seat, Status> {
-            self.enter(&method, &request_info(&method, &uri.parse().unwrap()), false, user)
+            self.enter(&method, &request_info(&method, &uri.parse().unwrap()), false, false, user)
+        }
+
+        /// A create whose body is on the way.
+        fn begin(&self, user: &Arc<UserInfo>) -> Result<Seat, Status> {
+            self.enter(&Method::POST, &request_info(&Method::POST, &PODS.parse().unwrap()), false, true, user)
         }
     }
 
@@ -354,7 +429,7 @@ mod tests {
         let [a, b] = ["a", "b"].map(user);
         let watch = |user| in_flight.ask(Method::GET, "/api/v1/pods?watch=1", user);
         let info = request_info(&Method::POST, &format!("{PODS}/p/exec").parse().unwrap());
-        let exec = |user| in_flight.enter(&Method::POST, &info, true, user);
+        let exec = |user| in_flight.enter(&Method::POST, &info, true, false, user);
         let watches = [watch(&a), watch(&a)];
         assert_eq!(watch(&a).err().unwrap().code, 429);
         assert!(watches.iter().all(Result::is_ok) && watch(&b).is_ok());
@@ -378,6 +453,48 @@ mod tests {
         assert_eq!(taken_by("greedy").len(), 6);
         let free = in_flight.writes.as_ref().unwrap().free();
         assert!(free.left == 12 && free.taken.is_empty());
+    }
+
+    #[test]
+    fn service_accounts_of_a_namespace_have_the_seats_of_one_user() {
+        let in_flight = seats(0, 16);
+        let taken_by = |namespace: &str| {
+            let accounts = (0..20).map(|number| user(&format!("system:serviceaccount:{namespace}:{number}")));
+            accounts.filter_map(|user| in_flight.ask(Method::POST, PODS, &user).ok()).collect::<Vec<_>>()
+        };
+        let taken = ["a", "b", "c", "d", "e"].map(taken_by);
+        assert_eq!(taken.each_ref().map(Vec::len), [6, 3, 2, 1, 0]);
+        // Namespaces that a client makes at will leave the reserve to users.
+        let of_user: Vec<Seat> = std::iter::from_fn(|| in_flight.ask(Method::POST, PODS, &user("u")).ok()).collect();
+        assert_eq!(of_user.len(), 2);
+        drop((taken, of_user));
+        let free = in_flight.writes.as_ref().unwrap().free();
+        assert!(free.left == 16 && free.left_for_service_accounts == 12 && free.taken.is_empty());
+    }
+
+    #[test]
+    fn a_write_has_a_seat_when_its_body_has_arrived() {
+        let limits = Limits { mutating_requests_inflight: 2, arriving_bodies: 4, ..Limits::default() };
+        let (in_flight, [slow, quick]) = (in_flight(limits), ["slow", "quick"].map(user));
+        // Bodies that do not arrive leave the seats, and the places of bodies, to others.
+        let stalled: Vec<Seat> = (0..20).map_while(|_| in_flight.begin(&slow).ok()).collect();
+        assert_eq!((stalled.len(), in_flight.writes.as_ref().unwrap().free().left), (20, 2));
+        let given_up = |seat: &Seat| seat.given_up().now_or_never().map(|refusal| refusal.code);
+        let count = stalled.iter().filter(|seat| given_up(seat) == Some(429)).count();
+        assert_eq!((count, in_flight.bodies.count()), (16, 4));
+        let begun = in_flight.begin(&quick).unwrap_or_else(|_| unreachable!());
+        assert_eq!(given_up(&begun), None);
+        let written = begun.arrived();
+        assert!(written.is_ok());
+        let mut arrived = stalled.into_iter().map(Seat::arrived);
+        let first = arrived.next().unwrap();
+        assert!(first.is_ok());
+        assert_eq!(arrived.next().unwrap().err().unwrap().code, 429);
+        // A body is not read without a seat for it.
+        assert_eq!(in_flight.begin(&quick).err().unwrap().code, 429);
+        drop((first, written, arrived));
+        assert!(in_flight.bodies.count() == 0 && in_flight.begin(&quick).is_ok());
+        assert_eq!((in_flight.metrics.arriving.get(), in_flight.metrics.given_up.get()), (0, 16));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::impersonation::Impersonated;
 use crate::request::RequestInfo;
 use crate::request::info::{is_canonical, request_info};
 use crate::server::{Connection, ConnectionBudget, Drain};
+use crate::sharer::Sharer;
 use crate::status::Status;
 use crate::tenants::{
     Addressed, DEFAULT, LABEL, Members, Membership, Misaddressed, NamespaceNeed, OPERATORS, Origin, Owner, Owners,
@@ -363,8 +364,11 @@ impl Pipeline {
         if rate.is_none_or(Rate::take) { Ok(()) } else { Err(Status::try_again_later()) }
     }
 
-    /// The name under which requests of a user share quantities of the process with others: a tenant's users share as one.
-    pub(super) fn sharer<'a>(&'a self, user: &'a str) -> &'a str {
-        self.tenant.as_ref().map_or(user, |tenant| &tenant.name)
+    /// Returns the sharer of a user's requests in quantities of the process: a tenant's users share as one.
+    pub(super) fn sharer(&self, user: &Arc<UserInfo>) -> Sharer {
+        match &self.tenant {
+            Some(tenant) => Sharer::Tenant(tenant.name.clone()),
+            None => Sharer::User(user.clone()),
+        }
     }
 }

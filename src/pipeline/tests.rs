@@ -31,6 +31,21 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// A change of rights in a namespace concerns only the namespace.
+#[test]
+fn writes_of_roles_and_bindings_change_rights_where_they_count() {
+    for (path, changed_in) in [
+        ("/apis/rbac.authorization.k8s.io/v1/namespaces/n/rolebindings", Some("n")),
+        ("/apis/rbac.authorization.k8s.io/v1/namespaces/n/roles/r", Some("n")),
+        ("/apis/rbac.authorization.k8s.io/v1/rolebindings", Some("")),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles/r", Some("")),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Some("")),
+        ("/api/v1/namespaces/n/pods", None),
+    ] {
+        assert_eq!(rights_changed_in(&request_info(&Method::POST, &path.parse().unwrap())), changed_in, "{path}");
+    }
+}
+
 /// A plugin that labels admitted objects, refuses objects with the label `refuse`, and records the objects that its validating
 /// phase sees. The label `look` asks for the stored form.
 struct Witness;
@@ -242,7 +257,10 @@ impl Path {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let mut request = request.body(full(body)).unwrap();
+        self.send(request.body(full(body)).unwrap()).await
+    }
+
+    async fn send(&self, mut request: Request<Body>) -> Response<Body> {
         request.extensions_mut().insert(Arc::new(Connection {
             remote: SocketAddr::from(([127, 0, 0, 1], 1)),
             certificates: Vec::new(),
@@ -292,6 +310,22 @@ fn meddling(server: &Arc<embedded::Server>, name: &'static str) -> SharedTranspo
             crate::upstream::Transport::send(&server, request).await
         }
     })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_makes_room_for_another() {
+    let mut path = Path::new().await;
+    let one = Limits { mutating_requests_inflight: 1, arriving_bodies: 1, ..Limits::default() };
+    path.pipeline.in_flight = InFlight::new(&one, &crate::metrics::Registry::new()).unwrap();
+    let stalled = Request::post(CONFIG_MAPS).header("content-type", "application/json");
+    let mut stalled = Box::pin(path.send(stalled.body(crate::server::testing::silent().0).unwrap()));
+    for _ in 0..20 {
+        assert!(futures_util::FutureExt::now_or_never(&mut stalled).is_none());
+        tokio::task::yield_now().await;
+    }
+    let (code, status) = path.json("POST", CONFIG_MAPS, &config_map("arrived")).await;
+    assert_eq!(code, 201, "{status}");
+    assert_eq!(stalled.await.status(), 429);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The common parts of all writes: body, options, attributes, and the request to the API server.
 
 use super::gateway::{Answer, without_cbor};
+use super::inflight::Seat;
 use super::permission::Permission;
 use super::rest::Rest;
 use super::target::Target;
@@ -139,13 +140,13 @@ impl<'a> Write<'a> {
     /// Reads the body, and looks up the schema and the dry-run support of the target.
     ///
     /// # Errors
-    /// 413 if the body is too large.
+    /// 413 if the body is too large; 429 if there is no seat for the write when the body has arrived.
     pub(super) async fn begin(
         pipeline: &'a Pipeline,
         request: Request<Body>,
         target: Target,
         permission: Permission<'a>,
-        exchange: &Exchange,
+        exchange: &mut Exchange,
     ) -> Result<Self, Status> {
         let caller = permission.caller;
         let (mut parts, stream) = request.into_parts();
@@ -164,7 +165,16 @@ impl<'a> Write<'a> {
         let asked = if may_wait { asked.map(with_grace) } else { asked };
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
         let reading = body::read(stream, limits.body_bytes);
-        let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| time_limit.status())??;
+        let reading = tokio::time::timeout_at(deadline, reading);
+        let body = match &exchange.seat {
+            Some(seat) => tokio::select! {
+                read = reading => read,
+                refusal = seat.given_up() => return Err(refusal),
+            },
+            None => reading.await,
+        };
+        let body = body.map_err(|_| time_limit.status())??;
+        exchange.seat = exchange.seat.take().map(Seat::arrived).transpose()?;
         let custom = custom_resource(pipeline, &parts.method, &target).await?;
         let is_aggregated = custom.is_none() && !target.is_built_in() && !target.is_of_kubernetes();
         let knows_dry_runs = match is_aggregated && parts.method != Method::DELETE {

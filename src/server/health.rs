@@ -1,8 +1,9 @@
 //! `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP. On the main port, these paths belong to the upstream.
 
-use super::listener::accept;
-use super::state::ConnectionBudget;
+use super::budget::{ConnectionBudget, Stage};
+use super::sockets::Sockets;
 use super::{ConnectionState, Drain, Listener, Unread};
+use crate::config::Limits;
 use crate::metrics::Registry;
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -167,21 +168,21 @@ impl Checks {
 }
 
 /// Serves the checks and the registry's metrics until the guard is dropped, also while the proxy drains. A thread of its own answers
-/// probes even if every other thread of the process is busy. At most `max_connections` are open; a further one ends the
-/// oldest.
+/// probes even if every other thread of the process is busy. A further connection than the limits allow ends another one.
 ///
 /// # Errors
 /// If no thread or runtime can be created.
-pub fn start(listener: Listener, checks: Checks, registry: Registry, max_connections: usize) -> io::Result<DropGuard> {
+pub fn start(listener: Listener, checks: Checks, registry: Registry, limits: &Limits) -> io::Result<DropGuard> {
     let socket = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let stop = CancellationToken::new();
+    let (budget, stop) = (ConnectionBudget::of_health_port(limits), CancellationToken::new());
+    let unread = Unread::new(limits.unread_bodies);
     let stopped = stop.clone();
     std::thread::Builder::new().name("health".into()).spawn(move || {
         runtime.block_on(async {
             match TcpListener::from_std(socket) {
                 Ok(socket) => {
-                    stopped.run_until_cancelled(serve(&socket, &checks, &registry, max_connections)).await;
+                    stopped.run_until_cancelled(serve(socket, &checks, &registry, &budget, &unread)).await;
                 }
                 Err(error) => tracing::error!(%error, "the health port is not served"),
             }
@@ -190,21 +191,37 @@ pub fn start(listener: Listener, checks: Checks, registry: Registry, max_connect
     Ok(stop.drop_guard())
 }
 
-async fn serve(socket: &TcpListener, checks: &Checks, registry: &Registry, max_connections: usize) {
-    let (connections, unread) = (ConnectionBudget::new(max_connections), Unread::new(max_connections));
+async fn serve(
+    socket: TcpListener,
+    checks: &Checks,
+    registry: &Registry,
+    budget: &Arc<ConnectionBudget>,
+    unread: &Unread,
+) {
+    let mut sockets = Sockets::new(vec![socket]);
     loop {
-        let Some((stream, _)) = accept(std::slice::from_ref(socket), &mut 0).await else { continue };
+        let (stream, remote) = sockets.accept(budget).await;
+        let state = ConnectionState::of(remote.ip());
+        let Some(mut place) = budget.enter(&state, Stage::Silent) else { continue };
         let (checks, registry, unread) = (checks.clone(), registry.clone(), unread.clone());
-        let state = Arc::new(ConnectionState::default());
-        let place = connections.enter(&state);
         tokio::spawn(async move {
-            let _place = place;
             tokio::select! {
-                () = serve_connection(stream, &checks, &registry, &unread) => {}
+                ready = speaks(&stream) => if !ready { return },
+                () = state.ended() => return,
+            }
+            place.advance(Stage::Begun);
+            tokio::select! {
+                // On the heap: a silent connection is small.
+                () = Box::pin(serve_connection(stream, &checks, &registry, &unread)) => {}
                 () = state.ended() => {}
             }
         });
     }
+}
+
+/// Waits for the first byte of a request; false if the connection ends instead.
+async fn speaks(stream: &TcpStream) -> bool {
+    matches!(tokio::time::timeout(HEADER_READ_TIMEOUT, stream.readable()).await, Ok(Ok(())))
 }
 
 async fn serve_connection(
@@ -397,7 +414,8 @@ mod tests {
         use std::io::{Read, Write};
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        let _health = start(listener, checks(Ok(())), Registry::new(), 8).unwrap();
+        let limits = Limits { health_connections: 8, ..Limits::default() };
+        let _health = start(listener, checks(Ok(())), Registry::new(), &limits).unwrap();
         let mut silent = Vec::new();
         for _ in 0..3 {
             for _ in 0..20 {

@@ -1,7 +1,9 @@
 //! Accepts connections, reads requests from them, and hands each request to the handler.
 
-use super::state::{ConnectionBudget, OpenBody, Place};
-use super::{Connection, ConnectionState, Drain, Reloading};
+use super::budget::{ConnectionBudget, Stage};
+use super::sockets::Sockets;
+use super::state::OpenBody;
+use super::{Connection, ConnectionState, Drain, Reloading, hello};
 use crate::body::Body;
 use crate::config::Limits;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -14,20 +16,15 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::StartHandshake;
+use tokio_rustls::server::TlsStream;
 use tokio_util::task::TaskTracker;
 
-/// The pause after the kernel failed to hand out a connection, as it does if file descriptors run out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPT_QUEUE: u32 = 4096;
-/// The time that a handshake keeps its place while others wait for one.
-const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(1);
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// The bound sockets of one server.
@@ -82,34 +79,29 @@ impl Listener {
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
-        let permits = Arc::new(Semaphore::new(limits.connections));
-        let unauthenticated = ConnectionBudget::new(limits.unauthenticated_connections);
-        let handshakes = ConnectionBudget::new(limits.handshakes);
+        let (budget, handshake_timeout) = (ConnectionBudget::of_listener(&limits), limits.handshake_timeout);
         let server = Arc::new(Server::new(limits, drain.clone()));
         let connections = TaskTracker::new();
-        let sockets: Vec<TcpListener> = [self.first].into_iter().chain(self.others).collect();
-        let mut turn = 0;
+        let mut sockets = Sockets::new([self.first].into_iter().chain(self.others).collect());
         loop {
-            let next = async {
-                handshakes.room(HANDSHAKE_PATIENCE).await;
-                let permit = Arc::clone(&permits).acquire_owned().await.ok()?;
-                accept(&sockets, &mut turn).await.map(|(stream, remote)| (stream, remote, permit))
-            };
-            let accepted = tokio::select! {
-                accepted = next => accepted,
+            let (stream, remote) = tokio::select! {
+                accepted = sockets.accept(&budget) => accepted,
                 () = drain.started() => break,
             };
-            let Some((stream, remote, permit)) = accepted else { continue };
-            let acceptor = TlsAcceptor::from(tls.load_full());
-            let (server, handler) = (Arc::clone(&server), handler.clone());
-            let state = Arc::new(ConnectionState::default());
-            state.hold(unauthenticated.enter(&state));
-            let place = handshakes.enter(&state);
+            let state = Arc::new(ConnectionState::of(remote.ip()));
+            let Some(place) = budget.enter(&state, Stage::Silent) else {
+                tracing::debug!(%remote, "connection refused: all others are in use");
+                continue;
+            };
+            state.hold(place);
+            let (server, tls, handler) = (server.clone(), tls.clone(), handler.clone());
+            let deadline = Instant::now() + handshake_timeout;
             connections.spawn(async move {
-                let _permit = permit;
-                if let Some(stream) = server.handshake(acceptor, stream, remote, &state, place).await {
-                    server.serve(stream, remote, state, handler).await;
+                if speaks(&stream, &state, deadline).await {
+                    // On the heap: a silent connection is small.
+                    Box::pin(server.serve(stream, remote, &state, deadline, &tls, handler)).await;
                 }
+                state.leave();
             });
         }
         drop(sockets);
@@ -120,31 +112,6 @@ impl Listener {
         };
         // Connections end themselves at the same bound; this timeout is for other spawned tasks.
         let _ = tokio::time::timeout(server.limits.drain_timeout + Duration::from_secs(1), finish).await;
-    }
-}
-
-/// Accepts the next connection of any socket; `None`, after a pause, if the kernel fails. The sockets take turns, which `turn` counts, so
-/// that many connections to one socket do not keep the others waiting.
-pub(super) async fn accept(sockets: &[TcpListener], turn: &mut usize) -> Option<(TcpStream, SocketAddr)> {
-    *turn = turn.wrapping_add(1);
-    let (later, sooner) = sockets.split_at(*turn % sockets.len().max(1));
-    let accepted = std::future::poll_fn(|context| {
-        let mut polled = sooner.iter().chain(later).map(|socket| socket.poll_accept(context));
-        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
-    });
-    match accepted.await {
-        Ok((stream, remote)) => {
-            // A connection without these socket options still works.
-            let _ = stream.set_nodelay(true);
-            let keep_alive = socket2::TcpKeepalive::new().with_time(TCP_KEEP_ALIVE);
-            let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
-            Some((stream, remote))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "cannot accept a connection");
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
-        }
     }
 }
 
@@ -179,15 +146,19 @@ impl Server {
     }
 
     async fn handshake(
-        &self,
-        acceptor: TlsAcceptor,
         stream: TcpStream,
         remote: SocketAddr,
         state: &ConnectionState,
-        _place: Place,
+        deadline: Instant,
+        tls: &Reloading<ServerConfig>,
     ) -> Option<TlsStream<TcpStream>> {
         // The handshake is boxed on its own, so that its state is freed while the connection lives.
-        let handshake = Box::pin(tokio::time::timeout(self.limits.handshake_timeout, acceptor.accept(stream)));
+        let handshake = Box::pin(tokio::time::timeout_at(deadline, async {
+            state.advance(Stage::Begun);
+            let accepted = hello::read(&stream).await?;
+            state.advance(Stage::Handshake);
+            StartHandshake::from_parts(accepted, stream).into_stream(tls.load_full()).await
+        }));
         let done = tokio::select! {
             done = handshake => done,
             () = state.ended() => {
@@ -205,20 +176,28 @@ impl Server {
 
     async fn serve<H, F>(
         &self,
-        stream: TlsStream<TcpStream>,
+        stream: TcpStream,
         remote: SocketAddr,
-        state: Arc<ConnectionState>,
+        state: &Arc<ConnectionState>,
+        deadline: Instant,
+        tls: &Reloading<ServerConfig>,
         handler: H,
     ) where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
+        // A connection without these socket options still works.
+        let _ = stream.set_nodelay(true);
+        let keep_alive = socket2::TcpKeepalive::new().with_time(TCP_KEEP_ALIVE);
+        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
+        let Some(stream) = Self::handshake(stream, remote, state, deadline, tls).await else { return };
+        state.advance(Stage::Stranger);
         let session = stream.get_ref().1;
         let is_http2 = session.alpn_protocol() == Some(b"h2");
         let certificates = session.peer_certificates().unwrap_or_default();
         let certificates = certificates.iter().map(|certificate| certificate.clone().into_owned()).collect();
         let server_name = session.server_name().map(str::to_ascii_lowercase);
-        let kept = Default::default();
+        let (kept, state) = (Default::default(), state.clone());
         let connection = Connection { remote, certificates, kept, server_name, is_http2, state };
         self.serve_requests(stream, Arc::new(connection), handler).await;
     }
@@ -293,6 +272,14 @@ impl Server {
             }
         }
         tokio::time::timeout(limits.drain_timeout, connection).await.map_or(End::Drained, End::Closed)
+    }
+}
+
+/// Waits for the first byte of the client; false if the connection ends instead.
+async fn speaks(stream: &TcpStream, state: &ConnectionState, deadline: Instant) -> bool {
+    tokio::select! {
+        ready = tokio::time::timeout_at(deadline, stream.readable()) => matches!(ready, Ok(Ok(()))),
+        () = state.ended() => false,
     }
 }
 

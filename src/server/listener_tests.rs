@@ -145,25 +145,6 @@ async fn an_http1_connection_ends_with_its_last_answer_before_the_drain_starts()
     assert!(serving.await.unwrap() < 2 * SECOND && !starting.is_finished());
 }
 
-#[tokio::test]
-async fn the_sockets_of_a_listener_take_turns() {
-    let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    listener.bind_also([127, 0, 0, 2].into()).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let sockets: Vec<TcpListener> = [listener.first].into_iter().chain(listener.others).collect();
-    let mut clients = Vec::new();
-    for address in ["127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.2"] {
-        clients.push(TcpStream::connect((address, port)).await.unwrap());
-    }
-    let (mut turn, mut accepted) = (0, Vec::new());
-    for _ in 0..2 {
-        let (stream, _) = accept(&sockets, &mut turn).await.unwrap();
-        accepted.push(stream.local_addr().unwrap().ip().to_string());
-    }
-    accepted.sort();
-    assert_eq!(accepted, ["127.0.0.1", "127.0.0.2"]);
-}
-
 /// Reads frames of HTTP/2 until one of this type: its flags and its payload. No frame before it resets a stream.
 async fn frame(client: &mut DuplexStream, wanted: u8) -> (u8, Vec<u8>) {
     loop {

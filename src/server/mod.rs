@@ -3,6 +3,9 @@
 //! This module knows nothing of a request's purpose: every request is handed to one handler, with its [`Connection`].
 
 mod state;
+mod budget;
+mod sockets;
+mod hello;
 mod listener;
 pub mod tls;
 pub mod certificates;
@@ -13,10 +16,11 @@ pub mod health;
 mod unread;
 pub mod descriptors;
 
+pub use budget::ConnectionBudget;
 pub use drain::Drain;
 pub use listener::Listener;
 pub use reload::Reloading;
-pub use state::{ConnectionBudget, ConnectionState};
+pub use state::ConnectionState;
 pub use unread::Unread;
 
 use rustls_pki_types::CertificateDer;

@@ -1,28 +1,59 @@
-//! The state of a client's connection: open requests, authentication, and end; and budgets of connections.
+//! The state of a client's connection: open requests, authentication, and end.
 
+use super::budget::{ConnectionBudget, Place, Stage};
 use crate::body::Held;
-use std::collections::BTreeMap;
+use crate::sharer;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The state of one connection.
 #[derive(Debug, Default)]
 pub struct ConnectionState {
-    requests: Mutex<Requests>,
+    life: Arc<Life>,
+    /// The client's address, as it counts among others.
+    address: Option<IpAddr>,
     authenticated: AtomicBool,
-    /// The place in the budget of unauthenticated connections; empty after the connection has authenticated.
+    /// The place among the connections of the listener; empty after the connection has left them.
     place: Mutex<Option<Place>>,
     /// The place among the connections of a tenant.
-    place_of_tenant: OnceLock<Place>,
+    place_of_tenant: OnceLock<Option<Place>>,
     closing: CancellationToken,
-    ended: CancellationToken,
     reviews: OnceLock<Semaphore>,
     /// A hash of the first credentials that were reviewed and rejected.
     rejected: OnceLock<[u8; 32]>,
+}
+
+/// The part of the state by which a budget chooses connections and ends them.
+#[derive(Debug, Default)]
+pub(super) struct Life {
+    requests: Mutex<Requests>,
+    ended: CancellationToken,
+}
+
+impl Life {
+    /// Ends the connection at once.
+    pub(super) fn end(&self) {
+        self.ended.cancel();
+    }
+
+    /// Whether no request is open.
+    pub(super) fn is_idle(&self) -> bool {
+        self.requests().open == 0
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug)]
@@ -40,17 +71,22 @@ impl Default for Requests {
 }
 
 impl ConnectionState {
-    /// Records that a request of the connection has authenticated, which frees the place in the budget of unauthenticated connections.
+    /// Creates the state of a connection from this address.
+    pub(super) fn of(address: IpAddr) -> Self {
+        Self { address: Some(sharer::whole(address)), ..Self::default() }
+    }
+
+    /// Records that a request of the connection has authenticated: the connection no longer ends for strangers.
     pub fn authenticated(&self) {
         if !self.authenticated.swap(true, Ordering::AcqRel) {
-            drop(self.place().take());
+            self.advance(Stage::Known);
         }
     }
 
     /// Takes a place among the connections of a tenant, unless the connection has a place: a connection counts for the tenant of its first
     /// request.
     pub fn join(self: &Arc<Self>, connections: &Arc<ConnectionBudget>) {
-        self.place_of_tenant.get_or_init(|| connections.enter(self));
+        self.place_of_tenant.get_or_init(|| connections.enter(self, Stage::Known));
     }
 
     /// Whether a request of the connection has authenticated.
@@ -89,16 +125,37 @@ impl ConnectionState {
 
     /// Ends the connection at once.
     pub(super) fn end(&self) {
-        self.ended.cancel();
+        self.life.end();
     }
 
     pub(super) async fn ended(&self) {
-        self.ended.cancelled().await;
+        self.life.ended.cancelled().await;
     }
 
-    /// Keeps the place until the connection authenticates.
+    /// Keeps the place until the connection leaves.
     pub(super) fn hold(&self, place: Place) {
         *self.place() = Some(place);
+    }
+
+    /// Moves the connection to a later stage among those of its listener.
+    pub(super) fn advance(&self, stage: Stage) {
+        if let Some(place) = &mut *self.place() {
+            place.advance(stage);
+        }
+    }
+
+    /// Frees the place.
+    pub(super) fn leave(&self) {
+        drop(self.place().take());
+    }
+
+    /// The client's address, as it counts among others; `None` if it is unknown.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    pub(super) fn life(&self) -> &Arc<Life> {
+        &self.life
     }
 
     /// Lets requests begin until this time; a later one ends the connection, since its client has ignored the GOAWAY or not read it.
@@ -133,12 +190,8 @@ impl ConnectionState {
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.requests().open == 0
-    }
-
     fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        self.life.requests()
     }
 
     fn place(&self) -> MutexGuard<'_, Option<Place>> {
@@ -162,105 +215,15 @@ impl Drop for OpenRequest {
 /// The body of a response; the request counts as open until the body is dropped.
 pub(super) type OpenBody = Held<Option<OpenRequest>>;
 
-/// A bounded number of connections. A new connection always gets a place: if none is free, another connection ends, so that
-/// clients that only connect cannot keep others out for long.
-#[derive(Debug)]
-pub struct ConnectionBudget {
-    bound: usize,
-    members: Mutex<Members>,
-    freed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Members {
-    next: u64,
-    by_age: BTreeMap<u64, Member>,
-}
-
-#[derive(Debug)]
-struct Member {
-    since: Instant,
-    state: Weak<ConnectionState>,
-}
-
-/// A place in a budget, free again when it is dropped.
-#[derive(Debug)]
-pub(super) struct Place {
-    budget: Arc<ConnectionBudget>,
-    number: u64,
-}
-
-impl ConnectionBudget {
-    /// Creates a budget of `bound` connections, at least one.
-    pub fn new(bound: usize) -> Arc<Self> {
-        Arc::new(Self { bound: bound.max(1), members: Mutex::default(), freed: Notify::new() })
-    }
-
-    /// Takes a place. If none is free, the oldest connection without an open request ends, or else the oldest one.
-    pub(super) fn enter(self: &Arc<Self>, state: &Arc<ConnectionState>) -> Place {
-        let mut members = self.members();
-        while members.by_age.len() >= self.bound {
-            let idle =
-                members.by_age.iter().find(|(_, member)| member.state.upgrade().is_none_or(|state| state.is_idle()));
-            let Some(number) = idle.or_else(|| members.by_age.first_key_value()).map(|(number, _)| *number) else {
-                break;
-            };
-            members.end(number);
-        }
-        let number = members.next;
-        members.next += 1;
-        members.by_age.insert(number, Member { since: Instant::now(), state: Arc::downgrade(state) });
-        Place { budget: Arc::clone(self), number }
-    }
-
-    /// Resolves when a place is free. A connection that has held its place for `patience` ends to free it.
-    pub(super) async fn room(&self, patience: Duration) {
-        loop {
-            let oldest = {
-                let mut members = self.members();
-                let oldest = members.by_age.first_key_value().map(|(number, member)| (*number, member.since));
-                let Some((number, since)) = oldest.filter(|_| members.by_age.len() >= self.bound) else { return };
-                if since.elapsed() >= patience {
-                    return members.end(number);
-                }
-                since
-            };
-            // A freed place and an elapsed timeout are both reasons to check again.
-            let _ = tokio::time::timeout_at(oldest + patience, self.freed.notified()).await;
-        }
-    }
-
-    fn members(&self) -> MutexGuard<'_, Members> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Members {
-    fn end(&mut self, number: u64) {
-        let member = self.by_age.remove(&number);
-        if let Some(state) = member.and_then(|member| member.state.upgrade()) {
-            state.end();
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.budget.members().by_age.remove(&self.number).is_some() {
-            self.budget.freed.notify_one();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_util::FutureExt;
+    use crate::config::Limits;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn is_ended(state: &ConnectionState) -> bool {
-        state.ended.is_cancelled()
+        state.life.is_ended()
     }
 
     #[tokio::test(start_paused = true)]
@@ -299,62 +262,36 @@ mod tests {
         assert!(state.begin().is_none() && is_ended(&state));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_oldest_idle_connection_makes_room_and_then_the_oldest() {
-        let budget = ConnectionBudget::new(3);
-        let states: Vec<Arc<ConnectionState>> = (0..5).map(|_| Arc::default()).collect();
-        let _busy = [states[0].begin(), states[2].begin()];
-        let mut places: Vec<Place> = states[..3].iter().map(|state| budget.enter(state)).collect();
-        places.push(budget.enter(&states[3]));
-        assert_eq!(states.iter().map(|state| is_ended(state)).collect::<Vec<_>>(), [false, true, false, false, false]);
-        let _busy = states[3].begin();
-        places.push(budget.enter(&states[4]));
-        assert_eq!(states.iter().map(|state| is_ended(state)).collect::<Vec<_>>(), [true, true, false, false, false]);
-        drop(places);
-        assert!(budget.members().by_age.is_empty());
-    }
-
     #[test]
     fn a_connection_counts_for_its_first_tenant_until_it_is_gone() {
         let (blue, green) = (ConnectionBudget::new(1), ConnectionBudget::new(1));
         let [first, second] = [(); 2].map(|()| Arc::new(ConnectionState::default()));
         first.join(&blue);
         first.join(&green);
-        assert_eq!([blue.members().by_age.len(), green.members().by_age.len()], [1, 0]);
+        assert_eq!([blue.count(), green.count()], [1, 0]);
         second.join(&blue);
         assert!(is_ended(&first) && !is_ended(&second));
         drop((first, second));
-        assert!(blue.members().by_age.is_empty());
+        assert_eq!(blue.count(), 0);
     }
 
     #[test]
-    fn a_connection_that_authenticates_leaves_the_budget() {
-        let budget = ConnectionBudget::new(1);
-        let [first, second] = [(); 2].map(|()| Arc::new(ConnectionState::default()));
-        first.hold(budget.enter(&first));
-        first.authenticated();
-        second.hold(budget.enter(&second));
-        assert!(first.is_authenticated() && !is_ended(&first));
-        drop(second);
-        assert!(budget.members().by_age.is_empty());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn room_is_waited_for_and_then_made() {
-        let budget = ConnectionBudget::new(2);
-        let [first, second] = [(); 2].map(|()| Arc::new(ConnectionState::default()));
-        let place = budget.enter(&first);
-        assert!(budget.room(SECOND).now_or_never().is_some());
-        let _second = budget.enter(&second);
-        let waiting = budget.room(SECOND);
-        tokio::pin!(waiting);
-        assert!(waiting.as_mut().now_or_never().is_none());
-        drop(place);
-        assert!(waiting.now_or_never().is_some() && !is_ended(&first));
-        let third = Arc::new(ConnectionState::default());
-        tokio::time::advance(SECOND / 2).await;
-        let _third = budget.enter(&third);
-        budget.room(SECOND).await;
-        assert!(is_ended(&second) && !is_ended(&third));
+    fn a_connection_that_authenticates_stays_when_strangers_come() {
+        let limits = Limits { unauthenticated_connections: 1, ..Limits::default() };
+        let budget = ConnectionBudget::of_listener(&limits);
+        let states = [(); 3].map(|()| Arc::new(ConnectionState::default()));
+        for state in &states {
+            state.hold(budget.enter(state, Stage::Silent).unwrap());
+            state.advance(Stage::Stranger);
+            if Arc::ptr_eq(state, &states[0]) {
+                state.authenticated();
+            }
+        }
+        assert!(states[0].is_authenticated());
+        assert_eq!(states.each_ref().map(|state| is_ended(state)), [false, true, false]);
+        states[0].leave();
+        assert_eq!(budget.count(), 1);
+        drop(states);
+        assert_eq!(budget.count(), 0);
     }
 }

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Incoming;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -172,8 +172,42 @@ async fn silent_connections_neither_exclude_clients_nor_end_authenticated_connec
 #[tokio::test]
 async fn stalled_handshakes_exclude_no_client() {
     let served = serve_bounded(Limits { handshakes: 1, ..Limits::default() });
-    let mut silent = TcpStream::connect(served.address).await.unwrap();
+    let mut stalled = TcpStream::connect(served.address).await.unwrap();
+    // The first byte of a handshake.
+    stalled.write_all(&[22]).await.unwrap();
     let answer = served.http2(None).await.send_request(ask("/")).await.unwrap();
     assert_eq!(text(answer.into_body()).await, "done");
-    assert_eq!(silent.read(&mut [0]).await.unwrap_or(0), 0);
+    assert_eq!(stalled.read(&mut [0]).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn silent_connections_keep_nobody_waiting() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let limits = Limits { silent_connections: 8, handshakes: 8, handshake_timeout: HOUR, ..Limits::default() };
+    let served = serve_bounded(limits);
+    let mut silent = Vec::new();
+    for _ in 0..800 {
+        silent.push(TcpStream::connect(served.address).await.unwrap());
+    }
+    // A server that makes room by waiting needs more than a minute for so many.
+    let client = tokio::time::timeout(Duration::from_secs(60), served.http2(None)).await;
+    let answer = client.expect("a place").send_request(ask("/")).await.unwrap();
+    assert_eq!(text(answer.into_body()).await, "done");
+    assert_eq!(silent[0].read(&mut [0]).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn what_is_no_handshake_is_refused_without_one() {
+    let served = serve_bounded(Limits { handshake_timeout: Duration::from_secs(3600), ..Limits::default() });
+    // Plain HTTP; and a ClientHello that promises 64 KiB, record by record.
+    let records = [&[22, 3, 1, 0x10, 0][..], &[0; 0x1000]].concat().repeat(16);
+    let long = [&[22, 3, 1, 0x10, 0, 1, 0, 0xff, 0xff][..], &[0; 0x1000 - 4], &records].concat();
+    for (sent, alerts) in [(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(), true), (long, false)] {
+        let mut client = TcpStream::connect(served.address).await.unwrap();
+        // The server may end the connection before it has read everything.
+        let _ = client.write_all(&sent).await;
+        let mut answer = Vec::new();
+        let _ = client.read_to_end(&mut answer).await;
+        assert!(!alerts || answer.first() == Some(&21), "{answer:?}");
+    }
 }

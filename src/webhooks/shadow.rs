@@ -16,6 +16,7 @@ use crate::cluster::Cluster;
 use crate::object::patch::admission::Patch;
 use crate::object::{Object, decode};
 use crate::processor::Processor;
+use crate::sharer::Sharer;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -50,7 +51,7 @@ impl ShadowCalls {
             Err(error) => return self.reports.push(failed(who, hook, &error, started.elapsed())),
         };
         let (hooks, cluster) = (self.hooks.clone(), cluster.clone());
-        let user = who.configuration.clone();
+        let sharer = Sharer::named(&who.configuration);
         let call = async move {
             let Some(hook) = hooks.at(index) else { return Report::new(who, ShadowVerdict::Allowed, Duration::ZERO) };
             let response = exchange(webhook_type, hook, &prepared, &cluster).await;
@@ -62,7 +63,7 @@ impl ShadowCalls {
                 Err(error) => failed(who, hook, &error, started.elapsed()),
             }
         };
-        self.calls.spawn(carried(async move { PROCESSOR.run(&user, call).await }));
+        self.calls.spawn(carried(async move { PROCESSOR.run(&sharer, call).await }));
     }
 
     /// Records that a shadow hook's match could not be decided, which would have rejected the request.

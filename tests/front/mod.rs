@@ -6,6 +6,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use kube_admission_proxy::admission::metrics::Metrics;
 use kube_admission_proxy::admission::{Attributes, Chain, Operation, PluginEnvironment, RequestContext};
+use kube_admission_proxy::arrivals::Arrivals;
 use kube_admission_proxy::audit::Audit;
 use kube_admission_proxy::authn::{self, Authenticator};
 use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
@@ -158,6 +159,7 @@ impl Front {
             authorizer: self.pipeline.authorizer.clone(),
             processor: Processor::new(0),
             own_user: Arc::default(),
+            arriving: Arrivals::new(1),
             seats: Seats::new(1, 1),
             room: Shares::new(1 << 24, 1 << 24),
             metrics,

@@ -69,7 +69,7 @@ impl<'a> Subjects<'a> {
     /// If the first way has no cached permission, all ways are tried at the same time.
     pub(super) async fn may_use(&self, policy: &str) -> bool {
         let key = self.ways.hasher.hash_one((self.hash, policy));
-        let epoch = self.attributes.context.authorizer.epoch();
+        let epoch = self.attributes.context.authorizer.epoch(&self.attributes.namespace);
         let last = match self.ways.known.get(&key) {
             Some(Known::Way(way)) => Some(way),
             Some(Known::Denied { generation, until })

@@ -10,6 +10,7 @@ use crate::policies::Audience;
 use crate::policies::files::Files;
 use crate::policies::testing::*;
 use crate::processor::{self, Processor};
+use crate::sharer::Sharer;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
 
@@ -257,7 +258,7 @@ async fn many_brief_evaluations_leave_the_worker() {
         let bindings = (0..count).map(|at| binding(json!({ "policyName": format!("p{at}") })));
         let world = world_in(state(Vec::new()), (0..count).map(|_| spec()).collect(), bindings.collect());
         let work = async { (refusal(&world, &create()).await, processor::short_left().is_some()) };
-        assert_eq!(Processor::new(1).run("alice", work).await, (None, !is_long), "{count} policies");
+        assert_eq!(Processor::new(1).run(&Sharer::named("alice"), work).await, (None, !is_long), "{count} policies");
     }
 }
 
@@ -301,7 +302,7 @@ async fn a_long_evaluation_leaves_the_worker_and_answers_the_same() {
     ] {
         let world = world(spec.clone());
         let work = async { (refusal(&world, &create()).await, processor::short_left().is_some()) };
-        let (moved, is_short) = Processor::new(1).run("alice", work).await;
+        let (moved, is_short) = Processor::new(1).run(&Sharer::named("alice"), work).await;
         let status = moved.unwrap_or_else(|| panic!("{spec}"));
         assert_eq!((is_short, status.code), (!is_long, 422), "{spec}");
         assert_eq!(refusal(&world, &create()).await.map(|status| status.message), Some(status.message));

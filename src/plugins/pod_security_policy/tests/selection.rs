@@ -193,7 +193,7 @@ async fn a_denial_is_remembered_until_rights_change() {
     assert_eq!(upstream.bodies().len(), 4);
     tokio::time::advance(Duration::from_secs(11)).await;
     assert!(asks().await > 4);
-    authorizer.forget_answers();
+    authorizer.forget_answers("");
     // The API server may not have seen the change yet, so that no answer is kept for a moment.
     assert!(asks().await > 4 && asks().await > 4);
     tokio::time::advance(Duration::from_secs(2)).await;

@@ -1,0 +1,131 @@
+//! A bounded number of bodies that arrive. A new body always gets a place: if there is none, another body is given up, the oldest one of the
+//! sharer with most of them. A client that sends slowly, under however many names, keeps nobody out.
+
+use crate::crowd::Crowd;
+use crate::sharer::{self, Sharer};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// The places, which clones share.
+#[derive(Clone, Debug)]
+pub struct Arrivals(Arc<Places>);
+
+#[derive(Debug)]
+struct Places {
+    all: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    next: u64,
+    of_service_accounts: Crowd<Sharer, CancellationToken>,
+    of_others: Crowd<Sharer, CancellationToken>,
+}
+
+/// The place of a body, free again when it is dropped.
+#[derive(Debug)]
+pub struct Arrival {
+    arrivals: Arrivals,
+    number: u64,
+    sharer: Sharer,
+    given_up: CancellationToken,
+}
+
+impl Arrivals {
+    /// Creates a number of places, at least one.
+    pub fn new(all: usize) -> Self {
+        Self(Arc::new(Places { all: all.max(1), taken: Mutex::default() }))
+    }
+
+    /// Takes a place.
+    pub fn enter(&self, sharer: Sharer) -> Arrival {
+        let (mut taken, given_up) = (self.taken(), CancellationToken::new());
+        let number = taken.next;
+        taken.next += 1;
+        taken.crowd(&sharer).insert(number, &sharer, given_up.clone());
+        if taken.of_service_accounts.len() > sharer::of_service_accounts(self.0.all) {
+            give_up(&mut taken.of_service_accounts);
+        } else if taken.of_service_accounts.len() + taken.of_others.len() > self.0.all {
+            let most = |crowd: &Crowd<Sharer, CancellationToken>| crowd.greediest().map(|greediest| greediest.count);
+            match most(&taken.of_service_accounts) > most(&taken.of_others) {
+                true => give_up(&mut taken.of_service_accounts),
+                false => give_up(&mut taken.of_others),
+            }
+        }
+        Arrival { arrivals: self.clone(), number, sharer, given_up }
+    }
+
+    /// The number of bodies that arrive.
+    pub fn count(&self) -> usize {
+        let taken = self.taken();
+        taken.of_service_accounts.len() + taken.of_others.len()
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    fn crowd(&mut self, sharer: &Sharer) -> &mut Crowd<Sharer, CancellationToken> {
+        if sharer.is_service_accounts() { &mut self.of_service_accounts } else { &mut self.of_others }
+    }
+}
+
+/// Gives up the oldest body of the sharer that has most.
+fn give_up(crowd: &mut Crowd<Sharer, CancellationToken>) {
+    let Some((number, sharer)) = crowd.greediest().map(|of| (of.oldest, of.owner.clone())) else { return };
+    if let Some(given_up) = crowd.remove(number, &sharer) {
+        given_up.cancel();
+    }
+}
+
+impl Arrival {
+    /// The sharer of the body.
+    pub fn sharer(&self) -> &Sharer {
+        &self.sharer
+    }
+
+    /// Resolves when the body is given up for another one.
+    pub async fn given_up(&self) {
+        self.given_up.cancelled().await;
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.arrivals.taken().crowd(&self.sharer).remove(self.number, &self.sharer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given_up(arrivals: &[Arrival]) -> Vec<usize> {
+        (0..arrivals.len()).filter(|at| arrivals[*at].given_up.is_cancelled()).collect()
+    }
+
+    #[test]
+    fn a_new_body_takes_the_place_of_the_oldest_of_the_sharer_with_most() {
+        let places = Arrivals::new(4);
+        let quiet = [places.enter(Sharer::named("quiet"))];
+        let greedy: Vec<Arrival> = (0..10).map(|_| places.enter(Sharer::named("greedy"))).collect();
+        assert_eq!((given_up(&quiet), given_up(&greedy)), (vec![], (0..7).collect()));
+        let other = [places.enter(Sharer::named("other"))];
+        assert_eq!((given_up(&other), given_up(&greedy).len(), places.count()), (vec![], 8, 4));
+        drop((quiet, greedy, other));
+        assert_eq!(places.count(), 0);
+    }
+
+    #[test]
+    fn namespaces_leave_a_quarter_to_users() {
+        let places = Arrivals::new(8);
+        let of_user: Vec<Arrival> = (0..2).map(|_| places.enter(Sharer::named("user"))).collect();
+        let account = |number| Sharer::named(&format!("system:serviceaccount:n-{number}:a"));
+        let accounts: Vec<Arrival> = (0..20).map(|number| places.enter(account(number))).collect();
+        assert_eq!((given_up(&of_user), given_up(&accounts)), (vec![], (0..14).collect()));
+        assert_eq!(places.count(), 8);
+    }
+}
