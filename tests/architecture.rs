@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
-const LAYERS: [&str; 34] = [
+const LAYERS: [&str; 35] = [
     "user",
     "removed",
     "initializers",
@@ -18,6 +18,7 @@ const LAYERS: [&str; 34] = [
     "metrics",
     "shares",
     "processor",
+    "turns",
     "config",
     "server",
     "request",
@@ -46,7 +47,7 @@ const LAYERS: [&str; 34] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 32] = [
+const LAYERS_OF_PIPELINE: [&str; 31] = [
     "gateway",
     "target",
     "rest",
@@ -59,7 +60,6 @@ const LAYERS_OF_PIPELINE: [&str; 32] = [
     "inflight",
     "answers",
     "audited",
-    "turns",
     "write",
     "negotiate",
     "resource_version",

@@ -13,7 +13,7 @@ mod plugin;
 mod tls;
 
 pub use controllers::{Controllers, UnknownController};
-pub use embedded::{Addresses, Apis, Embedded, InvalidRange, InvalidSwitch, TokenFiles};
+pub use embedded::{Addresses, Apis, EVENT_TTL, Embedded, InvalidRange, InvalidSwitch, TokenFiles};
 pub use feature_gates::{FeatureGates, InvalidFeatureGates};
 pub use limits::Limits;
 pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};

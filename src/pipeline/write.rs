@@ -4,7 +4,6 @@ use super::gateway::{Answer, without_cbor};
 use super::permission::Permission;
 use super::rest::Rest;
 use super::target::Target;
-use super::turns::Turn;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Attributes, Operation, Warnings};
 use crate::body::Body;
@@ -18,6 +17,7 @@ use crate::object::{Object, typed};
 use crate::request::body::{self, BodyForm, DecodedObject, MediaType, OptionsKind, OtherKind, WriteOptions};
 use crate::request::timeout;
 use crate::status::Status;
+use crate::turns::Turn;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
@@ -93,7 +93,9 @@ impl<'a> Attempts<'a> {
         let may_go_on = self.may_go_on(admitted);
         if may_go_on && self.turn.is_none() {
             let end = write.deadline.min(Instant::now() + self.limits.conflict_wait);
-            self.turn = write.pipeline.turns.wait(&write.target, end).await;
+            let Target { resource, namespace, name, .. } = &write.target;
+            let object = (&resource.group, &resource.resource, namespace, name);
+            self.turn = write.pipeline.turns.wait(object, end).await;
         }
         may_go_on
     }
