@@ -215,9 +215,7 @@ pub(super) fn follow_definitions_at_once(state: &mut State, group: &str) {
 fn corrections(reads: &impl Reads, group: &str) -> Vec<Correction> {
     let mut served = custom::served_versions(reads);
     served.retain(|(of, _)| of == group);
-    let is_served = |object: &Object| {
-        served.contains(&(group.to_owned(), object.str(&["spec", "version"]).to_owned()))
-    };
+    let is_served = |object: &Object| served.contains(&(group.to_owned(), object.str(&["spec", "version"]).to_owned()));
     let own = reads.objects(API_SERVICES, "").into_iter().filter(|(_, object)| object.str(&["spec", "group"]) == group);
     let own: HashMap<String, Arc<Object>> = own.collect();
     let gone = own.values().filter(|object| automanaged(object) == ALWAYS && !is_served(object));

@@ -146,16 +146,8 @@ impl Features {
 
 impl Default for Features {
     fn default() -> Self {
-        let Settings {
-            controllers,
-            addresses,
-            advertised,
-            allow_privileged,
-            gates,
-            root_ca,
-            registration,
-            event_ttl,
-        } = Settings::default();
+        let Settings { controllers, addresses, advertised, allow_privileged, gates, root_ca, registration, event_ttl } =
+            Settings::default();
         Self {
             removed: Vec::new(),
             rbac: false,

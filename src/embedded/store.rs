@@ -28,11 +28,11 @@ use super::settings::Settings;
 use crate::config::Limits;
 use crate::object::Object;
 use crate::turns::Turns;
+pub(super) use expiring::EVENTS;
 use file::Content;
 pub(crate) use file::{File, FileError, Lock};
 use keeper::{Keeper, Progress};
 use serde::{Deserialize, Serialize};
-pub(super) use expiring::EVENTS;
 pub(super) use slot::Slot;
 pub(super) use state::State;
 use std::collections::VecDeque;
@@ -216,7 +216,14 @@ impl Store {
 
     fn of(state: State, keeper: Option<Keeper>) -> Self {
         let unwritten = u64::try_from(state.limits.unwritten_changes.max(1)).unwrap_or(u64::MAX);
-        Self { state: Mutex::new(state), keeper, unwritten, wake: Arc::default(), gone: Arc::default(), turns: Turns::default() }
+        Self {
+            state: Mutex::new(state),
+            keeper,
+            unwritten,
+            wake: Arc::default(),
+            gone: Arc::default(),
+            turns: Turns::default(),
+        }
     }
 
     /// The signal that the garbage collector has work.
@@ -375,9 +382,8 @@ mod tests {
     fn the_bytes_of_the_histories_are_bounded() {
         let limits = Limits { watch_history_bytes: 10_000, ..Limits::default() };
         let store = Store::new(Arc::new(limits), Settings::default());
-        let large = |name: &str| {
-            Object::from_value(json!({"metadata": {"name": name}, "text": "x".repeat(1000)})).unwrap()
-        };
+        let large =
+            |name: &str| Object::from_value(json!({"metadata": {"name": name}, "text": "x".repeat(1000)})).unwrap();
         let maps = &Collection::built_in("", "configmaps");
         store.with(|state| {
             state.put(maps, "a", named("a", 1));
@@ -388,7 +394,10 @@ mod tests {
             let backlog = state.subscribe(PODS, "", Start::After(state.revision() - 5)).unwrap().backlog;
             assert_eq!(backlog.len(), 5);
             // The changes of pods are dropped, not those of others.
-            assert_eq!(state.subscribe(PODS, "", Start::After(start)).err().map(|error| error.oldest > start), Some(true));
+            assert_eq!(
+                state.subscribe(PODS, "", Start::After(start)).err().map(|error| error.oldest > start),
+                Some(true)
+            );
             assert_eq!(state.subscribe(maps, "", Start::After(start - 1)).unwrap().backlog.len(), 1);
             assert_eq!(state.count(PODS), 100);
         });

@@ -10,8 +10,8 @@ use super::custom;
 use super::owners::{self, Subject};
 use super::store::{self, Collection, Reads, State, size};
 use super::{
-    api_services, body, capacity, daemon_set, delete, initial, initializers, metadata, pods, rbac, removed, respond, services,
-    strategy, validation,
+    api_services, body, capacity, daemon_set, delete, initial, initializers, metadata, pods, rbac, removed, respond,
+    services, strategy, validation,
 };
 use crate::body::Body;
 use crate::go_text::go_type;

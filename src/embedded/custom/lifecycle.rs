@@ -131,6 +131,9 @@ fn metadata_causes(object: &Object, old: &Object) -> Vec<Cause> {
     object_meta::validate_any_update(&metadata(object), &metadata(old), false)
 }
 
+/// The next state of a definition by a controller; `None` if the controller changes nothing.
+type Controller<'a> = &'a dyn Fn(&Object) -> Option<Object>;
+
 /// What the controllers do after a write of a definition, computed before its transaction. The transaction checks that no definition has changed.
 pub(in crate::embedded) struct Following {
     group: String,
@@ -148,9 +151,11 @@ impl Following {
         let changed = before.filter(|before| before.get(&["spec"]) != object.get(&["spec"]));
         let changed = changed.map(|_| collection_of(object));
         let named = |object: &Object| {
-            wants_names(object).then(|| Taken::of_group(&*call.store, &group)).and_then(|taken| with_names(&taken, object))
+            wants_names(object)
+                .then(|| Taken::of_group(&*call.store, &group))
+                .and_then(|taken| with_names(&taken, object))
         };
-        let controllers: [&dyn Fn(&Object) -> Option<Object>; 3] = [&named, &established, &approved];
+        let controllers: [Controller<'_>; 3] = [&named, &established, &approved];
         let mut steps: Vec<Object> = Vec::new();
         for controller in controllers {
             let Some(step) = controller(steps.last().unwrap_or(object)) else { continue };

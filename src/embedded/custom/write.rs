@@ -137,12 +137,7 @@ fn patched(call: &Call, patch_type: PatchType, current: &Object, patch: &Value) 
     Ok(decoded.object)
 }
 
-async fn create_object(
-    call: &Call,
-    mut object: Object,
-    is_apply: bool,
-    dry_run: bool,
-) -> Result<Arc<Object>, Status> {
+async fn create_object(call: &Call, mut object: Object, is_apply: bool, dry_run: bool) -> Result<Arc<Object>, Status> {
     let custom = custom(call)?;
     if custom.definition.is_terminating {
         return Err(terminating(call, object.name()));

@@ -75,7 +75,8 @@ async fn an_object_that_etcd_refuses_is_not_stored() {
 async fn an_object_that_fits_without_its_managed_fields_loses_them() {
     let client = Client::with_limits(Limits { stored_object_bytes: 100_000, ..Limits::default() });
     // The names of the keys are in the managedFields, too.
-    let data: serde_json::Map<String, Value> = (0..2000).map(|at| (format!("a-key-with-a-long-name-{at}"), json!(""))).collect();
+    let data: serde_json::Map<String, Value> =
+        (0..2000).map(|at| (format!("a-key-with-a-long-name-{at}"), json!(""))).collect();
     let stored = client.post(CONFIG_MAPS, json!({"metadata": {"name": "a"}, "data": data})).await.with_code(201);
     assert_eq!(stored["metadata"]["managedFields"], Value::Null);
     assert_eq!(stored["data"].as_object().unwrap().len(), 2000);

@@ -157,7 +157,8 @@ async fn a_role_that_grants_too_much_to_compare_is_refused() {
     let subject = json!({"kind": "User", "name": "bob"});
     let of_bob = binding("ClusterRoleBinding", "all", ["ClusterRole", "all"], subject);
     admin.post(&format!("{RBAC}/clusterrolebindings"), of_bob).await.with_code(201);
-    let creates = json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["create"]}]);
+    let creates =
+        json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["create"]}]);
     admin.post(&roles, role("ClusterRole", "creator", creates)).await.with_code(201);
     let subject = json!({"kind": "User", "name": "alice"});
     let of_alice = binding("ClusterRoleBinding", "creator", ["ClusterRole", "creator"], subject);

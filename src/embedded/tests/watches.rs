@@ -141,7 +141,8 @@ async fn a_watch_that_nobody_reads_shares_the_objects_of_the_store() {
         client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
     }
     let holders = || {
-        let found = client.server.store.with(|state| state.object(&Collection::built_in("", "configmaps"), "default/b"));
+        let found =
+            client.server.store.with(|state| state.object(&Collection::built_in("", "configmaps"), "default/b"));
         Arc::strong_count(&found.unwrap())
     };
     let before = holders();

@@ -80,7 +80,8 @@ fn names(items: usize) -> Value {
 
 #[test]
 fn long_lists_take_linear_time() {
-    let constraint = |at: usize| json!({"maxSkew": 1, "topologyKey": format!("k{at}"), "whenUnsatisfiable": "DoNotSchedule"});
+    let constraint =
+        |at: usize| json!({"maxSkew": 1, "topologyKey": format!("k{at}"), "whenUnsatisfiable": "DoNotSchedule"});
     let claims = |items: usize, names: &str| {
         let resources = json!({"claims": list(items, |at| json!({"name": format!("{names}-{at}")}))});
         let claims = list(items, |at| json!({"name": format!("c-{at}"), "resourceClaimName": "x"}));
@@ -158,7 +159,9 @@ fn long(shape: &Shape, items: usize, are_equal: bool) -> Option<Value> {
     let at = |at: usize| if are_equal { 0 } else { at };
     match shape {
         Shape::List(inner) => (0..items).map(|index| value(inner, at(index), 1)).collect(),
-        Shape::Map(inner) => (0..items).map(|index| Some((format!("k-{index}"), value(inner, at(index), 1)?))).collect(),
+        Shape::Map(inner) => {
+            (0..items).map(|index| Some((format!("k-{index}"), value(inner, at(index), 1)?))).collect()
+        }
         _ => None,
     }
 }
@@ -168,18 +171,21 @@ type Way = Vec<&'static Field>;
 
 /// The object of a kind in which the last field of a way is `last`.
 fn around(way: &[&Field], last: Value) -> Value {
-    way.iter().rev().fold((last, true), |(inner, is_last), field| {
-        let mut inner = inner;
-        let mut shape = &field.shape;
-        while let (false, Shape::List(below) | Shape::Map(below)) = (is_last, shape) {
-            inner = match shape {
-                Shape::List(_) => json!([inner]),
-                _ => json!({"k": inner}),
-            };
-            shape = below;
-        }
-        (json!({field.name: inner}), false)
-    }).0
+    way.iter()
+        .rev()
+        .fold((last, true), |(inner, is_last), field| {
+            let mut inner = inner;
+            let mut shape = &field.shape;
+            while let (false, Shape::List(below) | Shape::Map(below)) = (is_last, shape) {
+                inner = match shape {
+                    Shape::List(_) => json!([inner]),
+                    _ => json!({"k": inner}),
+                };
+                shape = below;
+            }
+            (json!({field.name: inner}), false)
+        })
+        .0
 }
 
 /// The shortest way to each list and map of each type, by the kind in which it is.
@@ -216,7 +222,8 @@ fn variants(way: &[&'static Field], variant: usize, items: usize) -> Option<Valu
         return Some(around(way, long));
     }
     let of = before.last().and_then(|field| field.element())?;
-    let all = of.fields().iter().filter_map(|field| Some((field.name.to_owned(), self::long(&field.shape, items, false)?)));
+    let all =
+        of.fields().iter().filter_map(|field| Some((field.name.to_owned(), self::long(&field.shape, items, false)?)));
     let mut inner = Value::Object(all.collect());
     let mut shape = &before.last()?.shape;
     while let Shape::List(below) | Shape::Map(below) = shape {

@@ -272,7 +272,11 @@ fn source_ranges(spec: &Node<'_>, annotations: &Node<'_>, old: Option<&Node<'_>>
     }
     let before = old.map(|old| old.under(&["metadata", "annotations"]).key(SOURCE_RANGES).text());
     if before != Some(annotation.text()) && !annotation.text().trim().is_empty() {
-        annotation.text().trim().split(',').for_each(|range| cidr_text(&annotation, range.trim(), &HashSet::new(), out));
+        annotation
+            .text()
+            .trim()
+            .split(',')
+            .for_each(|range| cidr_text(&annotation, range.trim(), &HashSet::new(), out));
     }
 }
 

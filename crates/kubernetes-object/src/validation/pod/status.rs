@@ -65,7 +65,8 @@ fn containers([statuses, old]: &[Node<'_>; 2], spec: &Node<'_>, out: &mut Causes
         if !end.is_given() || restarts == "Always" || (restarts == "OnFailure" && end.at("exitCode").int() != 0) {
             continue;
         }
-        if by_name.get(before.at("name").text()).is_some_and(|after| !after.under(&["state", "terminated"]).is_given()) {
+        if by_name.get(before.at("name").text()).is_some_and(|after| !after.under(&["state", "terminated"]).is_given())
+        {
             let why = "may not be transitioned to non-terminated state";
             out.forbidden(&statuses.item(index).at("state"), why);
         }
