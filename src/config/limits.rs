@@ -294,7 +294,7 @@ impl Default for Limits {
             user_waiting_creates: 64,
             definitions: 4096,
             definition_rules: 4096,
-            stored_object_bytes: 3 * MEBIBYTE / 2,
+            stored_object_bytes: 1536 * 1024,
             stored_bytes: 2048 * MEBIBYTE,
             watch_history: 4096,
             watch_history_bytes: 128 * MEBIBYTE,

@@ -10,8 +10,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-const HELD: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/held";
+const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
+const HELD: &str = "/apis/resource.k8s.io/v1/deviceclasses/held";
+
+/// The time after which the test has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A validation that reports its begin and then waits.
 struct Hold {
@@ -32,21 +35,21 @@ fn held(object: &Object) -> Vec<Cause> {
         return Vec::new();
     }
     let Some(hold) = next_hold().take() else { return Vec::new() };
-    let went_on = hold.begun.send(()).is_ok() && hold.go_on.recv_timeout(Duration::from_secs(60)).is_ok();
+    let went_on = hold.begun.send(()).is_ok() && hold.go_on.recv_timeout(PATIENCE).is_ok();
     let cause = Cause { message: "the test was held up".to_owned(), field: "x".to_owned(), ..Cause::default() };
     if went_on { Vec::new() } else { vec![cause] }
 }
 
-fn configuration(label: &str) -> Value {
-    let kind = "ValidatingWebhookConfiguration";
-    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "held", "labels": {label: "x"}}})
+fn class(label: &str) -> Value {
+    let metadata = json!({"name": "held", "labels": {label: "x"}});
+    json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": metadata, "spec": {}})
 }
 
 async fn write(server: Arc<Server>, verb: &'static str) -> Value {
     let client = Client::of(server);
-    let (wanted, code) = (configuration(verb), if verb == "create" { 201 } else { 200 });
+    let (wanted, code) = (class(verb), if verb == "create" { 201 } else { 200 });
     let answer = match verb {
-        "create" => client.post(CONFIGURATIONS, wanted).await,
+        "create" => client.post(CLASSES, wanted).await,
         "update" => client.put(HELD, wanted).await,
         "patch" => client.patch(HELD, "merge", wanted).await,
         _ => client.patch_as(&format!("{HELD}?fieldManager=m"), "application/apply-patch+yaml", wanted).await,
@@ -64,7 +67,7 @@ async fn validation_holds_up_no_other_request_and_sees_what_was_written_meanwhil
         let (proceed, go_on) = channel();
         *next_hold() = Some(Hold { begun, go_on });
         let write = tokio::spawn(write(server.clone(), verb));
-        tokio::task::spawn_blocking(move || has_begun.recv()).await.unwrap().unwrap();
+        tokio::task::spawn_blocking(move || has_begun.recv_timeout(PATIENCE)).await.unwrap().unwrap();
         client.get("/api/v1/namespaces/default").await.with_code(200);
         if verb != "create" {
             let meanwhile = json!({"metadata": {"labels": {"meanwhile": verb}}});
