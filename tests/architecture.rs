@@ -167,7 +167,7 @@ const ROOMS: [Room; 4] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 20] = [
+const WITH_TASKS: [&str; 21] = [
     "app.rs",
     "app/reviews.rs",
     "app/tenancy.rs",
@@ -175,6 +175,7 @@ const WITH_TASKS: [&str; 20] = [
     "backend/",
     "cli/behind.rs",
     "cluster/",
+    "embedded/expiry.rs",
     "embedded/garbage.rs",
     "embedded/serve.rs",
     "embedded/store/keeper.rs",
