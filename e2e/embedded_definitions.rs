@@ -213,6 +213,8 @@ fn custom_objects_are_written_and_read_as_in_kube_apiserver() {
         things.create("b", json!({"low": 5, "high": 2})),
         things.create("b", json!({"low": 5, "high": 200})),
         things.create("B_", json!({})),
+        // etcd refuses the object.
+        things.create("large", json!({"free": {"x": "x".repeat(1_700_000)}})),
         post(&format!("{all}?fieldValidation=Strict"), &things.thing("b", json!({"none": 1, "free": {"y": 1}}))),
         post(&format!("{all}?fieldValidation=Ignore&dryRun=All"), &things.thing("b", json!({"none": 1}))),
         post(&format!("{all}?dryRun=All"), &versioned),

@@ -21,6 +21,7 @@ mod initializers;
 pub mod metrics;
 pub mod shares;
 pub mod processor;
+pub mod turns;
 
 pub mod cli;
 pub mod app;

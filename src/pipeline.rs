@@ -31,7 +31,6 @@ mod before_storage;
 mod tenancy;
 mod apply;
 mod target;
-mod turns;
 mod unknown_fields;
 mod update;
 mod view;
@@ -47,7 +46,6 @@ pub use gateway::{Gateway, Room};
 pub use inflight::InFlight;
 use inflight::Seat;
 pub use tenancy::{Part, Tenancy, Tenant, Tenants};
-pub use turns::Turns;
 
 use crate::admission::{
     Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, RequestContext, Warnings,
@@ -68,6 +66,7 @@ use crate::request::{RequestInfo, timeout};
 use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
+use crate::turns::Turns;
 use crate::upstream::{KeptUntilClose, LongRunning, Upgrade, strip_connection};
 use crate::user::UserInfo;
 use http::header::{TRANSFER_ENCODING, USER_AGENT};

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
-const LAYERS: [&str; 37] = [
+const LAYERS: [&str; 38] = [
     "user",
     "sharer",
     "crowd",
@@ -21,6 +21,7 @@ const LAYERS: [&str; 37] = [
     "metrics",
     "shares",
     "processor",
+    "turns",
     "config",
     "server",
     "request",
@@ -49,7 +50,7 @@ const LAYERS: [&str; 37] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 33] = [
+const LAYERS_OF_PIPELINE: [&str; 32] = [
     "gateway",
     "target",
     "rest",
@@ -63,7 +64,6 @@ const LAYERS_OF_PIPELINE: [&str; 33] = [
     "inflight",
     "answers",
     "audited",
-    "turns",
     "write",
     "negotiate",
     "resource_version",
@@ -171,7 +171,7 @@ const ROOMS: [Room; 4] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 20] = [
+const WITH_TASKS: [&str; 21] = [
     "app.rs",
     "app/reviews.rs",
     "app/tenancy.rs",
@@ -179,6 +179,7 @@ const WITH_TASKS: [&str; 20] = [
     "backend/",
     "cli/behind.rs",
     "cluster/",
+    "embedded/expiry.rs",
     "embedded/garbage.rs",
     "embedded/serve.rs",
     "embedded/store/keeper.rs",

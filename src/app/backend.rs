@@ -156,6 +156,7 @@ fn features(
         advertised: served.map(|bound| advertised(options.advertise_address, bound)),
         apis: options.apis.clone(),
         allow_privileged: options.allow_privileged,
+        event_ttl: options.event_ttl,
         gates: config.admission.feature_gates.clone(),
         tokens: Tokens::from_files(&tokens)?,
         root_ca: front.and_then(|front| front.root_ca(config)),

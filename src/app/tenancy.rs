@@ -17,7 +17,7 @@ use crate::config::{AuthorizationMode, UpstreamIdentity, WebhookTargets};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
-use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant, Tenants, Turns};
+use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant, Tenants};
 use crate::processor::Processor;
 use crate::request::body::MediaTypes;
 use crate::server::health::{Checks, Unhealthy};
@@ -25,6 +25,7 @@ use crate::server::{ConnectionBudget, Drain, Reloading, reload, tls::Certificate
 use crate::status::Status;
 use crate::tenants::profile::{Identity, Profile};
 use crate::tenants::{self, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, TenantAddresses, TenantFile};
+use crate::turns::Turns;
 use anyhow::{Context as _, Result, anyhow};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;

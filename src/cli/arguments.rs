@@ -395,6 +395,13 @@ pub(super) struct Embedded {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "true", value_parser = boolean, action = ArgAction::Set)]
     pub(super) allow_privileged: bool,
+    /// Time to live of Events in the embedded API server. Each write of an Event begins the time again. 0 sets no end.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
+    pub(super) event_ttl: Duration,
+    /// Size of all objects in the embedded API server, in bytes, as the flag of etcd. Without room, only deletions and writes that make an
+    /// object smaller succeed. 0 stands for the default.
+    #[arg(long, value_name = "BYTES", default_value = "2147483648")]
+    pub(super) quota_backend_bytes: usize,
     /// Folder that keeps the objects of the embedded API server, the key of service account tokens and the proxy's own authority, and
     /// outlasts a restart. One process uses it at a time. Without this flag they are in memory alone.
     #[arg(long, value_name = "FOLDER")]

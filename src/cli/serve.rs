@@ -39,6 +39,10 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
             .unwrap_or(usize::MAX),
         webhook_breaker_window: flags.admission.webhook_circuit_breaker_window,
         webhook_breaker_probe_interval: flags.admission.webhook_circuit_breaker_probe_interval,
+        stored_bytes: match flags.embedded.quota_backend_bytes {
+            0 => Limits::default().stored_bytes,
+            bytes => bytes,
+        },
         ..Limits::default()
     };
     if limits.request_timeout.is_zero() {
@@ -396,6 +400,7 @@ pub(super) fn options_of(flags: &arguments::Embedded) -> Result<Embedded, Config
             .map_err(|reason| ConfigError::flag("runtime-config", runtime_config.join(","), reason))?,
         advertise_address: flags.advertise_address,
         allow_privileged: flags.allow_privileged,
+        event_ttl: flags.event_ttl,
         data_dir: flags.data_dir.clone(),
     })
 }

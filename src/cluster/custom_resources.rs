@@ -11,7 +11,7 @@ use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
 use crate::object::normal::Normal;
 use crate::object::structural::{CompileSchemaError, InvalidResource, Structural};
-use crate::object::version::custom_deprecation;
+use crate::object::version::{custom_deprecation, newness};
 use crate::removed::Api;
 use crate::status::Status;
 use arc_swap::ArcSwapOption;
@@ -270,14 +270,13 @@ impl Projection for Definition {
         let served = defined().filter(|version| version.served);
         let names: Arc<[String]> = served.map(|version| version.name.clone()).collect();
         let preserves_unknown_fields = spec.preserve_unknown_fields.unwrap_or_default();
+        let current = spec.versions.iter().filter(|version| version.served && !version.deprecated);
+        let newest = current.map(|version| &*version.name).max_by_key(|name| newness(name));
         let versions = defined().map(|version| {
             let kind = GroupVersionKind::new(&*spec.group, &*version.name, &*kind);
             let deprecation = version.deprecated.then(|| match &version.deprecation_warning {
                 Some(warning) => warning.clone(),
-                None => {
-                    let others = spec.versions.iter().filter(|other| other.served && !other.deprecated);
-                    custom_deprecation(&kind, others.map(|other| &*other.name))
-                }
+                None => custom_deprecation(&kind, newest.into_iter()),
             });
             Arc::new(CustomResource {
                 kind,

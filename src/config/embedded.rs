@@ -4,6 +4,10 @@ use super::Controllers;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// The time to live of Events (`--event-ttl`).
+pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
 /// The API server in this process.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +26,8 @@ pub struct Embedded {
     pub apis: Apis,
     /// Whether containers may be privileged.
     pub allow_privileged: bool,
+    /// The time to live of Events; 0 for no end.
+    pub event_ttl: Duration,
     /// The folder that keeps the objects and keys; without it they are in memory alone.
     pub data_dir: Option<PathBuf>,
 }

@@ -103,8 +103,19 @@ pub struct Limits {
     pub user_waiting_creates: usize,
     /// Number of CustomResourceDefinitions in the embedded API server. Further ones are refused.
     pub definitions: usize,
+    /// Number of rules (`x-kubernetes-validations`) in one CustomResourceDefinition of the embedded API server. A definition with more is
+    /// refused before its rules are compiled.
+    pub definition_rules: usize,
+    /// Size of one object in the embedded API server as kube-apiserver stores it (`--max-request-bytes` of etcd).
+    pub stored_object_bytes: usize,
+    /// Size of all objects in the embedded API server (`--quota-backend-bytes`). Without room, only deletions and writes that make an
+    /// object smaller succeed.
+    pub stored_bytes: usize,
     /// Number of changes of each resource that the embedded API server keeps: the start of a watch and a continued list can be that old.
     pub watch_history: usize,
+    /// Size of the objects in the changes of all resources that the embedded API server keeps. With more it drops the oldest changes of the
+    /// resource whose changes are the largest.
+    pub watch_history_bytes: usize,
     /// Number of changes in the queue of one watch of the embedded API server. With more the watch is closed.
     pub watcher_queue: usize,
     /// Number of objects on a page of a list of the embedded API server, whatever `limit` asks for.
@@ -304,7 +315,11 @@ impl Default for Limits {
             user_upgrades: 512,
             user_waiting_creates: 64,
             definitions: 4096,
+            definition_rules: 4096,
+            stored_object_bytes: 1536 * 1024,
+            stored_bytes: 2048 * MEBIBYTE,
             watch_history: 4096,
+            watch_history_bytes: 128 * MEBIBYTE,
             watcher_queue: 1024,
             list_page_objects: 10_000,
             watch_timeout: seconds(1800),

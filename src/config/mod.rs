@@ -14,7 +14,7 @@ mod tls;
 mod webhook_targets;
 
 pub use controllers::{Controllers, UnknownController};
-pub use embedded::{Addresses, Apis, Embedded, InvalidRange, InvalidSwitch, TokenFiles};
+pub use embedded::{Addresses, Apis, EVENT_TTL, Embedded, InvalidRange, InvalidSwitch, TokenFiles};
 pub use feature_gates::{FeatureGates, InvalidFeatureGates};
 pub use limits::Limits;
 pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};

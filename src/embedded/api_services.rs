@@ -5,13 +5,15 @@
 
 use super::catalog::{self, Group};
 use super::name::Name;
-use super::store::{Collection, State, key};
+use super::store::{Collection, Reads, State, Store, key};
 use super::{custom, initial, metadata, owners};
 use crate::kind::GroupVersionKind;
 use crate::object::version::newness;
 use crate::object::{Object, normal, typed};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// The collection of APIServices.
 pub(super) const API_SERVICES: &Collection = &Collection::built_in(GROUP, "apiservices");
@@ -161,36 +163,88 @@ pub(super) fn start(state: &mut State, groups: &[Group]) {
     built_in.iter().for_each(|each| manage(state, each, ON_START));
     let custom = custom::served_versions(state);
     custom.iter().for_each(|(group, version)| register_custom(state, group, version));
-    let wanted = |name: &str| {
-        built_in.iter().any(|each| each.name() == name)
-            || custom.iter().any(|(group, version)| format!("{version}.{group}") == name)
-    };
+    let custom = custom.iter().map(|(group, version)| format!("{version}.{group}"));
+    let wanted: HashSet<String> = built_in.iter().map(Registered::name).chain(custom).collect();
     for (name, object) in state.objects(API_SERVICES, "") {
-        if !automanaged(&object).is_empty() && !wanted(&name) {
+        if !automanaged(&object).is_empty() && !wanted.contains(&name) {
             state.remove(API_SERVICES, &name, Object::clone(&object));
         }
         check(state, &name);
     }
 }
 
-/// Follows the definitions of a group.
-pub(super) fn follow_definitions(state: &mut State, group: &str) {
-    let mut served = custom::served_versions(state);
-    served.retain(|(of, _)| of == group);
-    for (name, object) in state.objects(API_SERVICES, "") {
-        let is_served = || served.iter().any(|(_, version)| object.str(&["spec", "version"]) == version);
-        if automanaged(&object) == ALWAYS && object.str(&["spec", "group"]) == group && !is_served() {
-            state.remove(API_SERVICES, &name, Object::clone(&object));
+/// The changes of APIServices that one transaction makes after a write of a definition.
+const BATCH: usize = 64;
+/// The number of times that the changes are computed again because a definition has changed.
+const ATTEMPTS: usize = 8;
+
+/// A change of an APIService of a custom resource's version.
+enum Correction {
+    Register(Registered),
+    Unregister(Arc<Object>),
+}
+
+/// Follows the definitions of a group, in small transactions.
+pub(super) fn follow_definitions(store: &Store, group: &str) {
+    // Other writes of definitions follow their own changes, so that few of them are left for the last time.
+    for _ in 0..ATTEMPTS {
+        let basis = store.with(|state| state.changed(custom::DEFINITIONS));
+        let mut corrections = corrections(store, group).into_iter().peekable();
+        let mut is_current = true;
+        while is_current && corrections.peek().is_some() {
+            let batch: Vec<_> = corrections.by_ref().take(BATCH).collect();
+            is_current = store.with(|state| {
+                let is_current = state.changed(custom::DEFINITIONS) == basis;
+                batch.into_iter().filter(|_| is_current).for_each(|correction| correct(state, correction));
+                is_current
+            });
+        }
+        if is_current {
+            return;
         }
     }
-    served.iter().for_each(|(group, version)| register_custom(state, group, version));
+    store.with(|state| follow_definitions_at_once(state, group));
+}
+
+/// Follows the definitions of a group in the same transaction.
+pub(super) fn follow_definitions_at_once(state: &mut State, group: &str) {
+    corrections(state, group).into_iter().for_each(|correction| correct(state, correction));
+}
+
+/// The changes that the definitions of a group ask for.
+fn corrections(reads: &impl Reads, group: &str) -> Vec<Correction> {
+    let mut served = custom::served_versions(reads);
+    served.retain(|(of, _)| of == group);
+    let is_served = |object: &Object| served.contains(&(group.to_owned(), object.str(&["spec", "version"]).to_owned()));
+    let own = reads.objects(API_SERVICES, "").into_iter().filter(|(_, object)| object.str(&["spec", "group"]) == group);
+    let own: HashMap<String, Arc<Object>> = own.collect();
+    let gone = own.values().filter(|object| automanaged(object) == ALWAYS && !is_served(object));
+    let gone = gone.map(|object| Correction::Unregister(object.clone()));
+    // A version that is built in is not served as a custom resource.
+    let custom = served.iter().filter(|(group, version)| priority(group, version).is_none());
+    let wanted = custom.map(|(group, version)| Registered::custom(group, version));
+    let missing = wanted.filter(|wanted| own.get(&wanted.name()).is_none_or(|own| Registered::of(own) != *wanted));
+    gone.chain(missing.map(Correction::Register)).collect()
+}
+
+/// Makes a change, unless another write came first, whose own corrections follow.
+fn correct(state: &mut State, correction: Correction) {
+    match correction {
+        Correction::Register(wanted) => manage(state, &wanted, ALWAYS),
+        Correction::Unregister(object) => {
+            let is_current = state.object(API_SERVICES, object.name()).is_some_and(|now| Arc::ptr_eq(&now, &object));
+            if is_current {
+                state.remove(API_SERVICES, object.name(), Object::clone(&object));
+            }
+        }
+    }
 }
 
 /// Follows a write or a deletion of an object by a client.
 pub(super) fn follow(state: &mut State, collection: &Collection, name: &str) {
     if collection == API_SERVICES {
         if let Some((_, group)) = name.split_once('.') {
-            follow_definitions(state, group);
+            follow_definitions_at_once(state, group);
         }
         check(state, name);
     } else if [initial::SERVICES, SLICES].contains(&collection) {
@@ -286,7 +340,7 @@ fn availability(state: &State, object: &Object) -> (&'static str, &'static str, 
         let slices: Vec<_> =
             state.objects(SLICES, &format!("{namespace}/")).into_iter().map(|(_, slice)| slice).collect();
         let is_of_service =
-            |slice: &&std::sync::Arc<Object>| slice.str(&["metadata", "labels", "kubernetes.io/service-name"]) == name;
+            |slice: &&Arc<Object>| slice.str(&["metadata", "labels", "kubernetes.io/service-name"]) == name;
         let slices: Vec<_> = slices.iter().filter(is_of_service).collect();
         if slices.is_empty() {
             let message = format!("cannot find endpointslices for service/{name} in {namespace:?}");

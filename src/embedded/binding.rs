@@ -1,7 +1,8 @@
 //! The binding of a pod to a node: `pods/binding`, and `bindings`.
 
+use super::attempts::Attempts;
 use super::call::Call;
-use super::store::{State, key};
+use super::store::{Reads, key};
 use super::{body, initial, metadata, pods, respond, write};
 use crate::body::Body;
 use crate::kind::GroupVersionKind;
@@ -10,12 +11,13 @@ use crate::request::body::OptionsKind;
 use crate::status::{Status, invalid};
 use http::{Response, StatusCode};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Binds a pod to a node; the pod's name is in the URL, or in the body of `bindings`.
 ///
 /// # Errors
 /// If a precondition fails, or if the pod is bound, deleted, or not ready for the scheduler.
-pub(super) fn bind(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn bind(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
     let binding = body::object(call, &GroupVersionKind::new("", "v1", "Binding"))?;
     if !binding.namespace().is_empty() && binding.namespace() != call.namespace() {
@@ -30,27 +32,41 @@ pub(super) fn bind(call: &Call) -> Result<Response<Body>, Status> {
         // `ToAggregate` returns an error without a Status.
         return Err(Status::plain(text));
     }
-    call.store.with(|state| assign(state, call, &binding, dry_run))?;
-    Ok(respond::success(StatusCode::CREATED, None))
+    let key = key(call.namespace(), binding.name());
+    let mut attempts = Attempts::new(call);
+    loop {
+        let current = call.store.object(initial::PODS, &key);
+        let current = current.ok_or_else(|| Status::not_found("", "pods", binding.name()))?;
+        let pod = assigned(call, &binding, &key, &current)?;
+        let is_done = call.store.with(|state| {
+            let is_current = state.object(initial::PODS, &key).is_some_and(|now| Arc::ptr_eq(&now, &current));
+            if is_current && !dry_run {
+                state.put(initial::PODS, &key, pod);
+            }
+            is_current
+        });
+        if is_done {
+            return Ok(respond::success(StatusCode::CREATED, None));
+        }
+        attempts.start_over().await?;
+    }
 }
 
-/// `BindingREST.assignPod`
-fn assign(state: &mut State, call: &Call, binding: &Object, dry_run: bool) -> Result<(), Status> {
+/// The pod on its node (`BindingREST.assignPod`).
+fn assigned(call: &Call, binding: &Object, key: &str, current: &Object) -> Result<Object, Status> {
     let name = binding.name();
-    let key = key(call.namespace(), name);
-    let current = state.object(initial::PODS, &key).ok_or_else(|| Status::not_found("", "pods", name))?;
-    let conflict = |why: String| Err(Status::conflict("", "pods/binding", name, &why));
+    let conflict = |why: String| -> Result<Object, Status> { Err(Status::conflict("", "pods/binding", name, &why)) };
     // kube-apiserver clears the uid of a Binding that is no subresource (`WipeObjectMetaSystemFields`).
     let uid = if call.info.subresource.is_empty() { "" } else { binding.uid() };
     let version = (binding.resource_version(), current.resource_version());
     let preconditions = [("UID", uid, current.uid()), ("ResourceVersion", version.0, version.1)];
     for (field, wanted, actual) in preconditions {
         if !wanted.is_empty() && wanted != actual {
-            let why = write::failed_precondition(initial::PODS, &key, field, wanted, actual);
+            let why = write::failed_precondition(initial::PODS, key, field, wanted, actual);
             return Err(Status::conflict("", "pods", name, &why));
         }
     }
-    if metadata::is_deleting(&current) {
+    if metadata::is_deleting(current) {
         return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
     }
     let bound = current.str(&["spec", "nodeName"]);
@@ -60,12 +76,9 @@ fn assign(state: &mut State, call: &Call, binding: &Object, dry_run: bool) -> Re
     if !current.items(&["spec", "schedulingGates"]).is_empty() {
         return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
     }
-    let mut pod = Object::clone(&current);
+    let mut pod = current.clone();
     set_node(&mut pod, binding);
-    if !dry_run {
-        state.put(initial::PODS, &key, pod);
-    }
-    Ok(())
+    Ok(pod)
 }
 
 /// `BindingREST.setPodNodeAndMetadata`. The storage writes the pod without its strategy, so that the generation stays.

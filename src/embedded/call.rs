@@ -13,6 +13,7 @@ use crate::status::Status;
 use crate::user::UserInfo;
 use bytes::Bytes;
 use http::Uri;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A request on a resource of the catalog.
@@ -48,8 +49,20 @@ pub(super) struct Call {
     /// The caller of conversion webhooks, if there is one.
     pub webhooks: Option<Arc<dyn Webhooks>>,
     /// The warnings for the client.
-    pub warnings: Mutex<Vec<String>>,
+    pub warnings: Mutex<Warnings>,
 }
+
+/// Warnings for a client, each once.
+#[derive(Default)]
+pub(super) struct Warnings {
+    /// The warnings in their order.
+    pub texts: Vec<String>,
+    known: HashSet<String>,
+    characters: usize,
+}
+
+/// `truncateAtTotalRunes` and `truncateItemRunes`: after so many characters, of at most so many for one warning, a client gets no others.
+const WARNINGS: (usize, usize) = (4096, 256);
 
 impl Call {
     /// The namespace of the request; empty for all namespaces, and for kinds without namespaces.
@@ -108,8 +121,9 @@ impl Call {
     /// Adds a warning for the client, once (`warning.AddWarning`).
     pub(super) fn warn(&self, warning: String) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
+        if warnings.characters < WARNINGS.0 && warnings.known.insert(warning.clone()) {
+            warnings.characters += warning.chars().take(WARNINGS.1).count();
+            warnings.texts.push(warning);
         }
     }
 

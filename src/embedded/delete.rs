@@ -22,6 +22,9 @@ use std::sync::Arc;
 pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
+/// The maximum number of objects that one transaction of a deletecollection deletes.
+const BATCH: usize = 64;
+
 /// The grace period of a pod without `terminationGracePeriodSeconds`, in seconds.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 /// The longest grace period, in seconds: 100 years, so that timestamps do not overflow.
@@ -76,15 +79,24 @@ pub(super) async fn delete_collection(call: &Call) -> Result<Response<Body>, Sta
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let selection = Selection::new(call)?.with_uninitialized();
     let collection = call.collection();
-    let (revision, objects) = call.store.with(|state| {
+    let prefix = store::prefix(call.namespace());
+    let (revision, page) = call.store.with(|state| {
         let revision = state.revision();
-        let mut objects = state.objects(collection, &store::prefix(call.namespace()));
-        objects.retain(|(_, object)| selection.matches(object));
-        for (key, object) in &objects {
-            delete_in(state, &call.resource, collection, key, object, &options)?;
-        }
-        Ok::<_, Status>((revision, objects))
-    })?;
+        (revision, state.page(collection, &prefix, "", revision, usize::MAX).unwrap_or_default())
+    });
+    let objects = page.objects.into_iter().map(|(key, slot)| (key, slot.object()));
+    let objects: Vec<_> = objects.filter(|(_, object)| selection.matches(object)).collect();
+    for batch in objects.chunks(BATCH) {
+        call.store.with(|state| {
+            for (key, _) in batch {
+                // Another request may have deleted the object (`Store.DeleteCollection`).
+                if let Some(current) = state.object(collection, key) {
+                    delete_in(state, &call.resource, collection, key, &current, &options)?;
+                }
+            }
+            Ok::<_, Status>(())
+        })?;
+    }
     let metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
     let mut shown = Vec::with_capacity(objects.len());
     for (_, object) in objects {

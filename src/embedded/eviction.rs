@@ -1,9 +1,10 @@
 //! The eviction of a pod: `pods/eviction` (`EvictionREST`).
 
+use super::attempts::Attempts;
 use super::call::Call;
 use super::owners;
-use super::store::{Collection, State, key, prefix};
-use super::{body, delete, metadata, pods, respond};
+use super::store::{Collection, Reads, Store, key, prefix};
+use super::{body, delete, metadata, pods, respond, write};
 use crate::body::Body;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
@@ -27,7 +28,7 @@ const IGNORES_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 ///
 /// # Errors
 /// If the pod does not exist, a precondition fails, or the budget allows no disruption.
-pub(super) fn evict(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn evict(call: &Call) -> Result<Response<Body>, Status> {
     let kind = GroupVersionKind::new("policy", "v1", "Eviction");
     let eviction = body::object(call, &kind)?;
     if eviction.name() != call.info.name {
@@ -41,21 +42,38 @@ pub(super) fn evict(call: &Call) -> Result<Response<Body>, Status> {
     let text = eviction.get(&["deleteOptions"]).map(Value::to_string).unwrap_or_default();
     let mut options = delete::Options::of(call, text.as_bytes(), MediaType::Json)?;
     options.dry_run |= call.dry_run(OptionsKind::Create)?;
-    call.store.with(|state| {
-        let pod = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        if is_guarded(&pod) {
-            let budgets = budgets_of(state, &pod);
-            if budgets.len() > 1 {
-                return Err(of_several_budgets());
-            }
-            if let Some(budget) = budgets.first().filter(|budget| !is_disrupted(&pod, budget)) {
-                take_disruption(state, budget, pod.name(), options.dry_run)?;
-            }
+    let mut attempts = Attempts::new(call);
+    loop {
+        let pod = write::current(call).await.ok_or_else(|| call.not_found())?;
+        let budgets = if is_guarded(&pod) { budgets_of(&call.store, &pod) } else { Vec::new() };
+        if budgets.len() > 1 {
+            return Err(of_several_budgets());
         }
-        let why = ["EvictionByEvictionAPI", "Eviction API: evicting"];
-        delete::evict(state, call, &pod, &options, |pod| pods::set_condition(pod, "DisruptionTarget", "True", why))?;
-        Ok(evicted())
-    })
+        let budget = budgets.into_iter().next().filter(|budget| !is_disrupted(&pod, budget));
+        let disrupted = budget.map(|budget| Ok::<_, Status>((disrupted(&budget, pod.name())?, budget))).transpose()?;
+        let is_done = call.store.with(|state| {
+            let is_current = |collection: &Collection, key: &str, seen: &Arc<Object>| {
+                state.object(collection, key).is_some_and(|now| Arc::ptr_eq(&now, seen))
+            };
+            let key_of = |budget: &Object| key(budget.namespace(), budget.name());
+            if !is_current(call.collection(), &call.key(), &pod)
+                || disrupted.as_ref().is_some_and(|(_, budget)| !is_current(BUDGETS, &key_of(budget), budget))
+            {
+                return Ok(false);
+            }
+            if let Some((changed, budget)) = disrupted.filter(|_| !options.dry_run) {
+                state.put(BUDGETS, &key_of(&budget), changed);
+            }
+            let why = ["EvictionByEvictionAPI", "Eviction API: evicting"];
+            let set = |pod: &mut Object| pods::set_condition(pod, "DisruptionTarget", "True", why);
+            delete::evict(state, call, &pod, &options, set)?;
+            Ok::<_, Status>(true)
+        })?;
+        if is_done {
+            return Ok(evicted());
+        }
+        attempts.start_over().await?;
+    }
 }
 
 fn evicted() -> Response<Body> {
@@ -75,8 +93,8 @@ fn is_guarded(pod: &Object) -> bool {
 }
 
 /// `EvictionREST.getPodDisruptionBudgets`
-fn budgets_of(state: &State, pod: &Object) -> Vec<Arc<Object>> {
-    let all = state.objects(BUDGETS, &prefix(pod.namespace())).into_iter().map(|(_, budget)| budget);
+fn budgets_of(store: &Store, pod: &Object) -> Vec<Arc<Object>> {
+    let all = store.objects(BUDGETS, &prefix(pod.namespace())).into_iter().map(|(_, budget)| budget);
     let selects = |budget: &Arc<Object>| {
         let selector = LabelSelector::from_json(budget.get(&["spec", "selector"]));
         selector.is_ok_and(|selector| selector.matches(pod.labels()))
@@ -102,8 +120,8 @@ fn is_disrupted(pod: &Object, budget: &Object) -> bool {
         || count(budget, "currentHealthy") >= desired && desired > 0
 }
 
-/// `EvictionREST.checkAndDecrement`
-fn take_disruption(state: &mut State, budget: &Object, pod: &str, dry_run: bool) -> Result<(), Status> {
+/// The budget after a disruption by a pod (`EvictionREST.checkAndDecrement`).
+fn disrupted(budget: &Object, pod: &str) -> Result<Object, Status> {
     let name = budget.name();
     let forbidden = |why: &str| Err(Status::forbidden("policy", "poddisruptionbudget", name, why));
     let generation = budget.get(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
@@ -120,9 +138,6 @@ fn take_disruption(state: &mut State, budget: &Object, pod: &str, dry_run: bool)
     if allowed == 0 {
         return Err(violates(0, refusal(budget)));
     }
-    if dry_run {
-        return Ok(());
-    }
     let mut changed = budget.clone();
     let _ = changed.set(&["status", "disruptionsAllowed"], json!(allowed - 1));
     if allowed == 1 {
@@ -130,8 +145,7 @@ fn take_disruption(state: &mut State, budget: &Object, pod: &str, dry_run: bool)
     }
     let _ = changed.set(&["status", "disruptedPods", pod], Value::from(metadata::now()));
     owners::record_own(&GroupVersionKind::new("policy", "v1", "PodDisruptionBudget"), "status", budget, &mut changed);
-    state.put(BUDGETS, &key(budget.namespace(), name), metadata::complete(changed));
-    Ok(())
+    Ok(metadata::complete(changed))
 }
 
 /// `pdbhelper.UpdateDisruptionAllowedCondition`, for a budget that allows none.

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// The maximum number of objects that one transaction checks.
 const BATCH: usize = 64;
+/// The number of references to owners after which a transaction ends.
+const REFERENCES: usize = 1024;
 
 /// The place of an object in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,8 +36,8 @@ pub(super) struct Garbage {
     queued: HashSet<Place>,
 }
 
-/// Runs the server's controllers until the server is dropped. Must be called inside a tokio runtime.
-pub(crate) fn run_controllers(server: &Arc<Server>) {
+/// Runs the controller until the server is dropped. Must be called inside a tokio runtime.
+pub(super) fn run(server: &Arc<Server>) {
     let (store, wake) = (Arc::downgrade(&server.store), server.store.wake());
     tokio::spawn(async move {
         loop {
@@ -57,10 +59,14 @@ pub(crate) fn run_controllers(server: &Arc<Server>) {
 
 /// Looks at the first objects of the queue. Returns whether others are left.
 pub(super) fn collect(state: &mut State, at_most: usize) -> bool {
+    let mut references_left = REFERENCES;
     for _ in 0..at_most {
         let Some(place) = state.garbage().next() else { return false };
-        if let Some(object) = state.object(&place.collection, &place.key) {
-            collect_object(state, &place, &object);
+        let Some(object) = state.object(&place.collection, &place.key) else { continue };
+        collect_object(state, &place, &object);
+        references_left = references_left.saturating_sub(references(&object).count());
+        if references_left == 0 {
+            break;
         }
     }
     state.garbage().has_work()
@@ -225,8 +231,9 @@ fn owner(state: &mut State, reference: &Value, dependent: &Object) -> Option<Arc
 /// Removes the references to these owners.
 fn without_owners(state: &mut State, place: &Place, object: &Object, uids: &[&str]) {
     let mut object = object.clone();
+    let uids: HashSet<&str> = uids.iter().copied().collect();
     if let Some(Value::Array(references)) = object.get_mut(&["metadata", "ownerReferences"]) {
-        references.retain(|reference| !uids.contains(&text(reference, "uid")));
+        references.retain(|reference| !uids.contains(text(reference, "uid")));
         if references.is_empty() {
             object.remove(&["metadata", "ownerReferences"]);
         }

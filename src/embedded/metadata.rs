@@ -1,5 +1,6 @@
 //! Metadata that the server sets, rather than the client.
 
+use super::capacity::STORED_AS_JSON;
 use super::catalog::ServedResource;
 use crate::go_text::go_quote;
 use crate::kind::{GroupVersionKind, split_api_version};
@@ -48,9 +49,6 @@ pub(super) fn begin(resource: &ServedResource, object: &mut Object) {
     }
     drop_empty(object);
 }
-
-/// The groups whose objects kube-apiserver stores as JSON, not as protobuf.
-const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
 /// Adds zero values that Go writes, such as an empty status, and removes what Go omits or loses in the storage.
 pub(super) fn complete(object: Object) -> Object {

@@ -24,6 +24,8 @@ mod respond;
 mod read;
 mod watch;
 mod select;
+mod attempts;
+mod capacity;
 mod write;
 mod delete;
 mod metadata;
@@ -51,6 +53,7 @@ mod rbac;
 mod tokens;
 mod token_request;
 mod garbage;
+mod expiry;
 mod settings;
 
 mod store;
@@ -62,7 +65,6 @@ mod tests;
 
 pub(crate) use custom::Webhooks;
 pub(crate) use data_dir::DataDir;
-pub(crate) use garbage::run_controllers;
 pub use rbac::controllers;
 pub use serve::serve;
 pub(crate) use tokens::Tokens;
@@ -82,7 +84,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 use store::{File, FileError, Store};
+
+/// Runs the server's controllers until the server is dropped. Must be called inside a tokio runtime.
+pub(crate) fn run_controllers(server: &Arc<Server>) {
+    garbage::run(server);
+    expiry::run(server);
+}
 
 /// The health and metrics of the process. They refer to parts that refer to the server, so the server does not own them.
 pub(crate) type Vitals = (Checks, Registry);
@@ -114,6 +123,8 @@ pub(crate) struct Features {
     pub(crate) root_ca: Option<String>,
     /// The rules of webhook configurations, policies and bindings. Their expressions need a compiler from a higher layer.
     pub(crate) registration: settings::Validate,
+    /// The time to live of Events; 0 for no end.
+    pub(crate) event_ttl: Duration,
     /// The health and metrics of the process. Without them the server is always healthy.
     pub(crate) health: Option<Weak<Vitals>>,
 }
@@ -128,13 +139,14 @@ impl Features {
             gates: self.gates.clone(),
             root_ca: self.root_ca.clone(),
             registration: self.registration,
+            event_ttl: self.event_ttl,
         }
     }
 }
 
 impl Default for Features {
     fn default() -> Self {
-        let Settings { controllers, addresses, advertised, allow_privileged, gates, root_ca, registration } =
+        let Settings { controllers, addresses, advertised, allow_privileged, gates, root_ca, registration, event_ttl } =
             Settings::default();
         Self {
             removed: Vec::new(),
@@ -149,6 +161,7 @@ impl Default for Features {
             tokens: Tokens::default(),
             root_ca,
             registration,
+            event_ttl,
             health: None,
         }
     }

@@ -4,7 +4,7 @@
 mod escalation;
 
 use super::metadata;
-use super::store::{Collection, State, key, prefix};
+use super::store::{Collection, Reads, State, key, prefix};
 use crate::authz::{AccessAttributes, Decision};
 use crate::go_text::go_quote;
 use crate::object::Object;
@@ -14,7 +14,7 @@ use crate::user::UserInfo;
 pub(super) use escalation::check as check_escalation;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -78,13 +78,13 @@ fn recorded() -> Vec<Value> {
 }
 
 /// Whether the user may do this (`RBACAuthorizer.Authorize`). The reason against it names roles that do not exist, and is mostly empty.
-pub(super) fn authorize(state: &State, user: &UserInfo, attributes: &AccessAttributes) -> Decision {
+pub(super) fn authorize(reads: &impl Reads, user: &UserInfo, attributes: &AccessAttributes) -> Decision {
     // `authorizerfactory.NewPrivilegedGroups`
     if user.groups.iter().any(|group| group == "system:masters") {
         return Decision { allowed: true, ..Decision::default() };
     }
     let (mut reason, mut missing) = (None, Vec::new());
-    visit_rules(state, user, &attributes.namespace, &mut |granted, rules| {
+    visit_rules(reads, user, &attributes.namespace, &mut |granted, rules| {
         let allows = match rules {
             Some(rules) => rules.iter().any(|rule| allows(rule, attributes)),
             None => {
@@ -103,13 +103,13 @@ pub(super) fn authorize(state: &State, user: &UserInfo, attributes: &AccessAttri
 }
 
 /// The rules of the user in a namespace, for a SelfSubjectRulesReview: those on resources, and those on paths.
-pub(super) fn rules_of(state: &State, user: &UserInfo, namespace: &str) -> (Vec<Value>, Vec<Value>) {
+pub(super) fn rules_of(reads: &impl Reads, user: &UserInfo, namespace: &str) -> (Vec<Value>, Vec<Value>) {
     let (mut resources, mut paths) = (Vec::new(), Vec::new());
     if user.groups.iter().any(|group| group == "system:masters") {
         resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
         paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
     }
-    visit_rules(state, user, namespace, &mut |_, rules| {
+    visit_rules(reads, user, namespace, &mut |_, rules| {
         for rule in rules.unwrap_or_default() {
             match rule.get("nonResourceURLs") {
                 Some(Value::Array(urls)) if !urls.is_empty() => paths.push(part(rule, &["verbs", "nonResourceURLs"])),
@@ -162,21 +162,21 @@ impl Granted<'_> {
 /// Calls `visit` with the rules of each binding that names the user, cluster-wide bindings first, until it returns false
 /// (`DefaultRuleResolver.VisitRulesFor`).
 fn visit_rules(
-    state: &State,
+    reads: &impl Reads,
     user: &UserInfo,
     namespace: &str,
     visit: &mut dyn FnMut(&Granted<'_>, Option<&[Value]>) -> bool,
 ) {
-    let mut bindings = state.objects(CLUSTER_ROLE_BINDINGS, "");
+    let mut bindings = reads.objects(CLUSTER_ROLE_BINDINGS, "");
     if !namespace.is_empty() {
-        bindings.extend(state.objects(ROLE_BINDINGS, &prefix(namespace)));
+        bindings.extend(reads.objects(ROLE_BINDINGS, &prefix(namespace)));
     }
     for (_, binding) in &bindings {
         let of_binding = binding.namespace();
         let Some(subject) = binding.items(&["subjects"]).iter().find(|subject| names(subject, of_binding, user)) else {
             continue;
         };
-        let rules = rules(state, binding, of_binding);
+        let rules = rules(reads, binding, of_binding);
         if !visit(&Granted { binding, subject }, rules.as_deref()) {
             return;
         }
@@ -198,31 +198,31 @@ fn names(subject: &Value, namespace: &str, user: &UserInfo) -> bool {
 }
 
 /// The rules of the role that a binding in this namespace names; `None` if the role is missing.
-fn rules(state: &State, binding: &Object, namespace: &str) -> Option<Vec<Value>> {
+fn rules(reads: &impl Reads, binding: &Object, namespace: &str) -> Option<Vec<Value>> {
     let name = binding.str(&["roleRef", "name"]);
     let role = match binding.str(&["roleRef", "kind"]) {
-        "ClusterRole" => state.object(CLUSTER_ROLES, name),
-        "Role" => state.object(ROLES, &key(namespace, name)),
+        "ClusterRole" => reads.object(CLUSTER_ROLES, name),
+        "Role" => reads.object(ROLES, &key(namespace, name)),
         _ => None,
     };
-    role.map(|role| aggregated(state, &role))
+    role.map(|role| aggregated(reads, &role))
 }
 
 /// The rules of a role. Those of a role with an aggregation rule are the rules of the roles that it selects, as kube-controller-manager
 /// writes them.
-fn aggregated(state: &State, role: &Arc<Object>) -> Vec<Value> {
+fn aggregated(reads: &impl Reads, role: &Arc<Object>) -> Vec<Value> {
     let selectors = role.items(&["aggregationRule", "clusterRoleSelectors"]);
     if selectors.is_empty() {
         return role.items(&["rules"]).to_vec();
     }
     let read = selectors.iter().filter_map(|each| LabelSelector::from_json(Some(each)).ok());
     let selectors: Vec<LabelSelector> = read.collect();
-    let mut rules = Vec::new();
-    for (_, other) in state.objects(CLUSTER_ROLES, "") {
+    let (mut rules, mut known) = (Vec::new(), HashSet::new());
+    for (_, other) in reads.objects(CLUSTER_ROLES, "") {
         let is_selected = || selectors.iter().any(|selector| selector.matches(other.labels()));
         if other.name() != role.name() && is_selected() {
-            let new = other.items(&["rules"]).iter().filter(|rule| !rules.contains(*rule)).cloned().collect::<Vec<_>>();
-            rules.extend(new);
+            rules.extend(other.items(&["rules"]).iter().filter(|rule| !known.contains(*rule)).cloned());
+            known.extend(other.items(&["rules"]).iter().cloned());
         }
     }
     rules

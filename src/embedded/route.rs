@@ -11,6 +11,7 @@ use super::{watch, write};
 use crate::authz::AccessAttributes;
 use crate::body::Body;
 use crate::object::kinds::is_built_in_group;
+use crate::processor;
 use crate::request::{RequestInfo, request_info};
 use crate::server::health;
 use crate::status::{Details, Status};
@@ -106,18 +107,21 @@ async fn answer_from_store(
         webhooks: server.webhooks.get().cloned(),
         warnings: Mutex::default(),
     };
+    if call.resource.custom.as_ref().is_some_and(|custom| !custom.is_compiled()) {
+        processor::expect_long().await;
+    }
     if let Some(warning) = call.resource.custom.as_ref().and_then(Custom::deprecation) {
         call.warn(warning.to_owned());
     }
     if call.info.subresource.is_empty() && call.info.verb == "watch" && call.resource.serves("watch") {
         let warnings = std::mem::take(&mut *call.warnings.lock().unwrap_or_else(PoisonError::into_inner));
-        return watch::watch(call).await.map(|response| respond::with_warnings(response, &warnings));
+        return watch::watch(call).await.map(|response| respond::with_warnings(response, &warnings.texts));
     }
     let responded =
         if call.info.subresource.is_empty() { on_objects(&call).await } else { on_subresource(&call).await };
     let response = responded.unwrap_or_else(|status| respond::failure(&status));
     let warnings = call.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(respond::with_warnings(response, &warnings))
+    Ok(respond::with_warnings(response, &warnings.texts))
 }
 
 /// Checks by RBAC, if the server has it, whether the user may do what the request asks.
@@ -126,7 +130,7 @@ fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(
         return Ok(());
     }
     let attributes = AccessAttributes::from(info);
-    let decided = server.store.with(|state| rbac::authorize(state, caller, &attributes));
+    let decided = rbac::authorize(&*server.store, caller, &attributes);
     if decided.allowed { Ok(()) } else { Err(attributes.forbidden(caller, &decided.reason)) }
 }
 
@@ -229,10 +233,10 @@ async fn on_objects(call: &Call) -> Result<Response<Body>, Status> {
         "update" if resource.custom.is_some() => custom::update(call).await,
         "patch" if resource.custom.is_some() => custom::patch(call).await,
         "create" if review::is_review(&resource.group, &resource.name) => review::review(call),
-        "create" if (&*resource.group, &*resource.name) == ("", "bindings") => binding::bind(call),
+        "create" if (&*resource.group, &*resource.name) == ("", "bindings") => binding::bind(call).await,
         "create" => write::create(call).await,
-        "update" => write::update(call),
-        "patch" => write::patch(call),
+        "update" => write::update(call).await,
+        "patch" => write::patch(call).await,
         "delete" => delete::delete(call).await,
         "deletecollection" => delete::delete_collection(call).await,
         _ => Err(method_not_allowed(call)),
@@ -263,14 +267,14 @@ async fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
     }
     match (name, verb) {
         ("scale", "get") => scale::get(call),
-        ("scale", "update") => scale::update(call),
-        ("scale", "patch") => scale::patch(call),
-        ("binding", "create") => binding::bind(call),
-        ("eviction", "create") => eviction::evict(call),
+        ("scale", "update") => scale::update(call).await,
+        ("scale", "patch") => scale::patch(call).await,
+        ("binding", "create") => binding::bind(call).await,
+        ("eviction", "create") => eviction::evict(call).await,
         ("token", "create") => token_request::issue(call),
         (_, "get") => read::get(call).await,
-        (_, "update") => write::update(call),
-        (_, "patch") => write::patch(call),
+        (_, "update") => write::update(call).await,
+        (_, "patch") => write::patch(call).await,
         _ => Err(method_not_allowed(call)),
     }
 }

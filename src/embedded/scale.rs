@@ -1,7 +1,9 @@
 //! The `scale` subresource: an `autoscaling/v1` Scale, read from an object and written back to it.
 
+use super::attempts::Attempts;
 use super::call::Call;
 use super::owners::{self, MANAGED_FIELDS, Subject};
+use super::write::New;
 use super::{body, respond, write};
 use crate::body::Body;
 use crate::kind::{GroupVersionKind, split_api_version};
@@ -27,28 +29,30 @@ pub(super) fn get(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the Scale is invalid, or the object has changed.
-pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn update(call: &Call) -> Result<Response<Body>, Status> {
     let submitted = body::object(call, &kind())?;
     write::check_name(call, &submitted)?;
     let options = WriteOptions::from_query(call.query(), OptionsKind::Update)?;
-    change(call, &options, |owners, before| {
+    let wanted = |owners: &Subject<'_>, before: &Object| {
         write::check_uid(call, &submitted, before)?;
-        let mut submitted = submitted;
+        let mut submitted = submitted.clone();
         body::ensure_namespace(&mut submitted, call.namespace())?;
         owners.record(Some(before), &mut submitted);
         Ok(submitted)
-    })
+    };
+    change(call, &options, false, wanted).await
 }
 
 /// Responds to a patch.
 ///
 /// # Errors
 /// If the patch does not apply to the Scale, or the object has changed.
-pub(super) fn patch(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn patch(call: &Call) -> Result<Response<Body>, Status> {
     let (patch_type, patch) = write::patch_of(call)?;
     let options = WriteOptions::from_query(call.query(), OptionsKind::Patch(patch_type))?;
-    change(call, &options, |owners, before| {
-        let patched = if patch_type == PatchType::Apply {
+    let is_apply = patch_type == PatchType::Apply;
+    let wanted = |owners: &Subject<'_>, before: &Object| {
+        let patched = if is_apply {
             owners.apply(Some(before), &patch, options.force == Some(true))?
         } else {
             let mut patched = write::apply(patch_type, before.clone(), &patch, &kind())?;
@@ -57,26 +61,29 @@ pub(super) fn patch(call: &Call) -> Result<Response<Body>, Status> {
         };
         write::check_name(call, &patched)?;
         Ok(patched)
-    })
+    };
+    change(call, &options, is_apply, wanted).await
 }
 
 pub(super) fn kind() -> GroupVersionKind {
     GroupVersionKind::new("autoscaling", "v1", "Scale")
 }
 
-fn change(
+async fn change(
     call: &Call,
     options: &WriteOptions,
-    wanted: impl FnOnce(&Subject<'_>, &Object) -> Result<Object, Status>,
+    is_apply: bool,
+    wanted: impl Fn(&Subject<'_>, &Object) -> Result<Object, Status> + Send + Sync,
 ) -> Result<Response<Body>, Status> {
     let replicas_in = |api_version: &str| {
         let (group, _) = split_api_version(api_version);
         (*group == *call.resource.group).then_some(".spec.replicas")
     };
-    let stored = call.store.with(|state| {
-        let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
+    let mut attempts = Attempts::new(call);
+    loop {
+        let current = write::current(call).await.ok_or_else(|| call.not_found())?;
         let parent = current.get(&MANAGED_FIELDS).unwrap_or(&Value::Null);
-        let mut before = scale(&current);
+        let mut before = self::scale(&current);
         owners::set(&mut before, of_scale(parent, replicas_in));
         let scale = wanted(&Subject::of_kind(call, kind()), &before)?;
         if let Some(status) = invalid::status(&kind(), current.name(), validation::validate(&kind(), &scale)) {
@@ -94,9 +101,12 @@ fn change(
         let owners_of_scale = scale.get(&MANAGED_FIELDS).unwrap_or(&Value::Null);
         let api_version = call.resource.gvk().api_version();
         owners::set(&mut object, of_scaled(parent, owners_of_scale, &api_version, replicas_in));
-        write::replace(state, call, &current, object, options.is_dry_run())
-    })?;
-    Ok(respond::value(StatusCode::OK, &scale(&stored).into_value()))
+        let new = New { object, is_apply, dry_run: options.is_dry_run() };
+        if let Some(stored) = write::replace(call, &current, new)? {
+            return Ok(respond::value(StatusCode::OK, &self::scale(&stored).into_value()));
+        }
+        attempts.start_over().await?;
+    }
 }
 
 /// The metadata of an object's Scale.

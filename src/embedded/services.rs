@@ -2,7 +2,7 @@
 //! family, IPv4.
 
 use super::initial::SERVICES;
-use super::store::State;
+use super::store::Reads;
 use crate::config::Addresses;
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, validation};
@@ -26,12 +26,12 @@ const IPV6: &str = "IPv6";
 ///
 /// # Errors
 /// If the addresses or ports of the Service are invalid, are another one's, or if none is left.
-pub(super) fn create(state: &State, service: &mut Object, dry_run: bool) -> Result<(), Status> {
+pub(super) fn create(reads: &impl Reads, service: &mut Object, dry_run: bool) -> Result<(), Status> {
     validation::prepare_for_create(&kind(), service);
     set_families(service, None)?;
-    allocate_address(state, service, dry_run)?;
+    allocate_address(reads, service, dry_run)?;
     drop_internal_policy(service);
-    let mut ports = Ports::new(state, service, None, dry_run);
+    let mut ports = Ports::new(reads, service, None, dry_run);
     if is_reached_from_outside(service) {
         set_node_ports(service, &mut ports)?;
     }
@@ -45,16 +45,16 @@ pub(super) fn create(state: &State, service: &mut Object, dry_run: bool) -> Resu
 ///
 /// # Errors
 /// As [`create`].
-pub(super) fn update(state: &State, service: &mut Object, current: &Object, dry_run: bool) -> Result<(), Status> {
+pub(super) fn update(reads: &impl Reads, service: &mut Object, current: &Object, dry_run: bool) -> Result<(), Status> {
     validation::prepare_for_update(&kind(), service, current);
     if !keeps_both_families(service, current) {
         set_families(service, Some(current))?;
         if kind_of(current) == "ExternalName" {
-            allocate_address(state, service, dry_run)?;
+            allocate_address(reads, service, dry_run)?;
         }
     }
     drop_internal_policy(service);
-    let mut ports = Ports::new(state, service, Some(current), dry_run);
+    let mut ports = Ports::new(reads, service, Some(current), dry_run);
     if is_reached_from_outside(service) {
         update_node_ports(service, current, &mut ports)?;
     }
@@ -204,13 +204,13 @@ fn set_families(service: &mut Object, current: Option<&Object>) -> Result<(), St
 }
 
 /// `Allocators.allocClusterIPs`
-fn allocate_address(state: &State, service: &mut Object, dry_run: bool) -> Result<(), Status> {
+fn allocate_address(reads: &impl Reads, service: &mut Object, dry_run: bool) -> Result<(), Status> {
     let ips = texts(service, "clusterIPs");
     if kind_of(service) == "ExternalName" || ips.first().is_some_and(|ip| ip == "None") {
         return Ok(());
     }
-    let range = state.settings().addresses;
-    let others = others(state, service);
+    let range = reads.settings().addresses;
+    let others = others(reads, service);
     let taken: HashSet<&str> = others.iter().map(|other| other.str(&["spec", "clusterIP"])).collect();
     if let Some(ip) = ips.first() {
         let why = match contains(range, ip) {
@@ -252,8 +252,8 @@ fn dynamic(range: Addresses) -> impl Iterator<Item = Ipv4Addr> {
 }
 
 /// The other Services.
-fn others(state: &State, service: &Object) -> Vec<Arc<Object>> {
-    let all = state.objects(SERVICES, "").into_iter().map(|(_, other)| other);
+fn others(reads: &impl Reads, service: &Object) -> Vec<Arc<Object>> {
+    let all = reads.objects(SERVICES, "").into_iter().map(|(_, other)| other);
     all.filter(|other| (other.namespace(), other.name()) != (service.namespace(), service.name())).collect()
 }
 
@@ -280,8 +280,8 @@ struct Ports {
 }
 
 impl Ports {
-    fn new(state: &State, service: &Object, current: Option<&Object>, dry_run: bool) -> Self {
-        let others = others(state, service);
+    fn new(reads: &impl Reads, service: &Object, current: Option<&Object>, dry_run: bool) -> Self {
+        let others = others(reads, service);
         let taken = others.iter().map(|other| &**other).chain(current).flat_map(|service| {
             let health_check = service.get(&["spec", "healthCheckNodePort"]).and_then(Value::as_u64);
             node_ports(service).into_iter().chain(health_check).filter(|port| *port != 0)

@@ -4,6 +4,7 @@ use crate::config::{Addresses, Controllers, FeatureGates};
 use crate::object::Object;
 use crate::status::Cause;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Validates an object of one of some kinds: the errors.
 pub(crate) type Validate = fn(&Object) -> Vec<Cause>;
@@ -25,6 +26,8 @@ pub(super) struct Settings {
     pub root_ca: Option<String>,
     /// The rules of webhook configurations, policies and bindings, and of expressions that select devices.
     pub registration: Validate,
+    /// The time to live of Events; 0 for no end.
+    pub event_ttl: Duration,
 }
 
 impl Default for Settings {
@@ -37,6 +40,7 @@ impl Default for Settings {
             gates: FeatureGates::default(),
             root_ca: None,
             registration: |_| Vec::new(),
+            event_ttl: crate::config::EVENT_TTL,
         }
     }
 }

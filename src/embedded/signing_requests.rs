@@ -5,6 +5,7 @@ use super::metadata;
 use crate::object::Object;
 use crate::user::UserInfo;
 use serde_json::Value;
+use std::collections::HashMap;
 
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 
@@ -51,18 +52,21 @@ fn keep_instances(object: &mut Object, current: &Object, kind: &str) {
 fn set_times(object: &mut Object, current: &Object) {
     let now = Value::from(metadata::now());
     let is_zero = |time: Option<&Value>| time.is_none_or(Value::is_null);
+    // The first one of a type and a status counts.
+    let mut known: HashMap<[Option<&Value>; 2], &Value> = HashMap::new();
+    for condition in current.items(&CONDITIONS) {
+        if let Some(time) = condition.get("lastTransitionTime").filter(|time| !time.is_null()) {
+            known.entry(["type", "status"].map(|field| condition.get(field))).or_insert(time);
+        }
+    }
     let conditions = object.get_mut(&CONDITIONS).and_then(Value::as_array_mut).into_iter().flatten();
     for condition in conditions.filter_map(Value::as_object_mut) {
         if is_zero(condition.get("lastUpdateTime")) {
             condition.insert("lastUpdateTime".to_owned(), now.clone());
         }
         if is_zero(condition.get("lastTransitionTime")) {
-            let is_same = |known: &&Value| {
-                ["type", "status"].iter().all(|field| known.get(field) == condition.get(*field))
-                    && !is_zero(known.get("lastTransitionTime"))
-            };
-            let since = current.items(&CONDITIONS).iter().find(is_same);
-            let since = since.and_then(|known| known.get("lastTransitionTime")).unwrap_or(&now).clone();
+            let since = known.get(&["type", "status"].map(|field| condition.get(field)));
+            let since = Value::clone(since.copied().unwrap_or(&now));
             condition.insert("lastTransitionTime".to_owned(), since);
         }
     }

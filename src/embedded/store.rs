@@ -17,6 +17,8 @@
 
 mod file;
 mod keeper;
+pub(super) mod size;
+mod expiring;
 mod objects;
 mod slot;
 mod state;
@@ -25,6 +27,8 @@ use super::name::Name;
 use super::settings::Settings;
 use crate::config::Limits;
 use crate::object::Object;
+use crate::turns::Turns;
+pub(super) use expiring::EVENTS;
 use file::Content;
 pub(crate) use file::{File, FileError, Lock};
 use keeper::{Keeper, Progress};
@@ -132,6 +136,37 @@ pub(super) struct Expired {
 #[error("{0}")]
 pub(crate) struct Unkept(pub(super) String);
 
+/// Reads of objects: all in one transaction of [`State`], or each in one of its own at the [`Store`], which then serves other requests while
+/// the reader works on what it has read.
+pub(super) trait Reads {
+    /// The object with this key.
+    fn object(&self, collection: &Collection, key: &str) -> Option<Arc<Object>>;
+    /// The objects whose keys begin with `prefix`, in the keys' order.
+    fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)>;
+    /// The number of objects in a collection.
+    fn count(&self, collection: &Collection) -> usize;
+    /// The configuration of the server.
+    fn settings(&self) -> Arc<Settings>;
+}
+
+impl Reads for Store {
+    fn object(&self, collection: &Collection, key: &str) -> Option<Arc<Object>> {
+        self.with(|state| state.object(collection, key))
+    }
+
+    fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
+        self.with(|state| state.objects(collection, prefix))
+    }
+
+    fn count(&self, collection: &Collection) -> usize {
+        self.with(|state| state.count(collection))
+    }
+
+    fn settings(&self) -> Arc<Settings> {
+        self.with(|state| state.settings())
+    }
+}
+
 /// The store.
 pub(super) struct Store {
     state: Mutex<State>,
@@ -139,6 +174,10 @@ pub(super) struct Store {
     unwritten: u64,
     /// Notified when the garbage collector has work, and when the store is dropped.
     wake: Arc<Notify>,
+    /// Notified when the store is dropped.
+    gone: Arc<Notify>,
+    /// The turns of the writes that start over.
+    pub(super) turns: Turns,
 }
 
 /// The key of an object, as in etcd, so that lists have equal orders.
@@ -177,7 +216,14 @@ impl Store {
 
     fn of(state: State, keeper: Option<Keeper>) -> Self {
         let unwritten = u64::try_from(state.limits.unwritten_changes.max(1)).unwrap_or(u64::MAX);
-        Self { state: Mutex::new(state), keeper, unwritten, wake: Arc::default() }
+        Self {
+            state: Mutex::new(state),
+            keeper,
+            unwritten,
+            wake: Arc::default(),
+            gone: Arc::default(),
+            turns: Turns::default(),
+        }
     }
 
     /// The signal that the garbage collector has work.
@@ -185,7 +231,12 @@ impl Store {
         self.wake.clone()
     }
 
-    /// Runs a transaction, isolated from all others.
+    /// The signal that the store is dropped.
+    pub(super) fn gone(&self) -> Arc<Notify> {
+        self.gone.clone()
+    }
+
+    /// Runs a transaction, isolated from all others. The lock is held for the transaction: the work on a client's data precedes it.
     pub(super) fn with<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> T {
         // Each step of a transaction leaves the state consistent, so a panic in one transaction does not affect others.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -267,6 +318,7 @@ fn unkept(progress: &watch::Receiver<Progress>) -> Unkept {
 impl Drop for Store {
     fn drop(&mut self) {
         self.wake.notify_one();
+        self.gone.notify_one();
     }
 }
 
@@ -323,6 +375,31 @@ mod tests {
             assert_eq!(state.page(PODS, "", "", start, 1).err(), Some(Expired { oldest }));
             assert_eq!(state.subscribe(PODS, "", Start::After(start)).err(), Some(Expired { oldest }));
             assert_eq!(state.subscribe(PODS, "", Start::After(oldest)).unwrap().backlog.len(), 2);
+        });
+    }
+
+    #[test]
+    fn the_bytes_of_the_histories_are_bounded() {
+        let limits = Limits { watch_history_bytes: 10_000, ..Limits::default() };
+        let store = Store::new(Arc::new(limits), Settings::default());
+        let large =
+            |name: &str| Object::from_value(json!({"metadata": {"name": name}, "text": "x".repeat(1000)})).unwrap();
+        let maps = &Collection::built_in("", "configmaps");
+        store.with(|state| {
+            state.put(maps, "a", named("a", 1));
+            let start = state.revision();
+            for n in 0..100 {
+                state.put(PODS, &n.to_string(), large(&n.to_string()));
+            }
+            let backlog = state.subscribe(PODS, "", Start::After(state.revision() - 5)).unwrap().backlog;
+            assert_eq!(backlog.len(), 5);
+            // The changes of pods are dropped, not those of others.
+            assert_eq!(
+                state.subscribe(PODS, "", Start::After(start)).err().map(|error| error.oldest > start),
+                Some(true)
+            );
+            assert_eq!(state.subscribe(maps, "", Start::After(start - 1)).unwrap().backlog.len(), 1);
+            assert_eq!(state.count(PODS), 100);
         });
     }
 

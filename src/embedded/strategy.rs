@@ -3,7 +3,7 @@
 use super::body::strings;
 use super::catalog::ServedResource;
 use super::settings::Settings;
-use super::store::State;
+use super::store::Reads;
 use super::{api_services, daemon_set, disabled, metadata, pods, removed, services, signing_requests};
 use crate::object::{Object, validation};
 use crate::status::Status;
@@ -55,17 +55,17 @@ pub(super) fn prepare(settings: &Settings, resource: &ServedResource, object: &m
 /// # Errors
 /// If a Service cannot have the addresses or ports that it asks for.
 pub(super) fn keep(
-    state: &mut State,
+    reads: &impl Reads,
     resource: &ServedResource,
     object: &mut Object,
     current: &Object,
     subresource: &str,
     dry_run: bool,
 ) -> Result<bool, Status> {
-    disabled::drop_fields(&state.settings().gates, resource, object, Some(current));
+    disabled::drop_fields(&reads.settings().gates, resource, object, Some(current));
     let is_status = subresource == "status";
     match (&*resource.group, &*resource.name) {
-        ("", "services") if !is_status => services::update(state, object, current, dry_run)?,
+        ("", "services") if !is_status => services::update(reads, object, current, dry_run)?,
         ("", "secrets") => prepare_secret(object),
         ("", "serviceaccounts") => clean_references(object),
         ("", "persistentvolumeclaims") if !is_status => {

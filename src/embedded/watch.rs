@@ -61,10 +61,15 @@ pub(super) async fn watch(call: Call) -> Result<Response<Body>, Status> {
         pending: VecDeque::new(),
         call,
     };
-    watch.begin(&state, &backlog, initial_events == Some(true) && with_bookmarks, revision).await?;
-    let events = stream::unfold(watch, |mut watch| async move {
-        let bytes = watch.next().await?;
-        Some((Ok::<_, BoxError>(Frame::data(bytes)), watch))
+    watch.begin(state, backlog, initial_events == Some(true) && with_bookmarks, revision);
+    // An object that its webhook does not convert is an error of the request.
+    let first = watch.pending().await?;
+    let events = stream::unfold((watch, first), |(mut watch, first)| async move {
+        let bytes = match first {
+            Some(first) => first,
+            None => watch.next().await?,
+        };
+        Some((Ok::<_, BoxError>(Frame::data(bytes)), (watch, None)))
     });
     let mut response = respond::json(StatusCode::OK, Bytes::new());
     *response.body_mut() = StreamBody::new(events).boxed_unsync();
@@ -83,40 +88,54 @@ struct Watch {
     next_bookmark: Instant,
     signals: tokio::sync::mpsc::Receiver<Signal>,
     id: u64,
-    /// Events to send before signals are read: bounded by the objects and the history at the start.
-    pending: VecDeque<Bytes>,
+    /// Events to send before signals are read: bounded by the objects and the history at the start. An event is encoded when the client takes
+    /// it, so that a watch that nobody reads holds what the store shares.
+    pending: VecDeque<Pending>,
+}
+
+/// An event that is not encoded yet.
+enum Pending {
+    Object(Slot),
+    /// The bookmark after the objects, with this resourceVersion.
+    End(u64),
+    Change(Arc<Change>),
 }
 
 impl Watch {
-    async fn begin(
-        &mut self,
-        state: &[Slot],
-        backlog: &VecDeque<Arc<Change>>,
-        mark_end: bool,
-        revision: u64,
-    ) -> Result<(), Status> {
-        for object in state {
-            let object = custom::shown_to(&self.call, object.object()).await?;
-            if !self.selection.matches(&object) {
-                continue;
+    fn begin(&mut self, state: Vec<Slot>, backlog: VecDeque<Arc<Change>>, mark_end: bool, revision: u64) {
+        self.pending.extend(state.into_iter().map(Pending::Object));
+        self.pending.extend(mark_end.then_some(Pending::End(revision)));
+        self.pending.extend(backlog.into_iter().map(Pending::Change));
+    }
+
+    /// Encodes the next pending event; `None` if none is left.
+    ///
+    /// # Errors
+    /// If a webhook does not convert the object.
+    async fn pending(&mut self) -> Result<Option<Bytes>, Status> {
+        while let Some(pending) = self.pending.pop_front() {
+            let event = match pending {
+                Pending::Object(slot) => {
+                    let object = custom::shown_to(&self.call, slot.object()).await?;
+                    self.selection.matches(&object).then(|| self.event("ADDED", &object))
+                }
+                Pending::End(revision) => {
+                    let annotations = json!({"k8s.io/initial-events-end": "true"});
+                    Some(bookmark(&self.call, revision, Some(annotations)))
+                }
+                Pending::Change(change) => self.change(&change).await?,
+            };
+            if event.is_some() {
+                return Ok(event);
             }
-            let event = self.event("ADDED", &object);
-            self.pending.push_back(event);
         }
-        if mark_end {
-            let annotations = json!({"k8s.io/initial-events-end": "true"});
-            self.pending.push_back(bookmark(&self.call, revision, Some(annotations)));
-        }
-        for change in backlog {
-            let event = self.change(change).await?;
-            self.pending.extend(event);
-        }
-        Ok(())
+        Ok(None)
     }
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(event) = self.pending.pop_front() {
+            // A watch ends with an object that its webhook does not convert.
+            if let Some(event) = self.pending().await.ok()? {
                 return Some(event);
             }
             tokio::select! {
@@ -131,9 +150,7 @@ impl Watch {
                 signal = self.signals.recv() => match signal? {
                     Signal::Change(change) => {
                         self.call.store.reached(change.revision).await.ok()?;
-                        // A watch ends with an object that its webhook does not convert.
-                        let event = self.change(&change).await.ok()?;
-                        self.pending.extend(event);
+                        self.pending.push_back(Pending::Change(change));
                     }
                     Signal::Progress(revision) => {
                         self.call.store.reached(revision).await.ok()?;

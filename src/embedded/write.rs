@@ -1,13 +1,17 @@
 //! Create, update, patch and apply.
+//!
+//! The work on an object is done without the lock of the store, on what was stored at its start; the transaction that stores the object checks
+//! that this has not changed.
 
+use super::attempts::{self, Attempts, Basis};
 use super::call::Call;
 use super::catalog::ServedResource;
 use super::custom;
 use super::owners::{self, Subject};
-use super::store::{self, Collection, State};
+use super::store::{self, Collection, Reads, State, size};
 use super::{
-    api_services, body, daemon_set, delete, initial, initializers, metadata, pods, rbac, removed, respond, services,
-    strategy, validation,
+    api_services, body, capacity, daemon_set, delete, initial, initializers, metadata, pods, rbac, removed, respond,
+    services, strategy, validation,
 };
 use crate::body::Body;
 use crate::go_text::go_type;
@@ -30,15 +34,15 @@ const LIMIT_RANGES: &Collection = &Collection::built_in("", "limitranges");
 /// If the object cannot be created or initialized.
 pub(super) async fn create(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
+    attempts::expect(call, 0).await;
     let mut object = body::object(call, &call.resource.gvk())?;
     body::ensure_namespace(&mut object, call.namespace())?;
     Subject::object(call).record(None, &mut object);
     let wait = initializers::Wait::begin(call, &object, dry_run)?;
-    let (created, changes) = call.store.with(|state| {
-        let created = create_in(state, call, object, dry_run)?;
-        let changes = wait.as_ref().map(|_| initializers::changes(state, call)).transpose()?;
-        Ok::<_, Status>((created, changes))
-    })?;
+    let waits = wait.is_some();
+    let changes = move |state: &mut State| waits.then(|| initializers::changes(state, call)).transpose();
+    let new = New { object, is_apply: false, dry_run };
+    let (created, changes) = create_object(call, new, &mut Attempts::new(call), changes).await?;
     let created = match (wait, changes) {
         (Some(wait), Some(changes)) => wait.end(call, created, changes).await?,
         _ => created,
@@ -50,12 +54,24 @@ pub(super) async fn create(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the object cannot be updated.
-pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn update(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Update)?;
-    let object = body::object(call, &call.resource.gvk())?;
-    check_name(call, &object)?;
-    let (code, stored) = call.store.with(|state| {
-        let Some(current) = state.object(call.collection(), &call.key()) else {
+    attempts::expect(call, 0).await;
+    let submitted = || body::object(call, &call.resource.gvk());
+    let mut first = Some(submitted()?);
+    first.iter().try_for_each(|object| check_name(call, object))?;
+    let mut attempts = Attempts::new(call);
+    loop {
+        let mut object = first.take().map_or_else(submitted, Ok)?;
+        if let Some(current) = current(call).await {
+            check_uid(call, &object, &current)?;
+            Subject::object(call).record(Some(&call.resource.shown(&current)), &mut object);
+            let object = call.resource.stored(object)?;
+            let new = New { object, is_apply: false, dry_run };
+            if let Some(stored) = replace(call, &current, new)? {
+                return Ok(respond::object(call, StatusCode::OK, &stored));
+            }
+        } else {
             if !call.resource.facts().created_by_put || !call.info.subresource.is_empty() {
                 return Err(call.not_found());
             }
@@ -63,42 +79,50 @@ pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
             if !object.resource_version().is_empty() {
                 return Err(call.not_found());
             }
-            let mut object = object;
             body::ensure_namespace(&mut object, call.namespace())?;
             Subject::object(call).record(None, &mut object);
-            return Ok((StatusCode::CREATED, create_in(state, call, object, dry_run)?));
-        };
-        check_uid(call, &object, &current)?;
-        let mut object = object;
-        Subject::object(call).record(Some(&call.resource.shown(&current)), &mut object);
-        let object = call.resource.stored(object)?;
-        Ok((StatusCode::OK, replace(state, call, &current, object, dry_run)?))
-    })?;
-    Ok(respond::object(call, code, &stored))
+            let new = New { object, is_apply: false, dry_run };
+            if let Some(created) = create_missing(call, new, &mut attempts).await? {
+                return Ok(respond::object(call, StatusCode::CREATED, &created));
+            }
+        }
+        attempts.start_over().await?;
+    }
 }
 
 /// Responds to a patch of an object, or of a subresource that is a part of the object.
 ///
 /// # Errors
 /// If the object cannot be patched.
-pub(super) fn patch(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) async fn patch(call: &Call) -> Result<Response<Body>, Status> {
+    attempts::expect(call, 0).await;
     let (patch_type, patch) = patch_of(call)?;
     let options = WriteOptions::from_query(call.query(), OptionsKind::Patch(patch_type))?;
     let dry_run = options.is_dry_run();
     if patch_type == PatchType::Apply {
-        return apply_configuration(call, &patch, &options);
+        return apply_configuration(call, &patch, &options).await;
     }
     let kind = call.resource.gvk();
-    let stored = call.store.with(|state| {
-        let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
+    let mut attempts = Attempts::new(call);
+    loop {
+        let current = current(call).await.ok_or_else(|| call.not_found())?;
         let shown = call.resource.shown(&current);
         let mut object = apply(patch_type, shown.clone().into_owned(), &patch, &kind)?;
         Subject::object(call).record(Some(&shown), &mut object);
         check_name(call, &object)?;
         let object = call.resource.stored(object)?;
-        replace(state, call, &current, object, dry_run)
-    })?;
-    Ok(respond::object(call, StatusCode::OK, &stored))
+        if let Some(stored) = replace(call, &current, New { object, is_apply: false, dry_run })? {
+            return Ok(respond::object(call, StatusCode::OK, &stored));
+        }
+        attempts.start_over().await?;
+    }
+}
+
+/// The object that the URL names, and the announcement of the work on it.
+pub(super) async fn current(call: &Call) -> Option<Arc<Object>> {
+    let (collection, key) = (call.collection(), call.key());
+    attempts::expect(call, call.store.with(|state| state.bytes_of(collection, &key))).await;
+    call.store.with(|state| state.object(collection, &key))
 }
 
 /// The patch in a request's body.
@@ -136,10 +160,15 @@ fn configuration(call: &Call) -> Result<Value, Status> {
 }
 
 /// Responds to a server-side apply, which creates a missing object.
-fn apply_configuration(call: &Call, configuration: &Value, options: &WriteOptions) -> Result<Response<Body>, Status> {
+async fn apply_configuration(
+    call: &Call,
+    configuration: &Value,
+    options: &WriteOptions,
+) -> Result<Response<Body>, Status> {
     let (dry_run, force) = (options.is_dry_run(), options.force == Some(true));
-    let (code, stored) = call.store.with(|state| {
-        let current = state.object(call.collection(), &call.key());
+    let mut attempts = Attempts::new(call);
+    loop {
+        let current = current(call).await;
         if current.is_none() && !call.info.subresource.is_empty() {
             return Err(call.not_found());
         }
@@ -150,18 +179,20 @@ fn apply_configuration(call: &Call, configuration: &Value, options: &WriteOption
         }
         body::ensure_namespace(&mut object, call.namespace())?;
         check_name(call, &object)?;
-        match current {
-            Some(current) => {
-                let object = call.resource.stored(object)?;
-                Ok((StatusCode::OK, replace(state, call, &current, object, dry_run)?))
+        if let Some(current) = current {
+            let object = call.resource.stored(object)?;
+            if let Some(stored) = replace(call, &current, New { object, is_apply: true, dry_run })? {
+                return Ok(respond::object(call, StatusCode::OK, &stored));
             }
-            None => {
-                object.remove(&["metadata", "resourceVersion"]);
-                Ok((StatusCode::CREATED, create_in(state, call, object, dry_run)?))
+        } else {
+            object.remove(&["metadata", "resourceVersion"]);
+            let new = New { object, is_apply: true, dry_run };
+            if let Some(created) = create_missing(call, new, &mut attempts).await? {
+                return Ok(respond::object(call, StatusCode::CREATED, &created));
             }
         }
-    })?;
-    Ok(respond::object(call, code, &stored))
+        attempts.start_over().await?;
+    }
 }
 
 /// Checks that an applied object that does not exist yet has no uid.
@@ -191,38 +222,112 @@ pub(super) fn apply(
     body::patched(&patched, kind)
 }
 
-/// Creates an object; generates a name if the object has none.
-fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
-    let resource = &*call.resource;
+/// The state of an object that a write wants.
+pub(super) struct New {
+    pub(super) object: Object,
+    /// Whether the write is a server-side apply.
+    pub(super) is_apply: bool,
+    pub(super) dry_run: bool,
+}
+
+/// Creates an object that did not exist; `None` if it does now.
+async fn create_missing(call: &Call, new: New, attempts: &mut Attempts<'_>) -> Result<Option<Arc<Object>>, Status> {
+    match create_object(call, new, attempts, |_| Ok(())).await {
+        Ok((created, ())) => Ok(Some(created)),
+        Err(status) if status.reason == "AlreadyExists" => Ok(None),
+        Err(status) => Err(status),
+    }
+}
+
+/// Creates an object; generates a name if the object has none. Does `also` in the transaction of the creation.
+async fn create_object<T: Send>(
+    call: &Call,
+    new: New,
+    attempts: &mut Attempts<'_>,
+    also: impl Fn(&mut State) -> Result<T, Status> + Send + Sync,
+) -> Result<(Arc<Object>, T), Status> {
+    let New { object, is_apply, dry_run } = new;
+    if custom::is_definition(&call.resource) {
+        let object = prepare(call, object, is_apply, dry_run)?;
+        loop {
+            let basis = Basis::of(call);
+            let following = custom::Following::new(call, &object, None);
+            let new = object.clone();
+            let transaction = |state: &mut State| {
+                basis.holds(call, state).then(|| {
+                    let created = insert(state, call, new, dry_run)?;
+                    if !dry_run {
+                        following.write(state, created.name());
+                    }
+                    Ok((created, also(state)?))
+                })
+            };
+            if let Some(created) = call.store.with(transaction) {
+                if !dry_run && created.is_ok() {
+                    custom::follow(&call.store, &object);
+                }
+                return created;
+            }
+            attempts.start_over().await?;
+        }
+    }
+    // Of the other objects, only Services depend on others.
+    let again = Basis::is_needed(call).then(|| object.clone());
+    let mut first = Some(object);
+    while let Some(object) = first.take().or_else(|| again.clone()) {
+        let basis = Basis::of(call);
+        let object = prepare(call, object, is_apply, dry_run)?;
+        let transaction = |state: &mut State| {
+            basis.holds(call, state).then(|| Ok((insert(state, call, object, dry_run)?, also(state)?)))
+        };
+        if let Some(created) = call.store.with(transaction) {
+            return created;
+        }
+        attempts.start_over().await?;
+    }
+    Err(Status::internal_error("the write depends on other objects"))
+}
+
+/// Prepares and validates a new object, without the lock of the store.
+fn prepare(call: &Call, object: Object, is_apply: bool, dry_run: bool) -> Result<Object, Status> {
+    let (resource, reads) = (&*call.resource, &*call.store);
+    let settings = reads.settings();
     let mut object = resource.stored(object)?;
-    let collection = call.collection();
-    rbac::check_escalation(state, call, &object, None)?;
+    rbac::check_escalation(reads, call, &object, None)?;
     metadata::begin(resource, &mut object);
-    name_object(state, call, &mut object)?;
+    name_object(reads, call, &mut object)?;
     initializers::check_new(call, &object)?;
-    strategy::prepare(&state.settings(), resource, &mut object, &call.caller);
+    strategy::prepare(&settings, resource, &mut object, &call.caller);
     removed::check(resource, &mut object, None)?;
     if custom::is_definition(resource) {
-        custom::prepare(state, call, &mut object)?;
+        custom::prepare(reads, call, &mut object)?;
     }
-    if collection == initial::SERVICES {
-        services::create(state, &mut object, dry_run)?;
+    if call.collection() == initial::SERVICES {
+        services::create(reads, &mut object, dry_run)?;
     }
-    validation::create(&state.settings(), resource, &object)?;
+    validation::create(&settings, resource, &object)?;
     check_version_of_new(&object, dry_run)?;
+    let object = metadata::complete(object);
+    if dry_run { Ok(object) } else { capacity::fitted(call, object, is_apply) }
+}
+
+/// Stores a prepared object, unless another one has its name.
+fn insert(state: &mut State, call: &Call, object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
+    let (resource, collection) = (&*call.resource, call.collection());
     let key = store::key(call.namespace(), object.name());
+    if custom::is_definition(resource) {
+        custom::check_count(state, call, object.name())?;
+    }
     if let Some(current) = state.object(collection, &key) {
         return Err(taken(resource, &object, &current));
     }
-    let object = metadata::complete(object);
     if dry_run {
         return Ok(Arc::new(object));
     }
+    capacity::check_room(state, call, &key, size::of(&object))?;
     let created = state.put(collection, &key, object);
     if collection == initial::NAMESPACES {
         initial::contents(state, created.name());
-    } else if collection == custom::DEFINITIONS {
-        custom::follow(state, &key, None);
     }
     api_services::follow(state, collection, created.name());
     Ok(created)
@@ -243,7 +348,7 @@ pub(super) fn check_version_of_new(object: &Object, dry_run: bool) -> Result<(),
 ///
 /// # Errors
 /// 422 if the object has an invalid name, or none. The validation of custom resources and of definitions checks names itself.
-pub(super) fn name_object(state: &State, call: &Call, object: &mut Object) -> Result<(), Status> {
+pub(super) fn name_object(reads: &impl Reads, call: &Call, object: &mut Object) -> Result<(), Status> {
     let collection = call.collection();
     let is_checked_later = call.resource.custom.is_some() || custom::is_definition(&call.resource);
     if is_checked_later && object.name().is_empty() && object.generate_name().is_empty() {
@@ -258,7 +363,7 @@ pub(super) fn name_object(state: &State, call: &Call, object: &mut Object) -> Re
         let prefix = object.generate_name().to_owned();
         let mut name = generate_name(&prefix);
         for _ in 1..NAME_ATTEMPTS {
-            if state.object(collection, &store::key(call.namespace(), &name)).is_none() {
+            if reads.object(collection, &store::key(call.namespace(), &name)).is_none() {
                 break;
             }
             name = generate_name(&prefix);
@@ -281,20 +386,56 @@ pub(super) fn taken(resource: &ServedResource, object: &Object, current: &Object
     status
 }
 
-/// Replaces `current` by the part of `object` that the subresource covers, if that part differs. Removes an object that is being deleted
-/// once its last finalizer is removed.
+/// Replaces `current` by the part of the new object that the subresource covers, if that part differs. Removes an object that is being deleted
+/// once its last finalizer is removed. Returns `None` if `current` is no longer the stored object.
 ///
 /// # Errors
 /// If the client saw another version, or changes immutable fields.
-pub(super) fn replace(
-    state: &mut State,
-    call: &Call,
-    current: &Arc<Object>,
-    object: Object,
-    dry_run: bool,
-) -> Result<Arc<Object>, Status> {
-    let resource = &*call.resource;
-    rbac::check_escalation(state, call, &object, Some(current))?;
+pub(super) fn replace(call: &Call, current: &Arc<Object>, new: New) -> Result<Option<Arc<Object>>, Status> {
+    let dry_run = new.dry_run;
+    let basis = Basis::of(call);
+    let object = prepare_update(call, current, new)?;
+    let is_same = object == **current;
+    let bytes = size::of(&object);
+    let is_definition = custom::is_definition(&call.resource);
+    let following = is_definition.then(|| custom::Following::new(call, &object, Some(current)));
+    let (collection, key) = (call.collection(), call.key());
+    let stored = call.store.with(|state| {
+        let is_current = state.object(collection, &key).is_some_and(|now| Arc::ptr_eq(&now, current));
+        if !is_current || !basis.holds(call, state) {
+            return Ok(None);
+        }
+        if is_same {
+            return Ok(Some(current.clone()));
+        }
+        if dry_run {
+            return Ok(Some(Arc::new(object)));
+        }
+        if delete::is_over(&object) {
+            return Ok(Some(delete::finish(state, collection, &key, object)));
+        }
+        capacity::check_room(state, call, &key, bytes)?;
+        let stored = state.put(collection, &key, object);
+        if let Some(following) = following {
+            following.write(state, &key);
+        }
+        if initializers::has_failed(call, &stored) {
+            delete::finish(state, collection, &key, Object::clone(&stored));
+        }
+        initial::restore(state, collection, call.namespace(), stored.name());
+        Ok::<_, Status>(Some(stored))
+    })?;
+    if is_definition && !dry_run && stored.is_some() {
+        custom::follow(&call.store, current);
+    }
+    Ok(stored)
+}
+
+/// Prepares and validates the update of an object, without the lock of the store.
+fn prepare_update(call: &Call, current: &Arc<Object>, new: New) -> Result<Object, Status> {
+    let New { object, is_apply, dry_run } = new;
+    let (resource, reads) = (&*call.resource, &*call.store);
+    rbac::check_escalation(reads, call, &object, Some(current))?;
     check_version(resource, &object, current)?;
     let mut object = part(call, object, current);
     metadata::carry_over(&mut object, current);
@@ -316,34 +457,16 @@ pub(super) fn replace(
         return Err(status);
     }
     let subresource = &*call.info.subresource;
-    let counts_anyway = strategy::keep(state, resource, &mut object, current, subresource, dry_run)?;
+    let counts_anyway = strategy::keep(reads, resource, &mut object, current, subresource, dry_run)?;
     removed::check(resource, &mut object, Some(current))?;
-    validation::update(&state.settings(), resource, &object, current, subresource)?;
+    validation::update(&reads.settings(), resource, &object, current, subresource)?;
     let counts_anyway = counts_anyway || metadata::has_counting_empty(resource, &object);
     let mut object = metadata::complete(object);
     metadata::count_generation(resource, subresource, &mut object, current, counts_anyway);
     if call.collection() == initial::DAEMON_SETS {
         daemon_set::count(&mut object, current);
     }
-    if object == **current {
-        return Ok(current.clone());
-    }
-    if dry_run {
-        return Ok(Arc::new(object));
-    }
-    let (collection, key) = (call.collection(), call.key());
-    if delete::is_over(&object) {
-        return Ok(delete::finish(state, collection, &key, object));
-    }
-    let stored = state.put(collection, &key, object);
-    if is_definition {
-        custom::follow(state, &key, Some(current));
-    }
-    if initializers::has_failed(call, &stored) {
-        delete::finish(state, collection, &key, Object::clone(&stored));
-    }
-    initial::restore(state, collection, call.namespace(), stored.name());
-    Ok(stored)
+    if dry_run { Ok(object) } else { capacity::fitted(call, object, is_apply) }
 }
 
 /// Applies the part of the submitted object that the request may change. The `status` subresource is the only way to change a status.

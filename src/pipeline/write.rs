@@ -5,7 +5,6 @@ use super::inflight::Seat;
 use super::permission::Permission;
 use super::rest::Rest;
 use super::target::Target;
-use super::turns::Turn;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Attributes, Operation, Warnings};
 use crate::body::Body;
@@ -19,6 +18,7 @@ use crate::object::{Object, typed};
 use crate::request::body::{self, BodyForm, DecodedObject, MediaType, OptionsKind, OtherKind, WriteOptions};
 use crate::request::timeout;
 use crate::status::Status;
+use crate::turns::Turn;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
@@ -94,7 +94,9 @@ impl<'a> Attempts<'a> {
         let may_go_on = self.may_go_on(admitted);
         if may_go_on && self.turn.is_none() {
             let end = write.deadline.min(Instant::now() + self.limits.conflict_wait);
-            self.turn = write.pipeline.turns.wait(&write.target, end).await;
+            let Target { resource, namespace, name, .. } = &write.target;
+            let object = (&resource.group, &resource.resource, namespace, name);
+            self.turn = write.pipeline.turns.wait(object, end).await;
         }
         may_go_on
     }

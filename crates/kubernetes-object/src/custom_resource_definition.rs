@@ -24,12 +24,14 @@ use crate::go_text::go_quote;
 use crate::go_text::json;
 use crate::names::{dns_1123_subdomain_errors, mask_trailing_dash};
 use crate::object_meta;
+use crate::status::Cause;
 use crate::status::fault;
-use crate::status::{Cause, invalid};
+use crate::status::invalid::{self, Causes};
 use crate::structural::validate::Compile;
 use internal::{Fields, Spec};
 use options::Options;
 use serde_json::{Map, Value};
+use std::collections::{HashMap, HashSet};
 
 /// The checks of texts in other languages.
 #[derive(Clone, Copy)]
@@ -152,7 +154,7 @@ pub fn warnings(definition: &Object, old: Option<&Object>) -> Vec<String> {
         let formats = spec.as_ref().map(validation::unknown_formats).unwrap_or_default();
         formats.into_iter().map(go_quote).collect()
     };
-    let known = old.map(formats).unwrap_or_default();
+    let known: HashSet<String> = old.map(formats).unwrap_or_default().into_iter().collect();
     let new = formats(definition).into_iter().filter(|format| !known.contains(format));
     new.map(|format| format!("unrecognized format {format}")).collect()
 }
@@ -217,24 +219,25 @@ fn stored_versions(definition: Fields<'_>, spec: &Spec<'_>) -> Vec<Cause> {
         let shown = if is_null { "null" } else { "[]" };
         return vec![invalid::invalid(FIELD, shown, "must have at least one stored version")];
     }
-    let mut causes = Vec::new();
-    let mut remaining = stored.clone();
+    let mut causes = Causes::default();
+    let mut remaining: HashSet<&str> = stored.iter().copied().collect();
     for version in &spec.versions {
         let name = version.fields.text("name");
-        let is_stored = remaining.contains(&name);
+        let is_stored = remaining.remove(name);
         if version.fields.flag("storage") && !is_stored {
             let why = format!("must have the storage version {name}");
-            causes.push(invalid::invalid(FIELD, &json::text(&Value::from(stored.clone())), &why));
+            causes.add(|| invalid::invalid(FIELD, &json::text(&Value::from(stored.clone())), &why));
         }
-        remaining.retain(|other| *other != name);
     }
-    for name in remaining {
-        let index = stored.iter().rposition(|other| *other == name).unwrap_or_default();
+    // The last one of equal versions counts.
+    let places: HashMap<&str, usize> = stored.iter().copied().zip(0..).collect();
+    for name in stored.iter().copied().filter(|name| remaining.contains(name)) {
+        let index = places.get(name).copied().unwrap_or_default();
         let why = format!(
             "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage \
              migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
         );
         causes.push(fault::invalid_text(&format!("{FIELD}[{index}]"), name, &why));
     }
-    causes
+    causes.into_vec()
 }

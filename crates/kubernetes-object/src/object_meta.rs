@@ -4,9 +4,11 @@ use crate::go_text::is_printable;
 use crate::go_text::json::{self, string};
 use crate::kind::split_api_version;
 use crate::names::{dns_1123_label_errors, label_value_errors, path_segment_errors, qualified_name_errors};
+use crate::status::Cause;
 use crate::status::fault;
-use crate::status::{Cause, invalid};
+use crate::status::invalid::{self, Causes};
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 /// `TotalAnnotationSizeLimitB`
 const MAX_ANNOTATION_BYTES: usize = 256 << 10;
@@ -20,7 +22,7 @@ pub type NameErrors<'a> = &'a dyn Fn(&str, bool) -> Vec<String>;
 
 /// The errors of the metadata of a new object (`ValidateObjectMetaAccessor`).
 pub fn validate(metadata: &Map<String, Value>, is_namespaced: bool, name_errors: NameErrors, path: &str) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     let (name, prefix) = (text(metadata, "name"), text(metadata, "generateName"));
     let mut invalid = |field: &str, value: &str, errors: Vec<String>| {
         let field = format!("{path}.{field}");
@@ -52,12 +54,12 @@ pub fn validate(metadata: &Map<String, Value>, is_namespaced: bool, name_errors:
     owner_references(metadata, &format!("{path}.ownerReferences"), &mut causes);
     finalizers(metadata, &format!("{path}.finalizers"), &mut causes);
     managed_fields(metadata, &format!("{path}.managedFields"), &mut causes);
-    causes
+    causes.into_vec()
 }
 
 /// The errors of updated metadata (`ValidateObjectMetaAccessorUpdate`).
 pub fn validate_update(metadata: &Map<String, Value>, old: &Map<String, Value>, path: &str) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     if old.get("deletionTimestamp").is_some_and(|time| !time.is_null()) {
         new_finalizers(metadata, old, &format!("{path}.finalizers"), &mut causes);
     }
@@ -87,7 +89,7 @@ pub fn validate_update(metadata: &Map<String, Value>, old: &Map<String, Value>, 
     keys(metadata, path, &mut causes);
     owner_references(metadata, &format!("{path}.ownerReferences"), &mut causes);
     managed_fields(metadata, &format!("{path}.managedFields"), &mut causes);
-    causes
+    causes.into_vec()
 }
 
 /// The errors of the metadata of any updated object, which the API server finds before those of its kind
@@ -112,7 +114,7 @@ fn list<'a>(fields: &'a Map<String, Value>, name: &str) -> &'a [Value] {
 }
 
 /// Labels and annotations.
-fn keys(metadata: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn keys(metadata: &Map<String, Value>, path: &str, causes: &mut Causes) {
     let map = |name: &str| metadata.get(name).and_then(Value::as_object).into_iter().flatten();
     let field = format!("{path}.labels");
     for (key, value) in map("labels") {
@@ -132,7 +134,7 @@ fn keys(metadata: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn owner_references(metadata: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn owner_references(metadata: &Map<String, Value>, path: &str, causes: &mut Causes) {
     let references = list(metadata, "ownerReferences");
     let mut controller: Option<String> = None;
     for reference in references.iter().filter_map(Value::as_object) {
@@ -158,11 +160,13 @@ fn owner_references(metadata: &Map<String, Value>, path: &str, causes: &mut Vec<
         match &controller {
             None => controller = Some(name).filter(|name| !name.is_empty()),
             Some(first) => {
-                let why = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
-                );
-                let all: Vec<_> = references.iter().filter_map(Value::as_object).map(owner_reference).collect();
-                causes.push(invalid::invalid(path, &format!("[{}]", all.join(",")), &why));
+                causes.add(|| {
+                    let why = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
+                    );
+                    let all: Vec<_> = references.iter().filter_map(Value::as_object).map(owner_reference).collect();
+                    invalid::invalid(path, &format!("[{}]", all.join(",")), &why)
+                });
             }
         }
     }
@@ -181,7 +185,7 @@ fn owner_reference(reference: &Map<String, Value>) -> String {
 }
 
 /// `ValidateFinalizers`
-fn finalizers(metadata: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn finalizers(metadata: &Map<String, Value>, path: &str, causes: &mut Causes) {
     let names: Vec<_> = list(metadata, "finalizers").iter().filter_map(Value::as_str).collect();
     for name in &names {
         causes.extend(qualified_name_errors(name).iter().map(|why| fault::invalid_text(path, name, why)));
@@ -193,8 +197,8 @@ fn finalizers(metadata: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>
 }
 
 /// `ValidateNoNewFinalizers`
-fn new_finalizers(metadata: &Map<String, Value>, old: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
-    let known = list(old, "finalizers");
+fn new_finalizers(metadata: &Map<String, Value>, old: &Map<String, Value>, path: &str, causes: &mut Causes) {
+    let known: HashSet<&Value> = list(old, "finalizers").iter().collect();
     let added = list(metadata, "finalizers").iter().filter(|name| !known.contains(name)).filter_map(Value::as_str);
     let mut added: Vec<_> = added.map(crate::go_text::go_quote).collect();
     added.sort_unstable();
@@ -209,7 +213,7 @@ fn new_finalizers(metadata: &Map<String, Value>, old: &Map<String, Value>, path:
 }
 
 /// `ValidateManagedFields`
-fn managed_fields(metadata: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn managed_fields(metadata: &Map<String, Value>, path: &str, causes: &mut Causes) {
     for (index, entry) in list(metadata, "managedFields").iter().enumerate() {
         let Some(entry) = entry.as_object() else { continue };
         let path = format!("{path}[{index}]");

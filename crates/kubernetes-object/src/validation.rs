@@ -30,6 +30,8 @@ mod device;
 mod prepare;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod growth;
 
 pub use prepare::{prepare_for_create, prepare_for_update};
 
@@ -56,7 +58,7 @@ pub fn service_addresses(service: &Object, old: Option<&Object>) -> Vec<Cause> {
     let old = old.as_ref().map(Node::root);
     let mut found = Causes::default();
     service::first_addresses(&Node::root(&value), old.as_ref(), &mut found);
-    found.0
+    found.into_vec()
 }
 
 /// The errors of a Binding, as texts with their fields (`ValidatePodBinding`).
@@ -139,7 +141,7 @@ fn check(kind: &GroupVersionKind, object: &Object, old: Option<&Object>, subreso
         }
         _ => {}
     }
-    found.0
+    found.into_vec()
 }
 
 /// The object as a value, with its unwritten empty values.

@@ -7,7 +7,7 @@ use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use crate::object::structural::CompileSchemaError;
 use crate::object::structural::validate::Scale;
-use crate::object::version::custom_deprecation;
+use crate::object::version::{custom_deprecation, newness};
 use crate::status::Status;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -91,9 +91,13 @@ impl Definition {
         };
         let versions = match before.filter(is_same_kind) {
             Some(before) => before.versions.clone(),
-            None => (0..object.items(&["spec", "versions"]).len())
-                .filter_map(|at| Some(Arc::new(Version::new(object, at, &kind)?)))
-                .collect(),
+            None => {
+                let versions = object.items(&["spec", "versions"]);
+                let current = versions.iter().filter(|version| flag(version, "served") && !flag(version, "deprecated"));
+                let newest = current.map(|version| text(version, "name")).max_by_key(|name| newness(name));
+                let all = (0..versions.len()).filter_map(|at| Some(Arc::new(Version::new(object, at, &kind, newest)?)));
+                all.collect()
+            }
         };
         let storage = object.items(&["spec", "versions"]).iter().find(|version| flag(version, "storage"));
         Some(Self {
@@ -126,17 +130,14 @@ impl Definition {
 }
 
 impl Version {
-    fn new(object: &Arc<Object>, at: usize, kind: &Name) -> Option<Self> {
-        let versions = object.items(&["spec", "versions"]);
-        let version = versions.get(at)?;
+    /// The version at an index. `newest` is the newest version that is served and not deprecated.
+    fn new(object: &Arc<Object>, at: usize, kind: &Name, newest: Option<&str>) -> Option<Self> {
+        let version = object.items(&["spec", "versions"]).get(at)?;
         let name = text(version, "name");
         let kind = GroupVersionKind::new(object.str(&["spec", "group"]), name, &**kind);
         let deprecation = flag(version, "deprecated").then(|| match version.get("deprecationWarning") {
             Some(Value::String(warning)) => warning.clone(),
-            _ => {
-                let others = versions.iter().filter(|other| flag(other, "served") && !flag(other, "deprecated"));
-                custom_deprecation(&kind, others.map(|other| text(other, "name")))
-            }
+            _ => custom_deprecation(&kind, newest.into_iter()),
         });
         let subresources = version.get("subresources");
         let subresource = |name: &str| subresources.and_then(|all| all.get(name)).filter(|found| !found.is_null());
@@ -172,6 +173,10 @@ impl Version {
             tracing::warn!(kind = ?self.kind, why = why.to_string(), "the schema of a custom resource cannot be used");
             Status::internal_error("error resolving resource")
         })
+    }
+
+    pub(super) fn is_compiled(&self) -> bool {
+        self.schema.get().is_some()
     }
 
     /// The `openAPIV3Schema`, if there is one.

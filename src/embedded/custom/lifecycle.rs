@@ -1,13 +1,13 @@
 //! The life of definitions: their validation, and what the controllers of kube-apiserver do with them (names, conditions, deletion).
 //!
-//! Each step of a controller is a write of its own, so that watchers see the states that they see at kube-apiserver, but all of them are
-//! in the transaction of the client's write.
+//! Each step of a controller is a write of its own, so that watchers see the states that they see at kube-apiserver, but all writes of definitions
+//! are in the transaction of the client's write.
 
 use super::super::call::Call;
 use super::super::catalog::ServedResource;
 use super::super::delete::{self, Options};
-use super::super::store::{Collection, State};
-use super::super::{api_services, metadata, owners};
+use super::super::store::{Collection, Reads, State, Store, size};
+use super::super::{api_services, capacity, metadata, owners};
 use super::definition::{Definition, is_true};
 use super::resource::Custom;
 use super::schema::{default_causes, pattern, rule_causes};
@@ -45,19 +45,57 @@ fn checks() -> DefinitionChecks<'static> {
 ///
 /// # Errors
 /// 422 with every error; 403 if there are too many definitions.
-pub(in crate::embedded) fn prepare(state: &State, call: &Call, object: &mut Object) -> Result<(), Status> {
+pub(in crate::embedded) fn prepare(reads: &impl Reads, call: &Call, object: &mut Object) -> Result<(), Status> {
+    check_work(call, object)?;
     custom_resource_definition::prepare_for_create(object);
     let causes = custom_resource_definition::validate(object, checks());
     if let Some(status) = invalid::status(&kind(), object.name(), causes) {
         return Err(status);
     }
     custom_resource_definition::warnings(object, None).into_iter().for_each(|warning| call.warn(warning));
+    check_count(reads, call, object.name())
+}
+
+/// Checks that there is room for another definition.
+///
+/// # Errors
+/// 403 if there are too many definitions.
+pub(in crate::embedded) fn check_count(reads: &impl Reads, call: &Call, name: &str) -> Result<(), Status> {
     let most = call.limits.definitions;
-    if state.count(DEFINITIONS) >= most {
+    if reads.count(DEFINITIONS) >= most {
         let why = format!("the embedded API server stores at most {most} definitions; delete one that is not used");
+        return Err(Status::forbidden(&call.resource.group, &call.resource.name, name, &why));
+    }
+    Ok(())
+}
+
+/// Refuses a definition that takes too long to compile: one that etcd does not accept either, or one with too many rules. kube-apiserver compiles
+/// both until the request times out.
+///
+/// # Errors
+/// 500 for the size, 403 for the rules.
+fn check_work(call: &Call, object: &Object) -> Result<(), Status> {
+    if !capacity::has_fitting_spec(call, object) {
+        return Err(capacity::too_large());
+    }
+    let most = call.limits.definition_rules;
+    if object.get(&["spec"]).map_or(0, rules) > most {
+        let why = format!("the embedded API server compiles at most {most} rules of a definition");
         return Err(Status::forbidden(&call.resource.group, &call.resource.name, object.name(), &why));
     }
     Ok(())
+}
+
+/// The number of rules in a definition, those of all versions together.
+fn rules(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(rules).sum(),
+        Value::Object(fields) => {
+            let own = fields.get("x-kubernetes-validations").and_then(Value::as_array).map_or(0, Vec::len);
+            own + fields.values().map(rules).sum::<usize>()
+        }
+        _ => 0,
+    }
 }
 
 /// Sets the status of an updated definition, and validates the definition.
@@ -65,6 +103,7 @@ pub(in crate::embedded) fn prepare(state: &State, call: &Call, object: &mut Obje
 /// # Errors
 /// 422 with every error.
 pub(in crate::embedded) fn prepare_for_update(call: &Call, object: &mut Object, old: &Object) -> Result<(), Status> {
+    check_work(call, object)?;
     custom_resource_definition::prepare_for_update(object, old);
     let mut causes = metadata_causes(object, old);
     causes.extend(custom_resource_definition::validate_update(object, old, checks()));
@@ -92,25 +131,69 @@ fn metadata_causes(object: &Object, old: &Object) -> Vec<Cause> {
     object_meta::validate_any_update(&metadata(object), &metadata(old), false)
 }
 
-/// Does what the controllers do after a write of a definition. Ends the watches of its objects if their form may have changed.
-pub(in crate::embedded) fn follow(state: &mut State, name: &str, before: Option<&Object>) {
-    let Some(current) = state.object(DEFINITIONS, name) else { return };
-    if before.is_some_and(|before| before.get(&["spec"]) != current.get(&["spec"])) {
-        state.end_watches(&collection_of(&current));
+/// The next state of a definition by a controller; `None` if the controller changes nothing.
+type Controller<'a> = &'a dyn Fn(&Object) -> Option<Object>;
+
+/// What the controllers do after a write of a definition, computed before its transaction. The transaction checks that no definition has changed.
+pub(in crate::embedded) struct Following {
+    group: String,
+    /// The states of the definition after the client's write.
+    steps: Vec<Object>,
+    has_new_names: bool,
+    /// The collection whose objects may have changed their form.
+    changed: Option<Collection>,
+}
+
+impl Following {
+    /// The steps after a write of the call that stores `object` in place of `before`.
+    pub(in crate::embedded) fn new(call: &Call, object: &Object, before: Option<&Object>) -> Self {
+        let group = object.str(&["spec", "group"]).to_owned();
+        let changed = before.filter(|before| before.get(&["spec"]) != object.get(&["spec"]));
+        let changed = changed.map(|_| collection_of(object));
+        let named = |object: &Object| {
+            wants_names(object)
+                .then(|| Taken::of_group(&*call.store, &group))
+                .and_then(|taken| with_names(&taken, object))
+        };
+        let controllers: [Controller<'_>; 3] = [&named, &established, &approved];
+        let mut steps: Vec<Object> = Vec::new();
+        for controller in controllers {
+            let Some(step) = controller(steps.last().unwrap_or(object)) else { continue };
+            // The accepted names are a copy: etcd refuses the status of a definition whose names are half of its bound.
+            if size::of(&step) > call.limits.stored_object_bytes {
+                break;
+            }
+            steps.push(step);
+        }
+        let names = |object: &Object| object.get(&["status", "acceptedNames"]).cloned();
+        let has_new_names = steps.last().is_some_and(|last| names(last) != names(object));
+        Self { group, steps, has_new_names, changed }
     }
-    if accept_names(state, name) {
-        reconsider_names(state, current.str(&["spec", "group"]), name);
+
+    /// Writes the steps. Ends the watches of the definition's objects if their form may have changed.
+    pub(in crate::embedded) fn write(self, state: &mut State, name: &str) {
+        if let Some(collection) = &self.changed {
+            state.end_watches(collection);
+        }
+        for step in self.steps {
+            state.put(DEFINITIONS, name, step);
+        }
+        if self.has_new_names {
+            reconsider_names(state, &self.group, name);
+        }
+        finalize(state, name);
     }
-    establish(state, name);
-    approve(state, name);
-    api_services::follow_definitions(state, current.str(&["spec", "group"]));
-    finalize(state, name);
+}
+
+/// Does what the controllers do for other objects after a write of a definition, in small transactions.
+pub(in crate::embedded) fn follow(store: &Store, definition: &Object) {
+    api_services::follow_definitions(store, definition.str(&["spec", "group"]));
 }
 
 /// The groups and versions that definitions serve, whether or not their names are accepted.
-pub(in crate::embedded) fn served_versions(state: &State) -> BTreeSet<(String, String)> {
+pub(in crate::embedded) fn served_versions(reads: &impl Reads) -> BTreeSet<(String, String)> {
     let mut served = BTreeSet::new();
-    for (_, definition) in state.objects(DEFINITIONS, "") {
+    for (_, definition) in reads.objects(DEFINITIONS, "") {
         let group = definition.str(&["spec", "group"]);
         let versions = definition.items(&["spec", "versions"]).iter().filter(|version| version["served"] == true);
         served.extend(versions.filter_map(|version| Some((group.to_owned(), version["name"].as_str()?.to_owned()))));
@@ -118,43 +201,44 @@ pub(in crate::embedded) fn served_versions(state: &State) -> BTreeSet<(String, S
     served
 }
 
-/// `KubernetesAPIApprovalPolicyConformantConditionController`
-fn approve(state: &mut State, name: &str) {
-    let Some(definition) = state.object(DEFINITIONS, name) else { return };
-    let Some(approval) = custom_resource_definition::approval(&definition) else { return };
+/// The definition with the condition of its approval, if that changes (`KubernetesAPIApprovalPolicyConformantConditionController`).
+fn approved(definition: &Object) -> Option<Object> {
+    let approval = custom_resource_definition::approval(definition)?;
     let status = if approval.is_approved { "True" } else { "False" };
     let of = "KubernetesAPIApprovalPolicyConformant";
-    let known = find(&definition, of).is_some_and(|known| {
+    let known = find(definition, of).is_some_and(|known| {
         [("status", status), ("reason", approval.reason), ("message", &*approval.message)]
             .iter()
             .all(|(field, text)| known.get(field).and_then(Value::as_str) == Some(text))
     });
-    if !known {
-        write(state, name, |object| set(object, of, status, approval.reason, &approval.message));
-    }
+    (!known).then(|| changed(definition, |object| set(object, of, status, approval.reason, &approval.message)))
 }
 
-/// Accepts the names of a definition that no other one has (`NamingConditionController.sync`). Returns whether the status has changed.
-fn accept_names(state: &mut State, name: &str) -> bool {
-    let Some(current) = state.object(DEFINITIONS, name) else { return false };
+/// Whether a definition has names that are not accepted.
+fn wants_names(definition: &Object) -> bool {
+    definition.get(&["spec", "names"]) != definition.get(&["status", "acceptedNames"])
+}
+
+/// The definition with the names that no other one has, if its status changes (`NamingConditionController.sync`).
+fn with_names(taken: &Taken, current: &Object) -> Option<Object> {
     let wanted = current.get(&["spec", "names"]).cloned().unwrap_or_default();
     let accepted = current.get(&["status", "acceptedNames"]).cloned().unwrap_or_default();
     if wanted == accepted {
-        return false;
+        return None;
     }
-    let (names, conflict) = Taken::of_group(state, current.str(&["spec", "group"])).accept(&wanted, &accepted);
+    let (names, conflict) = taken.accept(&wanted, &accepted);
     let (status, reason, message) = match &conflict {
         Some((reason, message)) => ("False", *reason, &**message),
         None => ("True", "NoConflicts", "no conflicts found"),
     };
-    let is_known = find(&current, "NamesAccepted").is_some_and(|known| {
+    let is_known = find(current, "NamesAccepted").is_some_and(|known| {
         ["status", "reason", "message"].map(|field| known.get(field).and_then(Value::as_str).unwrap_or_default())
             == [status, reason, message]
     });
     if is_known && names == accepted {
-        return false;
+        return None;
     }
-    write(state, name, |object| {
+    Some(changed(current, |object| {
         let _ = object.set(&["status", "acceptedNames"], names);
         set(object, "NamesAccepted", status, reason, message);
         if !is_true(object, "Established") && conflict.is_none() {
@@ -162,22 +246,26 @@ fn accept_names(state: &mut State, name: &str) -> bool {
         } else if find(object, "Established").is_none() {
             set(object, "Established", "False", "NotAccepted", "not all names are accepted");
         }
-    });
-    true
+    }))
 }
 
 /// Accepts names of other definitions of the group that became free. Each definition can free names for others.
 fn reconsider_names(state: &mut State, group: &str, besides: &str) {
     let others: Vec<_> = state.objects(DEFINITIONS, "").into_iter().map(|(_, other)| other).collect();
     let others = others.iter().filter(|other| other.str(&["spec", "group"]) == group && other.name() != besides);
-    let names: Vec<&str> = others.map(|other| other.name()).collect();
+    let names: Vec<&str> = others.filter(|other| wants_names(other)).map(|other| other.name()).collect();
     for _ in 0..names.len() {
+        let mut taken = Taken::of_group(state, group);
         let mut changed = false;
         for name in &names {
-            if accept_names(state, name) {
-                establish(state, name);
-                changed = true;
+            let Some(current) = state.object(DEFINITIONS, name) else { continue };
+            let Some(named) = with_names(&taken, &current) else { continue };
+            let named = state.put(DEFINITIONS, name, named);
+            if let Some(established) = established(&named) {
+                state.put(DEFINITIONS, name, established);
             }
+            taken = Taken::of_group(state, group);
+            changed = true;
         }
         if !changed {
             break;
@@ -192,9 +280,9 @@ struct Taken {
 }
 
 impl Taken {
-    fn of_group(state: &State, group: &str) -> Self {
+    fn of_group(reads: &impl Reads, group: &str) -> Self {
         let mut taken = Self { resources: HashSet::new(), kinds: HashSet::new() };
-        for (_, other) in state.objects(DEFINITIONS, "") {
+        for (_, other) in reads.objects(DEFINITIONS, "") {
             if other.str(&["spec", "group"]) != group {
                 continue;
             }
@@ -227,8 +315,9 @@ impl Taken {
             let names = names.get("shortNames").and_then(Value::as_array).into_iter().flatten();
             names.filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        let (wanted_short, own) = (short(wanted), short(accepted));
-        let taken = wanted_short.iter().filter(|name| !own.contains(name) && self.resources.contains(*name));
+        let wanted_short = short(wanted);
+        let own: HashSet<String> = short(accepted).into_iter().collect();
+        let taken = wanted_short.iter().filter(|name| !own.contains(*name) && self.resources.contains(*name));
         let short_conflict = aggregate(taken.map(|name| in_use(name)));
         one("kind", "KindConflict", &self.kinds);
         one("listKind", "ListKindConflict", &self.kinds);
@@ -252,14 +341,13 @@ fn copy(names: &mut Map<String, Value>, wanted: &Value, field: &str) {
     }
 }
 
-/// `EstablishingController.sync`
-fn establish(state: &mut State, name: &str) {
-    let Some(current) = state.object(DEFINITIONS, name) else { return };
-    if is_true(&current, "NamesAccepted") && !is_true(&current, "Established") {
-        write(state, name, |object| {
+/// The definition, established, if it is not yet and can be (`EstablishingController.sync`).
+fn established(current: &Object) -> Option<Object> {
+    (is_true(current, "NamesAccepted") && !is_true(current, "Established")).then(|| {
+        changed(current, |object| {
             set(object, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted");
-        });
-    }
+        })
+    })
 }
 
 /// Marks a definition as deleted (`REST.Delete`), and deletes its objects. Returns the marked definition; `None` if it was marked before.
@@ -307,9 +395,10 @@ fn finalize(state: &mut State, name: &str) {
     if find(&current, "Terminating")
         .is_none_or(|condition| condition.get("reason") == Some(&json!("InstanceDeletionPending")))
     {
-        write(state, name, |object| {
+        let object = changed(&current, |object| {
             set(object, "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
         });
+        state.put(DEFINITIONS, name, object);
     }
     let collection = collection_of(&current);
     delete::all_of(state, &collection, "");
@@ -348,7 +437,7 @@ pub(in crate::embedded) fn finish(state: &mut State, collection: &Collection) {
 pub(in crate::embedded) fn removed(state: &mut State, definition: &Object) {
     state.forget(&collection_of(definition));
     reconsider_names(state, definition.str(&["spec", "group"]), definition.name());
-    api_services::follow_definitions(state, definition.str(&["spec", "group"]));
+    api_services::follow_definitions_at_once(state, definition.str(&["spec", "group"]));
 }
 
 fn is_terminating(definition: &Object) -> bool {
@@ -394,11 +483,10 @@ fn set(definition: &mut Object, of: &str, status: &str, reason: &str, message: &
     }
 }
 
-/// Writes the status of a definition as kube-apiserver itself.
-fn write(state: &mut State, name: &str, change: impl FnOnce(&mut Object)) {
-    let Some(current) = state.object(DEFINITIONS, name) else { return };
-    let mut object = Object::clone(&current);
+/// A definition with a status that kube-apiserver itself has changed.
+fn changed(current: &Object, change: impl FnOnce(&mut Object)) -> Object {
+    let mut object = current.clone();
     change(&mut object);
-    owners::record_own(&kind(), "status", &current, &mut object);
-    state.put(DEFINITIONS, name, metadata::complete(object));
+    owners::record_own(&kind(), "status", current, &mut object);
+    metadata::complete(object)
 }

@@ -20,8 +20,8 @@ pub(crate) use convert::Webhooks;
 pub(super) use convert::shown_to;
 pub(super) use index::{CurrentIndex, Index};
 pub(super) use lifecycle::{
-    DEFINITIONS, check_status, delete, finish, follow, is_definition, prepare, prepare_for_update, removed,
-    resource_of, served_versions,
+    DEFINITIONS, Following, check_count, check_status, delete, finish, follow, is_definition, prepare,
+    prepare_for_update, removed, resource_of, served_versions,
 };
 pub(super) use resource::Custom;
 pub(super) use scale::{get as get_scale, patch as patch_scale, update as update_scale};

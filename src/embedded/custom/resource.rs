@@ -69,6 +69,11 @@ impl Custom {
         self.version.deprecation.as_deref()
     }
 
+    /// Whether the schemas are compiled. Otherwise their first use compiles them.
+    pub(in crate::embedded) fn is_compiled(&self) -> bool {
+        self.version.is_compiled()
+    }
+
     /// The structural schema; `None` if the schema cannot be used.
     pub(in crate::embedded) fn structural(&self) -> Option<&Structural> {
         Some(&self.version.schema().ok()?.structural)

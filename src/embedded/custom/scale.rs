@@ -46,7 +46,7 @@ pub(in crate::embedded) async fn update(call: &Call) -> Result<Response<Body>, S
     let submitted = body::object(call, &built_in::kind())?;
     write::check_name(call, &submitted)?;
     let options = WriteOptions::from_query(call.query(), OptionsKind::Update)?;
-    scaled(call, &options, |owners, before| {
+    scaled(call, &options, false, |owners, before| {
         let mut submitted = submitted.clone();
         owners.record(Some(before), &mut submitted);
         Ok(submitted)
@@ -64,8 +64,9 @@ pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, St
         return Err(PatchType::unsupported(false, false));
     }
     let options = WriteOptions::from_query(call.query(), OptionsKind::Patch(patch_type))?;
-    scaled(call, &options, |owners, before| {
-        let patched = if patch_type == PatchType::Apply {
+    let is_apply = patch_type == PatchType::Apply;
+    scaled(call, &options, is_apply, |owners, before| {
+        let patched = if is_apply {
             owners.apply(Some(before), &patch, options.force == Some(true))?
         } else {
             let mut patched = write::apply(patch_type, before.clone(), &patch, &built_in::kind())?;
@@ -81,6 +82,7 @@ pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, St
 async fn scaled(
     call: &Call,
     options: &WriteOptions,
+    is_apply: bool,
     wanted: impl Fn(&Subject<'_>, &Object) -> Result<Object, Status> + Send + Sync,
 ) -> Result<Response<Body>, Status> {
     let custom = custom(call)?;
@@ -92,7 +94,7 @@ async fn scaled(
         version.scale.as_ref().map(|scale| &*scale.spec_replicas)
     };
     let owners = Subject::of_kind(call, built_in::kind());
-    let stored = change(call, options.is_dry_run(), |current| {
+    let stored = change(call, is_apply, options.is_dry_run(), |current| {
         let parent = current.get(&MANAGED_FIELDS).unwrap_or(&Value::Null);
         let (mut before, is_set) = scale_of(paths, current)?;
         if !is_set {

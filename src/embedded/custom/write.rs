@@ -3,10 +3,11 @@
 //! A conversion webhook may be called between the read of an object and its write. Therefore a write checks that the object has not changed
 //! meanwhile, and starts again if it has.
 
+use super::super::attempts::{self, Attempts};
 use super::super::call::Call;
 use super::super::owners::{self, Subject};
-use super::super::store::{self, State};
-use super::super::{body, delete, metadata, respond, write};
+use super::super::store::{self, State, size};
+use super::super::{body, capacity, delete, metadata, respond, write};
 use super::convert::{shown_to, to_storage};
 use super::lifecycle::DEFINITIONS;
 use super::resource::Custom;
@@ -15,13 +16,12 @@ use crate::body::Body;
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, object_meta};
 use crate::request::body::{InvalidOutcome, OptionsKind, WriteOptions, decode_patched, invalid_patch};
-use crate::status::{OPTIMISTIC_LOCK, Status};
+use crate::status::Status;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The number of times that a write starts again (`GuaranteedUpdate` has no bound).
-const ATTEMPTS: usize = 16;
 /// Finalizers that need no domain.
 const KNOWN_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
@@ -39,10 +39,11 @@ pub(super) fn custom(call: &Call) -> Result<&Custom, Status> {
 /// If the object cannot be created.
 pub(in crate::embedded) async fn create(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
+    attempts::expect(call, 0).await;
     let mut object = body::object(call, &call.resource.gvk())?;
     body::ensure_namespace(&mut object, call.namespace())?;
     Subject::object(call).record(None, &mut object);
-    let created = create_object(call, object, dry_run).await?;
+    let created = create_object(call, object, false, dry_run).await?;
     Ok(respond::object(call, StatusCode::CREATED, &created))
 }
 
@@ -52,10 +53,11 @@ pub(in crate::embedded) async fn create(call: &Call) -> Result<Response<Body>, S
 /// If the object cannot be updated.
 pub(in crate::embedded) async fn update(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Update)?;
+    attempts::expect(call, 0).await;
     let object = body::object(call, &call.resource.gvk())?;
     write::check_name(call, &object)?;
     let owners = Subject::object(call);
-    let stored = change(call, dry_run, |current| {
+    let stored = change(call, false, dry_run, |current| {
         write::check_uid(call, &object, current)?;
         let mut object = object.clone();
         owners.record(Some(current), &mut object);
@@ -69,6 +71,7 @@ pub(in crate::embedded) async fn update(call: &Call) -> Result<Response<Body>, S
 /// # Errors
 /// If the object cannot be patched.
 pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, Status> {
+    attempts::expect(call, 0).await;
     let (patch_type, patch) = write::patch_of(call)?;
     if patch_type == PatchType::Strategic {
         return Err(PatchType::unsupported(false, false));
@@ -77,7 +80,7 @@ pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, St
     let dry_run = options.is_dry_run();
     let owners = Subject::object(call);
     if patch_type != PatchType::Apply {
-        let stored = change(call, dry_run, |current| {
+        let stored = change(call, false, dry_run, |current| {
             let mut object = patched(call, patch_type, current, &patch)?;
             owners.record(Some(current), &mut object);
             write::check_name(call, &object)?;
@@ -92,9 +95,10 @@ pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, St
         write::check_name(call, &object)?;
         Ok(object)
     };
-    for _ in 0..ATTEMPTS {
-        if call.store.with(|state| state.object(call.collection(), &call.key())).is_some() {
-            let stored = change(call, dry_run, |current| applied(Some(current))).await?;
+    let mut attempts = Attempts::new(call);
+    loop {
+        if write::current(call).await.is_some() {
+            let stored = change(call, true, dry_run, |current| applied(Some(current))).await?;
             return Ok(respond::object(call, StatusCode::OK, &stored));
         }
         if !call.info.subresource.is_empty() {
@@ -103,13 +107,13 @@ pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, St
         let mut object = applied(None)?;
         write::check_no_uid(call, &object)?;
         object.remove(&["metadata", "resourceVersion"]);
-        match create_object(call, object, dry_run).await {
+        match create_object(call, object, true, dry_run).await {
             // Another write has created the object.
             Err(status) if status.reason == "AlreadyExists" => {}
             created => return Ok(respond::object(call, StatusCode::CREATED, &*created?)),
         }
+        attempts.start_over().await?;
     }
-    Err(too_busy(call))
 }
 
 /// The result of a JSON patch or a merge patch.
@@ -133,7 +137,7 @@ fn patched(call: &Call, patch_type: PatchType, current: &Object, patch: &Value) 
     Ok(decoded.object)
 }
 
-async fn create_object(call: &Call, mut object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
+async fn create_object(call: &Call, mut object: Object, is_apply: bool, dry_run: bool) -> Result<Arc<Object>, Status> {
     let custom = custom(call)?;
     if custom.definition.is_terminating {
         return Err(terminating(call, object.name()));
@@ -142,20 +146,25 @@ async fn create_object(call: &Call, mut object: Object, dry_run: bool) -> Result
     if custom.version.has_status {
         object.fields_mut().remove("status");
     }
-    call.store.with(|state| write::name_object(state, call, &mut object))?;
+    write::name_object(&*call.store, call, &mut object)?;
     let schema = custom.version.schema()?;
     let warnings = schema.validate(&custom.version, call.resource.namespaced, &object, Before::Nothing, Vec::new())?;
     warnings.into_iter().for_each(|warning| call.warn(warning));
     warn_of_finalizers(call, &object, None);
     write::check_version_of_new(&object, dry_run)?;
     let stored = to_storage(call, custom, object).await?;
+    let stored = if dry_run { stored } else { capacity::fitted(call, stored, is_apply)? };
+    let bytes = size::of(&stored);
     let created = call.store.with(|state| {
         check_definition(state, call, custom, stored.name())?;
         let key = store::key(call.namespace(), stored.name());
         match state.object(call.collection(), &key) {
             Some(current) => Err(write::taken(&call.resource, &stored, &current)),
             None if dry_run => Ok(Arc::new(stored)),
-            None => Ok(state.put(call.collection(), &key, stored)),
+            None => {
+                capacity::check_room(state, call, &key, bytes)?;
+                Ok(state.put(call.collection(), &key, stored))
+            }
         }
     })?;
     shown_to(call, created).await
@@ -167,12 +176,14 @@ async fn create_object(call: &Call, mut object: Object, dry_run: bool) -> Result
 /// If the object does not exist, or is invalid.
 pub(super) async fn change(
     call: &Call,
+    is_apply: bool,
     dry_run: bool,
     wanted: impl Fn(&Object) -> Result<Object, Status> + Send + Sync,
 ) -> Result<Arc<Object>, Status> {
     let custom = custom(call)?;
-    for _ in 0..ATTEMPTS {
-        let current = call.store.with(|state| state.object(call.collection(), &call.key()));
+    let mut attempts = Attempts::new(call);
+    loop {
+        let current = write::current(call).await;
         let current = current.ok_or_else(|| call.not_found())?;
         let converted = shown_to(call, current.clone()).await?;
         let object = {
@@ -180,11 +191,12 @@ pub(super) async fn change(
             prepared(call, custom, wanted(&shown)?, &shown)?
         };
         let stored = to_storage(call, custom, object).await?;
+        let stored = if dry_run { stored } else { capacity::fitted(call, stored, is_apply)? };
         if let Some(stored) = commit(call, custom, &current, stored, dry_run)? {
             return shown_to(call, stored).await;
         }
+        attempts.start_over().await?;
     }
-    Err(too_busy(call))
 }
 
 /// Prepares and validates the update of an object (`rest.BeforeUpdate`).
@@ -246,6 +258,7 @@ fn commit(
     dry_run: bool,
 ) -> Result<Option<Arc<Object>>, Status> {
     let (collection, key) = (call.collection(), call.key());
+    let (is_same, bytes) = (object == **current, size::of(&object));
     call.store.with(|state| {
         check_definition(state, call, custom, object.name()).or_else(|status| match status.code {
             // Objects may still be changed, so that their finalizers can be removed.
@@ -257,10 +270,13 @@ fn commit(
             return Ok(None);
         }
         Ok(Some(match () {
-            () if object == **current => current.clone(),
+            () if is_same => current.clone(),
             () if dry_run => Arc::new(object),
             () if delete::is_over(&object) => delete::finish(state, collection, &key, object),
-            () => state.put(collection, &key, object),
+            () => {
+                capacity::check_room(state, call, &key, bytes)?;
+                state.put(collection, &key, object)
+            }
         }))
     })
 }
@@ -289,14 +305,10 @@ fn terminating(call: &Call, name: &str) -> Status {
     Status::forbidden(&call.resource.group, &call.resource.name, name, why)
 }
 
-fn too_busy(call: &Call) -> Status {
-    Status::conflict(&call.resource.group, &call.resource.name, &call.info.name, OPTIMISTIC_LOCK)
-}
-
 /// Warns of new finalizers without a domain (`validateKubeFinalizerName`).
 fn warn_of_finalizers(call: &Call, object: &Object, current: Option<&Object>) {
     let path = ["metadata", "finalizers"];
-    let known = current.map(|current| current.items(&path)).unwrap_or_default();
+    let known: HashSet<&Value> = current.into_iter().flat_map(|current| current.items(&path)).collect();
     let mut new: Vec<&str> =
         object.items(&path).iter().filter(|name| !known.contains(name)).filter_map(Value::as_str).collect();
     new.sort_unstable();

@@ -4,7 +4,7 @@ use super::{GROUP, Granted, authorize, list, rules, visit_rules};
 use crate::authz::AccessAttributes;
 use crate::embedded::call::Call;
 use crate::embedded::owners;
-use crate::embedded::store::State;
+use crate::embedded::store::Reads;
 use crate::go_text::go_quote;
 use crate::object::Object;
 use crate::status::Status;
@@ -13,13 +13,17 @@ use crate::user::UserInfo;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The number of verbs on resources that the rules of a role may grant. kube-apiserver compares each with the rules of the author, too, and has
+/// no bound.
+const MAX_ATOMS: usize = 100_000;
+
 /// Checks that the author of a role holds its rules, or may `escalate`, and that the author of a binding holds the rules of its role, or may
 /// `bind` it. `current` is the object that the new one replaces.
 ///
 /// # Errors
 /// 403 with the rules that the author lacks, 404 if a binding's role is missing.
 pub(in crate::embedded) fn check(
-    state: &State,
+    reads: &impl Reads,
     call: &Call,
     object: &Object,
     current: Option<&Object>,
@@ -31,13 +35,17 @@ pub(in crate::embedded) fn check(
         return Ok(());
     }
     let is_role = matches!(&*resource.name, "roles" | "clusterroles");
-    if is_role && may(state, call, "escalate", &resource.name, &call.info.name) {
+    if is_role && may(reads, call, "escalate", &resource.name, &call.info.name) {
         return Ok(());
     }
     if current.is_some_and(|current| changes_only_owners(object, current)) {
         return Ok(());
     }
     let forbidden = |why: &str| Status::forbidden(GROUP, &resource.name, object.name(), why);
+    let check_count = |rules: &[Value]| match rules.iter().map(atoms).fold(0, usize::saturating_add) {
+        0..=MAX_ATOMS => Ok(()),
+        _ => Err(forbidden(&format!("the rules grant more than {MAX_ATOMS} verbs on resources: too many to compare"))),
+    };
     if !is_role {
         let of = |field: &str| object.str(&["roleRef", field]).to_owned();
         let plural = match &*of("kind") {
@@ -46,14 +54,16 @@ pub(in crate::embedded) fn check(
             // Before the validation refuses the kind, as in kube-apiserver.
             other => return Err(Status::plain(format!("unsupported role reference kind: {}", go_quote(other)))),
         };
-        if may(state, call, "bind", plural, &of("name")) {
+        if may(reads, call, "bind", plural, &of("name")) {
             return Ok(());
         }
-        let rules = rules(state, object, call.namespace())
+        let rules = rules(reads, object, call.namespace())
             .ok_or_else(|| Status::not_found(GROUP, &resource.name, &of("name")))?;
-        return confirm(state, call, &rules).map_err(|why| forbidden(&why.to_string()));
+        check_count(&rules)?;
+        return confirm(reads, call, &rules).map_err(|why| forbidden(&why.to_string()));
     }
-    confirm(state, call, object.items(&["rules"])).map_err(|why| forbidden(&why.to_string()))?;
+    check_count(object.items(&["rules"]))?;
+    confirm(reads, call, object.items(&["rules"])).map_err(|why| forbidden(&why.to_string()))?;
     let selects = |role: &Object| !role.items(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
     if *resource.name == *"clusterroles" && (selects(object) || current.is_some_and(selects)) {
         let all = [
@@ -61,13 +71,13 @@ pub(in crate::embedded) fn check(
             json!({"verbs": ["*"], "nonResourceURLs": ["*"]}),
         ];
         let why = "must have cluster-admin privileges to use the aggregationRule";
-        confirm(state, call, &all).map_err(|_| forbidden(why))?;
+        confirm(reads, call, &all).map_err(|_| forbidden(why))?;
     }
     Ok(())
 }
 
 /// Whether the caller has this verb on a role (`RoleEscalationAuthorized`, `BindingAuthorized`).
-fn may(state: &State, call: &Call, verb: &str, resource: &str, name: &str) -> bool {
+fn may(reads: &impl Reads, call: &Call, verb: &str, resource: &str, name: &str) -> bool {
     let attributes = AccessAttributes {
         is_resource_request: true,
         verb: verb.to_owned(),
@@ -78,7 +88,7 @@ fn may(state: &State, call: &Call, verb: &str, resource: &str, name: &str) -> bo
         name: name.to_owned(),
         ..AccessAttributes::default()
     };
-    authorize(state, &call.caller, &attributes).allowed
+    authorize(reads, &call.caller, &attributes).allowed
 }
 
 /// Whether an update changes nothing but what the garbage collector needs (`IsOnlyMutatingGCFields`).
@@ -116,9 +126,9 @@ struct Escalation {
 ///
 /// # Errors
 /// If the caller lacks rules.
-fn confirm(state: &State, call: &Call, rules: &[Value]) -> Result<(), Escalation> {
+fn confirm(reads: &impl Reads, call: &Call, rules: &[Value]) -> Result<(), Escalation> {
     let (mut held, mut missing_roles) = (Vec::new(), Vec::new());
-    visit_rules(state, &call.caller, call.namespace(), &mut |granted: &Granted<'_>, rules| {
+    visit_rules(reads, &call.caller, call.namespace(), &mut |granted: &Granted<'_>, rules| {
         match rules {
             Some(rules) => held.extend_from_slice(rules),
             // The storage of roles names the resource of the request.
@@ -144,6 +154,14 @@ fn confirm(state: &State, call: &Call, rules: &[Value]) -> Result<(), Escalation
 enum Atom<'a> {
     Resource { group: &'a str, resource: &'a str, name: Option<&'a str>, verb: &'a str },
     Url { url: &'a str, verb: &'a str },
+}
+
+/// The number of smallest parts of a rule.
+fn atoms(rule: &Value) -> usize {
+    let count = |field: &str| list(rule, field).count();
+    let of_resources = ["apiGroups", "resources", "verbs"].map(count).into_iter().fold(1, usize::saturating_mul);
+    let of_urls = count("nonResourceURLs").saturating_mul(count("verbs"));
+    of_resources.saturating_mul(count("resourceNames").max(1)).saturating_add(of_urls)
 }
 
 fn broken_down(rule: &Value) -> Vec<Atom<'_>> {

@@ -6,32 +6,46 @@ use std::ops::Bound;
 
 #[derive(Default)]
 pub(super) struct Objects {
-    by_key: BTreeMap<String, Slot>,
+    by_key: BTreeMap<String, Stored>,
     in_namespaces: HashMap<String, usize>,
     /// The objects that iterators have passed.
     #[cfg(test)]
     visited: std::cell::Cell<usize>,
 }
 
+struct Stored {
+    slot: Slot,
+    bytes: usize,
+}
+
 impl Objects {
     pub(super) fn get(&self, key: &str) -> Option<&Slot> {
-        self.by_key.get(key)
+        self.by_key.get(key).map(|stored| &stored.slot)
+    }
+
+    /// The bytes of an object; 0 if there is none.
+    pub(super) fn bytes(&self, key: &str) -> usize {
+        self.by_key.get(key).map_or(0, |stored| stored.bytes)
+    }
+
+    pub(super) fn total_bytes(&self) -> usize {
+        self.by_key.values().map(|stored| stored.bytes).sum()
     }
 
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Slot> {
-        self.by_key.get_mut(key)
+        self.by_key.get_mut(key).map(|stored| &mut stored.slot)
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Slot> {
-        self.by_key.values()
+        self.by_key.values().map(|stored| &stored.slot)
     }
 
-    pub(super) fn insert(&mut self, key: &str, slot: Slot) -> Option<Slot> {
-        let before = self.by_key.insert(key.to_owned(), slot);
+    pub(super) fn insert(&mut self, key: &str, slot: Slot, bytes: usize) -> Option<Slot> {
+        let before = self.by_key.insert(key.to_owned(), Stored { slot, bytes });
         if let (None, Some(namespace)) = (&before, namespace(key)) {
             *self.in_namespaces.entry(namespace.to_owned()).or_default() += 1;
         }
-        before
+        before.map(|stored| stored.slot)
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<Slot> {
@@ -44,7 +58,7 @@ impl Objects {
                 self.in_namespaces.remove(namespace);
             }
         }
-        Some(before)
+        Some(before.slot)
     }
 
     /// The number of objects below a [`prefix`](super::prefix).
@@ -60,6 +74,7 @@ impl Objects {
         let first = prefix.max(start);
         let from = self.by_key.range::<str, _>((Bound::Included(first), Bound::Unbounded));
         let below = from.take_while(move |(key, _)| key.starts_with(prefix));
+        let below = below.map(|(key, stored)| (key, &stored.slot));
         #[cfg(test)]
         let below = below.inspect(|_| self.visited.set(self.visited.get() + 1));
         below

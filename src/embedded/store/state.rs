@@ -1,9 +1,10 @@
 //! All objects, their versions and watchers, which only a transaction of the store can reach.
 
+use super::expiring::Expiring;
 use super::file::{Entry, Loaded};
 use super::objects::Objects;
 use super::slot::Slot;
-use super::{Action, Change, Collection, Expired, Page, Signal, Start, Subscription, prefix};
+use super::{Action, Change, Collection, Expired, Page, Reads, Signal, Start, Subscription, prefix, size};
 use crate::config::Limits;
 use crate::embedded::garbage::Garbage;
 use crate::embedded::settings::Settings;
@@ -24,6 +25,12 @@ pub(in crate::embedded) struct State {
     pub(super) floor: u64,
     watchers_so_far: u64,
     tables: HashMap<Collection, Table>,
+    /// The bytes of all objects.
+    bytes: usize,
+    /// The bytes of the objects in the histories of all collections.
+    history_bytes: usize,
+    /// The objects with a time to live.
+    pub(super) expiring: Expiring,
     settings: Arc<Settings>,
     pub(super) garbage: Garbage,
     /// The steps of the transaction for the file; `None` without a file.
@@ -42,6 +49,8 @@ pub(super) struct Table {
     /// The packed objects that were read last, so that frequently read objects stay parsed.
     warm: RefCell<VecDeque<Arc<Object>>>,
     history: VecDeque<Arc<Change>>,
+    /// The bytes of the objects in the history.
+    history_bytes: usize,
     /// The newest resourceVersion that was dropped from the history.
     pub(super) forgotten: u64,
     watchers: Vec<Watcher>,
@@ -76,6 +85,9 @@ impl State {
             floor: 0,
             watchers_so_far: 0,
             tables: HashMap::new(),
+            bytes: 0,
+            history_bytes: 0,
+            expiring: Expiring::new(settings.event_ttl),
             garbage: Garbage::new(settings.controllers.garbage_collector),
             settings: Arc::new(settings),
             steps: None,
@@ -86,6 +98,8 @@ impl State {
     pub(super) fn load(&mut self, collection: Collection, change: Loaded) {
         let Loaded { revision, key, action, object } = change;
         let object = Arc::new(object);
+        let bytes = if action == Action::Deleted { 0 } else { size::of(&object) };
+        self.count_bytes(&collection, &key, bytes);
         let table = self.table(&collection);
         table.changed = revision;
         let is_history = revision > table.forgotten;
@@ -96,15 +110,16 @@ impl State {
                 if !is_history {
                     slot.pack();
                 }
-                table.objects.insert(&key, slot)
+                table.objects.insert(&key, slot, bytes)
             }
         };
         let before = before.map(|slot| slot.object());
         let change = Arc::new(Change { revision, key, action, object, before });
         if is_history {
-            table.history.push_back(change.clone());
+            self.remember(&collection, change.clone());
         }
         self.garbage.observe(&collection, &change);
+        self.expiring.observe(&collection, &change);
     }
 
     pub(super) fn table(&mut self, collection: &Collection) -> &mut Table {
@@ -116,6 +131,27 @@ impl State {
     /// The configuration of the server.
     pub(in crate::embedded) fn settings(&self) -> Arc<Settings> {
         self.settings.clone()
+    }
+
+    /// Whether the store has room for an object of so many bytes in the place of the one with this key. A smaller object always has room.
+    pub(in crate::embedded) fn has_room(&self, collection: &Collection, key: &str, bytes: usize) -> bool {
+        let before = self.bytes_of(collection, key);
+        bytes <= before || (self.bytes - before).saturating_add(bytes) <= self.limits.stored_bytes
+    }
+
+    /// The bytes of an object; 0 if there is none.
+    pub(in crate::embedded) fn bytes_of(&self, collection: &Collection, key: &str) -> usize {
+        self.tables.get(collection).map_or(0, |table| table.objects.bytes(key))
+    }
+
+    /// Counts the bytes of an object that replaces the one with this key.
+    fn count_bytes(&mut self, collection: &Collection, key: &str, bytes: usize) {
+        self.bytes = (self.bytes + bytes).saturating_sub(self.bytes_of(collection, key));
+    }
+
+    /// The objects with a time to live.
+    pub(in crate::embedded) fn expiring(&self) -> &Expiring {
+        &self.expiring
     }
 
     /// The state of the garbage collector.
@@ -152,6 +188,8 @@ impl State {
     /// Forgets an empty collection, and ends its watches.
     pub(in crate::embedded) fn forget(&mut self, collection: &Collection) {
         let Some(table) = self.tables.remove(collection) else { return };
+        self.bytes = self.bytes.saturating_sub(table.objects.total_bytes());
+        self.history_bytes = self.history_bytes.saturating_sub(table.history_bytes);
         self.floor = self.revision;
         if let Some(steps) = &mut self.steps {
             let changes = table.history.iter();
@@ -228,7 +266,9 @@ impl State {
     /// Stores a new or changed object with the next resourceVersion. Returns the stored object.
     pub(in crate::embedded) fn put(&mut self, collection: &Collection, key: &str, object: Object) -> Arc<Object> {
         let (revision, object) = self.stamp(object);
-        let before = self.table(collection).objects.insert(key, Slot::Parsed(object.clone()));
+        let bytes = size::of(&object);
+        self.count_bytes(collection, key, bytes);
+        let before = self.table(collection).objects.insert(key, Slot::Parsed(object.clone()), bytes);
         let before = before.map(|slot| slot.object());
         let action = if before.is_some() { Action::Modified } else { Action::Added };
         self.publish(collection, Change { revision, key: key.to_owned(), action, object: object.clone(), before });
@@ -242,6 +282,7 @@ impl State {
         key: &str,
         last: Object,
     ) -> Option<Arc<Object>> {
+        self.count_bytes(collection, key, 0);
         let before = self.tables.get_mut(collection)?.objects.remove(key)?.object();
         let (revision, object) = self.stamp(last);
         let change = Change {
@@ -308,6 +349,7 @@ impl State {
     fn publish(&mut self, collection: &Collection, change: Change) {
         let change = Arc::new(change);
         self.garbage.observe(collection, &change);
+        self.expiring.observe(collection, &change);
         if let Some(steps) = &mut self.steps {
             steps.push(Entry::Change(collection.clone(), change.clone()));
         }
@@ -315,11 +357,40 @@ impl State {
         let table = self.table(collection);
         table.changed = change.revision;
         table.watchers.retain(|watcher| watcher.signals.try_send(Signal::Change(change.clone())).is_ok());
+        let surplus = (table.history.len() + 1).saturating_sub(most);
+        self.remember(collection, change);
+        self.forget_changes(collection, surplus);
+        while self.history_bytes > self.limits.watch_history_bytes {
+            let longest = self.tables.iter().max_by_key(|(_, table)| table.history_bytes);
+            let Some(longest) = longest.map(|(collection, _)| collection.clone()) else { break };
+            let before = self.history_bytes;
+            self.forget_changes(&longest, 1);
+            if self.history_bytes == before {
+                break;
+            }
+        }
+    }
+
+    /// Adds a change to the history of a collection.
+    fn remember(&mut self, collection: &Collection, change: Arc<Change>) {
+        let bytes = size::of(&change.object);
+        self.history_bytes += bytes;
+        let table = self.table(collection);
+        table.history_bytes += bytes;
         table.history.push_back(change);
-        let surplus = table.history.len().saturating_sub(most);
-        let oldest: Vec<_> = table.history.drain(..surplus).collect();
+    }
+
+    /// Drops the oldest changes of a collection from its history.
+    fn forget_changes(&mut self, collection: &Collection, count: usize) {
+        let table = self.table(collection);
+        let count = count.min(table.history.len());
+        let oldest: Vec<_> = table.history.drain(..count).collect();
         let Some(newest) = oldest.last() else { return };
+        let bytes: usize = oldest.iter().map(|change| size::of(&change.object)).sum();
         table.forgotten = newest.revision;
+        table.history_bytes = table.history_bytes.saturating_sub(bytes);
+        self.history_bytes = self.history_bytes.saturating_sub(bytes);
+        let table = self.table(collection);
         for change in &oldest {
             let slot = table.objects.get_mut(&change.key).filter(|slot| slot.has(&change.object));
             slot.into_iter().for_each(Slot::pack);
@@ -330,6 +401,24 @@ impl State {
             let (records, revision) = (records.collect(), newest.revision);
             steps.push(Entry::Forget { collection: collection.clone(), revision, records });
         }
+    }
+}
+
+impl Reads for State {
+    fn object(&self, collection: &Collection, key: &str) -> Option<Arc<Object>> {
+        Self::object(self, collection, key)
+    }
+
+    fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
+        Self::objects(self, collection, prefix)
+    }
+
+    fn count(&self, collection: &Collection) -> usize {
+        Self::count(self, collection)
+    }
+
+    fn settings(&self) -> Arc<Settings> {
+        Self::settings(self)
     }
 }
 

@@ -5,8 +5,7 @@ use super::super::store::{Collection, File, FileError, Store};
 use super::super::{DataDir, Features, Server, Tokens};
 use super::client::{CONFIG_MAPS, Client, config_map, pair};
 use super::disk::{Disk, Fate};
-use crate::config::Limits;
-use crate::config::TokenFiles;
+use crate::config::{Limits, TokenFiles};
 use crate::object::Object;
 use crate::object::decode::MAX_DEPTH;
 use futures_util::poll;
@@ -471,4 +470,16 @@ proptest! {
         prop_assert!(revision >= least, "{revision} of at least {least}");
         prop_assert_eq!(&seen(&kept, &things), states.get(&revision).expect("a whole transaction"));
     }
+}
+
+#[tokio::test]
+async fn the_time_of_an_event_begins_again_with_a_restart() {
+    let disk = Disk::default();
+    let client = on(&disk, Arc::default());
+    let event = json!({"metadata": {"name": "a"}, "involvedObject": {"namespace": "default"}, "reason": "x"});
+    client.post("/api/v1/namespaces/default/events", event).await.with_code(201);
+    let end = |client: &Client| client.server.store.with(|state| state.expiring().next()).unwrap();
+    let before = end(&client);
+    let client = again(client, &disk, Arc::default()).await;
+    assert!(end(&client) > before);
 }

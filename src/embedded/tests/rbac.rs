@@ -146,3 +146,31 @@ async fn a_user_grants_only_rights_that_the_user_has() {
     admin.post(&bindings, binding("RoleBinding", "escalates", ["Role", "escalates"], subject)).await.with_code(201);
     alice.post(&roles, role("Role", "more", pods(json!(["get", "list", "watch"])))).await.with_code(201);
 }
+
+#[tokio::test]
+async fn a_role_that_grants_too_much_to_compare_is_refused() {
+    let admin = admin();
+    let alice = admin.header("impersonate-user", "alice");
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let roles = format!("{RBAC}/clusterroles");
+    admin.post(&roles, role("ClusterRole", "all", all)).await.with_code(201);
+    let subject = json!({"kind": "User", "name": "bob"});
+    let of_bob = binding("ClusterRoleBinding", "all", ["ClusterRole", "all"], subject);
+    admin.post(&format!("{RBAC}/clusterrolebindings"), of_bob).await.with_code(201);
+    let creates =
+        json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["create"]}]);
+    admin.post(&roles, role("ClusterRole", "creator", creates)).await.with_code(201);
+    let subject = json!({"kind": "User", "name": "alice"});
+    let of_alice = binding("ClusterRoleBinding", "creator", ["ClusterRole", "creator"], subject);
+    admin.post(&format!("{RBAC}/clusterrolebindings"), of_alice).await.with_code(201);
+    let many = |count: usize| -> Vec<String> { (0..count).map(|at| format!("n{at}")).collect() };
+    let product = |name: &str, count: usize| {
+        let rule = json!({"apiGroups": many(count), "resources": many(count), "verbs": many(count)});
+        role("ClusterRole", name, json!([rule]))
+    };
+    let refused = alice.post(&roles, product("few", 3)).await.refused(403);
+    assert!(refused.contains("is attempting to grant RBAC permissions not currently held"), "{refused}");
+    let refused = alice.post(&roles, product("many", 50)).await.refused(403);
+    assert!(refused.ends_with("the rules grant more than 100000 verbs on resources: too many to compare"), "{refused}");
+    admin.post(&roles, product("many", 50)).await.with_code(201);
+}

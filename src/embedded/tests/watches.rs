@@ -1,8 +1,10 @@
 //! Watches: their starts, events and ends.
 
+use super::super::store::Collection;
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pair, pod};
 use crate::config::Limits;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test]
@@ -130,4 +132,28 @@ async fn options_of_watches_are_checked() {
     ] {
         client.get(&format!("{CONFIG_MAPS}?watch=1&{query}")).await.refused(422);
     }
+}
+
+#[tokio::test]
+async fn a_watch_that_nobody_reads_shares_the_objects_of_the_store() {
+    let client = Client::new();
+    for name in ["a", "b"] {
+        client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
+    }
+    let holders = || {
+        let found =
+            client.server.store.with(|state| state.object(&Collection::built_in("", "configmaps"), "default/b"));
+        Arc::strong_count(&found.unwrap())
+    };
+    let before = holders();
+    let mut watches = Vec::new();
+    for _ in 0..10 {
+        watches.push(client.watch(&format!("{CONFIG_MAPS}?watch=1")).await);
+    }
+    assert_eq!(holders(), before + 10);
+    for events in &mut watches {
+        assert_eq!(events.next_name().await, pair("ADDED", "a"));
+        assert_eq!(events.next_name().await, pair("ADDED", "b"));
+    }
+    assert_eq!(holders(), before);
 }

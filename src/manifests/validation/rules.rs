@@ -2,6 +2,7 @@
 
 use super::{Faults, given, texts};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
@@ -50,7 +51,7 @@ fn resources(resources: &[&str], field: &str, faults: &mut Faults) {
     if resources.is_empty() {
         faults.required(field, "");
     }
-    let (mut whole, mut anywhere) = (Vec::new(), Vec::new());
+    let (mut whole, mut anywhere) = (HashSet::new(), HashSet::new());
     // Only the last resource without a subresource counts, as in kube-apiserver.
     let mut names_one = false;
     for (index, resource) in resources.iter().enumerate() {
@@ -63,19 +64,19 @@ fn resources(resources: &[&str], field: &str, faults: &mut Faults) {
             names_one = *resource != "*";
             continue;
         };
-        if whole.contains(&name) {
+        if whole.contains(name) {
             let why = format!("if '{name}/*' is present, must not specify {resource}");
             faults.invalid(&field, resource, &why);
         }
-        if anywhere.contains(&subresource) {
+        if anywhere.contains(subresource) {
             let why = format!("if '*/{subresource}' is present, must not specify {resource}");
             faults.invalid(&field, resource, &why);
         }
         if subresource == "*" {
-            whole.push(name);
+            whole.insert(name);
         }
         if name == "*" {
-            anywhere.push(subresource);
+            anywhere.insert(subresource);
         }
     }
     if resources.len() > 1 && resources.contains(&"*/*") {

@@ -2,6 +2,7 @@
 //! (`Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec`).
 
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 /// A JSON object of a definition. A value of a wrong type counts as missing.
 #[derive(Clone, Copy, Debug)]
@@ -153,10 +154,15 @@ impl<'a> Spec<'a> {
         self.top.schema().into_iter().chain(versions)
     }
 
-    /// The schema of a version.
-    pub(super) fn schema_of(&self, version: &str) -> Option<&'a Value> {
-        let own = self.versions.iter().find(|other| other.fields.text("name") == version)?;
-        own.own.schema().or_else(|| self.top.schema())
+    /// The versions by their names. The first one of a name counts.
+    pub(super) fn by_name(&self) -> HashMap<&'a str, Version<'a>> {
+        let versions = self.versions.iter().rev();
+        versions.map(|version| (version.fields.text("name"), *version)).collect()
+    }
+
+    /// The schema of one of the versions.
+    pub(super) fn schema_of(&self, version: &Version<'a>) -> Option<&'a Value> {
+        version.own.schema().or_else(|| self.top.schema())
     }
 
     /// Whether fields that the schemas do not describe are kept.

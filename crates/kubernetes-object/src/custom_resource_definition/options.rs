@@ -51,9 +51,11 @@ impl Options {
             })
         };
         let versions = || spec.versions.iter().map(|version| version.fields.text("name"));
+        let (by_name, old_by_name) = (spec.by_name(), old.by_name());
         let is_unchanged = |name: &&str| {
-            old.versions.iter().any(|version| version.fields.text("name") == *name)
-                && spec.schema_of(name) == old.schema_of(name)
+            old_by_name.get(name).is_some_and(|before| {
+                by_name.get(name).and_then(|version| spec.schema_of(version)) == old.schema_of(before)
+            })
         };
         let mut selectable = HashSet::new();
         let many = |fields: &[Value]| fields.len() > version::MAX_SELECTABLE_FIELDS;
@@ -62,7 +64,7 @@ impl Options {
         }
         for version in &spec.versions {
             let name = version.fields.text("name");
-            let before = old.versions.iter().find(|other| other.fields.text("name") == name);
+            let before = old_by_name.get(name);
             if before.is_some_and(|old| many(old.own.selectable) && old.own.selectable == version.own.selectable) {
                 selectable.insert(name.to_owned());
             }

@@ -7,6 +7,7 @@ use crate::go_text::json;
 use crate::status::fault;
 use crate::status::{Cause, invalid};
 use serde_json::Value;
+use std::collections::HashSet;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -275,11 +276,12 @@ pub(super) fn list_keys(schema: Fields<'_>, path: &str) -> Vec<Cause> {
     if of == "set" {
         return causes;
     }
+    let required: HashSet<&str> = items.texts("required").collect();
     for key in schema.texts("x-kubernetes-list-map-keys") {
         let properties = items.object("properties");
         let Some(property) = properties.and_then(|properties| properties.object(key)) else { continue };
         let field = format!("{path}.items.properties[{key}]");
-        if !items.texts("required").any(|name| name == key) && property.given("default").is_none() {
+        if !required.contains(key) && property.given("default").is_none() {
             let why =
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             causes.push(fault::required(&format!("{field}.default"), why));

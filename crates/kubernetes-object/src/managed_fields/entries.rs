@@ -13,7 +13,7 @@ const UPDATE_MANAGERS: usize = 10;
 /// The manager of the merged oldest entries.
 const ANCIENT: &str = "ancient-changes";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
     Update,
@@ -39,6 +39,12 @@ impl Entry {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
+    /// Equal for the entries of one manager, as [`Self::is_of_the_same_manager_as`] compares them.
+    fn identity(&self) -> (String, Operation, String, Option<String>) {
+        let version = (self.operation != Operation::Apply).then(|| self.api_version.clone());
+        (self.manager.clone(), self.operation, self.subresource.clone(), version)
+    }
+
     fn seconds(&self) -> i64 {
         self.time.map_or(0, Timestamp::as_second)
     }
@@ -53,10 +59,12 @@ pub(super) fn decode(list: &Value) -> Result<Vec<Entry>, InvalidManagedFields> {
         Value::Null => Ok(Vec::new()),
         Value::Array(list) => {
             let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
+            let mut places = HashMap::new();
             for (index, entry) in list.iter().enumerate() {
                 let entry = decode_one(index, entry)?;
                 // The last of several entries of one manager counts.
-                match entries.iter_mut().find(|other| other.is_of_the_same_manager_as(&entry)) {
+                let place = *places.entry(entry.identity()).or_insert(entries.len());
+                match entries.get_mut(place) {
                     Some(other) => *other = entry,
                     None => entries.push(entry),
                 }

@@ -9,6 +9,7 @@ use crate::go_text::{go_print, go_type};
 use crate::schema::{ApiType, Field, Shape};
 use crate::status::Status;
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 /// The directive for the object that contains it: `replace`, `delete`, `merge`.
 const DIRECTIVE: &str = "$patch";
@@ -214,7 +215,8 @@ fn unknown_directive(directive: &Value, patch: Fields) -> Failure {
 fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Failure> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(retained) = retained else { return Err(Failure::Format("retainKeys")) };
-    let is_retained = |key: &str| retained.iter().any(|one| one.as_str() == Some(key));
+    let retained: HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+    let is_retained = |key: &str| retained.contains(key);
     let contradicts = patch.iter().any(|(key, value)| {
         !value.is_null() && !key.starts_with(DELETE_FROM_LIST) && !key.starts_with(SET_ORDER) && !is_retained(key)
     });

@@ -7,6 +7,7 @@ use super::node::{Causes, Node, internal, is_equal};
 use super::pod;
 use super::selector::{is_empty, label_selector, parsed};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
@@ -329,17 +330,14 @@ fn stateful_template(
     if let Some(fields) = template.get_mut("spec").and_then(Value::as_object_mut) {
         fields.remove("subdomain");
         fields.remove("hostname");
-        let names: Vec<&str> =
+        let names: BTreeSet<&str> =
             spec.at("volumeClaimTemplates").items().map(|claim| claim.under(&["metadata", "name"]).text()).collect();
         if !names.is_empty() {
-            let mut unique = names.clone();
-            unique.sort_unstable();
-            unique.dedup();
             let mut volumes: Vec<Value> =
-                unique.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}})).collect();
+                names.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}})).collect();
             let own = fields.get("volumes").and_then(Value::as_array).cloned().unwrap_or_default();
             let is_own =
-                |volume: &Value| !names.contains(&volume.get("name").and_then(Value::as_str).unwrap_or_default());
+                |volume: &Value| !names.contains(volume.get("name").and_then(Value::as_str).unwrap_or_default());
             volumes.extend(own.into_iter().filter(is_own));
             fields.insert("volumes".to_owned(), Value::Array(volumes));
         }

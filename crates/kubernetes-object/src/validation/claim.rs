@@ -201,9 +201,9 @@ fn claim_status(object: &Node<'_>, out: &mut Causes) {
     }
     let allocated = status.at("allocatedResources");
     for (name, quantity) in allocated.entries() {
-        let before = out.0.len();
+        let before = out.len();
         claim_resource(name, &allocated, out);
-        if out.0.len() == before {
+        if out.len() == before {
             resources::basic(&quantity, out);
         }
     }

@@ -185,7 +185,7 @@ pub(super) fn endpoints(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Cau
             out.required(&subset, "must specify `addresses` or `notReadyAddresses`");
         }
         for address in lists.iter().flat_map(Node::items) {
-            legacy_ip(&address.at("ip"), &[], out);
+            legacy_ip(&address.at("ip"), &HashSet::new(), out);
             if !address.at("hostname").is_empty() {
                 label_text(&address.at("hostname"), out);
             }
@@ -217,7 +217,7 @@ pub(super) fn node(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &str,
         metadata::check(object, false, subdomain, out);
         node_parts(object, out);
         let ranges = object.under(&["spec", "podCIDRs"]);
-        ranges.items().for_each(|range| legacy_cidr(&range, &[], out));
+        ranges.items().for_each(|range| legacy_cidr(&range, &HashSet::new(), out));
         let families: Vec<_> =
             ranges.texts().map(|range| is_ipv6(range.split('/').next().unwrap_or_default())).collect();
         let is_dual = families.contains(&true) && families.contains(&false);

@@ -6,6 +6,7 @@ use crate::names::{
     path_segment_errors, qualified_name_errors,
 };
 use regex::Regex;
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
@@ -239,8 +240,8 @@ pub(super) fn canonical_ip(address: IpAddr) -> String {
 const NO_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
 /// `IsValidIPForLegacyField` with strict validation. An address that the old object has is valid.
-pub(super) fn legacy_ip(node: &Node<'_>, old: &[&str], out: &mut Causes) -> bool {
-    let why = (!old.contains(&node.text())).then(|| ip_error(node.text())).flatten();
+pub(super) fn legacy_ip(node: &Node<'_>, old: &HashSet<&str>, out: &mut Causes) -> bool {
+    let why = (!old.contains(node.text())).then(|| ip_error(node.text())).flatten();
     if let Some(why) = why {
         out.text(node, why);
     }
@@ -296,13 +297,13 @@ pub(super) fn masked(address: IpAddr, length: u32) -> IpAddr {
 }
 
 /// `IsValidCIDRForLegacyField` with strict validation.
-pub(super) fn legacy_cidr(node: &Node<'_>, old: &[&str], out: &mut Causes) {
+pub(super) fn legacy_cidr(node: &Node<'_>, old: &HashSet<&str>, out: &mut Causes) {
     cidr_text(node, node.text(), old, out);
 }
 
 /// As [`legacy_cidr`], for a text that differs from the value.
-pub(super) fn cidr_text(node: &Node<'_>, text: &str, old: &[&str], out: &mut Causes) {
-    if let Some(why) = cidr_error(text).filter(|_| !old.contains(&text)) {
+pub(super) fn cidr_text(node: &Node<'_>, text: &str, old: &HashSet<&str>, out: &mut Causes) {
+    if let Some(why) = cidr_error(text).filter(|_| !old.contains(text)) {
         out.invalid(node, crate::go_text::go_quote(text), why);
     }
 }

@@ -21,7 +21,7 @@ fn fields<'v>(object: &Node<'v>) -> &'v Map<String, Value> {
 
 /// `ValidateObjectMeta`
 pub(super) fn check(object: &Node<'_>, is_namespaced: bool, names: NameRule, out: &mut Causes) {
-    out.0.extend(object_meta::validate(fields(object), is_namespaced, &names, "metadata"));
+    out.extend(object_meta::validate(fields(object), is_namespaced, &names, "metadata"));
     own_finalizers(object, out);
 }
 
@@ -37,18 +37,18 @@ pub(super) fn check_generic_by(
     names: &dyn Fn(&str, bool) -> Vec<String>,
     out: &mut Causes,
 ) {
-    out.0.extend(object_meta::validate(fields(object), is_namespaced, names, "metadata"));
+    out.extend(object_meta::validate(fields(object), is_namespaced, names, "metadata"));
 }
 
 /// `ValidateObjectMetaUpdate`
 pub(super) fn check_update(object: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
-    out.0.extend(object_meta::validate_update(fields(object), fields(old), "metadata"));
+    out.extend(object_meta::validate_update(fields(object), fields(old), "metadata"));
     own_finalizers(object, out);
 }
 
 /// `apimachineryvalidation.ValidateObjectMetaUpdate`, which knows no standard finalizers.
 pub(super) fn check_update_generic(object: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
-    out.0.extend(object_meta::validate_update(fields(object), fields(old), "metadata"));
+    out.extend(object_meta::validate_update(fields(object), fields(old), "metadata"));
 }
 
 fn own_finalizers(object: &Node<'_>, out: &mut Causes) {

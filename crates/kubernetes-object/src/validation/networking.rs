@@ -20,7 +20,7 @@ pub(super) fn ingress(object: &Node<'_>, old: Option<&Node<'_>>, subresource: &s
         metadata::check_update(object, old, out);
         if subresource == "status" {
             let path = ["status", "loadBalancer", "ingress"];
-            let known = old.under(&path);
+            let known = old.under(&path).items().map(|ingress| ingress.at("ip").text()).collect();
             object.under(&path).items().for_each(|each| service::ingress_address(&each, &known, out));
             return;
         }
@@ -179,12 +179,12 @@ pub(super) fn network_policy(object: &Node<'_>, old: Option<&Node<'_>>, out: &mu
         None => metadata::check(object, true, subdomain, out),
     }
     let allows_any_value = old.is_some_and(|old| is_invalid(&old.under(&["spec", "podSelector"])));
-    let mut known = Vec::new();
+    let mut known = HashSet::new();
     if let Some(old) = old {
         for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
             for peer in old.at("spec").at(rules).items().flat_map(|rule| rule.at(peers).items()) {
                 let block = peer.at("ipBlock");
-                known.push(block.at("cidr").text());
+                known.insert(block.at("cidr").text());
                 known.extend(block.at("except").texts());
             }
         }
@@ -231,7 +231,7 @@ fn policy_port(port: &Node<'_>, out: &mut Causes) {
 }
 
 /// `ValidateNetworkPolicyPeer`
-fn policy_peer(peer: &Node<'_>, allows_any_value: bool, known: &[&str], out: &mut Causes) {
+fn policy_peer(peer: &Node<'_>, allows_any_value: bool, known: &HashSet<&str>, out: &mut Causes) {
     let selectors = ["podSelector", "namespaceSelector"].map(|field| peer.at(field));
     for selector in selectors.iter().filter(|selector| selector.is_given()) {
         label_selector(selector, allows_any_value, out);
@@ -249,7 +249,7 @@ fn policy_peer(peer: &Node<'_>, allows_any_value: bool, known: &[&str], out: &mu
 }
 
 /// `ValidateIPBlock`
-fn ip_block(block: &Node<'_>, known: &[&str], out: &mut Causes) {
+fn ip_block(block: &Node<'_>, known: &HashSet<&str>, out: &mut Causes) {
     let range = block.at("cidr");
     if !out.require(&range) {
         return;
@@ -386,7 +386,7 @@ fn endpoint(endpoint: &Node<'_>, kind: &str, out: &mut Causes) {
     for address in addresses.items() {
         match kind {
             "IPv4" => {
-                let is_address = legacy_ip(&address, &[], out);
+                let is_address = legacy_ip(&address, &HashSet::new(), out);
                 if is_address {
                     if is_ipv6(address.text()) {
                         out.text(&address.on(&addresses), "must be an IPv4 address");

@@ -191,24 +191,55 @@ impl<'v> Node<'v> {
     }
 }
 
-/// The causes that checks find.
+/// The causes that checks find. Their texts are bounded; a check makes no text that is left out.
 #[derive(Debug, Default)]
-pub(super) struct Causes(pub(super) Vec<Cause>);
+pub(super) struct Causes(invalid::Causes);
 
 impl Causes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn extend(&mut self, causes: impl IntoIterator<Item = Cause>) {
+        self.0.extend(causes);
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        self.0.append(other.0);
+    }
+
+    /// Adds the cause of a check so many times.
+    pub(super) fn repeat(&mut self, times: usize, check: impl Fn(&mut Self)) {
+        if times == 0 || self.0.is_full() {
+            return self.0.repeat(times, Cause::default);
+        }
+        let mut found = Self::default();
+        check(&mut found);
+        found.into_vec().iter().for_each(|cause| self.0.repeat(times, || cause.clone()));
+    }
+
+    pub(super) fn into_vec(self) -> Vec<Cause> {
+        self.0.into_vec()
+    }
+
     /// `field.Invalid` of the value in the form of an error.
     pub(super) fn invalid(&mut self, node: &Node<'_>, shown: impl fmt::Display, why: &str) {
-        let field = node.path.to_string();
-        let mut cause = invalid::invalid(&field, &shown.to_string(), why);
-        if why.is_empty() {
-            cause.message.truncate(cause.message.len().saturating_sub(2));
-        }
-        self.0.push(cause);
+        self.0.add(|| {
+            let mut cause = invalid::invalid(&node.path.to_string(), &shown.to_string(), why);
+            if why.is_empty() {
+                cause.message.truncate(cause.message.len().saturating_sub(2));
+            }
+            cause
+        });
     }
 
     /// `field.Invalid` of a string.
     pub(super) fn text(&mut self, node: &Node<'_>, why: &str) {
-        self.invalid(node, go_quote(node.text()), why);
+        self.invalid(node, fmt::from_fn(|f| f.write_str(&go_quote(node.text()))), why);
     }
 
     /// `field.Invalid` of a string, once for each error.
@@ -223,17 +254,17 @@ impl Causes {
 
     /// `field.Invalid` of a value whose JSON is that of its Go type.
     pub(super) fn value(&mut self, node: &Node<'_>, why: &str) {
-        self.invalid(node, in_go_order(node.value), why);
+        self.invalid(node, fmt::from_fn(|f| f.write_str(&in_go_order(node.value))), why);
     }
 
     /// `field.Invalid` without a value (`field.OmitValueType`).
     pub(super) fn without_value(&mut self, node: &Node<'_>, why: &str) {
-        self.0.push(fault::cause("FieldValueInvalid", &node.path.to_string(), format!("Invalid value: {why}")));
+        self.0.add(|| fault::cause("FieldValueInvalid", &node.path.to_string(), format!("Invalid value: {why}")));
     }
 
     /// `field.Required`.
     pub(super) fn required(&mut self, node: &Node<'_>, why: &str) {
-        self.0.push(fault::required(&node.path.to_string(), why));
+        self.0.add(|| fault::required(&node.path.to_string(), why));
     }
 
     /// `field.Required`, if the string, list or map is empty. Returns whether it is not.
@@ -246,7 +277,7 @@ impl Causes {
 
     /// `field.Forbidden`.
     pub(super) fn forbidden(&mut self, node: &Node<'_>, why: &str) {
-        self.0.push(invalid::forbidden(&node.path.to_string(), why));
+        self.0.add(|| invalid::forbidden(&node.path.to_string(), why));
     }
 
     /// `field.Duplicate` of a string.
@@ -256,19 +287,21 @@ impl Causes {
 
     /// `field.Duplicate` of the value in the form of an error.
     pub(super) fn duplicate_of(&mut self, node: &Node<'_>, shown: impl fmt::Display) {
-        self.0.push(fault::duplicate(&node.path.to_string(), &shown.to_string()));
+        self.0.add(|| fault::duplicate(&node.path.to_string(), &shown.to_string()));
     }
 
     /// `field.NotFound` of a string.
     pub(super) fn not_found(&mut self, node: &Node<'_>, why: &str) {
-        let colon = if why.is_empty() { "" } else { ": " };
-        let message = format!("Not found: {}{colon}{why}", go_quote(node.text()));
-        self.0.push(fault::cause("FieldValueNotFound", &node.path.to_string(), message));
+        self.0.add(|| {
+            let colon = if why.is_empty() { "" } else { ": " };
+            let message = format!("Not found: {}{colon}{why}", go_quote(node.text()));
+            fault::cause("FieldValueNotFound", &node.path.to_string(), message)
+        });
     }
 
     /// `field.NotSupported` of the value in the form of an error.
     pub(super) fn unsupported(&mut self, node: &Node<'_>, shown: impl fmt::Display, supported: &[&str]) {
-        self.0.push(fault::not_supported(&node.path.to_string(), &shown.to_string(), supported.iter().copied()));
+        self.0.add(|| fault::not_supported(&node.path.to_string(), &shown.to_string(), supported.iter().copied()));
     }
 
     /// `field.NotSupported`, unless the string is one of these. Returns whether it is.
@@ -296,13 +329,13 @@ impl Causes {
 
     /// `field.TooLong`.
     pub(super) fn too_long(&mut self, node: &Node<'_>, most: usize) {
-        self.0.push(fault::too_long(&node.path.to_string(), i64::try_from(most).unwrap_or(i64::MAX)));
+        self.0.add(|| fault::too_long(&node.path.to_string(), i64::try_from(most).unwrap_or(i64::MAX)));
     }
 
     /// `field.TooMany`.
     pub(super) fn too_many(&mut self, node: &Node<'_>, most: usize) {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        self.0.push(fault::too_many(&node.path.to_string(), node.len(), most));
+        self.0.add(|| fault::too_many(&node.path.to_string(), node.len(), most));
     }
 
     /// `ValidateNonnegativeField`
@@ -345,7 +378,7 @@ impl Causes {
     /// As [`Self::immutable`], for a value in the form of its internal Go type.
     pub(super) fn immutable_as(&mut self, node: &Node<'_>, old: &Node<'_>, form: &str) {
         if !is_equal(node.value, old.value) {
-            self.invalid(node, internal(node, form), IMMUTABLE);
+            self.invalid(node, fmt::from_fn(|f| f.write_str(&internal(node, form))), IMMUTABLE);
         }
     }
 }

@@ -135,13 +135,13 @@ pub(super) fn resource_quota(object: &Node<'_>, old: Option<&Node<'_>>, subresou
     let spec = object.at("spec");
     amounts(spec.at("hard"), out);
     let scopes = spec.at("scopes");
+    let mut unsupported: HashMap<&str, usize> = HashMap::new();
     for scope in scopes.texts() {
         if !SCOPES.contains(&scope) {
             out.value(&scopes, "unsupported scope");
         }
-        for _ in unsupported_by(scope, &spec) {
-            out.value(&scopes, "unsupported scope applied to resource");
-        }
+        let times = *unsupported.entry(scope).or_insert_with(|| unsupported_by(scope, &spec));
+        out.repeat(times, |out| out.value(&scopes, "unsupported scope applied to resource"));
     }
     conflicting(scopes.texts().collect(), &scopes, &scopes, out);
     if let Some(selector) = spec.at("scopeSelector").given() {
@@ -157,9 +157,12 @@ pub(super) fn resource_quota(object: &Node<'_>, old: Option<&Node<'_>>, subresou
     }
 }
 
-/// The resources of a quota for which a scope is not valid (`IsResourceQuotaScopeValidForResource`).
-fn unsupported_by<'v>(scope: &str, spec: &Node<'v>) -> Vec<&'v str> {
+/// The number of resources of a quota for which a scope is not valid (`IsResourceQuotaScopeValidForResource`).
+fn unsupported_by(scope: &str, spec: &Node<'_>) -> usize {
     const COMPUTE: [&str; 6] = ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+    if !SCOPES.contains(&scope) {
+        return 0;
+    }
     let supports = |name: &str| match scope {
         "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
             name == "pods" || COMPUTE.contains(&name)
@@ -169,12 +172,12 @@ fn unsupported_by<'v>(scope: &str, spec: &Node<'v>) -> Vec<&'v str> {
         _ => true,
     };
     let names = spec.at("hard").entries().map(|(name, _)| name);
-    names.filter(|name| resources::is_quota(name) && !supports(name)).collect()
+    names.filter(|name| resources::is_quota(name) && !supports(name)).count()
 }
 
-fn conflicting(scopes: Vec<&str>, path: &Node<'_>, shown: &Node<'_>, out: &mut Causes) {
+fn conflicting(scopes: HashSet<&str>, path: &Node<'_>, shown: &Node<'_>, out: &mut Causes) {
     for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
-        if pair.iter().all(|scope| scopes.contains(scope)) {
+        if pair.iter().all(|scope| scopes.contains(*scope)) {
             out.value(&shown.on(path), "conflicting scopes");
         }
     }
@@ -183,19 +186,21 @@ fn conflicting(scopes: Vec<&str>, path: &Node<'_>, shown: &Node<'_>, out: &mut C
 /// `validateScopedResourceSelectorRequirement`
 fn scope_selector(selector: &Node<'_>, spec: &Node<'_>, out: &mut Causes) {
     let list = selector.at("matchExpressions");
+    let mut unsupported: HashMap<&str, usize> = HashMap::new();
     for requirement in list.items().map(|requirement| requirement.on(&list)) {
         let (scope, operator, values) =
             (requirement.at("scopeName"), requirement.at("operator"), requirement.at("values"));
         if !SCOPES.contains(&scope.text()) {
             out.text(&scope, "unsupported scope");
         }
-        for _ in unsupported_by(scope.text(), spec) {
+        let times = *unsupported.entry(scope.text()).or_insert_with(|| unsupported_by(scope.text(), spec));
+        out.repeat(times, |out| {
             let shown = internal(
                 selector,
                 "MatchExpressions:matchExpressions[ScopeName:scopeName Operator:operator Values:values?]",
             );
             out.invalid(&list, shown, "unsupported scope applied to resource");
-        }
+        });
         let needs_exists =
             SCOPES.contains(&scope.text()) && !matches!(scope.text(), "PriorityClass" | "VolumeAttributesClass");
         if needs_exists && operator.text() != "Exists" {

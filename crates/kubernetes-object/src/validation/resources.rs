@@ -5,7 +5,7 @@ use super::node::{Causes, Node};
 use crate::go_text::go_quote;
 use crate::names::{is_qualified_name, qualified_name_errors};
 use crate::quantity::Quantity;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 const CONTAINER: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 const INTEGER: [&str; 9] = [
@@ -185,7 +185,14 @@ pub(super) fn requirements(requirements: &Node<'_>, names: NameRule, claims: &BT
 
 /// `validateResourceClaimNames`
 fn claim_names(list: &Node<'_>, claims: &BTreeSet<&str>, out: &mut Causes) {
-    let mut known: BTreeSet<String> = BTreeSet::new();
+    let mut known: HashSet<String> = HashSet::new();
+    // The known keys of a name with a request.
+    let mut with_requests: HashMap<String, usize> = HashMap::new();
+    let all = match claims.is_empty() {
+        true => " which is empty".to_owned(),
+        false => format!(": {}", claims.iter().copied().collect::<Vec<_>>().join(", ")),
+    };
+    let why = format!("must be one of the names in pod.spec.resourceClaims{all}");
     for claim in list.items() {
         let (name, request) = (claim.at("name").text(), claim.at("request").text());
         if name.is_empty() {
@@ -203,15 +210,17 @@ fn claim_names(list: &Node<'_>, claims: &BTreeSet<&str>, out: &mut Causes) {
             if known.contains(&key) {
                 out.duplicate_of(&claim, go_quote(&key));
             } else if request.is_empty() {
-                let same = known.iter().filter(|key| key.split_once('/').is_some_and(|(before, _)| before == name));
-                same.for_each(|_| out.duplicate_of(&claim, go_quote(name)));
+                let same = with_requests.get(name).copied().unwrap_or_default();
+                out.repeat(same, |out| out.duplicate_of(&claim, go_quote(name)));
             }
-            known.insert(key);
+            let name = key.split_once('/').map(|(name, _)| name.to_owned());
+            if known.insert(key)
+                && let Some(name) = name
+            {
+                *with_requests.entry(name).or_default() += 1;
+            }
         }
         if !claims.contains(name) {
-            let all: Vec<_> = claims.iter().copied().collect();
-            let rest = if all.is_empty() { " which is empty".to_owned() } else { format!(": {}", all.join(", ")) };
-            let why = format!("must be one of the names in pod.spec.resourceClaims{rest}");
             out.not_found(&claim.at("name").on(&claim), &why);
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn label_key(key: &Node<'_>, out: &mut Causes) {
 pub(super) fn is_invalid(selector: &Node<'_>) -> bool {
     let mut out = Causes::default();
     label_selector(selector, false, &mut out);
-    !out.0.is_empty()
+    !out.is_empty()
 }
 
 /// Whether a selector has no requirements (`len(MatchLabels)+len(MatchExpressions) == 0`).

@@ -28,12 +28,12 @@ pub(super) fn create(service: &Node<'_>, out: &mut Causes) {
 
 /// The errors of addresses, which the allocators of kube-apiserver check before anything else. Returns whether there are some.
 pub(super) fn first_addresses(service: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) -> bool {
-    let before = out.0.len();
+    let before = out.len();
     let spec = service.at("spec");
     if kind(&spec) != "ExternalName" {
         addresses(&spec, old.map(|old| old.at("spec")).as_ref(), out);
     }
-    out.0.len() > before
+    out.len() > before
 }
 
 pub(super) fn update(service: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
@@ -73,9 +73,10 @@ pub(super) fn status(service: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
         }
         return;
     }
+    let known = old.under(&path).items().map(|ingress| ingress.at("ip").text()).collect();
     for ingress in ingresses.items() {
         let (ip, mode) = (ingress.at("ip"), ingress.at("ipMode"));
-        ingress_address(&ingress, &old.under(&path), out);
+        ingress_address(&ingress, &known, out);
         match (mode.optional_text(), ip.is_empty()) {
             (None, false) => out.required(&mode, "must be specified when `ip` is set"),
             (Some(_), true) => out.forbidden(&mode, "may not be specified when `ip` is not set"),
@@ -85,12 +86,11 @@ pub(super) fn status(service: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
     }
 }
 
-/// The errors of the address and the name of a load balancer's ingress.
-pub(super) fn ingress_address(ingress: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
+/// The errors of the address and the name of a load balancer's ingress. `known` are the addresses of the old object.
+pub(super) fn ingress_address(ingress: &Node<'_>, known: &HashSet<&str>, out: &mut Causes) {
     let (ip, name) = (ingress.at("ip"), ingress.at("hostname"));
-    let known: Vec<&str> = old.items().map(|ingress| ingress.at("ip").text()).collect();
     if !ip.is_empty() {
-        legacy_ip(&ip, &known, out);
+        legacy_ip(&ip, known, out);
     }
     if !name.is_empty() {
         out.texts(&name, dns_1123_subdomain_errors(name.text()));
@@ -143,7 +143,7 @@ fn check(service: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
     labels(&spec.at("selector"), out);
     affinity(&spec, out);
     let old_spec = old.map(|old| old.at("spec"));
-    let known: Vec<&str> = old_spec.iter().flat_map(|old| old.at("externalIPs").texts()).collect();
+    let known: HashSet<&str> = old_spec.iter().flat_map(|old| old.at("externalIPs").texts()).collect();
     for ip in spec.at("externalIPs").items() {
         if legacy_ip(&ip, &known, out) {
             endpoint_ip(&ip, out);
@@ -255,7 +255,7 @@ fn source_ranges(spec: &Node<'_>, annotations: &Node<'_>, old: Option<&Node<'_>>
         if !is_balancer {
             out.forbidden(&ranges, WHY);
         }
-        let known: Vec<&str> = old
+        let known: HashSet<&str> = old
             .iter()
             .flat_map(|old| old.under(&["spec", "loadBalancerSourceRanges"]).texts())
             .map(str::trim)
@@ -272,7 +272,11 @@ fn source_ranges(spec: &Node<'_>, annotations: &Node<'_>, old: Option<&Node<'_>>
     }
     let before = old.map(|old| old.under(&["metadata", "annotations"]).key(SOURCE_RANGES).text());
     if before != Some(annotation.text()) && !annotation.text().trim().is_empty() {
-        annotation.text().trim().split(',').for_each(|range| cidr_text(&annotation, range.trim(), &[], out));
+        annotation
+            .text()
+            .trim()
+            .split(',')
+            .for_each(|range| cidr_text(&annotation, range.trim(), &HashSet::new(), out));
     }
 }
 
@@ -334,7 +338,7 @@ fn addresses(spec: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
     }
     const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     out.one_of_if_given(&spec.at("ipFamilyPolicy"), &POLICIES);
-    let old: Vec<&str> = old.iter().flat_map(|old| old.at("clusterIPs").texts()).collect();
+    let old: HashSet<&str> = old.iter().flat_map(|old| old.at("clusterIPs").texts()).collect();
     let mut are_valid = true;
     for (index, address) in ips.items().enumerate() {
         if index == 0 && address.text() == "None" {

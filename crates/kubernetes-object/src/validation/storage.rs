@@ -9,7 +9,7 @@ use super::selector::{is_invalid, label_key, label_selector};
 use super::volume_source::csi_driver;
 use crate::names::qualified_name_errors;
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETER_BYTES: usize = 256 << 10;
@@ -78,34 +78,29 @@ pub(super) fn storage_class(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut
 
 /// `validateAllowedTopologies`
 fn topologies(terms: &Node<'_>, out: &mut Causes) {
-    let mut all: Vec<Vec<(String, Vec<String>)>> = Vec::new();
+    // The number of terms with these keys and values.
+    let mut all: HashMap<BTreeMap<&str, BTreeSet<&str>>, usize> = HashMap::new();
     for term in terms.items() {
-        let mut known: Vec<(String, Vec<String>)> = Vec::new();
+        let mut known: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for expression in term.at("matchLabelExpressions").items() {
             let (key, values) = (expression.at("key"), expression.at("values"));
             out.require(&values);
-            let mut unique = HashSet::new();
+            let mut unique = BTreeSet::new();
             for value in values.items() {
                 if !unique.insert(value.text()) {
                     out.duplicate(&value);
                 }
             }
             label_key(&key, out);
-            if known.iter().any(|(other, _)| other == key.text()) {
+            if known.insert(key.text(), unique).is_some() {
                 out.duplicate(&key);
             }
-            let mut sorted: Vec<String> = unique.into_iter().map(str::to_owned).collect();
-            sorted.sort_unstable();
-            known.retain(|(other, _)| other != key.text());
-            known.push((key.text().to_owned(), sorted));
         }
-        known.sort_unstable();
         // kube-apiserver compares a term with one empty term for each term, too.
-        let same = if known.is_empty() { terms.len() } else { 0 };
-        for _ in 0..same + all.iter().filter(|other| **other == known).count() {
-            out.duplicate_of(&term.at("matchLabelExpressions"), "\"\"");
-        }
-        all.push(known);
+        let empty = if known.is_empty() { terms.len() } else { 0 };
+        let same = all.entry(known).or_default();
+        out.repeat(empty + *same, |out| out.duplicate_of(&term.at("matchLabelExpressions"), "\"\""));
+        *same += 1;
     }
 }
 

@@ -9,7 +9,7 @@ use super::{binding_parameters, list, map, pool_name, qualified_name, set, taint
 use crate::go_text::go_quote;
 use crate::quantity::Quantity;
 use regex::Regex;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// `ResourceSliceMaxDevices`
@@ -69,14 +69,18 @@ pub(in super::super) fn slice(object: &Node<'_>, old: Option<&Node<'_>>, out: &m
     let is_advanced = |device: &Node<'_>| !device.at("taints").is_empty() || !device.at("consumesCounters").is_empty();
     let most = if devices.items().any(|device| is_advanced(&device)) { MAX_ADVANCED_DEVICES } else { MAX_DEVICES };
     let is_by_device = spec.at("perDeviceNodeSelection").is_true();
-    let old_devices: Vec<Node<'_>> = old.iter().flat_map(|old| old.at("devices").items()).collect();
+    let mut old_devices: HashMap<&str, Node<'_>> = HashMap::new();
+    for device in old.iter().flat_map(|old| old.at("devices").items()) {
+        // The first one of a name counts.
+        old_devices.entry(device.at("name").text()).or_insert(device);
+    }
     set(
         &devices,
         most,
         |device| device.at("name").text(),
         out,
         |device, out| {
-            let old = old_devices.iter().find(|old| old.at("name").text() == device.at("name").text());
+            let old = old_devices.get(device.at("name").text());
             self::device(device, old, is_by_device, out);
         },
     );

@@ -6,7 +6,7 @@ use super::super::selector::{label_key, label_selector, node_selector, node_sele
 use crate::go_text::go_quote;
 use crate::names::label_value_errors;
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -67,18 +67,20 @@ fn label_keys(term: &Node<'_>, has_mismatch: bool, out: &mut Causes) {
         }
     }
     let mut known: HashSet<&str> = selector.at("matchLabels").entries().map(|(key, _)| key).collect();
+    // The last one of equal keys counts.
+    let places: HashMap<&str, usize> = matched.texts().zip(0..).collect();
     for requirement in selector.at("matchExpressions").items() {
         let key = requirement.at("key").text();
-        let place = matched.texts().enumerate().filter(|(_, other)| *other == key).last();
-        if let Some((index, _)) = place
+        if let Some(index) = places.get(key)
             && known.contains(key)
         {
-            out.invalid(&term.item(index), go_quote(key), "exists in both matchLabelKeys and labelSelector");
+            out.invalid(&term.item(*index), go_quote(key), "exists in both matchLabelKeys and labelSelector");
         }
         known.insert(key);
     }
     if has_mismatch {
-        for key in matched.items().filter(|key| mismatched.has_text(key.text())) {
+        let mismatched: HashSet<&str> = mismatched.texts().collect();
+        for key in matched.items().filter(|key| mismatched.contains(key.text())) {
             out.text(&key, "exists in both matchLabelKeys and mismatchLabelKeys");
         }
     }
@@ -87,18 +89,23 @@ fn label_keys(term: &Node<'_>, has_mismatch: bool, out: &mut Causes) {
 /// `validateTopologySpreadConstraints`
 pub(super) fn spread(constraints: &Node<'_>, out: &mut Causes) {
     const POLICIES: [&str; 2] = ["Honor", "Ignore"];
-    let all: Vec<_> = constraints.items().collect();
-    for (index, constraint) in all.iter().enumerate() {
+    // The number of constraints that are left, the current one included.
+    let mut left: HashMap<[&str; 2], usize> = HashMap::new();
+    for constraint in constraints.items() {
+        let [key, action] = ["topologyKey", "whenUnsatisfiable"].map(|field| constraint.at(field).text());
+        *left.entry([key, action]).or_default() += 1;
+    }
+    for constraint in constraints.items() {
+        let constraint = &constraint;
         let (key, action) = (constraint.at("topologyKey"), constraint.at("whenUnsatisfiable"));
         out.positive(&constraint.at("maxSkew"));
         if key.is_empty() {
             out.required(&key, "can not be empty");
         }
         out.one_of(&action, &["DoNotSchedule", "ScheduleAnyway"]);
-        let same = |other: &&Node<'_>| {
-            (other.at("topologyKey").text(), other.at("whenUnsatisfiable").text()) == (key.text(), action.text())
-        };
-        if all.iter().skip(index + 1).any(|other| same(&other)) {
+        let same = left.entry([key.text(), action.text()]).or_default();
+        *same = same.saturating_sub(1);
+        if *same > 0 {
             let text = format!("{{{}, {}}}", key.text(), action.text());
             out.duplicate_of(&constraint.at("{topologyKey, whenUnsatisfiable}"), go_quote(&text));
         }

@@ -46,7 +46,7 @@ pub(super) fn check(spec: &Node<'_>, scope: Scope<'_>, out: &mut Causes) {
     names(spec, out);
     scheduling::tolerations(&spec.at("tolerations"), out);
     for alias in spec.at("hostAliases").items() {
-        legacy_ip(&alias.at("ip"), &[], out);
+        legacy_ip(&alias.at("ip"), &HashSet::new(), out);
         alias.at("hostnames").items().for_each(|name| subdomain_text(&name, out));
     }
     if let Some(overhead) = spec.at("overhead").given() {
@@ -132,7 +132,7 @@ fn dns(spec: &Node<'_>, out: &mut Causes) {
         out.value(&servers, &format!("must not have more than {MAX_NAMESERVERS} nameservers"));
     }
     for server in servers.items() {
-        legacy_ip(&server, &[], out);
+        legacy_ip(&server, &HashSet::new(), out);
     }
     let searches = config.at("searches");
     if searches.len() > MAX_SEARCHES {

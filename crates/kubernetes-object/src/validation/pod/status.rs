@@ -4,7 +4,7 @@ use super::super::formats::{is_ipv6, legacy_ip, subdomain, subdomain_text};
 use super::super::node::{Causes, Node, internal};
 use super::update;
 use crate::names::qualified_name_errors;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const SYSTEM: [&str; 3] = ["PodScheduled", "Ready", "Initialized"];
 
@@ -55,14 +55,18 @@ fn observed_generation(generation: &Node<'_>, out: &mut Causes) {
 /// The errors of containers that start again although they must not (`ValidateContainerStateTransition`), and of their users.
 fn containers([statuses, old]: &[Node<'_>; 2], spec: &Node<'_>, out: &mut Causes) {
     let restarts = spec.at("restartPolicy").text();
+    let mut by_name: HashMap<&str, Node<'_>> = HashMap::new();
+    for status in statuses.items() {
+        // The first one of a name counts.
+        by_name.entry(status.at("name").text()).or_insert(status);
+    }
     for (index, before) in old.items().enumerate() {
         let end = before.under(&["state", "terminated"]);
         if !end.is_given() || restarts == "Always" || (restarts == "OnFailure" && end.at("exitCode").int() != 0) {
             continue;
         }
-        let name = before.at("name").text();
-        let after = statuses.items().find(|status| status.at("name").text() == name);
-        if after.is_some_and(|after| !after.under(&["state", "terminated"]).is_given()) {
+        if by_name.get(before.at("name").text()).is_some_and(|after| !after.under(&["state", "terminated"]).is_given())
+        {
             let why = "may not be transitioned to non-terminated state";
             out.forbidden(&statuses.item(index).at("state"), why);
         }
@@ -81,10 +85,11 @@ fn containers([statuses, old]: &[Node<'_>; 2], spec: &Node<'_>, out: &mut Causes
 
 /// `validatePodResourceClaimStatuses`
 fn claims(statuses: &Node<'_>, claims: &Node<'_>, out: &mut Causes) {
+    let claims: HashSet<&str> = claims.items().map(|claim| claim.at("name").text()).collect();
     let mut known = HashSet::new();
     for status in statuses.items() {
         let name = status.at("name");
-        if !claims.items().any(|claim| claim.at("name").text() == name.text()) {
+        if !claims.contains(name.text()) {
             out.text(&name, "must match the name of an entry in `spec.resourceClaims`");
         }
         if !known.insert(name.text()) {
@@ -99,7 +104,7 @@ fn claims(statuses: &Node<'_>, claims: &Node<'_>, out: &mut Causes) {
 /// `validatePodIPs` and `validateHostIPs`
 fn addresses(status: &Node<'_>, old: &Node<'_>, field: &'static str, out: &mut Causes) {
     let list = status.at(field);
-    let known: Vec<&str> = old.at(field).items().map(|address| address.at("ip").text()).collect();
+    let known: HashSet<&str> = old.at(field).items().map(|address| address.at("ip").text()).collect();
     for address in list.items() {
         legacy_ip(&address.at("ip").on(&address), &known, out);
     }

@@ -3,6 +3,7 @@
 use super::super::node::{Causes, IMMUTABLE, Node, is_equal, is_equal_map};
 use super::scheduling;
 use serde_json::{Map, Value};
+use std::collections::{HashMap, HashSet};
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` \
     (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
@@ -85,9 +86,9 @@ fn tolerations(spec: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
     let without_seconds = |toleration: Node<'_>| {
         let mut fields = toleration.value().as_object().cloned().unwrap_or_default();
         fields.remove("tolerationSeconds");
-        fields
+        Value::Object(fields)
     };
-    let new: Vec<_> = list.items().map(without_seconds).collect();
+    let new: HashSet<Value> = list.items().map(without_seconds).collect();
     if old.at("tolerations").items().any(|toleration| !new.contains(&without_seconds(toleration))) {
         return out.forbidden(&list, "existing toleration can not be modified except its tolerationSeconds");
     }
@@ -96,9 +97,9 @@ fn tolerations(spec: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
 
 /// `validateOnlyDeletedSchedulingGates`
 fn scheduling_gates(spec: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
-    let known: Vec<&str> = old.at("schedulingGates").items().map(|gate| gate.at("name").text()).collect();
+    let known: HashSet<&str> = old.at("schedulingGates").items().map(|gate| gate.at("name").text()).collect();
     for name in spec.at("schedulingGates").items().map(|gate| gate.at("name")) {
-        if !known.contains(&name.text()) {
+        if !known.contains(name.text()) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{}'", name.text());
             out.forbidden(&name, &why);
         }
@@ -153,9 +154,14 @@ fn only_adds(term: &Node<'_>, old: &Node<'_>) -> bool {
 /// `ValidatePodEphemeralContainersUpdate` after the checks of the new pod.
 pub(super) fn ephemeral_containers(pod: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
     let list = pod.at("spec").at("ephemeralContainers");
+    let mut by_name: HashMap<&str, Node<'_>> = HashMap::new();
+    for container in list.items() {
+        // The first one of a name counts.
+        by_name.entry(container.at("name").text()).or_insert(container);
+    }
     for container in old.at("spec").at("ephemeralContainers").items() {
         let name = container.at("name").text();
-        match list.items().find(|new| new.at("name").text() == name) {
+        match by_name.get(name) {
             None => out.forbidden(&list, &format!("existing ephemeral containers {name:?} may not be removed\n")),
             Some(new) if !is_equal(new.value(), container.value()) => {
                 out.forbidden(&list, &format!("existing ephemeral containers {name:?} may not be changed"));
@@ -194,7 +200,7 @@ pub(super) fn resize(pod: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
             }
         }
     }
-    if out.0.is_empty() && !is_equal(&Value::Object(munged), old.value()) {
+    if out.is_empty() && !is_equal(&Value::Object(munged), old.value()) {
         out.forbidden(&spec, "only cpu and memory resources are mutable");
     }
 }

@@ -40,10 +40,10 @@ pub(super) fn check<'v>(volumes: &Node<'v>, scope: &Scope<'_>, out: &mut Causes)
         if valid.contains_key(name.text()) {
             found.duplicate(&name);
         }
-        if found.0.is_empty() {
+        if found.is_empty() {
             valid.insert(name.text(), volume.clone());
         }
-        out.0.append(&mut found.0);
+        out.append(found);
         let claim = volume.under(&["persistentVolumeClaim", "claimName"]);
         if claim.is_given() && created.contains(claim.text()) {
             out.text(&claim, "must not reference a PVC that gets created for an ephemeral volume");
@@ -322,11 +322,8 @@ pub(super) fn file_keys(spec: &Node<'_>, out: &mut Causes) {
 /// `ValidateVolumeMounts` and `ValidateVolumeDevices`
 pub(super) fn mounts(container: &Node<'_>, volumes: &Volumes<'_>, out: &mut Causes) {
     let (mounts, devices) = (container.at("volumeMounts"), container.at("volumeDevices"));
-    let place = |list: &Node<'_>, field: &'static str| -> Vec<(String, String)> {
-        let items = list.items();
-        items.map(|item| (item.at("name").text().to_owned(), item.at(field).text().to_owned())).collect()
-    };
-    let (mount_places, device_places) = (place(&mounts, "mountPath"), place(&devices, "devicePath"));
+    let (mount_names, mount_paths) = (texts_of(&mounts, "name"), texts_of(&mounts, "mountPath"));
+    let (device_names, device_paths) = (texts_of(&devices, "name"), texts_of(&devices, "devicePath"));
     let mut paths = HashSet::new();
     for mount in mounts.items() {
         let (name, path) = (mount.at("name"), mount.at("mountPath"));
@@ -338,10 +335,10 @@ pub(super) fn mounts(container: &Node<'_>, volumes: &Volumes<'_>, out: &mut Caus
         if !paths.insert(path.text()) {
             out.text(&path, "must be unique");
         }
-        if device_places.iter().any(|(device, _)| device == name.text()) {
+        if device_names.contains(name.text()) {
             out.text(&name, "must not already exist in volumeDevices");
         }
-        if device_places.iter().any(|(_, device)| device == path.text()) {
+        if device_paths.contains(path.text()) {
             out.text(&path, "must not already exist as a path in volumeDevices");
         }
         let (sub, expression) = (mount.at("subPath"), mount.at("subPathExpr"));
@@ -381,16 +378,21 @@ pub(super) fn mounts(container: &Node<'_>, volumes: &Volumes<'_>, out: &mut Caus
         } else {
             paths.insert(path.text());
         }
-        if mount_places.iter().any(|(mount, _)| mount == name.text()) {
+        if mount_names.contains(name.text()) {
             out.text(&name, "must not already exist in volumeMounts");
         }
-        if mount_places.iter().any(|(_, mount)| mount == path.text()) {
+        if mount_paths.contains(path.text()) {
             out.text(&path, "must not already exist as a path in volumeMounts");
         }
         if !name.is_empty() {
             names.insert(name.text());
         }
     }
+}
+
+/// The texts of a field of all items of a list.
+fn texts_of<'v>(list: &Node<'v>, field: &'static str) -> HashSet<&'v str> {
+    list.items().map(|item| item.at(field).text()).collect()
 }
 
 /// `validateMountPropagation` and `validateMountRecursiveReadOnly`. Their errors name the list rather than the mount.

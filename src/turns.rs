@@ -1,9 +1,8 @@
 //! The turns of writes that start over. After a conflict, the writes of one object follow each other: without turns, every success
 //! would make all others start over again, and n writers would cost n² / 2 attempts.
 
-use super::target::Target;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -17,10 +16,9 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Waits for the turn of the target's object until `end`. Returns `None` if another write has the turn for longer.
-    pub(super) async fn wait(&self, target: &Target, end: Instant) -> Option<Turn<'_>> {
-        let Target { resource, namespace, name, .. } = target;
-        self.wait_for(self.hasher.hash_one((&resource.group, &resource.resource, namespace, name)), end).await
+    /// Waits for the turn of an object until `end`. Returns `None` if another write has the turn for longer.
+    pub async fn wait(&self, object: impl Hash, end: Instant) -> Option<Turn<'_>> {
+        self.wait_for(self.hasher.hash_one(object), end).await
     }
 
     async fn wait_for(&self, key: u64, end: Instant) -> Option<Turn<'_>> {
@@ -36,7 +34,7 @@ impl Turns {
 }
 
 /// The turn of one write. Dropped, it passes to the write that has waited longest.
-pub(super) struct Turn<'a> {
+pub struct Turn<'a> {
     // Dropped before the place, which counts the users of the semaphore.
     _permit: OwnedSemaphorePermit,
     _place: Place<'a>,

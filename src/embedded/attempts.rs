@@ -1,0 +1,78 @@
+//! The attempts of a write. A write is prepared without the lock of the store, and starts over if what it depends on has changed meanwhile
+//! (`GuaranteedUpdate`).
+
+use super::call::Call;
+use super::custom;
+use super::initial::SERVICES;
+use super::store::{Collection, State};
+use crate::processor;
+use crate::status::{OPTIMISTIC_LOCK, Status};
+use crate::turns::Turn;
+use tokio::time::Instant;
+
+/// The attempts of one write. From the second attempt on, the writes of one object follow each other, so that an object that takes long to
+/// prepare gets its turn.
+pub(super) struct Attempts<'a> {
+    call: &'a Call,
+    turn: Option<Turn<'a>>,
+    made: usize,
+}
+
+impl<'a> Attempts<'a> {
+    pub(super) fn new(call: &'a Call) -> Self {
+        Self { call, turn: None, made: 0 }
+    }
+
+    /// Waits for the turn of the object for a further attempt.
+    ///
+    /// # Errors
+    /// 409 after too many attempts. kube-apiserver goes on until the request times out.
+    pub(super) async fn start_over(&mut self) -> Result<(), Status> {
+        let Call { limits, resource, info, store, .. } = self.call;
+        self.made += 1;
+        if self.made >= limits.conflict_retries {
+            return Err(Status::conflict(&resource.group, &resource.name, &info.name, OPTIMISTIC_LOCK));
+        }
+        if self.turn.is_none() {
+            let collection = self.call.collection();
+            let key = if is_decided_by_all(collection) { String::new() } else { self.call.key() };
+            self.turn = store.turns.wait((collection, key), Instant::now() + limits.conflict_wait).await;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a write of an object depends on all objects of the collection: Services have different addresses, definitions different names.
+fn is_decided_by_all(collection: &Collection) -> bool {
+    [SERVICES, custom::DEFINITIONS].contains(&collection)
+}
+
+/// The state of a collection on which a write depends as a whole.
+#[derive(Clone, Copy)]
+pub(super) struct Basis(Option<u64>);
+
+impl Basis {
+    /// Whether a write of the call depends on a whole collection.
+    pub(super) fn is_needed(call: &Call) -> bool {
+        is_decided_by_all(call.collection())
+    }
+
+    /// The current state.
+    pub(super) fn of(call: &Call) -> Self {
+        Self(Self::is_needed(call).then(|| call.store.with(|state| state.changed(call.collection()))))
+    }
+
+    /// Whether the state is still the same.
+    pub(super) fn holds(self, call: &Call, state: &State) -> bool {
+        self.0.is_none_or(|changed| changed == state.changed(call.collection()))
+    }
+}
+
+/// Announces the work on a write, in which the stored object has so many bytes. Long work leaves the worker.
+pub(super) async fn expect(call: &Call, stored: usize) {
+    // Expressions and schemas take longer to compile than their bytes say.
+    if matches!(&*call.resource.group, "apiextensions.k8s.io" | "admissionregistration.k8s.io") {
+        return processor::expect_long().await;
+    }
+    processor::expect(call.body.len().saturating_add(stored)).await;
+}

@@ -1,0 +1,64 @@
+//! The bounds of etcd: the bytes of one request, and of all objects. The errors are those that kube-apiserver returns.
+
+use super::call::Call;
+use super::owners::MANAGED_FIELDS;
+use super::store::{State, size};
+use crate::kind::{GroupVersionKind, split_api_version};
+use crate::object::{Object, kinds, protobuf};
+use crate::status::Status;
+
+/// The groups whose objects kube-apiserver stores as JSON, not as protobuf.
+pub(super) const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+/// Checks that etcd accepts an object. As kube-apiserver does, drops its managedFields if the object is accepted without them
+/// (`isTooLargeError` in `createHandler`); an apply keeps them.
+///
+/// # Errors
+/// 500 if the object is too large.
+pub(super) fn fitted(call: &Call, mut object: Object, is_apply: bool) -> Result<Object, Status> {
+    let most = call.limits.stored_object_bytes;
+    if fits(&object, most) {
+        return Ok(object);
+    }
+    if !is_apply && object.remove(&MANAGED_FIELDS).is_some() && fits(&object, most) {
+        return Ok(object);
+    }
+    Err(too_large())
+}
+
+/// `rpctypes.ErrRequestTooLarge`
+pub(super) fn too_large() -> Status {
+    Status::plain("etcdserver: request is too large")
+}
+
+/// Whether etcd accepts an object with this `spec`, as JSON.
+pub(super) fn has_fitting_spec(call: &Call, object: &Object) -> bool {
+    object.get(&["spec"]).map_or(0, size::of_value) <= call.limits.stored_object_bytes
+}
+
+fn fits(object: &Object, most: usize) -> bool {
+    // Protobuf is shorter than JSON, so that most objects need not be encoded.
+    size::of(object) <= most || stored_bytes(object) <= most
+}
+
+/// The bytes of an object as kube-apiserver stores it.
+fn stored_bytes(object: &Object) -> usize {
+    let (group, version) = split_api_version(object.api_version());
+    let GroupVersionKind { group, version, kind } = GroupVersionKind::new(group, version, object.kind());
+    if !kinds::is_built_in_group(&group) || STORED_AS_JSON.contains(&&*group) {
+        return size::of(object);
+    }
+    let encoded = protobuf::encode(object, &group, &version, &kind, 0);
+    encoded.map_or_else(|| size::of(object), |bytes| bytes.len())
+}
+
+/// Checks that the store has room for a new or changed object.
+///
+/// # Errors
+/// 500 if it has none (`rpctypes.ErrNoSpace`).
+pub(super) fn check_room(state: &State, call: &Call, key: &str, bytes: usize) -> Result<(), Status> {
+    match state.has_room(call.collection(), key, bytes) {
+        true => Ok(()),
+        false => Err(Status::plain("etcdserver: mvcc: database space exceeded")),
+    }
+}
