@@ -8,13 +8,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
-const LAYERS: [&str; 34] = [
+const LAYERS: [&str; 35] = [
     "user",
     "removed",
     "initializers",
     "body",
     "answers",
     "derived",
+    "x509",
     "metrics",
     "shares",
     "processor",

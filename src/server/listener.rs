@@ -1,7 +1,7 @@
 //! Accepts connections, reads requests from them, and hands each request to the handler.
 
 use super::state::{ConnectionBudget, OpenBody, Place};
-use super::{Connection, ConnectionState, Drain, Reloading};
+use super::{Connection, ConnectionState, Drain, Refusals, Reloading};
 use crate::body::Body;
 use crate::config::Limits;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -35,6 +35,7 @@ const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
 pub struct Listener {
     first: TcpListener,
     others: Vec<TcpListener>,
+    refusals: Option<Refusals>,
 }
 
 impl Listener {
@@ -46,7 +47,7 @@ impl Listener {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        Ok(Self { first: socket.listen(ACCEPT_QUEUE)?, others: Vec::new() })
+        Ok(Self { first: socket.listen(ACCEPT_QUEUE)?, others: Vec::new(), refusals: None })
     }
 
     /// Binds another address, with the port of the first one.
@@ -57,6 +58,12 @@ impl Listener {
         let other = Self::bind(SocketAddr::new(address, self.local_addr()?.port()))?;
         self.others.push(other.first);
         Ok(())
+    }
+
+    /// Reports failed handshakes there.
+    #[must_use]
+    pub fn reporting(self, refusals: Refusals) -> Self {
+        Self { refusals: Some(refusals), ..self }
     }
 
     /// Returns the first bound address, with the port that the kernel chose.
@@ -85,7 +92,7 @@ impl Listener {
         let permits = Arc::new(Semaphore::new(limits.connections));
         let unauthenticated = ConnectionBudget::new(limits.unauthenticated_connections);
         let handshakes = ConnectionBudget::new(limits.handshakes);
-        let server = Arc::new(Server::new(limits, drain.clone()));
+        let server = Arc::new(Server { refusals: self.refusals, ..Server::new(limits, drain.clone()) });
         let connections = TaskTracker::new();
         let sockets: Vec<TcpListener> = [self.first].into_iter().chain(self.others).collect();
         let mut turn = 0;
@@ -152,6 +159,7 @@ pub(super) async fn accept(sockets: &[TcpListener], turn: &mut usize) -> Option<
 struct Server {
     limits: Arc<Limits>,
     drain: Drain,
+    refusals: Option<Refusals>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -175,7 +183,7 @@ impl Server {
             .max_send_buf_size(limits.send_buffer_bytes)
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.ping_timeout);
-        Self { limits, drain, http1, http2 }
+        Self { limits, drain, refusals: None, http1, http2 }
     }
 
     async fn handshake(
@@ -197,8 +205,11 @@ impl Server {
         };
         match done {
             Ok(Ok(stream)) => return Some(stream),
-            Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake failed"),
-            Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
+            Ok(Err(error)) => self.refusals.iter().for_each(|refusals| refusals.handshake(remote, &error)),
+            Err(_) => {
+                tracing::debug!(%remote, "TLS handshake took too long");
+                self.refusals.iter().for_each(Refusals::unfinished_handshake);
+            }
         }
         None
     }

@@ -2,6 +2,7 @@
 //!
 //! This module knows nothing of a request's purpose: every request is handed to one handler, with its [`Connection`].
 
+mod refusals;
 mod state;
 mod listener;
 pub mod tls;
@@ -14,6 +15,7 @@ pub mod descriptors;
 
 pub use drain::Drain;
 pub use listener::Listener;
+pub use refusals::Refusals;
 pub use reload::Reloading;
 pub use state::{ConnectionBudget, ConnectionState};
 
