@@ -16,6 +16,11 @@ const IP: u8 = context(7);
 /// The number of comparisons of names with constraints for one chain: the limit of Go until 1.25.
 const COMPARISONS: usize = 250_000;
 
+/// The reason why a name is not permitted.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NotPermitted(String);
+
 /// The alternative names of a subject.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SubjectNames {
@@ -96,27 +101,29 @@ impl NameConstraints {
     }
 
     /// Checks the names of a certificate below the authority (`chainConstraints.check`).
-    fn check(&self, names: &SubjectNames, comparisons: &mut usize) -> Result<(), String> {
+    fn check(&self, names: &SubjectNames, comparisons: &mut usize) -> Result<(), NotPermitted> {
         for ip in &names.ips {
             let contains = |(network, mask): &(Box<[u8]>, Box<[u8]>), _| contains(network, mask, ip);
             self.decide("IP address", || address(ip), |trees| &trees.ips, contains, comparisons)?;
         }
         for name in &names.dns {
             if !is_domain(name, false) {
-                return Err(format!("cannot parse dnsName {}", go_quote(name)));
+                return Err(NotPermitted(format!("cannot parse dnsName {}", go_quote(name))));
             }
             let matches = |constraint: &String, excludes| domain_matches(constraint, name, excludes);
             self.decide("DNS name", || name.clone(), |trees| &trees.dns, matches, comparisons)?;
         }
         for (uri, host) in &names.uris {
             let host = domain_of_host(host);
-            let host = host.ok_or_else(|| format!("URI {} cannot be matched against constraints", go_quote(uri)))?;
+            let host = host
+                .ok_or_else(|| NotPermitted(format!("URI {} cannot be matched against constraints", go_quote(uri))))?;
             let matches = |constraint: &String, excludes| domain_matches(constraint, &host, excludes);
             self.decide("URI", || uri.clone(), |trees| &trees.uris, matches, comparisons)?;
         }
         for email in &names.emails {
             let mailbox = Mailbox::parse(email).filter(|mailbox| is_domain(&mailbox.domain, false));
-            let mailbox = mailbox.ok_or_else(|| format!("cannot parse rfc822Name {}", go_quote(email)))?;
+            let mailbox =
+                mailbox.ok_or_else(|| NotPermitted(format!("cannot parse rfc822Name {}", go_quote(email))))?;
             let matches = |constraint: &String, excludes| mailbox.matches(constraint, excludes);
             self.decide("email address", || email.clone(), |trees| &trees.emails, matches, comparisons)?;
         }
@@ -131,14 +138,16 @@ impl NameConstraints {
         of_kind: impl Fn(&Subtrees) -> &[T],
         matches: impl Fn(&T, bool) -> bool,
         comparisons: &mut usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotPermitted> {
         let (permitted, excluded) = (of_kind(&self.permitted), of_kind(&self.excluded));
-        *comparisons = comparisons.checked_sub(permitted.len() + excluded.len()).ok_or("too many constraints")?;
+        *comparisons = comparisons
+            .checked_sub(permitted.len() + excluded.len())
+            .ok_or_else(|| NotPermitted("too many constraints".to_owned()))?;
         if !permitted.is_empty() && !permitted.iter().any(|constraint| matches(constraint, false)) {
-            return Err(format!("{kind} {} is not permitted by any constraint", go_quote(&name())));
+            return Err(NotPermitted(format!("{kind} {} is not permitted by any constraint", go_quote(&name()))));
         }
         if excluded.iter().any(|constraint| matches(constraint, true)) {
-            return Err(format!("{kind} {} is excluded by a constraint", go_quote(&name())));
+            return Err(NotPermitted(format!("{kind} {} is excluded by a constraint", go_quote(&name()))));
         }
         Ok(())
     }
@@ -189,7 +198,7 @@ impl Subtrees {
 /// If a name is not permitted, with the reason.
 pub(super) fn check<'a>(
     chain: impl Iterator<Item = (Option<&'a SubjectNames>, Option<&'a NameConstraints>)>,
-) -> Result<(), String> {
+) -> Result<(), NotPermitted> {
     let chain: Vec<_> = chain.collect();
     let mut comparisons = COMPARISONS;
     for (index, (names, _)) in chain.iter().enumerate() {
@@ -409,6 +418,6 @@ mod tests {
         let chain = [(Some(&names), None), (None, Some(&few))];
         assert_eq!(check(chain.into_iter()), Ok(()));
         let chain = [(Some(&names), None), (None, Some(&few)), (None, Some(&few))];
-        assert_eq!(check(chain.into_iter()), Err("too many constraints".to_owned()));
+        assert_eq!(check(chain.into_iter()), Err(NotPermitted("too many constraints".to_owned())));
     }
 }

@@ -289,7 +289,8 @@ fn judge(chain: &[&Certificate], purpose: Purpose) -> Result<Validity, VerifyErr
         return Err(VerifyError::Usage);
     }
     let names = chain.iter().map(|certificate| &certificate.extensions);
-    names::check(names.map(|of| (of.names.as_ref(), of.name_constraints.as_ref()))).map_err(VerifyError::Name)?;
+    names::check(names.map(|of| (of.names.as_ref(), of.name_constraints.as_ref())))
+        .map_err(|why| VerifyError::Name(why.to_string()))?;
     let not_before = chain.iter().map(|certificate| certificate.not_before).max();
     let not_after = chain.iter().map(|certificate| certificate.not_after).min();
     not_before
