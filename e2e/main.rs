@@ -17,6 +17,7 @@ mod behind;
 mod bypass;
 mod caches;
 mod cbor;
+mod certificates;
 mod clients;
 mod collections;
 mod custom_resources;

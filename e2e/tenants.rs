@@ -411,6 +411,25 @@ fn an_authority_of_a_tenant_names_users_of_that_tenant_alone() {
 }
 
 #[test]
+fn an_authority_of_a_tenant_gives_no_names_of_others() {
+    let tenants = Folder::blue_and_green();
+    let (pair, authority) = pki().stranger_of("olga", "team-blue");
+    tenants.write(
+        "blue",
+        &json!({"members": [{"kind": "Group", "name": "team-blue"}], "namespaces": {"names": ["blue-*"]},
+        "tls": {"clientCAFile": authority}}),
+    );
+    let proxy = Proxy::embedded(&[&tenants.flag()]);
+    let olga = User::Certificate(Arc::new(pair));
+    let whoami = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let path = "/tenants/blue/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let answer = proxy.send(&olga, post(path, &whoami));
+    let user = &answer.json()["status"]["userInfo"];
+    assert_eq!(user["username"], "tenant:blue:olga", "{}", answer.text());
+    assert_eq!(user["groups"], json!(["team-blue", "system:authenticated"]));
+}
+
+#[test]
 fn a_folder_is_checked_without_a_server() {
     let tenants = Folder::blue_and_green();
     let check = || {

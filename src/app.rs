@@ -28,7 +28,7 @@ use crate::processor::{self, Processor};
 use crate::request::body::MediaTypes;
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
-use crate::server::{Drain, Listener, Reloading, Unread};
+use crate::server::{Drain, Listener, Refusals, Reloading, Unread};
 use crate::turns::Turns;
 use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
@@ -142,10 +142,12 @@ pub async fn start(config: Config) -> Result<Running> {
     let serving = &config.serving;
     let is_for_clients = config.front_end.as_ref().is_none_or(|front_end| !front_end.is_alone);
     let listener = is_for_clients.then(|| listener(&serving.addresses)).transpose()?;
+    let refusals = Refusals::of(&registry).context("metrics of handshakes")?;
+    let listener = listener.map(|listener| listener.reporting(refusals));
     let reviews = config.front_end.as_ref().map(|front_end| Reviews::new(front_end, &serving.protocol)).transpose()?;
     let (health, health_address) = start_health(&config, &checks, &registry)?.unzip();
 
-    let files = Files::new(&config)?;
+    let files = Files::new(&config, &registry)?;
     let named = config.tenants_dir.as_ref().map(|_| Arc::<ArcSwap<Certificates>>::default());
     let data = open_data_dir(&config.upstream)?;
     let mut front = is_for_clients.then(|| Front::new(&config, named.as_ref(), data.as_ref())).transpose()?;

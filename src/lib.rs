@@ -18,6 +18,7 @@ mod answers;
 mod derived;
 mod removed;
 mod initializers;
+pub mod x509;
 pub mod metrics;
 pub mod shares;
 pub mod processor;

@@ -392,7 +392,7 @@ impl Pipeline {
         let authenticated = match identity.authenticated {
             Ok(authenticated) => authenticated,
             Err(unauthorized) => {
-                tracing::debug!(%unauthorized, "refused");
+                tracing::debug!(reasons = ?unauthorized.reasons, "refused");
                 unauthorized.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
                 exchange.event = self.audit.begin_unauthenticated(&audited);
                 return Err(unauthorized.into());

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
-const LAYERS: [&str; 38] = [
+const LAYERS: [&str; 39] = [
     "user",
     "sharer",
     "crowd",
@@ -18,6 +18,7 @@ const LAYERS: [&str; 38] = [
     "body",
     "answers",
     "derived",
+    "x509",
     "metrics",
     "shares",
     "processor",

@@ -7,6 +7,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ClientConfig;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
@@ -265,8 +266,13 @@ fn client_config(user: &User) -> Result<ClientConfig, Error> {
     let config = ClientConfig::builder().with_root_certificates(roots);
     match user {
         User::Certificate(pair) => {
+            // rustls' own function refuses certificates that servers accept, such as those of version 1.
             let Pair { certificate, key } = &**pair;
-            Ok(config.with_client_auth_cert(certificates(certificate)?, PrivateKeyDer::from_pem_file(key)?)?)
+            let mut config = config.with_no_client_auth();
+            let key = config.crypto_provider().key_provider.load_private_key(PrivateKeyDer::from_pem_file(key)?)?;
+            let pair = SingleCertAndKey::from(CertifiedKey::new(certificates(certificate)?, key));
+            config.client_auth_cert_resolver = Arc::new(pair);
+            Ok(config)
         }
         User::Token(_) | User::Anonymous => Ok(config.with_no_client_auth()),
     }

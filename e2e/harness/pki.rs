@@ -88,8 +88,13 @@ impl Pki {
 
     /// A certificate for this user that no server trusts, and the authority that signed it.
     pub fn stranger(&self, name: &str) -> (Pair, PathBuf) {
+        self.stranger_of(name, "")
+    }
+
+    /// As [`stranger`](Self::stranger), in a group unless `group` is empty.
+    pub fn stranger_of(&self, name: &str, group: &str) -> (Pair, PathBuf) {
         let authority = Authority::new(&self.folder, &format!("strangers-of-{name}"));
-        (authority.client(name, "", &self.folder, &format!("stranger-{name}")), authority.pem)
+        (authority.client(name, group, &self.folder, &format!("stranger-{name}")), authority.pem)
     }
 }
 

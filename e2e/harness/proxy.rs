@@ -51,6 +51,12 @@ impl Proxy {
         Self::start(&[], flags).ready()
     }
 
+    /// Starts a proxy with the embedded API server and these authorities of clients, and waits until it is ready.
+    pub fn embedded_for(authorities: &Path, flags: &[&str]) -> Self {
+        let server = &pki().server;
+        Self::with_files(&[], [&server.certificate, &server.key, authorities], flags).ready()
+    }
+
     /// Starts a proxy with the embedded API server and self-made certificates, and waits until it is ready.
     pub fn alone(flags: &[&str]) -> Self {
         Self::bare(&[], flags).ready()

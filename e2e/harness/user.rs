@@ -1,6 +1,7 @@
 //! The users of requests.
 
 use super::pki::{Pair, pki};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The user of a request.
@@ -23,6 +24,11 @@ impl User {
     /// A user who may do everything but escalate on a real API server, so that a refusal comes from admission.
     pub fn developer() -> Self {
         Self::named("alice", "developers")
+    }
+
+    /// A user with the certificate and the key in these files.
+    pub fn of_files(certificate: PathBuf, key: PathBuf) -> Self {
+        Self::Certificate(Arc::new(Pair { certificate, key }))
     }
 
     /// A user with a certificate, in at most one group.

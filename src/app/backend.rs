@@ -408,6 +408,7 @@ pub(super) fn authentication(
         anonymous: config.authentication.anonymous,
         closes_unauthenticated: config.admission.feature_gates.is_on("UnauthenticatedHTTP2DOSMitigation"),
         group_prefix: group_prefix(&config.upstream).to_owned(),
+        metrics: files.metrics.clone(),
         api_audiences: Vec::new(),
     })
 }

@@ -1,10 +1,11 @@
 //! The part that clients see: the serving certificate, the client authorities, and the files of authentication.
 
 use super::Config;
-use crate::authn::{CertificateAuthority, StaticTokens};
+use crate::authn::{self, CertificateAuthority, StaticTokens};
 use crate::config::written_kubeconfig::{self, WrittenKubeconfig};
 use crate::config::{self, CertificateFiles};
 use crate::embedded::DataDir;
+use crate::metrics::Registry;
 use crate::server::certificates::Authority;
 use crate::server::tls::{self, Certificates, Handshake};
 use crate::server::{Reloading, reload};
@@ -220,17 +221,19 @@ fn read(path: &PathBuf) -> Result<Vec<u8>, Unreadable> {
 pub(super) struct Files {
     pub(super) request_header_ca: Option<Reloading<CertificateAuthority>>,
     pub(super) tokens: Option<Reloading<StaticTokens>>,
+    pub(super) metrics: Option<authn::Metrics>,
 }
 
 impl Files {
-    pub(super) fn new(config: &Config) -> Result<Self> {
+    pub(super) fn new(config: &Config, registry: &Registry) -> Result<Self> {
         let authentication = &config.authentication;
         let request_header_ca = authentication.request_header.as_ref();
         let request_header_ca =
             request_header_ca.map(|config| authority("requestheader-client-ca-file", &config.client_ca)).transpose()?;
         let tokens = authentication.token_file.as_deref();
         let tokens = tokens.map(|path| static_tokens("token-auth-file", path)).transpose()?;
-        Ok(Self { request_header_ca, tokens })
+        let metrics = authn::Metrics::of(registry).context("metrics of authentication")?;
+        Ok(Self { request_header_ca, tokens, metrics: Some(metrics) })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::processor;
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::renewal::Renewable;
 use crate::server::tls::Handshake;
-use crate::server::{Drain, Listener, Reloading, Unread};
+use crate::server::{Drain, Listener, Refusals, Reloading, Unread};
 use crate::shares::Shares;
 use crate::upstream::ServingCertificates;
 use anyhow::{Context, Result};
@@ -95,6 +95,7 @@ impl Reviews {
                 client_ca: self.client_ca.as_ref().map(Reloading::shared),
                 token_file: self.tokens.as_ref().map(Reloading::shared),
                 anonymous: given.anonymous,
+                metrics: Some(authn::Metrics::of(registry).context("metrics of authentication")?),
                 ..authn::Config::default()
             }),
             allowed_names: given.allowed_names.clone(),
@@ -123,7 +124,8 @@ impl Reviews {
             unauthenticated_connections: limits.unauthenticated_connections.min(limits.review_connections / 2),
             ..Limits::clone(limits)
         };
-        let serving = tokio::spawn(self.listener.serve(Arc::new(tls), Arc::new(limits), drain.clone(), handle));
+        let listener = self.listener.reporting(Refusals::of(registry).context("metrics of handshakes")?);
+        let serving = tokio::spawn(listener.serve(Arc::new(tls), Arc::new(limits), drain.clone(), handle));
         let running = serving.abort_handle();
         checks.ready("webhook-front-end", move || match running.is_finished() {
             true => Err(Unhealthy::of("the listener ended")),

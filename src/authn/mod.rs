@@ -6,13 +6,16 @@
 pub(crate) mod fake;
 pub mod certificate;
 mod passthrough;
+mod metrics;
 mod places;
 pub mod request_header;
 pub mod static_tokens;
 mod token;
 mod token_review;
 
-pub use certificate::CertificateAuthority;
+pub use crate::x509::Roots as CertificateAuthority;
+pub use certificate::{TenantAuthority, TenantNames};
+pub use metrics::Metrics;
 pub use request_header::RequestHeaderConfig;
 pub use static_tokens::StaticTokens;
 
@@ -23,6 +26,7 @@ use crate::user::UserInfo;
 use arc_swap::ArcSwap;
 use http::header::{AUTHORIZATION, HeaderMap};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The enabled schemes. The default has no scheme, and rejects every request.
 #[derive(Default)]
@@ -45,6 +49,8 @@ pub struct Config {
     pub closes_unauthenticated: bool,
     /// The prefix of the user's groups, except for Kubernetes' own (`system:…`); empty for none.
     pub group_prefix: String,
+    /// The metrics of authentication, and the log of refused certificates.
+    pub metrics: Option<Metrics>,
     /// Audiences of which a reviewed token must have one; empty for any audience that the upstream accepts.
     pub api_audiences: Vec<String>,
 }
@@ -101,6 +107,9 @@ enum Failure {
     /// The credentials are invalid.
     #[error("{0}")]
     Refused(String),
+    /// The client's certificate is refused, or names nobody who may be named.
+    #[error("{0}")]
+    Certificate(String),
     /// The credentials were not reviewed, because too many others are.
     #[error("too many reviews of credentials at the moment")]
     Busy,
@@ -134,7 +143,7 @@ impl From<&str> for Failure {
 pub struct Authenticator {
     client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
     /// Issuers of client certificates of a tenant, which name no user or group of the system.
-    tenant_ca: Option<Arc<CertificateAuthority>>,
+    tenant_ca: Option<TenantAuthority>,
     request_header: Option<RequestHeaderConfig>,
     tokens: Option<token::TokenSchemes>,
     passthrough: Option<Arc<passthrough::Passthrough>>,
@@ -142,6 +151,7 @@ pub struct Authenticator {
     anonymous: bool,
     closes_unauthenticated: bool,
     group_prefix: String,
+    metrics: Option<Metrics>,
 }
 
 impl Authenticator {
@@ -170,13 +180,14 @@ impl Authenticator {
             anonymous: config.anonymous,
             closes_unauthenticated: config.closes_unauthenticated,
             group_prefix: config.group_prefix,
+            metrics: config.metrics,
         }
     }
 
     /// Returns an authenticator for requests that address a tenant, or none. It has the same schemes and answers, and at most half of the places of
     /// reviews. `tenant_ca` issues client certificates that name users of the tenant alone.
     #[must_use]
-    pub fn of_tenant(&self, tenant_ca: Option<Arc<CertificateAuthority>>) -> Self {
+    pub fn of_tenant(&self, tenant_ca: Option<TenantAuthority>) -> Self {
         let places = Arc::new(self.places.half());
         Self {
             client_ca: self.client_ca.clone(),
@@ -188,6 +199,7 @@ impl Authenticator {
             anonymous: self.anonymous,
             closes_unauthenticated: self.closes_unauthenticated,
             group_prefix: self.group_prefix.clone(),
+            metrics: self.metrics.clone(),
         }
     }
 
@@ -200,6 +212,15 @@ impl Authenticator {
         headers: &mut HeaderMap,
         connection: &Connection,
     ) -> Result<Authenticated, Unauthorized> {
+        let begun = Instant::now();
+        let result = self.identify(headers, connection).await;
+        if let Some(metrics) = &self.metrics {
+            metrics.authenticated(&result, begun.elapsed());
+        }
+        result
+    }
+
+    async fn identify(&self, headers: &mut HeaderMap, connection: &Connection) -> Result<Authenticated, Unauthorized> {
         let mut warnings = Vec::new();
         let credentials = self.passthrough.as_ref().map(|_| token::credentials(headers));
         let found = match (&self.passthrough, &credentials) {
@@ -238,6 +259,9 @@ impl Authenticator {
     /// HTTP/1.1 connection, unless an earlier request has authenticated.
     fn refuse(&self, connection: &Connection, failures: &[Failure], warnings: Vec<&'static str>) -> Unauthorized {
         let is_busy = failures.contains(&Failure::Busy);
+        if let Some(metrics) = &self.metrics {
+            certificate::report(&metrics.refusals, connection, failures);
+        }
         let is_known = connection.state.is_authenticated();
         if self.closes_unauthenticated && !is_busy && (connection.is_http2 || !is_known) {
             connection.state.close();
@@ -268,7 +292,8 @@ impl Authenticator {
             return Ok(Some((user, Voucher::Process)));
         }
         if let Some(authority) = &self.client_ca
-            && let Some(user) = known(certificate::authenticate(&authority.load_full(), connection))
+            && let Some(user) =
+                known(certificate::authenticate(&authority.load_full(), connection, self.metrics.as_ref()))
         {
             return Ok(Some((user, Voucher::Process)));
         }

@@ -38,7 +38,8 @@ pub(super) fn authenticate(config: &RequestHeaderConfig, headers: &HeaderMap, co
         return Ok(None);
     };
     if !config.allowed_names.is_empty() && !config.allowed_names.contains(&common_name) {
-        return Err(format!("x509: subject with cn={common_name} is not in the allowed list").into());
+        let why = format!("x509: subject with cn={common_name} is not in the allowed list");
+        return Err(Failure::Certificate(why));
     }
     let username = first_value(headers, &config.username_headers)?;
     if username.is_empty() {

@@ -263,6 +263,7 @@ fn x509_error(error: &CertificateError) -> String {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "certificate specifies an incompatible key usage".into()
         }
+        CertificateError::Other(other) => other.to_string().trim_start_matches("x509: ").to_owned(),
         other => other.to_string(),
     }
 }

@@ -1,18 +1,15 @@
 //! TLS to webhooks: the issuers of a webhook's certificate (a CA bundle, or else the system's roots), and the client's certificate.
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_name;
-use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
+use crate::x509::{ServerVerifier, handshake};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, Error};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The name of HTTP/2 in a handshake.
 pub(super) const HTTP2: &[u8] = b"h2";
@@ -34,9 +31,6 @@ pub enum TlsError {
     /// The CA bundle has no certificate.
     #[error("unable to load root certificates: unable to parse bytes as PEM block")]
     NoRoots,
-    /// No verifier can be built from the roots.
-    #[error("unable to load root certificates: {0}")]
-    Roots(#[from] VerifierBuilderError),
     /// rustls supports no version of TLS.
     #[error("unable to load root certificates: {0}")]
     Versions(Error),
@@ -178,9 +172,9 @@ fn config(
 ) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anybody => Arc::new(Verifier::anybody(provider.clone())),
-        Trust::System => Verifier::of_system(provider.clone())?,
-        Trust::Bundle(_) => Arc::new(Verifier::of(bundle(&inputs.bundle)?, provider.clone())?),
+        Trust::Anybody => Arc::new(ServerVerifier::anybody(provider.clone())),
+        Trust::System => ServerVerifier::of_system(provider.clone()),
+        Trust::Bundle(_) => Arc::new(ServerVerifier::of(&bundle(&inputs.bundle)?, provider.clone())),
     };
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -204,7 +198,7 @@ fn certified_key(inputs: &Inputs, provider: &CryptoProvider) -> Result<Certified
         return Err(TlsError::NoCertificate);
     }
     let key = PrivateKeyDer::from_pem_slice(&inputs.key).map_err(|_| TlsError::NoKey)?;
-    CertifiedKey::from_der(chain, key, provider).map_err(TlsError::Pair)
+    handshake::certified_key(chain, key, provider).map_err(TlsError::Pair)
 }
 
 fn bundle(ca: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -213,120 +207,4 @@ fn bundle(ca: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         return Err(TlsError::NoRoots);
     }
     Ok(certificates)
-}
-
-/// rustls' verification, plus a case that Go accepts: a server certificate that is itself among the roots.
-#[derive(Debug)]
-struct Verifier {
-    /// `None` accepts any certificate, as long as the server has its key.
-    roots: Option<Roots>,
-    provider: Arc<CryptoProvider>,
-}
-
-#[derive(Debug)]
-struct Roots {
-    /// `None` without any usable root: then only a listed certificate itself could be accepted, so none is.
-    chain: Option<Arc<WebPkiServerVerifier>>,
-    listed: Vec<CertificateDer<'static>>,
-}
-
-impl Verifier {
-    fn anybody(provider: Arc<CryptoProvider>) -> Self {
-        Self { roots: None, provider }
-    }
-
-    fn of(listed: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, VerifierBuilderError> {
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(listed.iter().cloned());
-        let chain = if store.is_empty() {
-            None
-        } else {
-            Some(WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone()).build()?)
-        };
-        Ok(Self { roots: Some(Roots { chain, listed }), provider })
-    }
-
-    /// Returns the verifier with the system's roots, which are read once.
-    fn of_system(provider: Arc<CryptoProvider>) -> Result<Arc<Self>, VerifierBuilderError> {
-        static VERIFIER: OnceLock<Result<Arc<Verifier>, VerifierBuilderError>> = OnceLock::new();
-        let read = || Self::of(rustls_native_certs::load_native_certs().certs, provider).map(Arc::new);
-        VERIFIER.get_or_init(read).clone()
-    }
-
-    /// Verifies a certificate that is itself a root: its name, its validity and its usage.
-    fn verify_root(leaf: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<(), Error> {
-        let (_, parsed) = X509Certificate::from_der(leaf).map_err(|_| CertificateError::BadEncoding)?;
-        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let unix = |seconds: i64| {
-            UnixTime::since_unix_epoch(std::time::Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
-        };
-        let (not_before, not_after) = (parsed.validity.not_before.timestamp(), parsed.validity.not_after.timestamp());
-        if seconds < not_before {
-            return Err(CertificateError::NotValidYetContext { time: now, not_before: unix(not_before) }.into());
-        }
-        if seconds > not_after {
-            return Err(CertificateError::ExpiredContext { time: now, not_after: unix(not_after) }.into());
-        }
-        if let Ok(Some(usage)) = parsed.extended_key_usage()
-            && !usage.value.any
-            && !usage.value.server_auth
-        {
-            return Err(CertificateError::InvalidPurpose.into());
-        }
-        verify_server_name(&ParsedCertificate::try_from(leaf)?, name)
-    }
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let Some(Roots { chain, listed }) = &self.roots else { return Ok(ServerCertVerified::assertion()) };
-        let unknown = Err(Error::from(CertificateError::UnknownIssuer));
-        match chain.as_ref().map_or(unknown, |chain| chain.verify_server_cert(leaf, intermediates, name, ocsp, now)) {
-            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::Other(_)))
-                if listed.iter().any(|root| root == leaf) =>
-            {
-                Self::verify_root(leaf, name, now).map(|()| ServerCertVerified::assertion())
-            }
-            verified => verified,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -166,6 +166,7 @@ fn all_metrics() -> Registry {
     let environment = || PluginEnvironment::with_defaults(cluster.clone(), Discovery::unconnected(), metrics.clone());
     Chain::build(&plugins, metrics.clone(), |_| environment()).unwrap();
     registry.register(Box::new(cluster::Metrics::new(cluster).unwrap())).unwrap();
+    crate::authn::Metrics::of(&registry).unwrap();
     audit::Metrics::register(&registry).unwrap();
     impersonation::Metrics::register(&registry).unwrap();
     InFlight::new(&limits, &registry).unwrap();

@@ -3,7 +3,7 @@
 use super::budget::{ConnectionBudget, Stage};
 use super::sockets::Sockets;
 use super::state::OpenBody;
-use super::{Connection, ConnectionState, Drain, Reloading, hello};
+use super::{Connection, ConnectionState, Drain, Refusals, Reloading, hello};
 use crate::body::Body;
 use crate::config::Limits;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -32,6 +32,7 @@ const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
 pub struct Listener {
     first: TcpListener,
     others: Vec<TcpListener>,
+    refusals: Option<Refusals>,
 }
 
 impl Listener {
@@ -43,7 +44,7 @@ impl Listener {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        Ok(Self { first: socket.listen(ACCEPT_QUEUE)?, others: Vec::new() })
+        Ok(Self { first: socket.listen(ACCEPT_QUEUE)?, others: Vec::new(), refusals: None })
     }
 
     /// Binds another address, with the port of the first one.
@@ -54,6 +55,12 @@ impl Listener {
         let other = Self::bind(SocketAddr::new(address, self.local_addr()?.port()))?;
         self.others.push(other.first);
         Ok(())
+    }
+
+    /// Reports failed handshakes there.
+    #[must_use]
+    pub fn reporting(self, refusals: Refusals) -> Self {
+        Self { refusals: Some(refusals), ..self }
     }
 
     /// Returns the first bound address, with the port that the kernel chose.
@@ -80,7 +87,7 @@ impl Listener {
         F: Future<Output = Response<Body>> + Send + 'static,
     {
         let (budget, handshake_timeout) = (ConnectionBudget::of_listener(&limits), limits.handshake_timeout);
-        let server = Arc::new(Server::new(limits, drain.clone()));
+        let server = Arc::new(Server { refusals: self.refusals, ..Server::new(limits, drain.clone()) });
         let connections = TaskTracker::new();
         let mut sockets = Sockets::new([self.first].into_iter().chain(self.others).collect());
         loop {
@@ -119,6 +126,7 @@ impl Listener {
 struct Server {
     limits: Arc<Limits>,
     drain: Drain,
+    refusals: Option<Refusals>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -142,10 +150,11 @@ impl Server {
             .max_send_buf_size(limits.send_buffer_bytes)
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.ping_timeout);
-        Self { limits, drain, http1, http2 }
+        Self { limits, drain, refusals: None, http1, http2 }
     }
 
     async fn handshake(
+        &self,
         stream: TcpStream,
         remote: SocketAddr,
         state: &ConnectionState,
@@ -168,8 +177,11 @@ impl Server {
         };
         match done {
             Ok(Ok(stream)) => return Some(stream),
-            Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake failed"),
-            Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
+            Ok(Err(error)) => self.refusals.iter().for_each(|refusals| refusals.handshake(remote, &error)),
+            Err(_) => {
+                tracing::debug!(%remote, "TLS handshake took too long");
+                self.refusals.iter().for_each(Refusals::unfinished_handshake);
+            }
         }
         None
     }
@@ -190,7 +202,7 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let keep_alive = socket2::TcpKeepalive::new().with_time(TCP_KEEP_ALIVE);
         let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
-        let Some(stream) = Self::handshake(stream, remote, state, deadline, tls).await else { return };
+        let Some(stream) = self.handshake(stream, remote, state, deadline, tls).await else { return };
         state.advance(Stage::Stranger);
         let session = stream.get_ref().1;
         let is_http2 = session.alpn_protocol() == Some(b"h2");

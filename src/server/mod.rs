@@ -2,6 +2,7 @@
 //!
 //! This module knows nothing of a request's purpose: every request is handed to one handler, with its [`Connection`].
 
+mod refusals;
 mod state;
 mod budget;
 mod sockets;
@@ -19,6 +20,7 @@ pub mod descriptors;
 pub use budget::ConnectionBudget;
 pub use drain::Drain;
 pub use listener::Listener;
+pub use refusals::Refusals;
 pub use reload::Reloading;
 pub use state::ConnectionState;
 pub use unread::Unread;

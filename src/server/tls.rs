@@ -3,13 +3,14 @@
 use super::certificates;
 use super::reload::{self, Reloading};
 use crate::config::{CertificateFiles, NamedCertificate, TlsProtocol};
+use crate::x509::{Roots, handshake};
 use arc_swap::ArcSwap;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use std::collections::HashMap;
@@ -67,15 +68,14 @@ impl Handshake {
         key_pem: &[u8],
         authorities: Vec<DistinguishedName>,
     ) -> Result<ServerConfig, TlsError> {
-        let chain = chain_of(certificate_pem)?;
-        let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| TlsError::Key)?;
         let provider = Arc::new(provider(&self.protocol));
+        let certificate = read_certified_key(certificate_pem, key_pem, &provider)?;
         let verifier = Arc::new(AnyClientCertificate::of(&provider, authorities));
         let versions = if self.protocol.only_13 { &[&rustls::version::TLS13][..] } else { rustls::ALL_VERSIONS };
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)?;
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certificate)));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         if !self.named.is_empty() {
             config.cert_resolver = Arc::new(ByName { named: self.named.clone(), other: config.cert_resolver });
@@ -120,9 +120,17 @@ fn provider(protocol: &TlsProtocol) -> CryptoProvider {
 /// # Errors
 /// If the PEM is broken, or certificate and key do not belong together.
 pub fn certified_key(certificate_pem: &[u8], key_pem: &[u8]) -> Result<CertifiedKey, TlsError> {
+    read_certified_key(certificate_pem, key_pem, &aws_lc_rs::default_provider())
+}
+
+fn read_certified_key(
+    certificate_pem: &[u8],
+    key_pem: &[u8],
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
     let chain = chain_of(certificate_pem)?;
     let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| TlsError::Key)?;
-    Ok(CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())?)
+    Ok(handshake::certified_key(chain, key, provider)?)
 }
 
 /// Reads the certificates of server names from files, and follows them. As in kube-apiserver (`BuildNamedCertificates`), names that are given
@@ -188,15 +196,12 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 /// Returns the subjects of CA certificates in PEM form, for [`Handshake::config_naming`]. Empty if one of the certificates cannot be read: clients of
 /// its CA would only see the names of the others, and send no certificate.
 pub fn names(authorities_pem: &[u8]) -> Vec<DistinguishedName> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(authorities_pem) {
-        let Ok(Ok(())) = certificate.map(|certificate| roots.add(certificate)) else { return Vec::new() };
-    }
-    roots.subjects()
+    let roots = Roots::parse(authorities_pem).unwrap_or_default();
+    roots.subjects().map(|subject| subject.to_vec().into()).collect()
 }
 
-/// A verifier that requests a client certificate and accepts any, or none (Go's `tls.RequestClientCert`). It verifies that the client holds
-/// the certificate's key; authentication checks the issuer, and answers with a 401.
+/// A verifier that requests a client certificate and accepts any that Go parses, or none (Go's `tls.RequestClientCert`). It verifies that the
+/// client holds the certificate's key; authentication checks the issuer, and answers with a 401.
 #[derive(Debug)]
 struct AnyClientCertificate {
     algorithms: WebPkiSupportedAlgorithms,
@@ -221,10 +226,13 @@ impl ClientCertVerifier for AnyClientCertificate {
 
     fn verify_client_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
+        leaf: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
+        for certificate in [leaf].into_iter().chain(others) {
+            handshake::parse(certificate)?;
+        }
         Ok(ClientCertVerified::assertion())
     }
 
@@ -234,7 +242,7 @@ impl ClientCertVerifier for AnyClientCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.algorithms)
+        handshake::verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -243,7 +251,7 @@ impl ClientCertVerifier for AnyClientCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
+        handshake::verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -255,6 +263,7 @@ impl ClientCertVerifier for AnyClientCertificate {
 mod tests {
     use super::super::certificates::Authority;
     use super::*;
+    use crate::x509::recorded;
 
     #[test]
     fn refuses_what_is_no_certificate_and_a_key_of_another() {
@@ -314,6 +323,81 @@ mod tests {
         }
     }
 
+    /// Performs a handshake in memory; returns the certificates that the server has accepted.
+    fn shake_hands(
+        client: Vec<CertificateDer<'static>>,
+        key: &[u8],
+        version: &'static rustls::SupportedProtocolVersion,
+    ) -> Result<Vec<CertificateDer<'static>>, rustls::Error> {
+        let authority = Authority::generate("test").unwrap();
+        let serving = authority.serving(&["localhost".into()]).unwrap();
+        let server = Handshake::default().config(serving.certificate_pem.as_bytes(), serving.key_pem.as_bytes());
+        let mut server = rustls::ServerConnection::new(Arc::new(server.unwrap())).unwrap();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
+        let key = PrivateKeyDer::try_from(key.to_vec()).unwrap();
+        let pair = CertifiedKey::new(client, provider.key_provider.load_private_key(key).unwrap());
+        let mut config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(pair));
+        let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+        let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        while server.is_handshaking() {
+            let mut bytes = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut bytes).unwrap();
+            }
+            let mut read = bytes.as_slice();
+            while !read.is_empty() {
+                server.read_tls(&mut read).unwrap();
+                server.process_new_packets()?;
+            }
+            bytes.clear();
+            while server.wants_write() {
+                server.write_tls(&mut bytes).unwrap();
+            }
+            let mut read = bytes.as_slice();
+            while !read.is_empty() {
+                client.read_tls(&mut read).unwrap();
+                client.process_new_packets()?;
+            }
+        }
+        Ok(server.peer_certificates().unwrap_or_default().iter().map(|der| der.clone().into_owned()).collect())
+    }
+
+    #[test]
+    fn a_handshake_takes_the_certificates_that_go_takes_from_the_holders_of_their_keys() {
+        let names = ["a leaf of an authority", "version 1", "version 1 with an RSA key", "a leaf with the key Ed25519"];
+        let names = names.into_iter().chain(["a leaf with the key P384", "an unknown critical extension"]);
+        let cases: Vec<_> = names.map(recorded::case).collect();
+        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+            for case in &cases {
+                let what = format!("{} {version:?}", case.name);
+                assert_eq!(shake_hands(case.chain.clone(), &case.key, version), Ok(case.chain.clone()), "{what}");
+                // Another key of the same kind, and one of another kind.
+                for other in cases.iter().filter(|other| other.name != case.name) {
+                    assert!(shake_hands(case.chain.clone(), &other.key, version).is_err(), "{what}: {}", other.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_handshake_refuses_certificates_that_go_does_not_parse() {
+        let mut refused = recorded::cases();
+        refused.retain(|case| case.code == 0 && !case.key.is_empty());
+        assert!(refused.len() >= 10, "{}", refused.len());
+        for case in refused {
+            for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+                assert!(shake_hands(case.chain.clone(), &case.key, version).is_err(), "{}", case.name);
+            }
+        }
+    }
+
     #[derive(Debug)]
     struct NoCertificate;
 
@@ -343,7 +427,7 @@ mod tests {
             let client = rustls::ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
                 .with_protocol_versions(&[&rustls::version::TLS12])
                 .unwrap()
-                .with_root_certificates(RootCertStore::empty())
+                .with_root_certificates(rustls::RootCertStore::empty())
                 .with_no_client_auth();
             let mut client = rustls::ClientConnection::new(client.into(), "localhost".try_into().unwrap()).unwrap();
             let mut hello = Vec::new();

@@ -245,8 +245,8 @@ pub struct Tls {
     /// The private key of the serving certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<String>,
-    /// Certificate authorities of client certificates, in addition to those of the flags. They name users of this tenant alone, and
-    /// no user or group whose name begins with `system:`.
+    /// Certificate authorities of client certificates, in addition to those of the flags. They name users of this tenant alone, by names
+    /// of its members on an API server that other tenants have too, and no user or group whose name begins with `system:`.
     #[serde(rename = "clientCAFile", skip_serializing_if = "Option::is_none")]
     pub client_ca_file: Option<String>,
 }

@@ -9,13 +9,20 @@ use crate::body::{Body, BoxError};
 use crate::config::Limits;
 use crate::request::is_canonical;
 use crate::server::reload::{self, Reloading};
+use crate::x509::{ServerVerifier, handshake};
 use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::BodyExt;
 use kube::client::ConfigExt;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use rustls_pki_types::ServerName;
+use rustls::ClientConfig;
+use rustls::sign::SingleCertAndKey;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use secrecy::ExposeSecret;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -196,7 +203,53 @@ fn tls(config: &kube::Config, host: &str) -> Result<Tls, RemoteError> {
     let name = config.tls_server_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(host).to_owned();
     let name = ServerName::try_from(name)
         .map_err(|_| RemoteError::Unsupported("the server's name is neither a DNS name nor an address".to_owned()))?;
-    Ok(Tls::new(config.rustls_client_config()?, name))
+    Ok(Tls::new(client_config(config)?, name))
+}
+
+/// Returns the settings of TLS, with the verification of Go, and with a client certificate that rustls may not be able to parse.
+fn client_config(config: &kube::Config) -> Result<ClientConfig, RemoteError> {
+    let identity = identity(&config.auth_info)?;
+    let mut bare = config.clone();
+    if identity.is_some() {
+        let auth = &mut bare.auth_info;
+        (auth.client_certificate, auth.client_certificate_data) = (None, None);
+        (auth.client_key, auth.client_key_data) = (None, None);
+    }
+    let mut made = bare.rustls_client_config()?;
+    let provider = made.crypto_provider().clone();
+    if let (Some(roots), false) = (&config.root_cert, config.accept_invalid_certs) {
+        let roots: Vec<_> = roots.iter().map(|root| CertificateDer::from(root.as_slice())).collect();
+        made.dangerous().set_certificate_verifier(Arc::new(ServerVerifier::of(&roots, provider.clone())));
+    }
+    if let Some((certificate, key)) = identity {
+        let unusable = |why: String| RemoteError::Unsupported(format!("the client certificate cannot be used: {why}"));
+        let chain = CertificateDer::pem_slice_iter(&certificate).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|_| unusable("the certificate is not in PEM form".to_owned()))?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| unusable("the key is not in PEM form".to_owned()))?;
+        let pair = handshake::certified_key(chain, key, &provider).map_err(|error| unusable(error.to_string()))?;
+        made.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(pair));
+    }
+    Ok(made)
+}
+
+/// Returns the client certificate of a kubeconfig and its key, both in PEM. `None` if one of them is missing, or comes from a plugin.
+fn identity(auth: &AuthInfo) -> Result<Option<(Vec<u8>, Vec<u8>)>, RemoteError> {
+    let read = |what: &str, data: Option<&str>, file: Option<&String>| -> Result<Option<Vec<u8>>, RemoteError> {
+        let unreadable = |error: String| RemoteError::Unsupported(format!("{what}: {error}"));
+        match (data, file) {
+            (Some(data), _) => STANDARD.decode(data).map(Some).map_err(|error| unreadable(error.to_string())),
+            (None, Some(path)) => std::fs::read(path).map(Some).map_err(|error| unreadable(format!("{path}: {error}"))),
+            (None, None) => Ok(None),
+        }
+    };
+    if auth.exec.is_some() {
+        return Ok(None);
+    }
+    let certificate =
+        read("client-certificate", auth.client_certificate_data.as_deref(), auth.client_certificate.as_ref())?;
+    let data = auth.client_key_data.as_ref().map(|secret| secret.expose_secret());
+    let key = read("client-key", data, auth.client_key.as_ref())?;
+    Ok(certificate.zip(key))
 }
 
 impl Connector {

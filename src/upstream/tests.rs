@@ -109,6 +109,29 @@ async fn sends_the_proxys_own_credentials_below_the_urls_path() {
 }
 
 #[tokio::test]
+async fn a_certificate_of_version_1_is_the_proxys_own_credential() {
+    use crate::x509::recorded::case;
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    let issued = |certificate: &str, key: &str| {
+        let pem = |kind: &str, der: &[u8]| {
+            format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der))
+        };
+        let certificate_pem = pem("CERTIFICATE", &case(certificate).chain[0]);
+        Issued { certificate_pem, key_pem: pem("PRIVATE KEY", &case(key).key) }
+    };
+    for name in ["version 1", "version 1 with an RSA key"] {
+        let served = serve(describe);
+        let (remote, _directory) = remote_of(&served, "", files_of(&issued(name, name))).await;
+        assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "/ Bearer own - 1", "{name}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let user = files_of(&issued("version 1", "a leaf of an authority"));
+    let path = kubeconfig(directory.path(), "https://127.0.0.1:1", None, &user);
+    let error = Remote::from_kubeconfig(&path, Arc::default()).await.unwrap_err().to_string();
+    assert!(error.starts_with("the client certificate cannot be used: "), "{error}");
+}
+
+#[tokio::test]
 async fn no_path_leads_out_of_the_urls_own() {
     let served = serve(describe);
     let (below, _directory) = remote_of(&served, "/prefix", serde_json::json!({"token": "own"})).await;

@@ -5,7 +5,7 @@ use super::super::server_config::{Admission, Config};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, PluginEnvironment, Spec};
 use crate::audit::Policy;
-use crate::authn::CertificateAuthority;
+use crate::authn::{CertificateAuthority, TenantAuthority, TenantNames};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Only};
 use crate::config::{self, Limits};
@@ -14,8 +14,8 @@ use crate::initializers;
 use crate::metrics::Registry;
 use crate::plugins::{mutating_admission_policy, validating_admission_policy};
 use crate::server::tls;
-use crate::tenants::profile::{self, Which};
-use crate::tenants::{DEFAULT, Fault, NONE, TenantFile, read};
+use crate::tenants::profile::{self, MemberKind, Which};
+use crate::tenants::{DEFAULT, Fault, NONE, OPERATORS, TenantFile, read};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub(super) struct Prepared<'a> {
     pub(super) limits: Arc<Limits>,
     pub(super) audit_policy: Option<Policy>,
     pub(super) certificate: Option<Arc<CertifiedKey>>,
-    pub(super) client_ca: Option<Arc<CertificateAuthority>>,
+    pub(super) client_ca: Option<TenantAuthority>,
     /// A digest of the tenant, its bases and all their files: an equal tenant keeps its parts.
     pub(super) digest: [u8; 32],
 }
@@ -42,7 +42,7 @@ pub(super) fn prepare<'a>(tenants: &'a [Arc<TenantFile>], config: &Config) -> Re
     let (mut prepared, mut faults) = (Vec::with_capacity(tenants.len()), Vec::new());
     let mut resolver = Resolver::new(tenants, config);
     for tenant in tenants {
-        let one = resolver.resolve(tenant).and_then(|resolved| Prepared::new(tenant, resolved, config));
+        let one = resolver.resolve(tenant).and_then(|resolved| Prepared::new(tenant, tenants, resolved, config));
         match one {
             Ok(one) => prepared.push(one),
             Err(fault) => faults.push(fault),
@@ -71,7 +71,12 @@ pub fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<
 }
 
 impl<'a> Prepared<'a> {
-    fn new(tenant: &'a TenantFile, resolved: Resolved, config: &Config) -> Result<Self, Fault> {
+    fn new(
+        tenant: &'a TenantFile,
+        all: &[Arc<TenantFile>],
+        resolved: Resolved,
+        config: &Config,
+    ) -> Result<Self, Fault> {
         let (profile, mut digest) = (&tenant.profile, Sha256::new());
         let text = serde_json::to_vec(profile).map_err(|error| tenant.fault("spec", error))?;
         digest.update(resolved.digest);
@@ -92,10 +97,13 @@ impl<'a> Prepared<'a> {
             }
             _ => None,
         };
-        let client_ca = profile.tls.client_ca_file.as_ref().map(|file| {
+        let client_ca = profile.tls.client_ca_file.as_ref().map(|file| -> Result<_, Fault> {
             let field = "spec.tls.clientCAFile";
             let parsed = CertificateAuthority::parse(&content(tenant, field, file, &mut digest)?);
-            parsed.map(Arc::new).map_err(|error| tenant.fault(field, error))
+            let authority = Arc::new(parsed.map_err(|error| tenant.fault(field, error))?);
+            let names = names(tenant, all);
+            digest.update(format!("{names:?}"));
+            Ok(TenantAuthority { authority, names })
         });
         let client_ca = client_ca.transpose()?;
         let audit_policy = profile.audit.policy_file.as_ref().map(|file| {
@@ -184,6 +192,24 @@ impl<'a> Prepared<'a> {
         let built = Chain::build_quietly(&admission.plugins, metrics.clone(), plugin);
         built.map_err(|error| self.tenant.fault("spec.admission", error))
     }
+}
+
+/// Returns the names that a tenant's client authorities may give: those of its members, without those that make somebody a member of
+/// `operators`. `None`: all names, because no other tenant has the API server.
+fn names(tenant: &TenantFile, all: &[Arc<TenantFile>]) -> Option<TenantNames> {
+    let kubeconfig = tenant.kubeconfig();
+    let shares = |other: &&Arc<TenantFile>| other.name != tenant.name && other.kubeconfig() == kubeconfig;
+    if kubeconfig.is_some() && !all.iter().any(|other| shares(&other)) {
+        return None;
+    }
+    let operators = all.iter().find(|other| other.name == OPERATORS && other.name != tenant.name);
+    let operators = operators.map_or(&[][..], |operators| operators.profile.members.as_slice());
+    let of_kind = |kind: MemberKind| {
+        let members = tenant.profile.members.iter().filter(|member| member.kind == kind && !operators.contains(member));
+        members.map(|member| member.name.clone()).collect()
+    };
+    let (users, groups) = (of_kind(MemberKind::User), of_kind(MemberKind::Group));
+    Some(TenantNames { tenant: tenant.name.clone(), users, groups })
 }
 
 /// Reads a file that a tenant names, and adds its content to the digest.
@@ -299,4 +325,37 @@ fn limits(tenant: &TenantFile, process: &Limits) -> Arc<Limits> {
         admission_timeout: timeout.or(process.admission_timeout),
         ..process.clone()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_of_a_tenant_give_the_names_of_its_members() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        let tenant = |name: &str, spec: &str| {
+            let head = "apiVersion: config.kube-admission-proxy.dev/v1alpha1\nkind: Tenant\nmetadata:";
+            write(&format!("{name}.yaml"), &format!("{head} {{name: {name}}}\nspec:\n{spec}"));
+        };
+        let members = "  members: [{kind: User, name: bea}, {kind: User, name: olga}, {kind: Group, name: team}, {kind: Group, name: platform}]\n";
+        tenant("default", "  members: []\n");
+        tenant("operators", "  members: [{kind: User, name: olga}, {kind: Group, name: platform}]\n");
+        tenant("blue", members);
+        for (name, kubeconfig) in [("red", "own"), ("green", "shared"), ("grey", "shared")] {
+            write(kubeconfig, "");
+            tenant(name, &format!("{members}  upstream: {{kubeconfig: {kubeconfig}}}\n"));
+        }
+        let all = read(folder.path(), &[]).unwrap();
+        let of = |name: &str| names(all.iter().find(|tenant| tenant.name == name).unwrap(), &all);
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        for name in ["blue", "green", "grey"] {
+            let wanted = TenantNames { tenant: name.into(), users: set(&["bea"]), groups: set(&["team"]) };
+            assert_eq!(of(name), Some(wanted), "{name}");
+        }
+        let operators = TenantNames { tenant: "operators".into(), users: set(&["olga"]), groups: set(&["platform"]) };
+        assert_eq!(of("operators"), Some(operators));
+        assert_eq!(of("red"), None, "nobody else has its API server");
+    }
 }

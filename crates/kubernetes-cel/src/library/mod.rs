@@ -15,7 +15,7 @@ pub(crate) mod semver;
 pub(crate) mod sets;
 pub(crate) mod standard;
 pub mod strings;
-pub(crate) mod url;
+pub mod url;
 
 mod net;
 

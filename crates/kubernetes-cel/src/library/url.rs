@@ -75,6 +75,12 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     },
 ];
 
+/// Returns the host of a URL, with its port (`url.Parse`); empty without one. `None` if the text is no URL.
+#[must_use]
+pub fn host(text: &str) -> Option<Vec<u8>> {
+    Url::parse(text).ok().map(|url| url.host)
+}
+
 /// Checks that the text is the URL of a request (`url.ParseRequestURI`).
 ///
 /// # Errors

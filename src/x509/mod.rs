@@ -1,0 +1,33 @@
+//! X.509 certificates, as Go's `crypto/x509` parses and verifies them: kube-apiserver's answer to a certificate is Go's.
+//!
+//! rustls-webpki, which verifies for rustls, takes every certificate of a bundle as an authority, and parses none of version 1. aws-lc's own
+//! verification has no safe interface, and other rules than Go. So the rules are here, one function for each of Go's; cryptography is not.
+
+mod der;
+mod name;
+mod names;
+mod signature;
+mod certificate;
+mod verify;
+mod server;
+pub mod handshake;
+
+pub use certificate::Certificate;
+pub use name::Name;
+pub use server::ServerVerifier;
+pub use signature::SignatureError;
+pub use verify::{BundleError, Purpose, Roots, Validity, VerifyError};
+
+/// The reason why a certificate cannot be parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("x509: {0}")]
+pub struct Malformed(&'static str);
+
+const fn malformed(why: &'static str) -> Malformed {
+    Malformed(why)
+}
+
+#[cfg(test)]
+pub(crate) mod recorded;
+#[cfg(test)]
+mod tests;

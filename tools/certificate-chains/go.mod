@@ -1,0 +1,3 @@
+module kube-admission-proxy/tools/certificate-chains
+
+go 1.26.0
