@@ -1,4 +1,4 @@
-//! The work on an object grows with its size: no list and no map makes it quadratic.
+//! The work on an object grows with its size: a long list does not make it quadratic.
 //!
 //! The measure is a ratio of times in one thread, each the least of several: eight times as many items may take some twenty times as long,
 //! where quadratic work takes sixty-four times as long.
@@ -6,10 +6,8 @@
 use super::{validate, validate_update};
 use crate::kind::GroupVersionKind;
 use crate::normal;
-use crate::schema::{self, ApiType, Field, Scalar, Shape};
 use crate::status::{Status, invalid};
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// The growth of the number of items.
@@ -129,129 +127,4 @@ fn long_lists_take_linear_time() {
     let steep: Vec<&str> =
         cases.iter().filter(|(_, kind, items, build)| is_steep(kind, *build, *items)).map(|(name, ..)| *name).collect();
     assert!(steep.is_empty(), "{steep:?}");
-}
-
-/// The values of the fields of a type: scalars, and the objects directly below.
-fn fields(of: &ApiType, at: usize, depth: usize) -> Value {
-    let given = of.fields().iter().filter_map(|field| Some((field.name.to_owned(), value(&field.shape, at, depth)?)));
-    Value::Object(given.collect())
-}
-
-fn value(shape: &Shape, at: usize, depth: usize) -> Option<Value> {
-    Some(match shape {
-        Shape::Scalar(scalar) => match scalar {
-            Scalar::String => json!(format!("n-{at}")),
-            Scalar::Boolean => json!(true),
-            Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString => json!(at % 1000 + 1),
-            Scalar::Double => json!(1.5),
-            Scalar::Bytes => json!("YQ=="),
-            Scalar::Time => json!("2026-01-01T00:00:00Z"),
-            Scalar::MicroTime => json!("2026-01-01T00:00:00.000000Z"),
-            Scalar::Quantity => json!("1"),
-        },
-        Shape::Object(reference) if depth > 0 => fields(reference.resolve()?, at, depth - 1),
-        Shape::Object(_) | Shape::Map(_) | Shape::List(_) | Shape::Any => return None,
-    })
-}
-
-/// A list or a map with so many items, or, if `are_equal`, a list of equal items.
-fn long(shape: &Shape, items: usize, are_equal: bool) -> Option<Value> {
-    let at = |at: usize| if are_equal { 0 } else { at };
-    match shape {
-        Shape::List(inner) => (0..items).map(|index| value(inner, at(index), 1)).collect(),
-        Shape::Map(inner) => {
-            (0..items).map(|index| Some((format!("k-{index}"), value(inner, at(index), 1)?))).collect()
-        }
-        _ => None,
-    }
-}
-
-/// Fields on a way into a kind.
-type Way = Vec<&'static Field>;
-
-/// The object of a kind in which the last field of a way is `last`.
-fn around(way: &[&Field], last: Value) -> Value {
-    way.iter()
-        .rev()
-        .fold((last, true), |(inner, is_last), field| {
-            let mut inner = inner;
-            let mut shape = &field.shape;
-            while let (false, Shape::List(below) | Shape::Map(below)) = (is_last, shape) {
-                inner = match shape {
-                    Shape::List(_) => json!([inner]),
-                    _ => json!({"k": inner}),
-                };
-                shape = below;
-            }
-            (json!({field.name: inner}), false)
-        })
-        .0
-}
-
-/// The shortest way to each list and map of each type, by the kind in which it is.
-fn ways() -> BTreeMap<String, (GroupVersionKind, Way)> {
-    let mut kinds: Vec<_> = schema::kinds().collect();
-    kinds.sort_by_key(|(kind, _)| (kind.kind.clone(), kind.group.clone(), std::cmp::Reverse(kind.version.clone())));
-    let mut known = BTreeSet::new();
-    let mut ways = BTreeMap::new();
-    for (kind, root) in kinds {
-        let mut queue = std::collections::VecDeque::from([(root, Way::new())]);
-        let mut seen = BTreeSet::new();
-        while let Some((of, way)) = queue.pop_front() {
-            if !seen.insert(of.name) || way.len() > 7 {
-                continue;
-            }
-            for field in of.fields() {
-                let to: Way = way.iter().copied().chain([field]).collect();
-                let is_long = matches!(field.shape, Shape::List(_) | Shape::Map(_));
-                if is_long && known.insert((of.name, field.name)) {
-                    ways.insert(format!("{} of {}", field.name, of.name), (kind.clone(), to.clone()));
-                }
-                queue.extend(field.element().map(|below| (below, to)));
-            }
-        }
-    }
-    ways
-}
-
-/// A list alone, a list of equal items, and a list with all lists and maps beside it.
-fn variants(way: &[&'static Field], variant: usize, items: usize) -> Option<Value> {
-    let (last, before) = way.split_last()?;
-    let long = long(&last.shape, items, variant == 1)?;
-    if variant < 2 {
-        return Some(around(way, long));
-    }
-    let of = before.last().and_then(|field| field.element())?;
-    let all =
-        of.fields().iter().filter_map(|field| Some((field.name.to_owned(), self::long(&field.shape, items, false)?)));
-    let mut inner = Value::Object(all.collect());
-    let mut shape = &before.last()?.shape;
-    while let Shape::List(below) | Shape::Map(below) = shape {
-        inner = if matches!(shape, Shape::List(_)) { json!([inner]) } else { json!({"k": inner}) };
-        shape = below;
-    }
-    Some(around(before, inner))
-}
-
-#[test]
-#[ignore = "takes minutes: cargo test --release -p kubernetes-object --lib every_list -- --ignored"]
-fn every_list_of_every_kind_takes_linear_time() {
-    let mut steep = Vec::new();
-    for (name, (kind, way)) in ways() {
-        for variant in 0..3 {
-            let build = |items: usize| {
-                let mut object = variants(&way, variant, items).unwrap_or_default();
-                if let Some(fields) = object.as_object_mut() {
-                    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
-                    let metadata = metadata.as_object_mut().into_iter();
-                    metadata.for_each(|metadata| _ = metadata.entry("name").or_insert_with(|| json!("a")));
-                }
-                object
-            };
-            if is_steep(&kind, &build, 500) {
-                steep.push(format!("{name} ({}, {variant})", kind.kind));
-            }
-        }
-    }
-    assert!(steep.is_empty(), "{steep:#?}");
 }
