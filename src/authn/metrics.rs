@@ -40,8 +40,10 @@ impl Metrics {
     /// # Errors
     /// If another metric of these names is registered.
     pub fn of(registry: &Registry) -> prometheus::Result<Self> {
+        // Not inside: the registry is locked while it makes shared metrics.
+        let refusals = Refusals::of(registry)?;
         registry.once("authentication", |registry| {
-            let metrics = Self::new(Refusals::of(registry)?)?;
+            let metrics = Self::new(refusals)?;
             registry.register(Box::new(metrics.attempts.clone()))?;
             registry.register(Box::new(metrics.users.clone()))?;
             registry.register(Box::new(metrics.seconds.clone()))?;
