@@ -1,7 +1,7 @@
 //! The webhook front end: its listener, its callers, and its part of the components.
 
-use super::front::{authority, reachable, static_tokens};
 use super::Config;
+use super::front::{authority, reachable, static_tokens};
 use crate::arrivals::Arrivals;
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::cluster::CaBundles;
