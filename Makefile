@@ -7,19 +7,20 @@ PYTHON ?= python3
 RUN_DIR := target/run
 ASSETS := target/e2e-assets
 VENV := target/e2e-python
-CLIENTGO := target/e2e-assets/clientgo
-CONTROLLERS := target/e2e-assets/kube-controller-manager target/e2e-assets/kube-scheduler
-HELM := $(ASSETS)/helm
+# The programs of other projects that tests run. One Go module pins all of them, so that Go compiles each of their packages once.
+SERVERS := $(addprefix $(ASSETS)/,kube-apiserver kubectl etcd)
+CLIENTS := $(addprefix $(ASSETS)/,clientgo envtest webhook)
+CONTROLLERS := $(addprefix $(ASSETS)/,kube-controller-manager kube-scheduler)
 LIGHTWEIGHT := $(addprefix $(ASSETS)/,kine kwok kwokctl)
-ENVTEST := target/e2e-assets/envtest
-WEBHOOK := target/e2e-assets/agnhost-webhook
+HELM := $(ASSETS)/helm
+CHART_TOOLS := $(HELM) $(addprefix $(ASSETS)/,helm-unittest objects load expressions)
 KUBERNETES_VERSION := 1.36.3
 OLDER_VERSION := 1.34.4
 MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check record docs deny fuzz e2e-assets e2e e2e-older integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
+.PHONY: help build release image dist run test check full gate-programs record docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -83,20 +84,28 @@ run: ## Run the proxy with the embedded API server on https://127.0.0.1:6443; AR
 	@mkdir -p $(RUN_DIR)
 	$(CARGO) run -- serve --bind-address=127.0.0.1 --write-kubeconfig=$(RUN_DIR)/kubeconfig $(ARGS)
 
+# Each build selects the workspace, since cargo compiles a dependency again for each set of features, and the set depends on the selection.
 test: ## Run all tests that need no foreign binary.
-	$(CARGO) test --workspace --lib --bins --tests
-	$(CARGO) test --doc -p kubernetes-object -p kubernetes-cel -p kube-test-server
+	$(CARGO) test --workspace --lib --bins --tests -- $(TEST_ARGS)
+	$(CARGO) test --workspace --doc
 
-check: ## Check format, lints and code documentation; warnings are errors.
+check: ## Check format and lints; warnings are errors.
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) clippy --test e2e --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked --document-private-items
+	$(CARGO) clippy --workspace --all-targets --test e2e --locked -- -D warnings
 
-docs: $(MDBOOK) ## Build the book of docs/ in target/book, and check its links, tables and examples.
+docs: $(MDBOOK) ## Build the book of docs/ in target/book, check its links, tables and examples, and the links of the code documentation.
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 	$(MDBOOK) build docs
 	$(CARGO) test --test docs
 	$(CARGO) test --lib -- cli::documentation
+
+gate-programs: e2e-assets $(VENV)/ready $(CLIENTS) $(CHART_TOOLS)
+
+full: ## Run what a release needs beyond .ci/run.
+	$(MAKE) docs
+	E2E_EVERY=1 $(MAKE) e2e e2e-programs e2e-front-end
+	$(MAKE) chart
+	$(MAKE) integration ARGS=--fast
 
 $(MDBOOK):
 	$(CARGO) install --locked --quiet --root target/tools/mdbook-$(MDBOOK_VERSION) mdbook --version $(MDBOOK_VERSION)
@@ -153,8 +162,16 @@ fuzz: $(FUZZ_REGEXP) ## Fuzz the parsers of clients' data, FUZZ_SECONDS each; ne
 			target/fuzz/$$target fuzz/corpus/$$target || exit 1; \
 	done
 
-# kube-apiserver, etcd and kubectl are built here unless KUBEBUILDER_ASSETS names a folder with them. kube-controller-manager and
-# kube-scheduler are always built: the folders that setup-envtest makes do not have them, and they share most packages with kube-apiserver.
+# Go's compiler spends a quarter of its time on garbage collection and debug information.
+GO_BUILD = @command -v $(GO) >/dev/null || { echo "$@ needs Go 1.26 or newer" >&2; exit 1; }; \
+	cd e2e/assets && export CGO_ENABLED=0 GOGC=off GOMEMLIMIT=3GiB && $(GO) build -trimpath -gcflags=all=-dwarf=false
+VERSION_PACKAGE := k8s.io/component-base/version
+ldflags = -s -w -X $(VERSION_PACKAGE).gitVersion=v$(1) -X $(VERSION_PACKAGE).gitMajor=1 \
+	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(1))) -X $(VERSION_PACKAGE).gitTreeState=clean
+LDFLAGS := $(call ldflags,$(KUBERNETES_VERSION))
+MODULE := e2e/assets/go.mod e2e/assets/go.sum
+
+# kube-apiserver, etcd and kubectl are built here unless KUBEBUILDER_ASSETS names a folder with them.
 e2e-assets:
 ifdef KUBEBUILDER_ASSETS
 	@for binary in kube-apiserver etcd kubectl; do \
@@ -164,40 +181,31 @@ else
 	@command -v $(GO) >/dev/null || { \
 		echo "e2e needs kube-apiserver, etcd and kubectl: either set KUBEBUILDER_ASSETS to a folder that holds them" >&2; \
 		echo "(setup-envtest makes one), or install Go 1.26 or newer, with which they are built" >&2; exit 1; }
-	@$(MAKE) --no-print-directory $(ASSETS)/kube-apiserver $(ASSETS)/kubectl $(ASSETS)/etcd $(CONTROLLERS)
+	@$(MAKE) --no-print-directory $(SERVERS)
 endif
 
-VERSION_PACKAGE := k8s.io/component-base/version
-ldflags = -s -w -X $(VERSION_PACKAGE).gitVersion=v$(1) -X $(VERSION_PACKAGE).gitMajor=1 \
-	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(1))) -X $(VERSION_PACKAGE).gitTreeState=clean
-LDFLAGS := $(call ldflags,$(KUBERNETES_VERSION))
-GO_BUILD = cd e2e/assets && CGO_ENABLED=0 $(GO) build -trimpath
+$(ASSETS)/kube-apiserver $(ASSETS)/kubectl &: $(MODULE)
+	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(CURDIR)/$(ASSETS)/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kubectl
 
-$(ASSETS)/kube-apiserver $(ASSETS)/kubectl $(CONTROLLERS): $(ASSETS)/%: e2e/assets/go.mod e2e/assets/go.sum
-	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
-
-$(ASSETS)/etcd: e2e/assets/go.mod e2e/assets/go.sum
+$(ASSETS)/etcd: $(MODULE)
 	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
 
+# Test clients of client-go and of controller-runtime's envtest, and the webhook of Kubernetes' own tests.
+$(CLIENTS) &: $(MODULE) $(wildcard e2e/assets/clientgo/* e2e/assets/envtest/* e2e/assets/webhook/*)
+	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$(ASSETS)/ ./clientgo ./envtest ./webhook
+
+$(CONTROLLERS) &: $(MODULE)
+	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(CURDIR)/$(ASSETS)/ k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
+
 # The programs of lightweight clusters.
-$(LIGHTWEIGHT) &: e2e/lightweight/go.mod e2e/lightweight/go.sum
-	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for kine and kwok" >&2; exit 1; }
-	cd e2e/lightweight && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$(ASSETS)/ tool
+$(LIGHTWEIGHT) &: $(MODULE)
+	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$(ASSETS)/ github.com/k3s-io/kine sigs.k8s.io/kwok/cmd/kwok sigs.k8s.io/kwok/cmd/kwokctl
 
-# The webhook of Kubernetes' own tests.
-$(WEBHOOK): e2e/assets/go.mod e2e/assets/go.sum e2e/assets/webhook/main.go
-	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for a webhook server" >&2; exit 1; }
-	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$@ ./webhook
-
-# The test client that uses client-go.
-$(CLIENTGO): e2e/clientgo/main.go e2e/clientgo/go.mod e2e/clientgo/go.sum
-	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for client-go" >&2; exit 1; }
-	cd e2e/clientgo && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@ .
-
-# The test of a controller that uses controller-runtime's envtest.
-$(ENVTEST): e2e/envtest/main.go e2e/envtest/go.mod e2e/envtest/go.sum
-	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for envtest" >&2; exit 1; }
-	cd e2e/envtest && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@ .
+# objects decodes manifests strictly into their Go types, load writes with client-go at a rate, and expressions parses the expressions of alerts
+# and of the dashboard as Prometheus does.
+$(CHART_TOOLS) &: $(MODULE) $(wildcard e2e/assets/objects/* e2e/assets/load/* e2e/assets/expressions/*)
+	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$(ASSETS)/ helm.sh/helm/v4/cmd/helm github.com/helm-unittest/helm-unittest/cmd/helm-unittest \
+		./objects ./load ./expressions
 
 # The virtual environment of the Python client.
 $(VENV)/ready: e2e/requirements.txt
@@ -205,45 +213,49 @@ $(VENV)/ready: e2e/requirements.txt
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/requirements.txt
 	touch $@
 
-e2e: e2e-assets $(CONTROLLERS) $(LIGHTWEIGHT) $(HELM) $(VENV)/ready $(CLIENTGO) $(ENVTEST) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
-	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
-		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_ENVTEST="$(CURDIR)/$(ENVTEST)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" \
-		E2E_CONTROLLERS="$(CURDIR)/$(ASSETS)" E2E_HELM="$(CURDIR)/$(HELM)" GO="$(GO)" \
-		$(CARGO) test --test e2e -- $(ARGS)
-ifeq ($(ARGS),)
-	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_FRONT_END=x $(CARGO) test --test e2e -- plugins::
-endif
+E2E = KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PROGRAMS="$(CURDIR)/$(ASSETS)" \
+	E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" GO="$(GO)" $(CARGO) test --workspace --test e2e --
+# The tests whose clients are programs that take minutes to compile.
+PROGRAM_TESTS := lightweight:: public_charts:: tenants::clients::helm sidecar::controllers
+
+e2e: e2e-assets $(VENV)/ready $(CLIENTS) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver. ARGS names tests.
+	$(E2E) $(or $(ARGS),$(addprefix --skip ,$(PROGRAM_TESTS))) $(TEST_ARGS)
+
+e2e-programs: e2e-assets $(CONTROLLERS) $(LIGHTWEIGHT) $(HELM) ## Run whole programs through the proxy: Helm, kwok, kine, kube-controller-manager, kube-scheduler.
+	$(E2E) $(PROGRAM_TESTS)
+
+e2e-front-end: e2e-assets ## Compare kube-apiserver's plugins with the webhook front end instead of the proxy.
+	E2E_FRONT_END=x $(E2E) plugins::
 
 OLDER := target/e2e-older
 OLDER_TESTS ?= a_release_two_minors_older deletes:: apply:: webhooks:: policies:: plugins::
 
 $(OLDER)/kube-apiserver: e2e/older/go.mod e2e/older/go.sum
-	@command -v $(GO) >/dev/null || { echo "e2e-older needs Go 1.26 or newer, for kube-apiserver" >&2; exit 1; }
-	cd e2e/older && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(call ldflags,$(OLDER_VERSION))" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver
+	$(subst e2e/assets,e2e/older,$(GO_BUILD)) -ldflags "$(call ldflags,$(OLDER_VERSION))" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver
 
 e2e-older: e2e-assets $(OLDER)/kube-apiserver ## Compare the proxy with a kube-apiserver two minors older, in front of another one; OLDER_TESTS selects tests.
 	ln -sf "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/etcd "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/kubectl $(OLDER)/
-	KUBEBUILDER_ASSETS=$(CURDIR)/$(OLDER) $(CARGO) test --test e2e -- --include-ignored $(OLDER_TESTS)
+	KUBEBUILDER_ASSETS=$(CURDIR)/$(OLDER) $(CARGO) test --workspace --test e2e -- --include-ignored $(OLDER_TESTS)
 
 SOAK_MINUTES ?= 30
 
 soak: e2e-assets ## Measure latency, memory and caches with a hostile tenant, for SOAK_MINUTES; nothing else may run on the machine.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" SOAK_MINUTES=$(SOAK_MINUTES) \
-		$(CARGO) test --release --test e2e -- --ignored --nocapture soak::
+		$(CARGO) test --workspace --release --test e2e -- --ignored --nocapture soak::
 
 # The figures of the optimised binary, whose debug build has the tests. Its build is that of `cargo bench`.
 tenants: e2e-assets ## Measure tenants: the choice, memory, reloads, isolation; nothing else may run on the machine.
 	$(CARGO) bench --bench tenants
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PROXY="$(CURDIR)/target/release/kube-admission-proxy" \
-		$(CARGO) test --test e2e -- --ignored --nocapture --test-threads=1 tenants::figures
+		$(CARGO) test --workspace --test e2e -- --ignored --nocapture --test-threads=1 tenants::figures
 
-CONTROLLER_RUNTIME = $(shell cd e2e/envtest && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/controller-runtime)
+CONTROLLER_RUNTIME = $(shell cd e2e/assets && $(GO) list -m -f '{{.Dir}}' sigs.k8s.io/controller-runtime)
 LINKS := $(CURDIR)/target/links
 
 # Left out are cases that fail with kube-apiserver and etcd too, because they need a kube-apiserver without aggregated discovery, or a binary
 # that the module's own scripts make.
 controller-runtime: e2e-assets ## Run controller-runtime's own tests on the program in the place of kube-apiserver and etcd.
-	$(CARGO) test --test e2e --no-run
+	$(CARGO) test --workspace --test e2e --no-run
 	rm -rf $(LINKS) && target/debug/kube-admission-proxy envtest $(LINKS)
 	ln -s "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))/kubectl" $(LINKS)/kubectl
 	cd $(CONTROLLER_RUNTIME) && export KUBEBUILDER_ASSETS=$(LINKS) && $(GO) test -p 1 -skip '/aggregatedDiscovery=false' \
@@ -251,45 +263,20 @@ controller-runtime: e2e-assets ## Run controller-runtime's own tests on the prog
 
 # Which tests are left out, and why: e2e/kube-rs/left-out.txt.
 kube-rs: e2e-assets $(CONTROLLERS) $(LIGHTWEIGHT) ## Run kube-rs's own tests on the embedded API server, with a scheduler and a node of kwok; needs OpenSSL's headers.
-	$(CARGO) test --test e2e --no-run
+	$(CARGO) test --workspace --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" CARGO="$(CARGO)" GO="$(GO)" $(PYTHON) e2e/kube-rs/run.py
 
 # The build of e2e is that of the binary too, so that CI compiles nothing twice.
 integration: e2e-assets ## Run Kubernetes' integration tests through the proxy; ARGS names packages, or is --fast or --baseline.
 	@command -v $(GO) >/dev/null || { echo "integration needs Go 1.26 or newer, for Kubernetes' tests" >&2; exit 1; }
-	$(CARGO) test --test e2e --no-run
+	$(CARGO) test --workspace --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" GO="$(GO)" $(PYTHON) e2e/integration/run.py $(ARGS)
 
-OBJECTS := $(ASSETS)/objects
-UNITTEST := $(ASSETS)/helm-unittest
-LOAD := $(ASSETS)/load
-EXPRESSIONS := $(ASSETS)/expressions
-CHART_BUILD = @command -v $(GO) >/dev/null || { echo "chart needs Go 1.26 or newer, for Helm" >&2; exit 1; }; \
-	cd e2e/chart && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@
-
-$(HELM): e2e/chart/go.mod e2e/chart/go.sum
-	$(CHART_BUILD) helm.sh/helm/v4/cmd/helm
-
-# Decodes manifests strictly into their Go types.
-$(OBJECTS): e2e/chart/go.mod e2e/chart/go.sum e2e/chart/objects/main.go
-	$(CHART_BUILD) ./objects
-
-$(UNITTEST): e2e/chart/go.mod e2e/chart/go.sum
-	$(CHART_BUILD) github.com/helm-unittest/helm-unittest/cmd/helm-unittest
-
-# Parses the expressions of alerts and of the dashboard as Prometheus does.
-$(EXPRESSIONS): e2e/chart/go.mod e2e/chart/go.sum e2e/chart/expressions/main.go
-	$(CHART_BUILD) ./expressions
-
-# Writes with client-go at a rate.
-$(LOAD): e2e/chart/go.mod e2e/chart/go.sum e2e/chart/load/main.go
-	$(CHART_BUILD) ./load
-
-chart: e2e-assets $(HELM) $(OBJECTS) $(UNITTEST) $(LOAD) $(EXPRESSIONS) ## Test the Helm chart: renders, and an installation in a real kube-apiserver. ARGS names tests.
-	$(CARGO) test --test e2e --no-run
+chart: e2e-assets $(CHART_TOOLS) ## Test the Helm chart: renders, and an installation in a real kube-apiserver. ARGS names tests.
+	$(CARGO) test --workspace --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/chart/run.py $(ARGS)
 
-record-chart: $(HELM) $(OBJECTS) ## Record again the data of the program in the Helm chart, its renders and its table of values.
+record-chart: $(CHART_TOOLS) ## Record again the data of the program in the Helm chart, its renders and its table of values.
 	@mkdir -p target
 	$(CARGO) run -- print rbac --by-plugin >target/recorded && mv target/recorded charts/kube-admission-proxy/files/rbac.yaml
 	$(CARGO) run -- print webhooks --by-plugin >target/recorded && mv target/recorded charts/kube-admission-proxy/files/webhooks.yaml

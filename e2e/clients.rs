@@ -1,6 +1,6 @@
 //! Client libraries: the `kube` crate, Python's `kubernetes` and client-go, in front of both kinds of API server.
 
-use crate::harness::{Api, Proxy, User, admitting, block_on, eventually, get, upstream};
+use crate::harness::{Api, Proxy, User, admitting, block_on, eventually, get, program, upstream};
 use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{
@@ -98,7 +98,7 @@ fn the_kube_crate_patches(api: &Api) {
 }
 
 fn client_go_works(api: &Api) {
-    let session = std::env::var_os("E2E_CLIENTGO").expect("E2E_CLIENTGO is not set: run `make e2e`");
+    let session = program("clientgo");
     let namespace = api.namespace("client-go");
     let kubeconfig = api.kubeconfig(&User::admin());
     let output = Command::new(session).arg(&namespace).env("KUBECONFIG", kubeconfig).output().unwrap();

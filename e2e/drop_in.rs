@@ -1,6 +1,6 @@
 //! The program in the place of kube-apiserver and etcd: by name, with their flags, under controller-runtime's envtest.
 
-use crate::harness::{ControlPlane, PATIENCE, Proxy, User, binary, folder, only};
+use crate::harness::{ControlPlane, Proxy, User, binary, folder, only, patience, program};
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -21,9 +21,8 @@ fn text(output: &[u8]) -> String {
 
 /// Runs the test of a controller with these variables.
 pub(crate) fn envtest(variables: &[(&str, &Path)]) -> Output {
-    let program = std::env::var_os("E2E_ENVTEST").expect("E2E_ENVTEST is not set: run `make e2e`");
-    let mut command = Command::new(program);
-    let patience = format!("{}s", PATIENCE.as_secs());
+    let mut command = Command::new(program("envtest"));
+    let patience = format!("{}s", patience().as_secs());
     for event in ["START", "STOP"] {
         command.env(format!("KUBEBUILDER_CONTROLPLANE_{event}_TIMEOUT"), &patience);
     }

@@ -35,8 +35,7 @@ fn a_foreign_webhook_server_decides_as_behind_kube_apiserver() {
     let port = free_port();
     let certificate = &pki().server;
     let _server = Program::start(
-        "E2E_WEBHOOK",
-        "agnhost-webhook",
+        "webhook",
         &[
             format!("--tls-cert-file={}", certificate.certificate.display()),
             format!("--tls-private-key-file={}", certificate.key.display()),

@@ -1,8 +1,8 @@
 //! The programs of lightweight clusters: kine below the API server, and kwok's controllers and clusters.
 
 use crate::harness::{
-    ControlPlane, Controller, Proxy, User, binary, controller, eventually, folder, free_port, get, only, patch, post,
-    put, upstream,
+    ControlPlane, Program, Proxy, User, binary, eventually, folder, free_port, get, only, patch, post, program, put,
+    upstream,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ fn kine_takes_the_place_of_etcd() {
         format!("--listen-address=127.0.0.1:{port}"),
         "--metrics-bind-address=0".to_owned(),
     ];
-    let _kine = Controller::start("kine", &flags);
+    let _kine = Program::start("kine", &flags);
     eventually("a kine that listens", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
     let api_server = ControlPlane::on(&format!("http://127.0.0.1:{port}"), "on-kine", &only(&[]));
     let proxy = Proxy::before(&api_server, &["--enable-admission-plugins=AlwaysPullImages", WITHOUT_SERVICE_ACCOUNTS]);
@@ -131,7 +131,7 @@ fn kwok_runs_pods_through_the_proxy() {
             format!("--config={}", config.display()),
             format!("--manage-single-node={node}"),
         ];
-        let kwok = Controller::start("kwok", &flags);
+        let kwok = Program::start("kwok", &flags);
         proxy.accepts(post("/api/v1/nodes", &json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})));
         let namespace = proxy.namespace("kwok");
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
@@ -159,7 +159,7 @@ struct Cluster {
 impl Cluster {
     fn kwokctl(&self, arguments: &[&str]) -> Output {
         let path = format!("{}:{}", binary("kubectl").parent().unwrap().display(), std::env::var("PATH").unwrap());
-        let mut command = Command::new(controller("kwokctl"));
+        let mut command = Command::new(program("kwokctl"));
         command.arg("--name=e2e").args(arguments).env("HOME", &self.home).env("PATH", path);
         command.env("KWOK_WORKDIR", self.home.join("kwok")).output().unwrap()
     }
@@ -201,9 +201,9 @@ fn kwokctl_takes_the_program_for_kube_apiserver() {
     let flags = [
         flag("kube-apiserver", links.join("kube-apiserver")),
         flag("etcd", links.join("etcd")),
-        flag("kube-controller-manager", controller("kube-controller-manager")),
-        flag("kube-scheduler", controller("kube-scheduler")),
-        flag("kwok-controller", controller("kwok")),
+        flag("kube-controller-manager", program("kube-controller-manager")),
+        flag("kube-scheduler", program("kube-scheduler")),
+        flag("kwok-controller", program("kwok")),
     ];
     let mut arguments = vec!["create", "cluster", "--runtime=binary", "--wait=300s"];
     arguments.extend(flags.iter().map(String::as_str));

@@ -1,6 +1,6 @@
 //! Helm installs, upgrades, rolls back and uninstalls public charts in the embedded API server.
 
-use crate::harness::{Kubectl, Proxy, User, eventually, folder, go_module};
+use crate::harness::{Kubectl, Proxy, User, eventually, folder, go_module, program};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -68,7 +68,7 @@ struct Helm<'a> {
 
 impl Helm<'_> {
     fn ok(&self, arguments: &[&str]) -> String {
-        let helm = std::env::var_os("E2E_HELM").expect("E2E_HELM is not set: run `make e2e`");
+        let helm = program("helm");
         let mut command = Command::new(helm);
         command.arg("--kubeconfig").arg(self.kubeconfig).arg("--namespace").arg(self.namespace).args(arguments);
         for home in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {

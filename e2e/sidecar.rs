@@ -1,6 +1,6 @@
 //! The proxy beside an API server, as `print sidecar` lays them out, and Kubernetes' controllers in front of it.
 
-use crate::harness::{Controller, Hidden, Kubectl, Proxy, User, folder, free_port, get, only, pki, post, upstream};
+use crate::harness::{Hidden, Kubectl, Program, Proxy, User, folder, free_port, get, only, pki, post, upstream};
 use serde_json::{Value, json};
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
@@ -171,7 +171,7 @@ fn controllers_and_clients_of_a_kubeadm_control_plane_write_through_the_proxy() 
             format!("--secure-port={}", free_port()),
             format!("--cert-dir={}", folder.display()),
         ]);
-        Controller::start(name, &flags)
+        Program::start(name, &flags)
     });
 
     let admin = User::admin();
@@ -200,14 +200,14 @@ fn controllers_and_clients_of_a_kubeadm_control_plane_write_through_the_proxy() 
         is_made
     });
     assert!(made, "no deployment: {last}");
-    let end = std::time::Instant::now() + crate::harness::PATIENCE;
+    let end = std::time::Instant::now() + crate::harness::patience();
     let pods = loop {
         let pods = proxy.send(&admin, get("/api/v1/namespaces/default/pods")).json();
         let items = pods["items"].as_array().unwrap().clone();
         if items.len() == 2 && items.iter().all(|pod| pod["spec"]["nodeName"] == "worker") {
             break items;
         }
-        let logs = || controllers.iter().map(Controller::output).collect::<String>();
+        let logs = || controllers.iter().map(Program::output).collect::<String>();
         assert!(std::time::Instant::now() < end, "no pods on the node: {pods}\n{}", logs());
         std::thread::sleep(std::time::Duration::from_millis(100));
     };

@@ -1,7 +1,7 @@
 //! The ConfigMap in bytes that no client writes: framings, targets and pseudo-headers that two parsers could interpret as different
 //! requests.
 
-use crate::harness::{User, block_on, connect};
+use crate::harness::{User, connect};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -18,15 +18,13 @@ pub struct Wire {
 
 impl Wire {
     /// Sends the bytes, and waits until the server closes the connection or is silent.
-    pub fn send(&self, port: u16, user: &User) {
-        block_on(async {
-            let mut stream = connect(port, user, self.protocol).await.unwrap();
-            // A server that rejects the beginning may close the connection before the end.
-            if stream.write_all(&self.bytes).await.is_ok() && stream.flush().await.is_ok() {
-                let mut answer = vec![0; 4096];
-                while let Ok(Ok(1..)) = timeout(PAUSE, stream.read(&mut answer)).await {}
-            }
-        });
+    pub async fn send(&self, port: u16, user: &User) {
+        let mut stream = connect(port, user, self.protocol).await.unwrap();
+        // A server that rejects the beginning may close the connection before the end.
+        if stream.write_all(&self.bytes).await.is_ok() && stream.flush().await.is_ok() {
+            let mut answer = vec![0; 4096];
+            while let Ok(Ok(1..)) = timeout(PAUSE, stream.read(&mut answer)).await {}
+        }
     }
 }
 

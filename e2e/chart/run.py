@@ -3,7 +3,7 @@
 
     run.py [--record] [TEST ...]
 
-Without names all tests run. --record writes the golden renders and the README's table of values again, and runs nothing else. Helm,
+Without names all tests run; the name renders stands for those that need no API server. --record writes the golden renders and the README's table of values again, and runs nothing else. Helm,
 helm-unittest, the decoder of objects, the parser of expressions and the writer of load.py are in target/e2e-assets (`make chart` builds them), the program in
 target/debug. Work files, and the logs of all processes, are in target/chart.
 """
@@ -29,11 +29,13 @@ def main():
         renders.readme(record=True)
         return
     every = {test.__name__: test for test in [*renders.ALL, *install.ALL, *features.ALL, *load.ALL]}
-    if unknown := [name for name in arguments.tests if name not in every]:
-        sys.exit(f"no test {', '.join(unknown)}; there are: {', '.join(every)}")
+    groups = {"renders": [test.__name__ for test in renders.ALL]}
+    chosen = [name for argument in arguments.tests for name in groups.get(argument, [argument])]
+    if unknown := [name for name in chosen if name not in every]:
+        sys.exit(f"no test {', '.join(unknown)}; there are: {', '.join([*groups, *every])}")
     failures = 0
     for name, test in every.items():
-        if arguments.tests and name not in arguments.tests:
+        if chosen and name not in chosen:
             continue
         start = time.monotonic()
         try:

@@ -155,7 +155,7 @@ pub struct Stream {
 impl Stream {
     /// The next line as JSON; `None` at the end.
     pub fn next_json(&mut self) -> Option<Value> {
-        let line = super::block_on(async { tokio::time::timeout(super::PATIENCE, self.line()).await });
+        let line = super::block_on(async { tokio::time::timeout(super::patience(), self.line()).await });
         let line = line.expect("no line, and no end");
         line.map(|line| serde_json::from_slice(&line).unwrap())
     }
@@ -175,11 +175,12 @@ impl Stream {
 }
 
 pub async fn send(port: u16, user: &User, request: Request) -> Result<Answer, Error> {
-    let answer =
-        tokio::time::timeout(super::PATIENCE, start(port, user, request)).await.map_err(|_| "no answer in time")??;
+    let answer = tokio::time::timeout(super::patience(), start(port, user, request))
+        .await
+        .map_err(|_| "no answer in time")??;
     let (head, body) = answer.into_parts();
     let body =
-        tokio::time::timeout(super::PATIENCE, body.collect()).await.map_err(|_| "no end of the answer in time")??;
+        tokio::time::timeout(super::patience(), body.collect()).await.map_err(|_| "no end of the answer in time")??;
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
 }
 

@@ -21,13 +21,13 @@ mod pair;
 
 pub use api::{Api, kube_client, kube_client_here};
 pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
-pub use control_plane::{ControlPlane, Controller, Hidden, admitting, controller, etcd, every_plugin, only, upstream};
+pub use control_plane::{ControlPlane, Hidden, admitting, etcd, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
 pub use later::{Later, Received};
 pub use pair::Pair;
 pub use pki::pki;
-pub use process::{Process, Program, binary, go_module};
+pub use process::{Process, Program, binary, go_module, program};
 pub use proxy::{Proxy, known_plugins, proxy_only};
 pub use relay::Relay;
 pub use reviewed::{Reviewed, Side};
@@ -42,8 +42,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// The longest time to wait for a start, or for the effect of a change.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+/// The longest time to wait for a start, or for the effect of a change: 90 s, times `E2E_PATIENCE`.
+pub fn patience() -> Duration {
+    static FACTOR: OnceLock<f64> = OnceLock::new();
+    let factor = FACTOR.get_or_init(|| std::env::var("E2E_PATIENCE").map_or(1.0, |factor| factor.parse().unwrap()));
+    Duration::from_secs(90).mul_f64(*factor)
+}
 
 /// The runtime of the clients and servers in this process.
 pub fn runtime() -> &'static Runtime {
@@ -92,6 +96,11 @@ pub fn unique(prefix: &str) -> String {
     format!("{prefix}-{}", number())
 }
 
+/// Every fifth of many generated cases, or of each `E2E_EVERY`: `make full` takes all.
+pub fn sampled<T>(cases: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    cases.step_by(std::env::var("E2E_EVERY").map_or(5, |every| every.parse().unwrap()))
+}
+
 fn number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -99,7 +108,7 @@ fn number() -> u32 {
 
 /// Calls `ask` until it returns a value; `what` describes the wait in the error message.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + patience();
     loop {
         if let Some(answer) = ask() {
             return answer;

@@ -13,17 +13,21 @@ pub struct Process {
     log: PathBuf,
 }
 
-/// A third-party server, whose path is in an environment variable.
+/// A server or a controller of another project.
 pub struct Program {
-    _process: Process,
+    process: Process,
 }
 
 impl Program {
-    /// Starts the program; `name` is the name of the folder and of the log.
-    pub fn start(variable: &str, name: &str, arguments: &[String]) -> Self {
-        let program = std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run `make e2e`"));
+    /// Starts a program of `E2E_PROGRAMS`.
+    pub fn start(name: &str, arguments: &[String]) -> Self {
         let log = super::folder(name).join(format!("{name}.log"));
-        Self { _process: Process::start(Command::new(program).args(arguments), log) }
+        Self { process: Process::start(Command::new(program(name)).args(arguments), log) }
+    }
+
+    /// The output so far.
+    pub fn output(&self) -> String {
+        self.process.output()
     }
 }
 
@@ -32,6 +36,15 @@ pub fn binary(name: &str) -> PathBuf {
     let folder = std::env::var_os("KUBEBUILDER_ASSETS").expect("KUBEBUILDER_ASSETS is not set: run `make e2e`");
     let path = PathBuf::from(folder).join(name);
     assert!(path.is_file(), "there is no {}: run `make e2e-assets`", path.display());
+    path
+}
+
+/// A program of another project that the Makefile builds in `E2E_PROGRAMS`.
+pub fn program(name: &str) -> PathBuf {
+    let folder =
+        std::env::var_os("E2E_PROGRAMS").expect("E2E_PROGRAMS is not set: run `make e2e` or `make e2e-programs`");
+    let path = PathBuf::from(folder).join(name);
+    assert!(path.is_file(), "there is no {}: run `make e2e` or `make e2e-programs`", path.display());
     path
 }
 

@@ -50,8 +50,8 @@ FAST = {
 }
 
 # Go flags of the target e2e-assets, so that both share the build cache.
-GO_ENVIRONMENT = {"CGO_ENABLED": "0"}
-GO_TEST = [GO, "test", "-c", "-trimpath", "-buildvcs=false", "-mod=mod", "-vet=off", "-ldflags=-s -w"]
+GO_ENVIRONMENT = {"CGO_ENABLED": "0", "GOGC": "off", "GOMEMLIMIT": "3GiB"}
+GO_TEST = [GO, "test", "-c", "-trimpath", "-buildvcs=false", "-mod=mod", "-vet=off", "-gcflags=all=-dwarf=false", "-ldflags=-s -w"]
 PACKAGE_TIMEOUT = "40m"
 SUBTESTS_SHOWN = 10
 
@@ -312,7 +312,7 @@ def failed_leaves(test, results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help="a folder of Kubernetes' test/integration, such as apiserver/cel")
-    parser.add_argument("--fast", action="store_true", help="the subset that CI runs")
+    parser.add_argument("--fast", action="store_true", help="a subset for changes of the chain")
     parser.add_argument("--baseline", action="store_true", help="run without the proxy, and record the tests that pass")
     parser.add_argument("--jobs", metavar="N", type=int, default=2, help="packages that run at a time; most tests wait most of the time")
     parser.add_argument("--run", metavar="REGEX", default="", help="only these tests, as in go test")

@@ -164,7 +164,7 @@ def eventually(what, condition):
 
 def stages():
     """The files of kwok's own module by which nodes are ready, and pods run and end, at once."""
-    module = json.loads(subprocess.check_output([GO, "mod", "download", "-json", "sigs.k8s.io/kwok"], cwd=ROOT / "e2e/lightweight"))
+    module = json.loads(subprocess.check_output([GO, "mod", "download", "-json", "sigs.k8s.io/kwok"], cwd=ROOT / "e2e/assets"))
     folder = Path(module["Dir"]) / "kustomize/stage"
     files = [file for kind in ("node", "pod") for file in sorted((folder / kind / "fast").glob("*.yaml")) if file.name != "kustomization.yaml"]
     return [f"--config={file}" for file in files]

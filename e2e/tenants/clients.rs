@@ -1,7 +1,7 @@
 //! Clients of tenants: kubectl, the `kube` crate and Helm, by path and by server name, in front of both kinds of API server.
 
 use super::{Folder, blue, config_map, namespace, of, ok};
-use crate::harness::{Proxy, User, block_on, eventually, folder, get, kube_client, post, unique, upstream};
+use crate::harness::{Proxy, User, block_on, eventually, folder, get, kube_client, post, program, unique, upstream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api as KubeApi, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
@@ -75,7 +75,7 @@ fn chart() -> PathBuf {
 }
 
 fn helm(kubeconfig: &Path, arguments: &[&str]) -> String {
-    let helm = std::env::var_os("E2E_HELM").expect("E2E_HELM is not set: run `make e2e`");
+    let helm = program("helm");
     let home = folder("helm");
     let output = Command::new(helm).args(arguments).env("KUBECONFIG", kubeconfig).env("HOME", home).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
