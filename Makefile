@@ -96,8 +96,8 @@ check: ## Check format and lints; warnings are errors.
 docs: $(MDBOOK) ## Build the book of docs/ in target/book, check its links, tables and examples, and the links of the code documentation.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 	$(MDBOOK) build docs
-	$(CARGO) test --test docs
-	$(CARGO) test --lib -- cli::documentation
+	$(CARGO) test --workspace --test docs
+	$(CARGO) test --workspace --lib -- cli::documentation
 
 gate-programs: e2e-assets $(VENV)/ready $(CLIENTS) $(CHART_TOOLS)
 
