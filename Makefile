@@ -91,13 +91,14 @@ test: ## Run all tests that need no foreign binary.
 
 check: ## Check format and lints; warnings are errors.
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --test e2e --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --test e2e --locked -- -D warnings
 
 docs: $(MDBOOK) ## Build the book of docs/ in target/book, check its links, tables and examples, and the links of the code documentation.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 	$(MDBOOK) build docs
-	$(CARGO) test --test docs
-	$(CARGO) test --lib -- cli::documentation
+	$(CARGO) test --workspace --test docs
+	$(CARGO) test --workspace --lib -- cli::documentation
 
 gate-programs: e2e-assets $(VENV)/ready $(CLIENTS) $(CHART_TOOLS)
 

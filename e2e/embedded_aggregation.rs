@@ -33,8 +33,12 @@ fn normalize(value: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(normalize),
-        // An age in a table.
-        Value::String(text) if text.strip_suffix('s').is_some_and(|age| age.parse::<u32>().is_ok()) => {
+        // An age in a table, such as `5m39s`.
+        Value::String(text)
+            if text.starts_with(|first: char| first.is_ascii_digit())
+                && text.ends_with(['s', 'm', 'h'])
+                && text.chars().all(|char| matches!(char, '0'..='9' | 's' | 'm' | 'h')) =>
+        {
             *text = "<age>".into();
         }
         _ => {}

@@ -292,9 +292,10 @@ fn updates_and_statuses_are_validated_as_by_kube_apiserver() {
         let (mut updates, mut statuses) = (Agreement::default(), Agreement::default());
         let mut places = Vec::new();
         pointers(&stored[0], "", &mut places);
+        // A part of the few cases of a status would have another share of known differences.
         let cases =
             places.iter().flat_map(|place| changed(&stored[0], place).into_iter().map(move |changed| (place, changed)));
-        for (place, changed) in sampled(cases) {
+        for (place, changed) in cases {
             let value = changed.pointer(place).unwrap();
             let what = format!("{place} = {value}");
             updates.compare(sides, &what, &set(&dry, place, value));

@@ -1,6 +1,8 @@
 //! Compares the Service `default/kubernetes` of the embedded API server with kube-apiserver's, and the documents about its tokens.
 
-use crate::harness::{Api, ControlPlane, Proxy, Request, User, delete, eventually, get, only, patch, pki, proxy_only};
+use crate::harness::{
+    Api, ControlPlane, Proxy, Request, User, delete, etcd, eventually, get, only, patch, pki, proxy_only,
+};
 use serde_json::{Value, json};
 
 const OBJECTS: [&str; 3] = [
@@ -28,7 +30,8 @@ fn sides(flags: &[&str]) -> (ControlPlane, Proxy) {
     let real = ["--endpoint-reconciler-type=lease", "--advertise-address=0.0.0.0"];
     let real: Vec<String> =
         only(&[]).into_iter().chain(real.iter().chain(flags).map(|flag| (*flag).to_owned())).collect();
-    (ControlPlane::start("service", &real), embedded)
+    // On an empty store, in which kube-apiserver makes the Service.
+    (ControlPlane::on(etcd(), "service", &real), embedded)
 }
 
 /// The text with `<port>` instead of the port of the server.

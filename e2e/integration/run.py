@@ -312,7 +312,7 @@ def failed_leaves(test, results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help="a folder of Kubernetes' test/integration, such as apiserver/cel")
-    parser.add_argument("--fast", action="store_true", help="the subset that CI runs")
+    parser.add_argument("--fast", action="store_true", help="a subset for changes of the chain")
     parser.add_argument("--baseline", action="store_true", help="run without the proxy, and record the tests that pass")
     parser.add_argument("--jobs", metavar="N", type=int, default=2, help="packages that run at a time; most tests wait most of the time")
     parser.add_argument("--run", metavar="REGEX", default="", help="only these tests, as in go test")

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const LIMITS: EvaluationLimits = EvaluationLimits { cost: 1_000_000, deadline: None };
-/// A lower bound than in production, since tests are slow.
-const LITTLE: usize = 16 << 20;
+/// Lower bounds than in production, since tests are slow: for values within themselves, and for texts.
+const LITTLE: usize = 4 << 20;
+const OF_TEXTS: usize = 16 << 20;
 
 fn environment() -> Environment {
     Environment::new(Arc::new(AdmissionTypes::default().with_patches())).variable("object", Type::Dyn)
 }
 
 fn error_of(source: &str) -> Error {
-    error_within(source, LIMITS)
+    error_within(source, LITTLE, LIMITS)
 }
 
-fn error_within(source: &str, limits: EvaluationLimits) -> Error {
+fn error_within(source: &str, bytes: usize, limits: EvaluationLimits) -> Error {
     let program = environment().compile(source).unwrap_or_else(|error| panic!("{source}: {error}"));
-    work::resume(work::Left::of_bytes(LITTLE));
+    work::resume(work::Left::of_bytes(bytes));
     program.evaluate(&[], &limits).value.map(|value| value.type_name()).unwrap_err()
 }
 
@@ -85,12 +86,12 @@ fn texts_do_not_fill_the_memory() {
         "lists.range(10000).map(i, lists.range(10000) + [i])",
     ] {
         let source = format!("[{}].map(t, {})", text(), source.replace('T', "t"));
-        assert_eq!(error_of(&source), Error::CostLimit, "{source}");
+        assert_eq!(error_within(&source, OF_TEXTS, LIMITS), Error::CostLimit, "{source}");
     }
     for source in ["T.split('')", "T.findAll('a')", "T.replace('', T)", "[T, T, T, T].join(T).replace('a', 'aa')"] {
         let text = format!("[{}].map(t, t + t + t)", text());
         let source = format!("{text}.map(t, {})", source.replace('T', "t"));
-        let error = error_within(&source, EvaluationLimits { cost: u64::MAX, ..LIMITS });
+        let error = error_within(&source, OF_TEXTS, EvaluationLimits { cost: u64::MAX, ..LIMITS });
         assert_eq!(error.to_string(), "the result is too large", "{source}");
     }
 }
@@ -103,7 +104,7 @@ fn searches_that_cost_too_much_are_not_begun() {
         for pattern in [pattern.clone(), format!("({pattern} + string(t.size()))")] {
             let text = text().replace("'a'", "'x'");
             let source = format!("[{text}].all(t, {} || true)", search.replace('P', &pattern));
-            assert_eq!(error_of(&source), Error::CostLimit, "{search}");
+            assert_eq!(error_within(&source, OF_TEXTS, LIMITS), Error::CostLimit, "{search}");
         }
     }
 }
