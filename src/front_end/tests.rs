@@ -13,9 +13,8 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::{FutureExt, StreamExt};
-use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 /// The front end with one accepted caller, and the registry of its metrics.
