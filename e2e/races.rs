@@ -15,6 +15,8 @@ fn register(api: &Api, webhook: &Webhook, kind: &str, namespace: &str, path: &st
     let resource = format!("{}webhookconfigurations", kind.to_lowercase());
     let mut configuration = webhook.configuration(kind, namespace, namespace, &[path]);
     configuration["webhooks"][0]["rules"][0]["resources"] = json!(["*/*"]);
+    // The namespace does not select among objects without one, which other tests write meanwhile.
+    configuration["webhooks"][0]["rules"][0]["scope"] = json!("Namespaced");
     let uri = format!("/apis/admissionregistration.k8s.io/v1/{resource}");
     assert_eq!(api.send(&User::admin(), post(&uri, &configuration)).status, 201);
     let probe = format!("/api/v1/namespaces/{namespace}/configmaps?dryRun=All");

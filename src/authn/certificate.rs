@@ -49,7 +49,7 @@ impl TenantNames {
 }
 
 /// The verdicts about a connection's certificates, one for each bundle that can verify them: rejections too, so that
-/// an unauthenticated client causes only one verification.
+/// an unauthenticated client causes only one verification a second.
 #[derive(Debug, Default)]
 struct VerifiedCertificates {
     client: Slot,
@@ -61,10 +61,12 @@ struct VerifiedCertificates {
 
 type Slot = ArcSwapOption<Verdict>;
 
-/// The verdict by one bundle (a reload makes another bundle). A rejection holds for the life of the connection.
+/// The verdict by one bundle (a reload makes another bundle). A rejection holds for one second: a certificate may become valid.
 #[derive(Debug)]
 struct Verdict {
     authority: Arc<CertificateAuthority>,
+    /// The second of the verification.
+    at: i64,
     result: Result<Verified, Failure>,
 }
 
@@ -136,13 +138,13 @@ fn verified(
     {
         match &known.result {
             Ok(verified) if verified.validity.holds(now) => return Ok(Some(verified.identity.clone())),
-            Ok(_) => {}
-            Err(refusal) => return Err(refusal.clone()),
+            Err(refusal) if known.at == now => return Err(refusal.clone()),
+            Ok(_) | Err(_) => {}
         }
     }
     let result = verify(authority, leaf, &connection.certificates, now);
     if let Some(slot) = slot {
-        slot.store(Some(Arc::new(Verdict { authority: authority.clone(), result: result.clone() })));
+        slot.store(Some(Arc::new(Verdict { authority: authority.clone(), at: now, result: result.clone() })));
     }
     result.map(|verified| Some(verified.identity))
 }

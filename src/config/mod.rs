@@ -23,7 +23,7 @@ pub use webhook_targets::{InvalidTarget, WebhookTargets, is_within};
 
 use crate::user::UserInfo;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -225,6 +225,14 @@ pub enum Upstream {
 }
 
 impl Upstream {
+    /// The kubeconfig of a remote API server.
+    pub(crate) fn kubeconfig(&self) -> Option<&Path> {
+        match self {
+            Self::Remote { kubeconfig, .. } => Some(kubeconfig),
+            Self::Embedded(_) => None,
+        }
+    }
+
     /// The servers that webhooks of the API server may be; `None` for any server.
     pub(crate) fn webhook_targets(&self) -> Option<&Arc<WebhookTargets>> {
         match self {

@@ -37,19 +37,23 @@ pub(super) fn has_fitting_spec(call: &Call, object: &Object) -> bool {
 }
 
 fn fits(object: &Object, most: usize) -> bool {
-    // Protobuf is shorter than JSON, so that most objects need not be encoded.
-    size::of(object) <= most || stored_bytes(object) <= most
+    // An escape has at most 6 bytes, and protobuf is shorter than JSON, so that most objects need not be looked at.
+    size::of(object) <= most / 6 || stored_bytes(object, most) <= most
 }
 
-/// The bytes of an object as kube-apiserver stores it.
-fn stored_bytes(object: &Object) -> usize {
+/// The bytes of an object as kube-apiserver stores it. Of an object that fits as protobuf anyway, those of its JSON.
+fn stored_bytes(object: &Object, most: usize) -> usize {
     let (group, version) = split_api_version(object.api_version());
     let GroupVersionKind { group, version, kind } = GroupVersionKind::new(group, version, object.kind());
     if !kinds::is_built_in_group(&group) || STORED_AS_JSON.contains(&&*group) {
-        return size::of(object);
+        return size::in_go_json(object);
+    }
+    let in_json = size::of(object);
+    if in_json <= most {
+        return in_json;
     }
     let encoded = protobuf::encode(object, &group, &version, &kind, 0);
-    encoded.map_or_else(|| size::of(object), |bytes| bytes.len())
+    encoded.map_or(in_json, |bytes| bytes.len())
 }
 
 /// Checks that the store has room for a new or changed object.

@@ -11,6 +11,7 @@ use super::store::{self, Collection, State};
 use super::{body, initial, metadata};
 use crate::body::Body;
 use crate::object::{Object, kinds};
+use crate::processor;
 use crate::request::body::{MediaType, WriteOptions};
 use crate::status::Status;
 use http::{Response, StatusCode};
@@ -78,6 +79,8 @@ pub(super) async fn delete(call: &Call) -> Result<Response<Body>, Status> {
 pub(super) async fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let selection = Selection::new(call)?.with_uninitialized();
+    // The work grows with the collection, not with the request.
+    processor::expect_long().await;
     let collection = call.collection();
     let prefix = store::prefix(call.namespace());
     let (revision, page) = call.store.with(|state| {
@@ -175,21 +178,23 @@ pub(super) fn as_controller(
     current: &Arc<Object>,
     options: &Options,
 ) {
+    with_resource(state, collection, |state, resource| {
+        // A deletion without preconditions cannot fail.
+        let _ = delete_in(state, resource, collection, key, current, options);
+    });
+}
+
+/// Does something with the resource of the objects in a collection. That of custom objects is made of their definition, which takes time.
+fn with_resource(state: &mut State, collection: &Collection, work: impl FnOnce(&mut State, &ServedResource)) {
     let is_of =
         |resource: &&ServedResource| (&resource.group, &resource.name) == (&collection.group, &collection.resource);
-    let removed = || removed::of_collection(&collection.group, &collection.resource);
     let mut built_in = catalog::resources().iter().map(|resource| &**resource);
-    let defined;
-    let resource = match built_in.find(is_of).or_else(removed) {
-        Some(resource) => resource,
-        None => {
-            defined = custom::resource_of(state, collection);
-            let Some(resource) = &defined else { return };
-            resource
-        }
-    };
-    // A deletion without preconditions cannot fail.
-    let _ = delete_in(state, resource, collection, key, current, options);
+    let known = built_in.find(is_of).or_else(|| removed::of_collection(&collection.group, &collection.resource));
+    if let Some(resource) = known {
+        work(state, resource);
+    } else if let Some(resource) = custom::resource_of(state, collection) {
+        work(state, &resource);
+    }
 }
 
 impl Options {
@@ -388,9 +393,12 @@ fn empty_namespace(state: &mut State, namespace: &str) {
 pub(super) fn all_of(state: &mut State, collection: &Collection, namespace: &str) {
     // Without kubelets no pod needs time to stop.
     let options = Options { grace_seconds: Some(0), ..Options::with_policy("Background") };
-    for (key, object) in state.objects(collection, &store::prefix(namespace)) {
-        as_controller(state, collection, &key, &object, &options);
-    }
+    with_resource(state, collection, |state, resource| {
+        for (key, object) in state.objects(collection, &store::prefix(namespace)) {
+            // A deletion without preconditions cannot fail.
+            let _ = delete_in(state, resource, collection, &key, &object, &options);
+        }
+    });
 }
 
 /// Removes a terminating namespace that has become empty, unless another finalizer holds it.

@@ -32,11 +32,12 @@ pub(super) use expiring::EVENTS;
 use file::Content;
 pub(crate) use file::{File, FileError, Lock};
 use keeper::{Keeper, Progress};
+use parking_lot::FairMutex;
 use serde::{Deserialize, Serialize};
 pub(super) use slot::Slot;
 pub(super) use state::State;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, watch};
 
 /// The objects of one resource in all of its versions.
@@ -155,7 +156,9 @@ impl Reads for Store {
     }
 
     fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
-        self.with(|state| state.objects(collection, prefix))
+        // A packed object is parsed without the lock.
+        let slots = self.with(|state| state.slots(collection, prefix));
+        slots.into_iter().map(|(key, slot)| (key, slot.object())).collect()
     }
 
     fn count(&self, collection: &Collection) -> usize {
@@ -169,7 +172,8 @@ impl Reads for Store {
 
 /// The store.
 pub(super) struct Store {
-    state: Mutex<State>,
+    /// The lock goes to who waits for it longest, so that other requests come between the small transactions of a long one.
+    state: FairMutex<State>,
     keeper: Option<Keeper>,
     unwritten: u64,
     /// Notified when the garbage collector has work, and when the store is dropped.
@@ -217,7 +221,7 @@ impl Store {
     fn of(state: State, keeper: Option<Keeper>) -> Self {
         let unwritten = u64::try_from(state.limits.unwritten_changes.max(1)).unwrap_or(u64::MAX);
         Self {
-            state: Mutex::new(state),
+            state: FairMutex::new(state),
             keeper,
             unwritten,
             wake: Arc::default(),
@@ -239,7 +243,7 @@ impl Store {
     /// Runs a transaction, isolated from all others. The lock is held for the transaction: the work on a client's data precedes it.
     pub(super) fn with<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> T {
         // Each step of a transaction leaves the state consistent, so a panic in one transaction does not affect others.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let result = transaction(&mut state);
         let State { revision, steps, .. } = &mut *state;
         if let (Some(keeper), Some(steps)) = (&self.keeper, steps)

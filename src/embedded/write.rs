@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The number of generated names that are tried until one is free (`Store.Create`, `maxNameGenerationCreateAttempts`).
-const NAME_ATTEMPTS: usize = 8;
+pub(super) const NAME_ATTEMPTS: usize = 8;
 const LIMIT_RANGES: &Collection = &Collection::built_in("", "limitranges");
 
 /// Responds to a create, as soon as the object is initialized.
@@ -234,7 +234,7 @@ pub(super) struct New {
 async fn create_missing(call: &Call, new: New, attempts: &mut Attempts<'_>) -> Result<Option<Arc<Object>>, Status> {
     match create_object(call, new, attempts, |_| Ok(())).await {
         Ok((created, ())) => Ok(Some(created)),
-        Err(status) if status.reason == "AlreadyExists" => Ok(None),
+        Err(status) if is_taken(&status) => Ok(None),
         Err(status) => Err(status),
     }
 }
@@ -247,15 +247,17 @@ async fn create_object<T: Send>(
     also: impl Fn(&mut State) -> Result<T, Status> + Send + Sync,
 ) -> Result<(Arc<Object>, T), Status> {
     let New { object, is_apply, dry_run } = new;
+    let had_namespace = has_namespace(&*call.store, call);
     if custom::is_definition(&call.resource) {
         let object = prepare(call, object, is_apply, dry_run)?;
+        // The rules are compiled once, whatever happens to other definitions.
         loop {
             let basis = Basis::of(call);
             let following = custom::Following::new(call, &object, None);
             let new = object.clone();
             let transaction = |state: &mut State| {
                 basis.holds(call, state).then(|| {
-                    let created = insert(state, call, new, dry_run)?;
+                    let created = insert(state, call, new, had_namespace, dry_run)?;
                     if !dry_run {
                         following.write(state, created.name());
                     }
@@ -271,21 +273,35 @@ async fn create_object<T: Send>(
             attempts.start_over().await?;
         }
     }
-    // Of the other objects, only Services depend on others.
-    let again = Basis::is_needed(call).then(|| object.clone());
-    let mut first = Some(object);
-    while let Some(object) = first.take().or_else(|| again.clone()) {
+    // Of the other objects, only Services depend on others, and only a generated name may be another one in a further attempt.
+    let is_named = !object.name().is_empty();
+    let again = (Basis::is_needed(call) || !is_named).then(|| object.clone());
+    let (mut wanted, mut names) = (object, 1);
+    loop {
         let basis = Basis::of(call);
-        let object = prepare(call, object, is_apply, dry_run)?;
+        let object = prepare(call, wanted, is_apply, dry_run)?;
         let transaction = |state: &mut State| {
-            basis.holds(call, state).then(|| Ok((insert(state, call, object, dry_run)?, also(state)?)))
+            basis.holds(call, state).then(|| Ok((insert(state, call, object, had_namespace, dry_run)?, also(state)?)))
         };
-        if let Some(created) = call.store.with(transaction) {
-            return created;
+        let created = call.store.with(transaction);
+        match (created, &again) {
+            (Some(Err(status)), Some(again)) if is_taken(&status) && !is_named && names < NAME_ATTEMPTS => {
+                wanted = again.clone();
+                names += 1;
+            }
+            (None, Some(again)) => {
+                wanted = again.clone();
+                attempts.start_over().await?;
+            }
+            (Some(created), _) => return created,
+            (None, None) => return Err(Status::internal_error("the write depends on other objects")),
         }
-        attempts.start_over().await?;
     }
-    Err(Status::internal_error("the write depends on other objects"))
+}
+
+/// Whether the name of a new object is another object's.
+pub(super) fn is_taken(status: &Status) -> bool {
+    status.reason == "AlreadyExists"
 }
 
 /// Prepares and validates a new object, without the lock of the store.
@@ -311,9 +327,32 @@ fn prepare(call: &Call, object: Object, is_apply: bool, dry_run: bool) -> Result
     if dry_run { Ok(object) } else { capacity::fitted(call, object, is_apply) }
 }
 
+/// Whether the namespace of the call exists. Without admission an object may be in a namespace that does not exist.
+pub(super) fn has_namespace(reads: &impl Reads, call: &Call) -> bool {
+    call.namespace().is_empty() || reads.object(initial::NAMESPACES, call.namespace()).is_some()
+}
+
+/// Checks that the namespace was not removed during the work on a new object, which would wait there for the next namespace of this name.
+///
+/// # Errors
+/// 404 if it was.
+pub(super) fn check_namespace(state: &State, call: &Call, had_namespace: bool) -> Result<(), Status> {
+    match had_namespace && !has_namespace(state, call) {
+        true => Err(Status::not_found("", "namespaces", call.namespace())),
+        false => Ok(()),
+    }
+}
+
 /// Stores a prepared object, unless another one has its name.
-fn insert(state: &mut State, call: &Call, object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
+fn insert(
+    state: &mut State,
+    call: &Call,
+    object: Object,
+    had_namespace: bool,
+    dry_run: bool,
+) -> Result<Arc<Object>, Status> {
     let (resource, collection) = (&*call.resource, call.collection());
+    check_namespace(state, call, had_namespace)?;
     let key = store::key(call.namespace(), object.name());
     if custom::is_definition(resource) {
         custom::check_count(state, call, object.name())?;
@@ -393,26 +432,54 @@ pub(super) fn taken(resource: &ServedResource, object: &Object, current: &Object
 /// If the client saw another version, or changes immutable fields.
 pub(super) fn replace(call: &Call, current: &Arc<Object>, new: New) -> Result<Option<Arc<Object>>, Status> {
     let dry_run = new.dry_run;
-    let basis = Basis::of(call);
+    if !custom::is_definition(&call.resource) {
+        let basis = Basis::of(call);
+        let object = prepare_update(call, current, new)?;
+        return Ok(commit(call, current, object, None, basis, dry_run)?.flatten());
+    }
+    // The rules are compiled once, whatever happens to other definitions.
     let object = prepare_update(call, current, new)?;
+    for _ in 0..call.limits.conflict_retries {
+        let basis = Basis::of(call);
+        let following = Some(custom::Following::new(call, &object, Some(current)));
+        if let Some(stored) = commit(call, current, object.clone(), following, basis, dry_run)? {
+            if !dry_run && stored.is_some() {
+                custom::follow(&call.store, current);
+            }
+            return Ok(stored);
+        }
+    }
+    Ok(None)
+}
+
+/// Stores an object in place of `current`. Returns `None` if other objects have changed since `basis`; `Some(None)` if `current` is no longer
+/// the stored object.
+fn commit(
+    call: &Call,
+    current: &Arc<Object>,
+    object: Object,
+    following: Option<custom::Following>,
+    basis: Basis,
+    dry_run: bool,
+) -> Result<Option<Option<Arc<Object>>>, Status> {
     let is_same = object == **current;
     let bytes = size::of(&object);
-    let is_definition = custom::is_definition(&call.resource);
-    let following = is_definition.then(|| custom::Following::new(call, &object, Some(current)));
     let (collection, key) = (call.collection(), call.key());
-    let stored = call.store.with(|state| {
-        let is_current = state.object(collection, &key).is_some_and(|now| Arc::ptr_eq(&now, current));
-        if !is_current || !basis.holds(call, state) {
+    call.store.with(|state| {
+        if state.object(collection, &key).is_none_or(|now| !Arc::ptr_eq(&now, current)) {
+            return Ok(Some(None));
+        }
+        if !basis.holds(call, state) {
             return Ok(None);
         }
         if is_same {
-            return Ok(Some(current.clone()));
+            return Ok(Some(Some(current.clone())));
         }
         if dry_run {
-            return Ok(Some(Arc::new(object)));
+            return Ok(Some(Some(Arc::new(object))));
         }
         if delete::is_over(&object) {
-            return Ok(Some(delete::finish(state, collection, &key, object)));
+            return Ok(Some(Some(delete::finish(state, collection, &key, object))));
         }
         capacity::check_room(state, call, &key, bytes)?;
         let stored = state.put(collection, &key, object);
@@ -423,12 +490,8 @@ pub(super) fn replace(call: &Call, current: &Arc<Object>, new: New) -> Result<Op
             delete::finish(state, collection, &key, Object::clone(&stored));
         }
         initial::restore(state, collection, call.namespace(), stored.name());
-        Ok::<_, Status>(Some(stored))
-    })?;
-    if is_definition && !dry_run && stored.is_some() {
-        custom::follow(&call.store, current);
-    }
-    Ok(stored)
+        Ok(Some(Some(stored)))
+    })
 }
 
 /// Prepares and validates the update of an object, without the lock of the store.

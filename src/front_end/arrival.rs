@@ -1,7 +1,6 @@
 //! Reads the body of a review. The body takes room in memory as its bytes arrive: an announced length takes none.
 
 use crate::body::{Body, Pieces};
-use crate::request::body;
 use crate::sharer::Sharer;
 use crate::shares::{Share, Shares};
 use crate::status::Status;
@@ -29,14 +28,9 @@ pub(super) async fn read(
     caller: &Sharer,
     patience: Duration,
 ) -> Result<(Bytes, Vec<Share>), Status> {
-    let refuse = async |body: Body, refusal: Status| {
-        // Some clients read no answer while they send the body: curl 7 over HTTP/2.
-        body::discard(body).await;
-        Err(refusal)
-    };
     let too_large = || Status::too_large(&format!("limit is {limit}"));
     if body.size_hint().lower() > limit as u64 {
-        return refuse(body, too_large()).await;
+        return Err(too_large());
     }
     let (mut pieces, mut shares, mut held) = (Pieces::default(), Vec::new(), FREE_BYTES);
     let mut deadline = Instant::now() + patience;
@@ -49,22 +43,21 @@ pub(super) async fn read(
         };
         let length = pieces.len() + data.len();
         if length > limit {
-            drop((pieces, shares));
-            return refuse(body, too_large()).await;
+            return Err(too_large());
         }
         if length > held {
             // At least doubles, as a growing buffer does.
             let more = held.max(length - held).min(limit.saturating_sub(held)).max(length - held);
             let begun = Instant::now();
             let Ok(share) = timeout(ROOM_PATIENCE, room.take(caller, more)).await else {
-                drop((pieces, shares));
-                return refuse(body, Status::text(429, "there is no room in memory for the review")).await;
+                return Err(Status::text(429, "there is no room in memory for the review"));
             };
             shares.push(share);
             held += more;
             deadline += begun.elapsed();
         }
-        pieces.push(data, body.size_hint().lower());
+        // The buffer grows within what is held.
+        pieces.push(data, body.size_hint().lower().min((held - length) as u64));
     }
 }
 

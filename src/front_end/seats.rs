@@ -23,17 +23,18 @@ pub(super) struct Seat {
 }
 
 impl Seats {
-    /// Creates `all` places, of which one caller gets at most `of_one`.
+    /// Creates `all` places, of which one caller gets at most `of_one`, and never more than are left.
     #[must_use]
     pub fn new(all: usize, of_one: usize) -> Self {
         Self(Arc::new(Places { all, of_one, taken: Mutex::default() }))
     }
 
-    /// Takes a place; `None` if none is left, or none for this caller.
+    /// Takes a place; `None` if none is left for this caller.
     pub(super) fn take(&self, caller: &Sharer) -> Option<Seat> {
         let mut taken = self.taken();
         let of_caller = taken.get(caller).copied().unwrap_or_default();
-        if of_caller >= self.0.of_one || taken.values().sum::<usize>() >= self.0.all {
+        let left = self.0.all.saturating_sub(taken.values().sum());
+        if of_caller >= self.0.of_one.min(left) {
             return None;
         }
         taken.insert(caller.clone(), of_caller + 1);
@@ -73,5 +74,13 @@ mod tests {
         assert!(take("c").is_some());
         drop(of_b);
         assert!(seats.taken().is_empty());
+    }
+
+    #[test]
+    fn two_callers_leave_places_to_others() {
+        let seats = Seats::new(16, 12);
+        let all = |name| std::iter::from_fn(|| seats.take(&Sharer::named(name))).collect::<Vec<_>>();
+        let taken = ["a", "b", "c", "d"].map(all);
+        assert_eq!(taken.each_ref().map(Vec::len), [8, 4, 2, 1]);
     }
 }

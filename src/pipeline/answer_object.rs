@@ -25,7 +25,8 @@ pub(super) fn metadata(answer: &Answer) -> Option<Object> {
         MediaType::Cbor => Value::Object(cbor::decode(&answer.body).ok()??),
         MediaType::Protobuf => json!({"metadata": protobuf::metadata(&answer.body).ok()?}),
     };
-    let is_table = document.get("kind").is_some_and(|kind| kind == "Table");
+    let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default();
+    let is_table = is_table(text("apiVersion"), text("kind"));
     let holder = if is_table { document.pointer("/rows/0/object")? } else { &document };
     let metadata = holder.get("metadata").filter(|metadata| metadata.is_object())?;
     Object::from_value(json!({ "metadata": metadata }))
@@ -61,7 +62,7 @@ pub(super) fn with_owners(answer: &Answer, resource_version: &str, managed_field
                 true => object.set(&MANAGED_FIELDS, managed_fields.clone()),
                 false => object.remove(&MANAGED_FIELDS).is_some(),
             };
-            let is_set = is_set && object.set(&["metadata", "resourceVersion"], resource_version.into());
+            let is_set = is_set && set_version(&mut object, resource_version);
             is_set.then(|| cbor::encode(&object.into_value()))?.into()
         }
     };
@@ -84,6 +85,16 @@ pub(super) fn without_objects(answer: Answer) -> Answer {
     replaced().unwrap_or(answer)
 }
 
+/// Whether the type is that of `metav1.Table`. A custom kind can have the name too.
+fn is_table(api_version: &str, kind: &str) -> bool {
+    kind == "Table" && api_version.starts_with("meta.k8s.io/")
+}
+
+/// Sets the version of an object. The answer to a dry run of a create has none.
+fn set_version(object: &mut Object, resource_version: &str) -> bool {
+    resource_version.is_empty() || object.set(&["metadata", "resourceVersion"], resource_version.into())
+}
+
 fn form(answer: &Answer) -> Option<MediaType> {
     let content_type = answer.headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let is_plain = !answer.headers.contains_key(CONTENT_ENCODING);
@@ -103,7 +114,8 @@ impl<'a> Fields<'a> {
     }
 
     fn is_table(&self) -> bool {
-        self.text("kind") == Some(r#""Table""#)
+        let text = |field: &str| serde_json::from_str::<String>(self.text(field)?).ok();
+        is_table(&text("apiVersion").unwrap_or_default(), &text("kind").unwrap_or_default())
     }
 }
 
@@ -143,10 +155,18 @@ fn around<'a>(whole: &'a str, part: &str) -> Option<(&'a str, &'a str)> {
 
 fn in_json(body: &str, resource_version: &str, managed_fields: &Value) -> Option<String> {
     let document: Fields<'_> = serde_json::from_str(body).ok()?;
-    let metadata = match document.is_table() {
-        true => serde_json::from_str::<Fields<'_>>(object_of_row(&document)?).ok()?.text("metadata")?,
-        false => document.text("metadata")?,
-    };
+    if !document.is_table() {
+        return in_metadata(body, document.text("metadata")?, resource_version, managed_fields);
+    }
+    let row = serde_json::from_str::<Fields<'_>>(object_of_row(&document)?).ok()?;
+    let body = in_metadata(body, row.text("metadata")?, resource_version, managed_fields)?;
+    // A Table has the version of its object.
+    let document: Fields<'_> = serde_json::from_str(&body).ok()?;
+    in_metadata(&body, document.text("metadata")?, resource_version, &Value::Null)
+}
+
+/// Replaces the fields in one part of the body, the text of an object's metadata.
+fn in_metadata(body: &str, metadata: &str, resource_version: &str, managed_fields: &Value) -> Option<String> {
     let fields: Fields<'_> = serde_json::from_str(metadata).ok()?;
     // An indented answer has a line for each field.
     let inner = metadata.strip_prefix('{')?.strip_suffix('}')?;
@@ -162,7 +182,7 @@ fn in_json(body: &str, resource_version: &str, managed_fields: &Value) -> Option
     for (key, value) in &fields.0 {
         match &**key {
             "managedFields" => written.extend(owners.take().map(|owners| field(key, &owners))),
-            "resourceVersion" => written.push(field(key, &string(resource_version))),
+            "resourceVersion" if !resource_version.is_empty() => written.push(field(key, &string(resource_version))),
             key => written.push(field(key, value.get())),
         }
     }
@@ -186,7 +206,7 @@ fn in_yaml(body: &str, resource_version: &str, managed_fields: &Value) -> Option
                 written.push_str("  ");
                 yaml_entry(&mut written, 2, "managedFields", managed_fields);
             }
-            if line.starts_with("  resourceVersion: ") {
+            if line.starts_with("  resourceVersion: ") && !resource_version.is_empty() {
                 written.push_str("  ");
                 yaml_entry(&mut written, 2, "resourceVersion", &resource_version.into());
                 continue;
@@ -197,11 +217,14 @@ fn in_yaml(body: &str, resource_version: &str, managed_fields: &Value) -> Option
         }
     }
     let mut expected = Object::from_value(decode::yaml(body.as_bytes()).ok()?.value)?;
+    if is_table(expected.api_version(), expected.kind()) {
+        return None;
+    }
     let mut found = Object::from_value(decode::yaml(written.as_bytes()).ok()?.value)?;
     let owners = found.remove(&MANAGED_FIELDS).unwrap_or_default();
     let is_replaced = owners == *managed_fields || !has_owners(managed_fields) && owners.is_null();
     expected.remove(&MANAGED_FIELDS);
-    let is_set = expected.set(&["metadata", "resourceVersion"], resource_version.into());
+    let is_set = set_version(&mut expected, resource_version);
     (is_replaced && is_set && found.fields() == expected.fields()).then_some(written)
 }
 
@@ -253,7 +276,8 @@ mod tests {
     fn the_row_of_a_table_has_the_metadata() {
         let row = |object: &str| {
             format!(
-                "{{\"kind\":\"Table\",\"metadata\":{{\"resourceVersion\":\"7\"}},\"rows\":[{{\"cells\":[\"a\"],\"object\":{object}}}]}}"
+                "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{{\"resourceVersion\":\"7\"}},\
+                 \"rows\":[{{\"cells\":[\"a\"],\"object\":{object}}}]}}"
             )
         };
         let object = "{\"kind\":\"PartialObjectMetadata\",\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"7\"}}";
@@ -263,9 +287,31 @@ mod tests {
             "{{\"kind\":\"PartialObjectMetadata\",\"metadata\":{{\"name\":\"a\",\"resourceVersion\":\"8\",\"managedFields\":{}}}}}",
             owners()
         );
-        assert_eq!(replaced("application/json", &row(object), &owners()).unwrap(), row(&expected));
+        let expected = row(&expected).replacen("\"7\"", "\"8\"", 1);
+        assert_eq!(replaced("application/json", &row(object), &owners()).unwrap(), expected);
         assert_eq!(without_objects(table).body, row("null"));
         assert_eq!(without_objects(answer("application/json", object)).body, object);
+        // A custom object, whose kind has the name.
+        let custom = row(object).replace("meta.k8s.io", "example.com");
+        assert_eq!(without_objects(answer("application/json", custom.clone())).body, custom);
+        assert_eq!(metadata(&answer("application/json", custom)).unwrap().name(), "");
+    }
+
+    #[test]
+    fn the_answer_to_a_dry_run_of_a_create_gets_no_version() {
+        let object =
+            json!({"apiVersion": "v1", "kind": "A", "metadata": {"managedFields": [{"manager": "n"}], "name": "a"}});
+        let mut expected = object.clone();
+        expected["metadata"]["managedFields"] = owners();
+        let yaml = "apiVersion: v1\nkind: A\nmetadata:\n  managedFields:\n  - manager: n\n  name: a\n";
+        for (content_type, body) in [
+            ("application/json", object.to_string().into_bytes()),
+            ("application/yaml", yaml.into()),
+            ("application/cbor", cbor::encode(&object)),
+        ] {
+            let answer = with_owners(&answer(content_type, body), "", &owners()).unwrap();
+            assert_eq!(whole(&answer, &GroupVersionKind::new("", "v1", "A")).unwrap().into_value(), expected);
+        }
     }
 
     /// The text is that of a kube-apiserver 1.36.3.

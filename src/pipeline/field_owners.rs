@@ -15,6 +15,7 @@ use crate::config::FieldOwnership;
 use crate::object::Object;
 use crate::object::managed_fields::{give_back, owned_as};
 use crate::object::patch::PatchType;
+use crate::processor;
 use crate::request::body::MediaType;
 use crate::request::query::query_value;
 use crate::status::Status;
@@ -90,12 +91,25 @@ impl FieldOwners<'_> {
             false => with_parameter(&outgoing.uri, "includeObject=Metadata")?,
         };
         let mut written = self.write.forward_for_plain(Outgoing { uri, ..outgoing }).await?;
+        processor::expect(written.body.len()).await;
         let first = answer_object::metadata(&written).filter(|_| written.status.is_success());
+        // What is corrected is the written object.
+        let is_written =
+            |first: &Object| self.write.parts.method == Method::POST || *first.name() == *self.write.target.name;
+        let first = first.filter(is_written);
         let own = first.and_then(|first| owners.instead_of(&first).map(|own| (first, own)));
         if let Some((first, own)) = own {
             match self.disown(&first, &written, own).await {
                 Ok(Some((version, own))) => {
-                    written = answer_object::with_owners(&written, &version, &own).unwrap_or(written);
+                    // The answer is decoded again to find the place of the owners.
+                    processor::expect(2 * written.body.len()).await;
+                    match answer_object::with_owners(&written, &version, &own) {
+                        Some(corrected) => written = corrected,
+                        None => tracing::warn!(
+                            version,
+                            "an answer has the field managers and the version before their correction"
+                        ),
+                    }
                 }
                 Ok(None) => {}
                 Err(why) => {

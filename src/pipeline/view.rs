@@ -222,7 +222,7 @@ impl View<'_> {
     ) -> Result<Answer, Status> {
         let answer = match outgoing.owners.clone() {
             None => self.write.forward(outgoing).await?,
-            Some(owners) if is_dry_run(&outgoing.uri) => owners.shown_in(self.write.forward(outgoing).await?),
+            Some(owners) if is_dry_run(&outgoing.uri) => owners.shown_in(self.write.forward_for_plain(outgoing).await?),
             Some(owners) => self.write.field_owners().write_and_disown(outgoing, &owners).await?,
         };
         if self.is_refused_first(operation, &answer) {

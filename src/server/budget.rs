@@ -91,10 +91,10 @@ impl ConnectionBudget {
     /// Takes a place. `None` if all places have authenticated connections with open requests.
     pub(super) fn enter(self: &Arc<Self>, state: &ConnectionState, stage: Stage) -> Option<Place> {
         let mut members = self.members();
-        while members.count() >= self.all {
-            self.end_one(&mut members)?;
-        }
         let address = state.address();
+        while members.count() >= self.all {
+            self.end_one(&mut members, Some(address))?;
+        }
         let number = self.put(&mut members, stage, address, state.life().clone())?;
         Some(Place { budget: self.clone(), stage, number, address })
     }
@@ -104,23 +104,24 @@ impl ConnectionBudget {
         let mut members = self.members();
         // One of the authenticated connections is enough: their clients come back.
         for _ in 0..RELIEF {
-            let (stage, _) = self.end_one(&mut members).unzip();
+            let (stage, _) = self.end_one(&mut members, None).unzip();
             if stage.is_none_or(|stage| stage == Stage::Known) {
                 return;
             }
         }
     }
 
-    /// Ends the connection that has shown the least, and returns its stage and number; `None` if there is none to end.
-    fn end_one(&self, members: &mut Members) -> Option<(Stage, u64)> {
+    /// Ends the connection that has shown the least, for another one from `address`, if there is one. Returns the stage and the number of the
+    /// ended connection; `None` if there is none to end.
+    fn end_one(&self, members: &mut Members, address: Option<Option<IpAddr>>) -> Option<(Stage, u64)> {
         let mut stages = STAGES_IN_ORDER.into_iter();
-        stages.find_map(|stage| Some((stage, self.end_one_of(members, stage, None)?)))
+        stages.find_map(|stage| Some((stage, self.end_one_of(members, stage, Newcomer { number: None, address })?)))
     }
 
-    fn end_one_of(&self, members: &mut Members, stage: Stage, newest: Option<u64>) -> Option<u64> {
+    fn end_one_of(&self, members: &mut Members, stage: Stage, newcomer: Newcomer) -> Option<u64> {
         let spares = self.spares_known && stage == Stage::Known;
         let queue = members.stage(stage);
-        let (number, address) = first_to_end(queue, spares, newest)?;
+        let (number, address) = first_to_end(queue, spares, newcomer)?;
         queue.remove(number, &address)?.end();
         Some(number)
     }
@@ -132,8 +133,9 @@ impl ConnectionBudget {
         let number = members.next;
         members.next += 1;
         members.stage(stage).insert(number, &address, life);
+        let newcomer = Newcomer { number: Some(number), address: Some(address) };
         while members.stage(stage).len() > bound {
-            if self.end_one_of(members, stage, Some(number)).is_none() {
+            if self.end_one_of(members, stage, newcomer).is_none() {
                 members.stage(stage).remove(number, &address)?.end();
                 return None;
             }
@@ -170,20 +172,32 @@ impl Members {
     }
 }
 
+/// The connection for which another one ends.
+#[derive(Clone, Copy, Debug)]
+struct Newcomer {
+    /// Its number, if it is in the same stage.
+    number: Option<u64>,
+    /// `None` if no certain connection comes.
+    address: Option<Option<IpAddr>>,
+}
+
 /// Chooses the connection that ends: the oldest one without an open request of the address that has most connections; if the address has
-/// more than half of all, its oldest one; else any without an open request. If there is none, the oldest one of the address, unless
-/// connections with open requests are spared. The newest connection has just come.
-fn first_to_end(queue: &Queue, spares_busy: bool, newest: Option<u64>) -> Option<(u64, Option<IpAddr>)> {
+/// more than half of all, its oldest one; else any without an open request. If there is none, the oldest one of the address. Where connections
+/// with open requests are spared, one ends only for another address than the one that has more than half of all.
+fn first_to_end(queue: &Queue, spares_busy: bool, newcomer: Newcomer) -> Option<(u64, Option<IpAddr>)> {
     let idle = |address: &Option<IpAddr>| {
         let mut of_address = queue.of(address);
-        of_address.find(|(number, life)| Some(*number) != newest && life.is_idle()).map(|(number, _)| number)
+        of_address.find(|(number, life)| Some(*number) != newcomer.number && life.is_idle()).map(|(number, _)| number)
     };
     let greediest = queue.greediest()?;
     if let Some(number) = idle(greediest.owner) {
         return Some((number, *greediest.owner));
     }
-    let oldest = (!spares_busy).then_some((greediest.oldest, *greediest.owner));
-    if greediest.count * 2 > queue.len() && oldest.is_some() {
+    let has_most = greediest.count * 2 > queue.len();
+    let is_for_another = newcomer.address.is_some_and(|address| address != *greediest.owner);
+    let may_be_busy = !spares_busy || has_most && is_for_another;
+    let oldest = may_be_busy.then_some((greediest.oldest, *greediest.owner));
+    if has_most && oldest.is_some() {
         return oldest;
     }
     let mut others = queue.by_greed().skip(1);
@@ -308,5 +322,23 @@ mod tests {
         places.push(budget.enter(&states[6], Stage::Silent).unwrap());
         places[7].advance(Stage::Known);
         assert_eq!(ended(&states), [3, 6]);
+    }
+
+    #[test]
+    fn an_address_with_open_requests_everywhere_leaves_room_for_another() {
+        let budget = small();
+        let states: Vec<Arc<ConnectionState>> = (0..6).map(|_| state(ATTACKER)).collect();
+        let _busy: Vec<_> = states.iter().map(|state| state.begin()).collect();
+        let mut places: Vec<Place> = Vec::new();
+        for state in &states {
+            let mut place = budget.enter(state, Stage::Silent).unwrap();
+            place.advance(Stage::Known);
+            places.push(place);
+        }
+        let other = state(OTHER);
+        let _request = other.begin();
+        let mut place = budget.enter(&other, Stage::Silent).unwrap();
+        place.advance(Stage::Known);
+        assert_eq!((ended(&states), other.life().is_ended()), (vec![0], false));
     }
 }

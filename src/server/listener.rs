@@ -104,7 +104,7 @@ impl Listener {
             let (server, tls, handler) = (server.clone(), tls.clone(), handler.clone());
             let deadline = Instant::now() + handshake_timeout;
             connections.spawn(async move {
-                if speaks(&stream, &state, deadline).await {
+                if speaks(&stream, &state, &server.drain, deadline).await {
                     // On the heap: a silent connection is small.
                     Box::pin(server.serve(stream, remote, &state, deadline, &tls, handler)).await;
                 }
@@ -288,10 +288,11 @@ impl Server {
 }
 
 /// Waits for the first byte of the client; false if the connection ends instead.
-async fn speaks(stream: &TcpStream, state: &ConnectionState, deadline: Instant) -> bool {
+async fn speaks(stream: &TcpStream, state: &ConnectionState, drain: &Drain, deadline: Instant) -> bool {
     tokio::select! {
         ready = tokio::time::timeout_at(deadline, stream.readable()) => matches!(ready, Ok(Ok(()))),
         () = state.ended() => false,
+        () = drain.started() => false,
     }
 }
 

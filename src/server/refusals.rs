@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// The time in which an address causes one line.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The number of lines in that time.
+/// The number of lines of a kind in that time.
 const LINES: usize = 30;
 /// The number of characters of a text in a line.
 const MAX_TEXT: usize = 256;
@@ -21,7 +21,8 @@ const MAX_TEXT: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Refusals {
     handshakes: IntCounter,
-    lines: Arc<Mutex<Lines>>,
+    of_handshakes: Arc<Mutex<Lines>>,
+    of_certificates: Arc<Mutex<Lines>>,
 }
 
 /// The lines of the last period.
@@ -58,7 +59,7 @@ impl Refusals {
             );
             let handshakes = IntCounter::with_opts(opts)?;
             registry.register(Box::new(handshakes.clone()))?;
-            Ok(Self { handshakes, lines: Arc::default() })
+            Ok(Self { handshakes, of_handshakes: Arc::default(), of_certificates: Arc::default() })
         })
     }
 
@@ -66,7 +67,7 @@ impl Refusals {
     pub(super) fn handshake(&self, remote: SocketAddr, error: &std::io::Error) {
         self.handshakes.inc();
         match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
-            true => self.log("TLS handshake refused", remote, None, error),
+            true => log(&self.of_handshakes, "TLS handshake refused", remote, None, error),
             false => tracing::debug!(%remote, error = %Escaped(error), "TLS handshake failed"),
         }
     }
@@ -78,17 +79,16 @@ impl Refusals {
 
     /// Logs a certificate by which nobody was authenticated.
     pub fn certificate(&self, remote: SocketAddr, subject: &str, reason: &dyn fmt::Display) {
-        self.log("client certificate refused", remote, Some(subject), reason);
+        log(&self.of_certificates, "client certificate refused", remote, Some(subject), reason);
     }
+}
 
-    fn log(&self, what: &str, remote: SocketAddr, subject: Option<&str>, reason: &dyn fmt::Display) {
-        let address = network(remote.ip());
-        let may = self.lines.lock().unwrap_or_else(PoisonError::into_inner).take(address, Instant::now());
-        let (subject, reason) = (subject.map(|subject| tracing::field::display(Escaped(subject))), Escaped(reason));
-        match may {
-            Some(left_out) => tracing::warn!(%remote, subject, %reason, left_out, "{what}"),
-            None => tracing::debug!(%remote, subject, %reason, "{what}"),
-        }
+fn log(lines: &Mutex<Lines>, what: &str, remote: SocketAddr, subject: Option<&str>, reason: &dyn fmt::Display) {
+    let may = lines.lock().unwrap_or_else(PoisonError::into_inner).take(network(remote.ip()), Instant::now());
+    let (subject, reason) = (subject.map(|subject| tracing::field::display(Escaped(subject))), Escaped(reason));
+    match may {
+        Some(left_out) => tracing::warn!(%remote, subject, %reason, left_out, "{what}"),
+        None => tracing::debug!(%remote, subject, %reason, "{what}"),
     }
 }
 

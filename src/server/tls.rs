@@ -55,7 +55,7 @@ impl Handshake {
     /// If the PEM is broken, certificate and key do not belong together, or a file of an authority cannot be read.
     pub fn config(&self, certificate_pem: &[u8], key_pem: &[u8]) -> Result<ServerConfig, TlsError> {
         let pem = self.authorities.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-        self.config_naming(certificate_pem, key_pem, names(&pem.concat()))
+        self.config_naming(certificate_pem, key_pem, names(&pem.join(&b'\n')))
     }
 
     /// Builds the configuration of [`Self::config`] with these names of CAs in place of those from files.

@@ -14,10 +14,23 @@ use std::time::Duration;
 /// # Errors
 /// If Go would refuse the handshake because of the certificate.
 pub fn parse(certificate: &CertificateDer<'_>) -> Result<Certificate, Error> {
-    Certificate::parse(certificate).map_err(|error| {
+    let parsed = Certificate::parse(certificate).map_err(|error| {
         tracing::debug!(%error, "certificate not parsed");
-        CertificateError::BadEncoding.into()
-    })
+        CertificateError::BadEncoding
+    })?;
+    if !parsed.key.has_presentable_size() {
+        return Err(Error::General("the certificate has an RSA key of more than 8192 bits".to_owned()));
+    }
+    Ok(parsed)
+}
+
+/// Parses a certificate whose key signs a handshake.
+fn parse_signer(certificate: &CertificateDer<'_>) -> Result<Certificate, Error> {
+    let certificate = parse(certificate)?;
+    match certificate.key.is_usable() {
+        true => Ok(certificate),
+        false => Err(CertificateError::BadSignature.into()),
+    }
 }
 
 /// Returns the error of a handshake that is refused because of a certificate.
@@ -48,7 +61,7 @@ pub fn verify_tls12_signature(
     signature: &DigitallySignedStruct,
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
-    let certificate = parse(certificate)?;
+    let certificate = parse_signer(certificate)?;
     let (identifier, key) = certificate.key_parts().ok_or(CertificateError::BadEncoding)?;
     // As `rustls::crypto::verify_tls12_signature` does for a certificate that it parses.
     let of_scheme = algorithms.mapping.iter().find(|(scheme, _)| *scheme == signature.scheme);
@@ -71,7 +84,7 @@ pub fn verify_tls13_signature(
     signature: &DigitallySignedStruct,
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
-    let key = SubjectPublicKeyInfoDer::from(parse(certificate)?.key_info().to_vec());
+    let key = SubjectPublicKeyInfoDer::from(parse_signer(certificate)?.key_info().to_vec());
     verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
 }
 

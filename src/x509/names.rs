@@ -1,6 +1,6 @@
 //! Alternative names of a subject, and the constraints that authorities set for them (`constraints.go`).
 //!
-//! Go sorts constraints and searches them. Here each name is compared with each constraint, and a chain has a bound of comparisons.
+//! Go sorts constraints and searches them. Here each name is compared with each constraint, and a verification has a bound of comparisons.
 
 use super::der::{self, Reader, context};
 use super::{Malformed, malformed};
@@ -13,8 +13,20 @@ const DNS: u8 = context(2);
 const URI: u8 = context(6);
 const IP: u8 = context(7);
 
-/// The number of comparisons of names with constraints for one chain: the limit of Go until 1.25.
+/// The number of comparisons of names with constraints in one verification. Go until 1.25 had this limit for each chain.
 const COMPARISONS: usize = 250_000;
+/// The number of characters of a name in a text.
+const MAX_NAME: usize = 256;
+
+/// The comparisons that are left to a verification.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Comparisons(usize);
+
+impl Default for Comparisons {
+    fn default() -> Self {
+        Self(COMPARISONS)
+    }
+}
 
 /// The reason why a name is not permitted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,8 +87,14 @@ struct Subtrees {
     dns: Vec<String>,
     /// Addresses with their masks.
     ips: Vec<(Box<[u8]>, Box<[u8]>)>,
-    emails: Vec<String>,
+    emails: Vec<EmailConstraint>,
     uris: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+enum EmailConstraint {
+    Mailbox(Mailbox),
+    Domain(String),
 }
 
 impl NameConstraints {
@@ -101,9 +119,15 @@ impl NameConstraints {
     }
 
     /// Checks the names of a certificate below the authority (`chainConstraints.check`).
-    fn check(&self, names: &SubjectNames, comparisons: &mut usize) -> Result<(), NotPermitted> {
+    fn check(&self, names: &SubjectNames, comparisons: &mut Comparisons) -> Result<(), NotPermitted> {
         for ip in &names.ips {
-            let contains = |(network, mask): &(Box<[u8]>, Box<[u8]>), _| contains(network, mask, ip);
+            // Go sorts networks by their addresses with all bits, and takes an IPv4 address that is mapped to IPv6 for an IPv4 address. Here
+            // that does not permit more, and does not exclude less.
+            let contains = |(network, mask): &(Box<[u8]>, Box<[u8]>), excludes| {
+                let has_host_bits = network.iter().zip(mask).any(|(network, mask)| network & !mask != 0);
+                let is_odd = has_host_bits || is_mapped(network) || is_mapped(ip);
+                contains(network, mask, ip) && (excludes || !is_odd)
+            };
             self.decide("IP address", || address(ip), |trees| &trees.ips, contains, comparisons)?;
         }
         for name in &names.dns {
@@ -124,7 +148,7 @@ impl NameConstraints {
             let mailbox = Mailbox::parse(email).filter(|mailbox| is_domain(&mailbox.domain, false));
             let mailbox =
                 mailbox.ok_or_else(|| NotPermitted(format!("cannot parse rfc822Name {}", go_quote(email))))?;
-            let matches = |constraint: &String, excludes| mailbox.matches(constraint, excludes);
+            let matches = |constraint: &EmailConstraint, excludes| mailbox.matches(constraint, excludes);
             self.decide("email address", || email.clone(), |trees| &trees.emails, matches, comparisons)?;
         }
         Ok(())
@@ -137,17 +161,19 @@ impl NameConstraints {
         name: impl Fn() -> String,
         of_kind: impl Fn(&Subtrees) -> &[T],
         matches: impl Fn(&T, bool) -> bool,
-        comparisons: &mut usize,
+        comparisons: &mut Comparisons,
     ) -> Result<(), NotPermitted> {
+        let name = || go_quote(&name().chars().take(MAX_NAME).collect::<String>());
         let (permitted, excluded) = (of_kind(&self.permitted), of_kind(&self.excluded));
-        *comparisons = comparisons
+        comparisons.0 = comparisons
+            .0
             .checked_sub(permitted.len() + excluded.len())
             .ok_or_else(|| NotPermitted("too many constraints".to_owned()))?;
         if !permitted.is_empty() && !permitted.iter().any(|constraint| matches(constraint, false)) {
-            return Err(NotPermitted(format!("{kind} {} is not permitted by any constraint", go_quote(&name()))));
+            return Err(NotPermitted(format!("{kind} {} is not permitted by any constraint", name())));
         }
         if excluded.iter().any(|constraint| matches(constraint, true)) {
-            return Err(NotPermitted(format!("{kind} {} is excluded by a constraint", go_quote(&name()))));
+            return Err(NotPermitted(format!("{kind} {} is excluded by a constraint", name())));
         }
         Ok(())
     }
@@ -173,10 +199,11 @@ impl Subtrees {
                     trees.uris.push(text);
                 }
                 EMAIL if base.value.contains(&b'@') => {
-                    let text = ascii(base.value).filter(|text| Mailbox::parse(text).is_some());
-                    trees.emails.push(text.ok_or(malformed("failed to parse rfc822Name constraint"))?);
+                    let mailbox = ascii(base.value).and_then(|text| Mailbox::parse(&text));
+                    let mailbox = mailbox.ok_or(malformed("failed to parse rfc822Name constraint"))?;
+                    trees.emails.push(EmailConstraint::Mailbox(mailbox));
                 }
-                EMAIL => trees.emails.push(domain(base.value)?),
+                EMAIL => trees.emails.push(EmailConstraint::Domain(domain(base.value)?)),
                 IP if matches!(base.value.len(), 8 | 32) => {
                     let (network, mask) = base.value.split_at(base.value.len() / 2);
                     if !is_mask(mask) {
@@ -192,19 +219,20 @@ impl Subtrees {
     }
 }
 
-/// Checks the names of each certificate of a chain against the constraints of all that follow it (`checkChainConstraints`).
+/// Checks the names of each certificate of a chain against the constraints of all that follow it (`checkChainConstraints`), within what is left
+/// of the comparisons.
 ///
 /// # Errors
 /// If a name is not permitted, with the reason.
 pub(super) fn check<'a>(
     chain: impl Iterator<Item = (Option<&'a SubjectNames>, Option<&'a NameConstraints>)>,
+    comparisons: &mut Comparisons,
 ) -> Result<(), NotPermitted> {
     let chain: Vec<_> = chain.collect();
-    let mut comparisons = COMPARISONS;
     for (index, (names, _)) in chain.iter().enumerate() {
         let Some(names) = names else { continue };
         for (_, constraints) in chain.iter().skip(index + 1) {
-            constraints.map_or(Ok(()), |constraints| constraints.check(names, &mut comparisons))?;
+            constraints.map_or(Ok(()), |constraints| constraints.check(names, comparisons))?;
         }
     }
     Ok(())
@@ -225,6 +253,11 @@ fn address(ip: &[u8]) -> String {
 fn contains(network: &[u8], mask: &[u8], ip: &[u8]) -> bool {
     let mut bytes = network.iter().zip(mask).zip(ip);
     network.len() == ip.len() && bytes.all(|((network, mask), ip)| network & mask == ip & mask)
+}
+
+/// Whether the address is that of an IPv4 host in IPv6 (`IP.To4`).
+fn is_mapped(ip: &[u8]) -> bool {
+    <[u8; 16]>::try_from(ip).is_ok_and(|ip| std::net::Ipv6Addr::from(ip).to_ipv4_mapped().is_some())
 }
 
 /// Whether the mask is ones and then zeros (`isValidIPMask`).
@@ -269,7 +302,7 @@ fn domain_of_host(host: &str) -> Option<String> {
 }
 
 /// An address of e-mail; the domain is in lower case.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Mailbox {
     local: Vec<u8>,
     domain: String,
@@ -289,10 +322,10 @@ impl Mailbox {
         Some(Self { local, domain })
     }
 
-    fn matches(&self, constraint: &str, excludes: bool) -> bool {
-        match constraint.contains('@') {
-            true => Self::parse(constraint).is_some_and(|mailbox| mailbox == *self),
-            false => domain_matches(constraint, &self.domain, excludes),
+    fn matches(&self, constraint: &EmailConstraint, excludes: bool) -> bool {
+        match constraint {
+            EmailConstraint::Mailbox(mailbox) => mailbox == self,
+            EmailConstraint::Domain(domain) => domain_matches(domain, &self.domain, excludes),
         }
     }
 }
@@ -409,6 +442,26 @@ mod tests {
     }
 
     #[test]
+    fn odd_networks_permit_nothing_and_exclude_all_the_same() {
+        let v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets().to_vec();
+        for (network, mask, ip, is_in) in [
+            (vec![10, 0, 0, 0], vec![255, 0, 0, 0], vec![10, 0, 0, 1], true),
+            // Bits of hosts.
+            (vec![10, 0, 0, 5], vec![255, 0, 0, 0], vec![10, 0, 0, 1], false),
+            // Addresses of IPv4 in IPv6.
+            (vec![0; 16], vec![0; 16], v6("::ffff:1.2.3.4"), false),
+            (v6("::ffff:1.2.3.4"), vec![255; 16], v6("::ffff:1.2.3.4"), false),
+        ] {
+            let names = SubjectNames { ips: vec![ip.into()], ..SubjectNames::default() };
+            let trees = Subtrees { ips: vec![(network.into(), mask.into())], ..Subtrees::default() };
+            let permitted = NameConstraints { permitted: trees.clone(), ..NameConstraints::default() };
+            let excluded = NameConstraints { excluded: trees, ..NameConstraints::default() };
+            let check = |constraints: &NameConstraints| constraints.check(&names, &mut Comparisons::default()).is_ok();
+            assert_eq!((check(&permitted), check(&excluded)), (is_in, false), "{names:?}");
+        }
+    }
+
+    #[test]
     fn comparisons_are_bounded() {
         let names = SubjectNames { dns: vec!["a.com".to_owned(); 1000], ..SubjectNames::default() };
         let few = NameConstraints {
@@ -416,8 +469,13 @@ mod tests {
             ..NameConstraints::default()
         };
         let chain = [(Some(&names), None), (None, Some(&few))];
-        assert_eq!(check(chain.into_iter()), Ok(()));
+        assert_eq!(check(chain.into_iter(), &mut Comparisons::default()), Ok(()));
         let chain = [(Some(&names), None), (None, Some(&few)), (None, Some(&few))];
-        assert_eq!(check(chain.into_iter()), Err(NotPermitted("too many constraints".to_owned())));
+        let too_many = Err(NotPermitted("too many constraints".to_owned()));
+        assert_eq!(check(chain.into_iter(), &mut Comparisons::default()), too_many);
+        // The chains of one verification share the bound.
+        let mut left = Comparisons::default();
+        let results = [(); 2].map(|()| check([(Some(&names), None), (None, Some(&few))].into_iter(), &mut left));
+        assert_eq!(results, [Ok(()), too_many]);
     }
 }

@@ -10,6 +10,9 @@ const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 const MGF1: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 8];
 
+/// The size of an RSA key in a presented certificate.
+const MAX_RSA_BITS: usize = 8192;
+
 /// A public key.
 #[derive(Clone, Debug)]
 pub(super) enum PublicKey {
@@ -78,7 +81,7 @@ impl PublicKey {
         }
         match oid {
             RSA if parameters != [der::NULL, 0] => Err(malformed("RSA key missing NULL parameters")),
-            RSA => rsa(key).map(|()| Self::Rsa(shared(key))).ok_or(malformed("invalid RSA public key")),
+            RSA => rsa(key).map(|_| Self::Rsa(shared(key))).ok_or(malformed("invalid RSA public key")),
             EC => {
                 let curve = Reader::new(parameters).oid().ok_or(malformed("invalid ECDSA parameters"))?;
                 let curve = Curve::of(curve).ok_or(malformed("unsupported elliptic curve"))?;
@@ -89,6 +92,27 @@ impl PublicKey {
             ED25519 if key.len() != 32 => Err(malformed("wrong Ed25519 public key size")),
             ED25519 => Ok(Self::Ed25519(shared(key))),
             _ => Ok(Self::Other),
+        }
+    }
+
+    /// Whether the key is not larger than TLS allows in a presented certificate (`tls.checkKeySize`).
+    pub(super) fn has_presentable_size(&self) -> bool {
+        match self {
+            Self::Rsa(key) => rsa(key).is_some_and(|(modulus, _)| {
+                let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
+                let bits =
+                    modulus.get(zeros).map_or(0, |first| 8 * (modulus.len() - zeros) - first.leading_zeros() as usize);
+                bits <= MAX_RSA_BITS
+            }),
+            _ => true,
+        }
+    }
+
+    /// Whether Go verifies signatures of the key: the exponent of RSA has at most 31 bits (`checkPublicKeySize`).
+    pub(super) fn is_usable(&self) -> bool {
+        match self {
+            Self::Rsa(key) => rsa(key).is_some_and(|(_, exponent)| i32::try_from(exponent).is_ok()),
+            _ => true,
         }
     }
 
@@ -117,6 +141,9 @@ impl PublicKey {
             (Self::Other, _) => return Err(SignatureError::Unknown),
             _ => return Err(SignatureError::OtherKey),
         };
+        if !self.is_usable() {
+            return Err(SignatureError::Wrong);
+        }
         UnparsedPublicKey::new(known, key).verify(message, signature).map_err(|_| SignatureError::Wrong)
     }
 }
@@ -230,11 +257,11 @@ fn identifier(mut value: Reader<'_>) -> Result<(&[u8], &[u8]), Malformed> {
     Ok((oid, value.any().ok_or(malformed("malformed parameters"))?.whole))
 }
 
-/// Checks an RSA key: a positive modulus and a positive exponent.
-fn rsa(key: &[u8]) -> Option<()> {
+/// Reads an RSA key: a positive modulus and a positive exponent.
+fn rsa(key: &[u8]) -> Option<(&[u8], i64)> {
     let mut key = Reader::new(key).read(der::SEQUENCE)?;
     let modulus = key.integer()?;
     let exponent = key.small_integer(der::INTEGER)?;
     let is_positive = modulus.first()? & 0x80 == 0 && modulus != [0];
-    (is_positive && exponent > 0).then_some(())
+    (is_positive && exponent > 0).then_some((modulus, exponent))
 }

@@ -1,7 +1,7 @@
 //! Chains of certificates (`Certificate.Verify`).
 
 use super::certificate::{CERT_SIGN, Certificate, ExtendedUsage};
-use super::names;
+use super::names::{self, Comparisons};
 use super::signature::SignatureError;
 use crate::go_text::go_quote;
 use bytes::Bytes;
@@ -12,6 +12,9 @@ use std::collections::{HashMap, HashSet};
 
 /// The number of candidates for an issuer that one verification considers (`maxChainSignatureChecks`). A client chooses what it presents.
 const CANDIDATES: usize = 100;
+
+/// The last line of a certificate in PEM.
+const END: &[u8] = b"-----END CERTIFICATE-----";
 
 /// The purpose for which a chain is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,9 @@ pub enum BundleError {
     /// The bundle has no certificates.
     #[error("data does not contain any valid RSA or ECDSA certificates")]
     Empty,
+    /// Two certificates share a line.
+    #[error("not a PEM bundle: text follows an END CERTIFICATE line without a line break")]
+    Glued,
     /// The certificate at this index cannot be parsed.
     #[error("certificate {0} of the bundle: {1}")]
     Certificate(usize, super::Malformed),
@@ -113,6 +119,11 @@ impl Roots {
     /// If the bundle has no certificate, or one that cannot be parsed.
     pub fn parse(pem: &[u8]) -> Result<Self, BundleError> {
         let mut roots = Self::default();
+        // The PEM reader would take the next BEGIN line for a part of the END line, and silently lose a certificate.
+        let mut lines = pem.split(|byte| matches!(byte, b'\n' | b'\r'));
+        if lines.any(|line| line.strip_prefix(END).is_some_and(|rest| !rest.trim_ascii().is_empty())) {
+            return Err(BundleError::Glued);
+        }
         for (index, certificate) in CertificateDer::pem_slice_iter(pem).enumerate() {
             let certificate = Certificate::parse(&certificate.map_err(BundleError::Pem)?);
             roots.add(certificate.map_err(|error| BundleError::Certificate(index, error))?);
@@ -162,12 +173,12 @@ impl Roots {
         let (leaf, others) = presented.split_first().ok_or(VerifyError::Nothing)?;
         leaf.check_leaf(now)?;
         if self.contains(leaf) {
-            return judge(&[leaf], purpose);
+            return judge(&[leaf], purpose, &mut Comparisons::default());
         }
         let mut known = HashSet::new();
         let others = others.iter().filter(|other| known.insert(&*other.raw)).collect();
-        let mut search =
-            Search { roots: self, others, purpose, now, considered: 0, refusal: None, hint: String::new() };
+        let (comparisons, hint) = Default::default();
+        let mut search = Search { roots: self, others, purpose, now, considered: 0, comparisons, refusal: None, hint };
         let found = search.extend(&mut vec![leaf])?;
         let Search { refusal, hint, .. } = search;
         found.ok_or_else(|| refusal.unwrap_or(VerifyError::UnknownAuthority(hint)))
@@ -190,6 +201,7 @@ struct Search<'a> {
     purpose: Purpose,
     now: i64,
     considered: usize,
+    comparisons: Comparisons,
     /// Why the first complete chain was refused.
     refusal: Option<VerifyError>,
     /// Why the first candidate was refused.
@@ -224,7 +236,7 @@ impl<'a> Search<'a> {
             }
             chain.push(candidate);
             let found = match role {
-                Role::Root => match judge(chain, self.purpose) {
+                Role::Root => match judge(chain, self.purpose, &mut self.comparisons) {
                     Ok(validity) => Some(validity),
                     Err(why) => {
                         self.refusal.get_or_insert(why);
@@ -270,7 +282,7 @@ fn is_in(candidate: &Certificate, chain: &[&Certificate]) -> bool {
 }
 
 /// Decides on a complete chain, leaf first.
-fn judge(chain: &[&Certificate], purpose: Purpose) -> Result<Validity, VerifyError> {
+fn judge(chain: &[&Certificate], purpose: Purpose, comparisons: &mut Comparisons) -> Result<Validity, VerifyError> {
     let below = chain.split_last().map_or(&[][..], |(_, below)| below);
     // `policiesValid` is true for all other chains.
     if below.iter().any(|certificate| certificate.extensions.depends_on_policies) {
@@ -289,7 +301,7 @@ fn judge(chain: &[&Certificate], purpose: Purpose) -> Result<Validity, VerifyErr
         return Err(VerifyError::Usage);
     }
     let names = chain.iter().map(|certificate| &certificate.extensions);
-    names::check(names.map(|of| (of.names.as_ref(), of.name_constraints.as_ref())))
+    names::check(names.map(|of| (of.names.as_ref(), of.name_constraints.as_ref())), comparisons)
         .map_err(|why| VerifyError::Name(why.to_string()))?;
     let not_before = chain.iter().map(|certificate| certificate.not_before).max();
     let not_after = chain.iter().map(|certificate| certificate.not_after).min();

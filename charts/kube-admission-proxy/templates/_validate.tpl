@@ -143,6 +143,11 @@
 {{- if and $callers.anonymous (not $callers.anonymousFromEverywhere) (not (and $network.enabled $network.apiServers)) }}
 {{- fail "webhook.callers.anonymous needs networkPolicy.enabled and networkPolicy.apiServers, because everybody who reaches the front end may send reviews: name the addresses of the API server, as {\"ipBlock\":{\"cidr\":\"192.0.2.10/32\"}}. `kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes` prints them. If something else keeps all others away, set webhook.callers.anonymousFromEverywhere" }}
 {{- end }}
+{{- range $network.apiServers }}
+{{- if and $callers.anonymous (not $callers.anonymousFromEverywhere) (hasSuffix "/0" (dig "ipBlock" "cidr" "" .)) }}
+{{- fail "networkPolicy.apiServers has every address: with webhook.callers.anonymous everybody may send reviews. Name the addresses of the API server, or set webhook.callers.anonymousFromEverywhere" }}
+{{- end }}
+{{- end }}
 {{- if and $callers.anonymousFromEverywhere (not $callers.anonymous) }}
 {{- fail "webhook.callers.anonymousFromEverywhere has no effect without webhook.callers.anonymous" }}
 {{- end }}

@@ -101,7 +101,7 @@ impl<'a> Prepared<'a> {
             let field = "spec.tls.clientCAFile";
             let parsed = CertificateAuthority::parse(&content(tenant, field, file, &mut digest)?);
             let authority = Arc::new(parsed.map_err(|error| tenant.fault(field, error))?);
-            let names = names(tenant, all);
+            let names = names(tenant, all, config.upstream.kubeconfig());
             digest.update(format!("{names:?}"));
             Ok(TenantAuthority { authority, names })
         });
@@ -195,11 +195,13 @@ impl<'a> Prepared<'a> {
 }
 
 /// Returns the names that a tenant's client authorities may give: those of its members, without those that make somebody a member of
-/// `operators`. `None`: all names, because no other tenant has the API server.
-fn names(tenant: &TenantFile, all: &[Arc<TenantFile>]) -> Option<TenantNames> {
-    let kubeconfig = tenant.kubeconfig();
-    let shares = |other: &&Arc<TenantFile>| other.name != tenant.name && other.kubeconfig() == kubeconfig;
-    if kubeconfig.is_some() && !all.iter().any(|other| shares(&other)) {
+/// `operators`. `None`: all names, because neither another tenant nor the flags have the API server.
+fn names(tenant: &TenantFile, all: &[Arc<TenantFile>], of_flags: Option<&Path>) -> Option<TenantNames> {
+    // One file can have several paths.
+    let file = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let of_others = all.iter().filter(|other| other.name != tenant.name).filter_map(|other| other.kubeconfig());
+    let mut of_others = of_others.map(|path| file(&path)).chain(of_flags.map(file));
+    if tenant.kubeconfig().is_some_and(|path| !of_others.any(|other| other == file(&path))) {
         return None;
     }
     let operators = all.iter().find(|other| other.name == OPERATORS && other.name != tenant.name);
@@ -348,7 +350,7 @@ mod tests {
             tenant(name, &format!("{members}  upstream: {{kubeconfig: {kubeconfig}}}\n"));
         }
         let all = read(folder.path(), &[]).unwrap();
-        let of = |name: &str| names(all.iter().find(|tenant| tenant.name == name).unwrap(), &all);
+        let of = |name: &str| names(all.iter().find(|tenant| tenant.name == name).unwrap(), &all, None);
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         for name in ["blue", "green", "grey"] {
             let wanted = TenantNames { tenant: name.into(), users: set(&["bea"]), groups: set(&["team"]) };
@@ -357,5 +359,9 @@ mod tests {
         let operators = TenantNames { tenant: "operators".into(), users: set(&["olga"]), groups: set(&["platform"]) };
         assert_eq!(of("operators"), Some(operators));
         assert_eq!(of("red"), None, "nobody else has its API server");
+        let red = all.iter().find(|tenant| tenant.name == "red").unwrap();
+        let folder = folder.path();
+        let of_flags = folder.join("..").join(folder.file_name().unwrap()).join("own");
+        assert!(names(red, &all, Some(&of_flags)).is_some(), "the flags name the same file");
     }
 }

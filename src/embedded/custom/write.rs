@@ -109,7 +109,7 @@ pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, St
         object.remove(&["metadata", "resourceVersion"]);
         match create_object(call, object, true, dry_run).await {
             // Another write has created the object.
-            Err(status) if status.reason == "AlreadyExists" => {}
+            Err(status) if write::is_taken(&status) => {}
             created => return Ok(respond::object(call, StatusCode::CREATED, &*created?)),
         }
         attempts.start_over().await?;
@@ -137,8 +137,23 @@ fn patched(call: &Call, patch_type: PatchType, current: &Object, patch: &Value) 
     Ok(decoded.object)
 }
 
-async fn create_object(call: &Call, mut object: Object, is_apply: bool, dry_run: bool) -> Result<Arc<Object>, Status> {
+/// Creates an object; generates a name if the object has none, and another one if that is taken meanwhile.
+async fn create_object(call: &Call, object: Object, is_apply: bool, dry_run: bool) -> Result<Arc<Object>, Status> {
+    if !object.name().is_empty() {
+        return create_named(call, object, is_apply, dry_run).await;
+    }
+    for _ in 1..write::NAME_ATTEMPTS {
+        match create_named(call, object.clone(), is_apply, dry_run).await {
+            Err(status) if write::is_taken(&status) => {}
+            created => return created,
+        }
+    }
+    create_named(call, object, is_apply, dry_run).await
+}
+
+async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: bool) -> Result<Arc<Object>, Status> {
     let custom = custom(call)?;
+    let had_namespace = write::has_namespace(&*call.store, call);
     if custom.definition.is_terminating {
         return Err(terminating(call, object.name()));
     }
@@ -157,6 +172,7 @@ async fn create_object(call: &Call, mut object: Object, is_apply: bool, dry_run:
     let bytes = size::of(&stored);
     let created = call.store.with(|state| {
         check_definition(state, call, custom, stored.name())?;
+        write::check_namespace(state, call, had_namespace)?;
         let key = store::key(call.namespace(), stored.name());
         match state.object(call.collection(), &key) {
             Some(current) => Err(write::taken(&call.resource, &stored, &current)),

@@ -25,6 +25,31 @@ pub(in crate::embedded) fn of_value(value: &Value) -> usize {
     }
 }
 
+/// The bytes of an object in Go's JSON, which `json.NewEncoder` writes with escapes for HTML.
+pub(in crate::embedded) fn in_go_json(object: &Object) -> usize {
+    of(object) + object.fields().iter().map(|(key, value)| escapes(key) + escapes_in(value)).sum::<usize>()
+}
+
+/// The bytes that the escapes in a value add.
+fn escapes_in(value: &Value) -> usize {
+    match value {
+        Value::String(text) => escapes(text),
+        Value::Array(items) => items.iter().map(escapes_in).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, value)| escapes(key) + escapes_in(value)).sum(),
+        _ => 0,
+    }
+}
+
+fn escapes(text: &str) -> usize {
+    let added = |c| match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 1,
+        '<' | '>' | '&' | '\0'..'\u{20}' => 5,
+        '\u{2028}' | '\u{2029}' => 3,
+        _ => 0,
+    };
+    text.chars().map(added).sum()
+}
+
 fn digits(number: i64) -> usize {
     let digits = number.unsigned_abs().checked_ilog10().map_or(1, |digits| digits as usize + 1);
     digits + usize::from(number < 0)
@@ -41,5 +66,13 @@ mod tests {
         let object = Object::from_value(object).unwrap();
         let length = serde_json::to_vec(&object).unwrap().len();
         assert!(of(&object).abs_diff(length) < 20, "{} {length}", of(&object));
+    }
+
+    #[test]
+    fn escapes_are_those_of_go() {
+        let object = |text: &str| Object::from_value(json!({ text: [text] })).unwrap();
+        for (text, written) in [("<a&>", 22 - 3), ("a\"\\\n\t\r\u{8}\u{c}b", 16), ("\u{1}", 6), ("\u{2028}ä", 8)] {
+            assert_eq!(in_go_json(&object(text)) - in_go_json(&object("")), 2 * written, "{text:?}");
+        }
     }
 }

@@ -205,6 +205,12 @@ impl State {
         table.objects.below(prefix, "").map(|(key, slot)| (key.clone(), table.read(slot))).collect()
     }
 
+    /// The slots of the objects whose keys begin with `prefix`, in the keys' order.
+    pub(in crate::embedded) fn slots(&self, collection: &Collection, prefix: &str) -> Vec<(String, Slot)> {
+        let Some(table) = self.tables.get(collection) else { return Vec::new() };
+        table.objects.below(prefix, "").map(|(key, slot)| (key.clone(), slot.clone())).collect()
+    }
+
     /// Some objects below a prefix, from a key on, as of this resourceVersion or an earlier one. The cost grows with the number of the objects
     /// and of the changes since, not with that of the store's objects.
     ///

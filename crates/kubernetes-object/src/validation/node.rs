@@ -292,7 +292,13 @@ impl Causes {
 
     /// `field.NotFound` of a string.
     pub(super) fn not_found(&mut self, node: &Node<'_>, why: &str) {
+        self.not_found_because(node, || why.to_owned());
+    }
+
+    /// `field.NotFound` of a string, for a reason whose text is made only if there is room for the cause.
+    pub(super) fn not_found_because(&mut self, node: &Node<'_>, why: impl FnOnce() -> String) {
         self.0.add(|| {
+            let why = why();
             let colon = if why.is_empty() { "" } else { ": " };
             let message = format!("Not found: {}{colon}{why}", go_quote(node.text()));
             fault::cause("FieldValueNotFound", &node.path.to_string(), message)

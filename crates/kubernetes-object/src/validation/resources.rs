@@ -188,11 +188,6 @@ fn claim_names(list: &Node<'_>, claims: &BTreeSet<&str>, out: &mut Causes) {
     let mut known: HashSet<String> = HashSet::new();
     // The known keys of a name with a request.
     let mut with_requests: HashMap<String, usize> = HashMap::new();
-    let all = match claims.is_empty() {
-        true => " which is empty".to_owned(),
-        false => format!(": {}", claims.iter().copied().collect::<Vec<_>>().join(", ")),
-    };
-    let why = format!("must be one of the names in pod.spec.resourceClaims{all}");
     for claim in list.items() {
         let (name, request) = (claim.at("name").text(), claim.at("request").text());
         if name.is_empty() {
@@ -221,7 +216,11 @@ fn claim_names(list: &Node<'_>, claims: &BTreeSet<&str>, out: &mut Causes) {
             }
         }
         if !claims.contains(name) {
-            out.not_found(&claim.at("name").on(&claim), &why);
+            out.not_found_because(&claim.at("name").on(&claim), || {
+                let all: Vec<_> = claims.iter().copied().collect();
+                let rest = if all.is_empty() { " which is empty".to_owned() } else { format!(": {}", all.join(", ")) };
+                format!("must be one of the names in pod.spec.resourceClaims{rest}")
+            });
         }
     }
 }
