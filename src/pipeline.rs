@@ -61,7 +61,7 @@ use crate::config::{Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
-use crate::request::body::{self, MediaTypes};
+use crate::request::body::{self, BodyRoom, MediaTypes};
 use crate::request::info::{is_canonical, request_info};
 use crate::request::{RequestInfo, timeout};
 use crate::response;
@@ -123,6 +123,8 @@ pub struct Pipeline {
     pub audit: Audit,
     /// The limits on concurrent requests.
     pub in_flight: InFlight,
+    /// The memory for the bodies of writes.
+    pub bodies: BodyRoom,
     /// The answers that are being written.
     pub answers: Answers,
     /// The turns of writes that start over.
@@ -266,8 +268,10 @@ impl Pipeline {
             None => response,
             Some(event) => {
                 let (is_long, patience) = (info.is_long_running(), self.limits.request_timeout);
-                let followed = audited::follow(event, response, refusal, is_long, patience);
-                Box::pin(self.processor.run(self.sharer(&exchange.user), followed)).await
+                let sharer = self.sharer(&exchange.user);
+                let room = (&self.gateway.room, sharer);
+                let followed = audited::follow(event, room, response, refusal, is_long, patience);
+                Box::pin(self.processor.run(sharer, followed)).await
             }
         };
         let Some(seat) = exchange.seat.take() else { return response };

@@ -18,6 +18,8 @@ pub struct Shares {
 struct Line {
     user: Arc<str>,
     own: Arc<Semaphore>,
+    /// The turn of a share that grows step by step.
+    turn: Arc<Semaphore>,
     shares: Arc<Shares>,
 }
 
@@ -27,6 +29,47 @@ pub struct Share {
     _all: Option<OwnedSemaphorePermit>,
     _own: Option<OwnedSemaphorePermit>,
     _line: Arc<Line>,
+}
+
+/// A share that grows, up to all that one user may have.
+#[derive(Debug, Default)]
+pub struct Growing {
+    parts: Vec<Share>,
+    count: usize,
+    has_turn: bool,
+    turn: Option<(OwnedSemaphorePermit, Arc<Line>)>,
+}
+
+impl Growing {
+    /// Creates a share that grows step by step: of one user, one such share at a time grows, until [`Self::complete`]. Otherwise shares
+    /// that wait for more could keep each other waiting for ever.
+    pub fn by_turns() -> Self {
+        Self { has_turn: true, ..Self::default() }
+    }
+
+    /// Ends the turn of a share that needs no more.
+    pub fn complete(&mut self) {
+        self.turn = None;
+    }
+
+    /// Waits until the share has `count` of the quantity. The quantity and the user are the same in each call.
+    pub async fn grow_to(&mut self, shares: &Arc<Shares>, user: &str, count: usize) {
+        let count = count.min(shares.of_one);
+        if count > self.count {
+            if self.has_turn && self.turn.is_none() {
+                let line = shares.line(user);
+                // The semaphore is never closed.
+                self.turn = line.turn.clone().acquire_owned().await.ok().map(|turn| (turn, line));
+            }
+            self.parts.push(shares.take(user, count - self.count).await);
+            self.count = count;
+        }
+    }
+
+    /// Whether the share is empty.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
 }
 
 impl Shares {
@@ -58,7 +101,8 @@ impl Shares {
         }
         let user: Arc<str> = user.into();
         let own = Arc::new(Semaphore::new(self.of_one));
-        let line = Arc::new(Line { user: user.clone(), own, shares: self.clone() });
+        let turn = Arc::new(Semaphore::new(1));
+        let line = Arc::new(Line { user: user.clone(), own, turn, shares: self.clone() });
         lines.insert(user, Arc::downgrade(&line));
         line
     }
@@ -94,5 +138,39 @@ mod tests {
         drop(whole);
         assert!(shares.lines().is_empty());
         assert_eq!(shares.all.available_permits(), 10);
+    }
+
+    #[test]
+    fn a_share_grows_to_the_part_of_its_user_and_waits_for_others_but_not_for_itself() {
+        let shares = Shares::new(10, 6);
+        let mut growing = Growing::default();
+        for (count, left) in [(0, 10), (2, 8), (1, 8), (5, 5), (100, 4), (200, 4)] {
+            growing.grow_to(&shares, "a", count).now_or_never().unwrap();
+            assert_eq!((shares.all.available_permits(), growing.is_empty()), (left, left == 10), "{count}");
+        }
+        let mut other = Growing::default();
+        other.grow_to(&shares, "b", 3).now_or_never().unwrap();
+        assert!(other.grow_to(&shares, "b", 6).now_or_never().is_none());
+        drop(growing);
+        other.grow_to(&shares, "b", 6).now_or_never().unwrap();
+        drop(other);
+        assert_eq!(shares.all.available_permits(), 10);
+    }
+
+    #[test]
+    fn shares_that_grow_by_turns_do_not_wait_for_each_other() {
+        let shares = Shares::new(10, 6);
+        let [mut first, mut second, mut other] = [(); 3].map(|()| Growing::by_turns());
+        first.grow_to(&shares, "a", 2).now_or_never().unwrap();
+        assert!(second.grow_to(&shares, "a", 2).now_or_never().is_none());
+        other.grow_to(&shares, "b", 2).now_or_never().unwrap();
+        first.grow_to(&shares, "a", 4).now_or_never().unwrap();
+        first.complete();
+        second.grow_to(&shares, "a", 2).now_or_never().unwrap();
+        assert!(second.grow_to(&shares, "a", 3).now_or_never().is_none());
+        drop(first);
+        second.grow_to(&shares, "a", 3).now_or_never().unwrap();
+        drop((second, other));
+        assert!(shares.lines().is_empty());
     }
 }

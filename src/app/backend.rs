@@ -7,7 +7,7 @@ use crate::admission::{BuildError, Plugin};
 use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig};
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::Discovery;
-use crate::cluster::{Cluster, Need};
+use crate::cluster::{CacheRoom, Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity};
 use crate::embedded::catalog::ServedResource;
 use crate::embedded::{self, DataDir, Tokens, Vitals};
@@ -194,6 +194,24 @@ async fn impersonator(
     }
 }
 
+/// The memory for the caches of an API server.
+#[derive(Clone)]
+pub(super) enum Caches {
+    /// Bytes of its own.
+    Own(usize),
+    /// A part of the memory for the caches of API servers that only tenants name.
+    OfTenants(Arc<CacheRoom>),
+}
+
+impl Caches {
+    fn room(&self) -> Arc<CacheRoom> {
+        match self {
+            Self::Own(bytes) => CacheRoom::new(*bytes),
+            Self::OfTenants(all) => all.quarter(),
+        }
+    }
+}
+
 /// An API server behind, with the state of it that pipelines share.
 pub(super) struct Backend {
     pub(super) transport: SharedTransport,
@@ -216,6 +234,8 @@ pub(super) struct Backend {
     /// The prefix of the groups of callers.
     group_prefix: String,
     front_proxy: Option<Arc<FrontProxy>>,
+    caches: Caches,
+    limits: Arc<Limits>,
     /// The access reviews of the tenants, of which one has at most half.
     pub(super) access_reviews: Arc<Shares>,
     /// Plugins of several tenants.
@@ -258,11 +278,12 @@ impl Backend {
         client_ca: Option<&Reloading<CertificateAuthority>>,
         files: &Files,
         needs: &[Need],
+        caches: Caches,
     ) -> Result<Self> {
         let limits = &config.limits;
         let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), limits.clone());
         let removed = served_removed_apis(config);
-        let cluster = Cluster::start_with_removed(upstream.client.clone(), needs, limits.clone(), &removed);
+        let cluster = Cluster::start_within(upstream.client.clone(), needs, limits.clone(), &caches.room(), &removed);
         let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
         let authenticator = Authenticator::new(authentication(config, client_ca, files, &upstream)?);
         let authorizer = Authorizer::new(authorization(config, &upstream));
@@ -287,6 +308,8 @@ impl Backend {
             access_reviews: Shares::new(limits.access_reviews, limits.access_reviews / 2),
             group_prefix: group_prefix(of).to_owned(),
             front_proxy: upstream.front_proxy.map(Arc::new),
+            caches,
+            limits: limits.clone(),
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             client: upstream.client,
@@ -296,13 +319,14 @@ impl Backend {
     }
 
     /// Returns this API server with more caches.
-    pub(super) fn with_needs(&self, limits: &Arc<Limits>, needs: &[Need]) -> Self {
+    pub(super) fn with_needs(&self, needs: &[Need]) -> Self {
         let mut all = self.needs.clone();
         all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
-        let (client, limits) = (self.client.clone(), limits.clone());
-        let cluster = Cluster::start_with_removed(client, &all, limits, &self.removed);
+        let (client, limits) = (self.client.clone(), self.limits.clone());
+        let cluster = Cluster::start_within(client, &all, limits, &self.caches.room(), &self.removed);
         Self {
             cluster,
+            limits: self.limits.clone(),
             needs: all,
             removed: self.removed.clone(),
             transport: self.transport.clone(),
@@ -319,6 +343,7 @@ impl Backend {
             access_reviews: self.access_reviews.clone(),
             group_prefix: self.group_prefix.clone(),
             front_proxy: self.front_proxy.clone(),
+            caches: self.caches.clone(),
             plugins: CommonPlugins::default(),
         }
     }

@@ -15,7 +15,7 @@ mod tls;
 pub use controllers::{Controllers, UnknownController};
 pub use embedded::{Addresses, Apis, Embedded, InvalidRange, InvalidSwitch, TokenFiles};
 pub use feature_gates::{FeatureGates, InvalidFeatureGates};
-pub use limits::Limits;
+pub use limits::{LEAST_MEMORY, Limits};
 pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
 pub use tls::{NamedCertificate, TlsFlagError, TlsProtocol};
 

@@ -216,6 +216,7 @@ impl Path {
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap(),
+            bodies: BodyRoom::new(&limits),
             answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
             processor: Processor::new(0),

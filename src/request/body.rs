@@ -7,10 +7,12 @@ mod media_type;
 mod check;
 mod options;
 mod initializers;
+mod room;
 
 pub use check::{check_name, check_new_name, ensure_namespace};
 pub use media_type::{MediaType, MediaTypes, media_type};
 pub use options::{OptionsKind, WriteOptions};
+pub use room::BodyRoom;
 
 use crate::body::{Body, Pieces};
 use crate::go_text::go_quote;
@@ -28,6 +30,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use std::fmt::Display;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// The bytes past the limit that are read and discarded: a client that is still sending would not read the answer otherwise
@@ -42,23 +45,55 @@ const SUMMARY_BYTES: usize = 30;
 /// Reads and discards a short body, so that its connection stays open: an HTTP/1.1 connection with unread bytes is closed, and
 /// its client may lose the answer. `http.Server` of Go reads as much.
 pub async fn discard(body: Body) {
-    if body.size_hint().lower() <= DISCARDED_BYTES as u64 {
-        let _whatever_it_is = tokio::time::timeout(DISCARD_TIMEOUT, read(body, 0)).await;
-    }
+    discard_shortly(body).await;
 }
 
-/// Reads a whole body, of at most `limit` bytes (`handlers.limitedReadBody`).
+/// As [`discard`], boxed: a refusal for want of room discards the rest of a body within its read.
+fn discard_shortly(mut body: Body) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        if body.size_hint().lower() > DISCARDED_BYTES as u64 {
+            return;
+        }
+        let all = async {
+            let mut length = 0;
+            while let Some(Ok(frame)) = body.frame().await {
+                length += frame.into_data().map_or(0, |data| data.len());
+                if length > DISCARDED_BYTES {
+                    break;
+                }
+            }
+        };
+        let _whatever_it_is = tokio::time::timeout(DISCARD_TIMEOUT, all).await;
+    })
+}
+
+/// Reads a whole body, of at most `limit` bytes (`handlers.limitedReadBody`). [`BodyRoom::read`] bounds the memory as well.
 ///
 /// # Errors
 /// 413 if the body is longer, without a read if the announced length is far longer; 500 if the body breaks off.
-pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
+pub async fn read(body: Body, limit: usize) -> Result<Bytes, Status> {
+    read_into(body, limit, &mut room::Taking::nothing()).await
+}
+
+/// As [`read`], and takes the room for the body.
+async fn read_into(mut body: Body, limit: usize, room: &mut room::Taking<'_>) -> Result<Bytes, Status> {
     let too_large = || Status::too_large(&format!("limit is {limit}"));
     let bearable = limit.saturating_add(DISCARDED_BYTES);
     if body.size_hint().lower() > bearable as u64 {
         return Err(too_large());
     }
+    room.begin(&body.size_hint(), limit);
     let (mut pieces, mut length) = (Pieces::default(), 0);
-    while let Some(frame) = body.frame().await {
+    loop {
+        let frame = match room.next(&mut body).await {
+            Ok(Some(frame)) => frame,
+            Ok(None) => break,
+            Err(refusal) => {
+                drop(pieces);
+                discard_shortly(body).await;
+                return Err(refusal);
+            }
+        };
         let data = match frame {
             Ok(frame) => frame.into_data().unwrap_or_default(),
             Err(_) if length > limit => break,
@@ -66,6 +101,11 @@ pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
         };
         length += data.len();
         if length <= limit {
+            if let Err(refusal) = room.add(&data).await {
+                drop((data, pieces));
+                discard_shortly(body).await;
+                return Err(refusal);
+            }
             pieces.push(data, body.size_hint().lower());
         } else if length <= bearable {
             pieces = Pieces::default();
@@ -76,6 +116,7 @@ pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
     if length > limit {
         return Err(too_large());
     }
+    room.end().await?;
     // The caller decodes the body next.
     processor::expect(length).await;
     Ok(pieces.into_bytes())

@@ -3,6 +3,7 @@
 //! This module knows nothing of a request's purpose: every request is handed to one handler, with its [`Connection`].
 
 mod state;
+mod heads;
 mod listener;
 pub mod tls;
 pub mod certificates;
@@ -11,6 +12,7 @@ pub mod renewal;
 pub mod drain;
 pub mod health;
 pub mod descriptors;
+pub mod memory;
 
 pub use drain::Drain;
 pub use listener::Listener;

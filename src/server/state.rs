@@ -1,5 +1,6 @@
 //! The state of a client's connection: open requests, authentication, and end; and budgets of connections.
 
+use super::heads::Counted;
 use crate::body::Held;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,10 @@ pub struct ConnectionState {
     place_of_tenant: OnceLock<Place>,
     closing: CancellationToken,
     ended: CancellationToken,
+    /// The head that the client has begun, if it is long.
+    head: Mutex<Option<Counted>>,
+    /// Whether the connection has left HTTP.
+    upgraded: AtomicBool,
     reviews: OnceLock<Semaphore>,
     /// A hash of the first credentials that were reviewed and rejected.
     rejected: OnceLock<[u8; 32]>,
@@ -28,6 +33,8 @@ pub struct ConnectionState {
 #[derive(Debug)]
 struct Requests {
     open: usize,
+    /// The number of requests so far.
+    begun: u64,
     idle_since: Instant,
     /// The time from which a new request ends the connection.
     last_at: Option<Instant>,
@@ -35,7 +42,7 @@ struct Requests {
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { open: 0, idle_since: Instant::now(), last_at: None }
+        Self { open: 0, begun: 0, idle_since: Instant::now(), last_at: None }
     }
 }
 
@@ -114,7 +121,26 @@ impl ConnectionState {
             return None;
         }
         requests.open += 1;
+        requests.begun += 1;
+        drop(requests);
+        drop(self.head().take());
         Some(OpenRequest(Arc::clone(self)))
+    }
+
+    /// Records that the connection has left HTTP.
+    pub(super) fn upgrade(&self) {
+        self.upgraded.store(true, Ordering::Release);
+    }
+
+    /// Returns the number of requests so far, if the next bytes of an HTTP/1.1 connection are those of a head.
+    pub(super) fn awaits_head(&self) -> Option<u64> {
+        let requests = self.requests();
+        (requests.open == 0 && !self.upgraded.load(Ordering::Acquire)).then_some(requests.begun)
+    }
+
+    /// The head that the client has begun, if it is long.
+    pub(super) fn head(&self) -> MutexGuard<'_, Option<Counted>> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Resolves when no request has been open for `timeout`, counted from the call at the earliest.
