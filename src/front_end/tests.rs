@@ -8,14 +8,14 @@ use crate::cluster::{Cluster, FixedState};
 use crate::metrics::Registry;
 use crate::object::patch::admission;
 use crate::plugins;
+use crate::request::body::BodyRoom;
 use crate::server::testing::silent;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::{FutureExt, StreamExt};
-use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 /// The front end with one accepted caller, and the registry of its metrics.
@@ -50,9 +50,9 @@ fn side(specs: &[&'static Spec]) -> Side {
         authorizer: Arc::new(Authorizer::new(authz::Config::new(authz::Mode::Webhook, reviewer))),
         processor: Processor::new(1),
         own_user: Arc::default(),
-        arriving: Arrivals::new(2),
+        arriving: Arrivals::new(2, 1),
         seats: Seats::new(2, 1),
-        room: Shares::new(1 << 20, 1 << 19),
+        bodies: BodyRoom::new(&limits),
         metrics: FrontEndMetrics::register(&registry).unwrap(),
         limits: Arc::new(limits),
     };

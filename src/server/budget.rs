@@ -131,7 +131,7 @@ impl ConnectionBudget {
         let bound = self.bounds.get(stage as usize).copied().unwrap_or_default();
         let number = members.next;
         members.next += 1;
-        members.stage(stage).insert(number, &address, life);
+        members.stage(stage).insert(number, &address, 1, life);
         while members.stage(stage).len() > bound {
             if self.end_one_of(members, stage, Some(number)).is_none() {
                 members.stage(stage).remove(number, &address)?.end();
@@ -183,7 +183,7 @@ fn first_to_end(queue: &Queue, spares_busy: bool, newest: Option<u64>) -> Option
         return Some((number, *greediest.owner));
     }
     let oldest = (!spares_busy).then_some((greediest.oldest, *greediest.owner));
-    if greediest.count * 2 > queue.len() && oldest.is_some() {
+    if greediest.size * 2 > queue.len() && oldest.is_some() {
         return oldest;
     }
     let mut others = queue.by_greed().skip(1);
