@@ -102,8 +102,11 @@ impl Arrival {
     /// Records the memory that the body takes by now. A body counts as half of all memory at most: the longest one can arrive beside others.
     pub fn grow(&self, bytes: usize) {
         let Memory { all, least, .. } = *self.arrivals.0;
+        let size = bytes.min(all / 2);
+        if size <= least {
+            return;
+        }
         let mut taken = self.arrivals.taken();
-        let size = bytes.min(all / 2).max(least);
         if taken.crowd(&self.sharer).resize(self.number, &self.sharer, size) {
             self.arrivals.make_room(&mut taken);
         }

@@ -405,7 +405,7 @@ pub(super) struct Embedded {
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
     pub(super) event_ttl: Duration,
     /// Size of all objects in the embedded API server, in bytes, as the flag of etcd. Without room, only deletions and writes that make an
-    /// object smaller succeed. 0 stands for the default.
+    /// object smaller succeed. 0 stands for the default. With a memory limit it is a part of the memory at most.
     #[arg(long, value_name = "BYTES", default_value = "2147483648")]
     pub(super) quota_backend_bytes: usize,
     /// Folder that keeps the objects of the embedded API server, the key of service account tokens and the proxy's own authority, and

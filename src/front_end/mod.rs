@@ -119,7 +119,7 @@ impl FrontEnd {
             let Limits { review_bytes, review_body_timeout, .. } = *self.limits;
             let late = |_| Status::text(408, "the body of the review took too long");
             let reading = async {
-                let arrived = body::arrive(request.into_body(), review_bytes, [&arriving]);
+                let arrived = body::arrive(request.into_body(), review_bytes, [Some(&arriving), None]);
                 let (body, weight) = tokio::time::timeout(review_body_timeout, arrived).await.map_err(late)??;
                 Ok::<_, Status>((body, self.bodies.take(weight, &caller).await?))
             };

@@ -268,10 +268,10 @@ impl Seat {
         Ok(Self { _taken: Some(taken), arriving: None, ..self })
     }
 
-    /// The memory of the arriving body.
-    pub(super) fn arrivals(&self) -> impl Iterator<Item = &Arrival> {
-        let arriving = self.arriving.as_deref().into_iter();
-        arriving.flat_map(|arriving| [&arriving.place].into_iter().chain(&arriving.of_process))
+    /// The memory of the arriving body, in the pipeline and in the process.
+    pub(super) fn arrivals(&self) -> [Option<&Arrival>; 2] {
+        let arriving = self.arriving.as_deref();
+        [arriving.map(|arriving| &arriving.place), arriving.and_then(|arriving| arriving.of_process.as_ref())]
     }
 
     /// Resolves to a 429 if the arriving body is given up for another one.

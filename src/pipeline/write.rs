@@ -170,7 +170,7 @@ impl<'a> Write<'a> {
         let asked = if may_wait { asked.map(with_grace) } else { asked };
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
         let sharer = pipeline.sharer(&caller.user);
-        let arrivals = exchange.seat.iter().flat_map(Seat::arrivals);
+        let arrivals = exchange.seat.as_ref().map_or([None; 2], Seat::arrivals);
         let reading = pipeline.bodies.read(stream, limits.body_bytes, arrivals, &sharer);
         let reading = tokio::time::timeout_at(deadline, reading);
         let body = match &exchange.seat {

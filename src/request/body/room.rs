@@ -36,11 +36,11 @@ impl BodyRoom {
     ///
     /// # Errors
     /// As [`arrive`] and [`Self::take`].
-    pub async fn read<'a>(
+    pub async fn read(
         &self,
         body: Body,
         limit: usize,
-        arrivals: impl IntoIterator<Item = &'a Arrival>,
+        arrivals: [Option<&Arrival>; 2],
         sharer: &Sharer,
     ) -> Result<Bytes, Status> {
         let (bytes, weight) = arrive(body, limit, arrivals).await?;
@@ -72,15 +72,11 @@ impl BodyRoom {
 ///
 /// # Errors
 /// 413 if the body is longer, 500 if it breaks off.
-pub async fn arrive<'a>(
-    body: Body,
-    limit: usize,
-    arrivals: impl IntoIterator<Item = &'a Arrival>,
-) -> Result<(Bytes, Weight), Status> {
-    let (arrivals, mut weight) = (Vec::from_iter(arrivals), Weight::default());
+pub async fn arrive(body: Body, limit: usize, arrivals: [Option<&Arrival>; 2]) -> Result<(Bytes, Weight), Status> {
+    let mut weight = Weight::default();
     let bytes = super::read_noting(body, limit, |data| {
         weight.add(data);
-        arrivals.iter().for_each(|arrival| arrival.grow(weight.bytes() * GROWTH));
+        arrivals.iter().flatten().for_each(|arrival| arrival.grow(weight.bytes() * GROWTH));
     });
     let bytes = bytes.await?;
     Ok((bytes, weight))
@@ -109,7 +105,7 @@ mod tests {
 
     impl BodyRoom {
         async fn read_of(&self, text: &Bytes, user: &str) -> Result<Bytes, Status> {
-            self.read(full(text.clone()), 3 * MEBIBYTE, [], &Sharer::named(user)).await
+            self.read(full(text.clone()), 3 * MEBIBYTE, [None; 2], &Sharer::named(user)).await
         }
 
         /// What all users together could take now, in KiB.
@@ -136,13 +132,15 @@ mod tests {
         let places: Vec<Arrival> = (0..100).map(|_| memory.enter(mallory.clone())).collect();
         let mut stalled: Vec<_> = places
             .iter()
-            .map(|place| Box::pin(room.read(stalled_after(vec![text.clone()]), 3 * MEBIBYTE, [place], &mallory)))
+            .map(|place| {
+                Box::pin(room.read(stalled_after(vec![text.clone()]), 3 * MEBIBYTE, [Some(place), None], &mallory))
+            })
             .collect();
         stalled.iter_mut().for_each(|reading| assert!(reading.as_mut().now_or_never().is_none()));
         assert_eq!(room.free(), 16 * 1024);
         let bob = Sharer::named("bob");
         let place = memory.enter(bob.clone());
-        let read = room.read(full(text.clone()), 3 * MEBIBYTE, [&place], &bob);
+        let read = room.read(full(text.clone()), 3 * MEBIBYTE, [Some(&place), None], &bob);
         assert_eq!(read.now_or_never().unwrap().unwrap(), text);
         let given_up = |place: &Arrival| place.given_up().now_or_never().is_some();
         assert!(!given_up(&place) && places.iter().filter(|place| given_up(place)).count() > 90);
