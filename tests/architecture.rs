@@ -172,7 +172,7 @@ const ROOMS: [Room; 4] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 21] = [
+const WITH_TASKS: [&str; 22] = [
     "app.rs",
     "app/reviews.rs",
     "app/tenancy.rs",
@@ -192,6 +192,7 @@ const WITH_TASKS: [&str; 21] = [
     "server/health.rs",
     "server/listener.rs",
     "server/reload.rs",
+    "server/unread.rs",
     "upstream/",
     "webhooks/shadow.rs",
 ];

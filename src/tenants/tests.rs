@@ -304,11 +304,11 @@ fn tenants_of_one_kubeconfig_reach_it_in_one_way() {
     for (other, why) in [
         (
             ", identity: requestheader",
-            "green.yaml:6: spec.upstream: must have the identity and the groupPrefix of the tenant \"blue\", which has the same kubeconfig",
+            "green.yaml:6: spec.upstream: must have the identity, the groupPrefix and the webhookTargets of the tenant \"blue\", which has the same kubeconfig",
         ),
         (
             ", groupPrefix: 'via:'",
-            "green.yaml:6: spec.upstream: must have the identity and the groupPrefix of the tenant \"blue\", which has the same kubeconfig",
+            "green.yaml:6: spec.upstream: must have the identity, the groupPrefix and the webhookTargets of the tenant \"blue\", which has the same kubeconfig",
         ),
     ] {
         assert_eq!(found("", other), [why]);

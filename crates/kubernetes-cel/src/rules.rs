@@ -23,8 +23,6 @@ use std::sync::Arc;
 pub const RULE_COST: u64 = 10_000_000;
 /// The highest cost of all rules of a schema: `StaticEstimatedCRDCostLimit`.
 pub const SCHEMA_COST: u64 = 100_000_000;
-/// The factor of the budget from which on further rules are not compiled: the error of all rules gives no greater one.
-const FACTOR: u64 = 100;
 /// The number of rules to name if all rules together cost too much.
 const NAMED: usize = 4;
 /// The extension that holds the rules.
@@ -63,7 +61,8 @@ pub fn check(schema: &Value, path: &str) -> Findings {
     let root = Node { schema, path: path.to_owned(), is_root: true, cardinality: Some(1), uncorrelatable: None };
     let Errors { mut schema, cel } = checker.node(&root);
     schema.extend(cel);
-    let Checker { costs, mut totals, total } = checker;
+    let Checker { costs, mut totals } = checker;
+    let total = totals.iter().fold(0u64, |sum, (_, cost)| sum.saturating_add(*cost));
     if total > SCHEMA_COST {
         totals.retain(|(_, cost)| *cost >= SCHEMA_COST / 100);
         totals.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
@@ -157,7 +156,6 @@ struct Checker {
     costs: Vec<(String, Cost)>,
     /// The cost that each expression adds to the total.
     totals: Vec<(String, u64)>,
-    total: u64,
 }
 
 impl Checker {
@@ -210,9 +208,6 @@ impl Checker {
             return;
         };
         for (index, rule) in rules.iter().enumerate() {
-            if self.total > FACTOR * SCHEMA_COST {
-                return;
-            }
             self.rule(node, rule, &format!("{}.{RULES}[{index}]", node.path), &declared, errors);
         }
     }
@@ -261,7 +256,6 @@ impl Checker {
         if cost.in_all > RULE_COST {
             errors.push(format!("{field}: Forbidden: {}", text::too_costly(what, cost.in_all, RULE_COST)));
         }
-        self.total = self.total.saturating_add(cost.in_all);
         self.totals.push((field.to_owned(), cost.in_all));
         self.costs.push((field.to_owned(), cost));
     }

@@ -31,7 +31,7 @@ fn recorded(server: &Arc<embedded::Server>) -> (SharedTransport, Writes) {
         async move {
             let (parts, body) = request.into_parts();
             let bytes = body.collect().await.unwrap().to_bytes();
-            if parts.method != Method::GET {
+            if parts.method != Method::GET && !parts.uri.path().ends_with("/selfsubjectaccessreviews") {
                 let value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
                 written.lock().unwrap().push((parts.method.to_string(), parts.uri.to_string(), value));
             }

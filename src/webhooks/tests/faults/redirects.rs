@@ -173,7 +173,7 @@ async fn a_confined_webhook_is_called_at_allowed_addresses_only() {
     let by_name = by_address.replace("127.0.0.1", "localhost");
     let refusal = |url: &str, host: &str| {
         Err(format!(
-            "Post \"{url}?timeout=10s\": dial tcp: lookup {host}: no address that upstream.webhookTargets allows"
+            "failed to call webhook: Post \"{url}?timeout=10s\": dial tcp: lookup {host}: no address that upstream.webhookTargets allows"
         ))
     };
     for (url, host) in [
@@ -201,12 +201,12 @@ async fn a_confined_webhook_leads_to_no_other_server() {
         let here = redirecting(code, to);
         let text = confined(trusting(&here, &there), &["127.0.0.1"]).await.unwrap_err();
         let why = "redirected to another server, to which webhooks of this API server do not lead";
-        assert_eq!(text, format!("Post \"{}?timeout=1s\": {why}", here.url()));
+        assert_eq!(text, format!("failed to call webhook: Post \"{}?timeout=1s\": {why}", here.url()));
     }
     assert!(there.seen().is_empty());
     // The same server is asked again.
     let text = confined(Faulty::start(redirects("307 X\r\nLocation: /again")).hook(json!({})), &["127.0.0.1"]).await;
-    assert_eq!(text.unwrap_err(), "Post \"/again\": stopped after 10 redirects");
+    assert_eq!(text.unwrap_err(), "failed to call webhook: Post \"/again\": stopped after 10 redirects");
 }
 
 #[tokio::test]
