@@ -173,7 +173,7 @@ pub struct Limits {
     /// not counted. One user has at most half of it. Further answers wait until the deadline of their write.
     pub write_answers_bytes: usize,
     /// Memory for the answers that the proxy reads as a whole for the audit log. One user has at most half of it. Up to 64 KiB of an
-    /// answer are not counted. An answer that gets no room within `request_timeout` is not in its audit event.
+    /// answer are not counted. An answer that gets no room within `connection_wait_timeout` is not in its audit event.
     pub audited_answers_bytes: usize,
     /// Size of a page of the list of objects that a deletecollection deletes.
     pub page_bytes: usize,

@@ -177,8 +177,8 @@ async fn collect(mut body: Body, deadline: Instant, room: &Room, sharer: &Sharer
         }
         if read.len() > free && share.is_none() {
             match timeout_at(deadline, room.take_audited(sharer, longest)).await {
-                Ok(taken) => share = Some(taken),
-                Err(_) => return too_much(read, Ok(body)),
+                Ok(Some(taken)) => share = Some(taken),
+                Ok(None) | Err(_) => return too_much(read, Ok(body)),
             }
         }
     }

@@ -86,11 +86,13 @@ impl Room {
         self.page_bytes
     }
 
-    /// Waits for the room of an answer of at most `bytes` that is read for the audit log.
-    pub(super) async fn take_audited(&self, sharer: &Sharer, bytes: usize) -> Growing {
+    /// Takes the room of an answer of at most `bytes` that is read for the audit log; `None` if other answers hold the room for longer than
+    /// the wait timeout. Clients that do not read their answers hold room, so that a longer wait would let them delay the answers of others.
+    pub(super) async fn take_audited(&self, sharer: &Sharer, bytes: usize) -> Option<Growing> {
         let mut share = Growing::default();
-        share.grow_to(&self.audited, sharer, Weight::default().of(bytes).div_ceil(KIBIBYTE)).await;
-        share
+        let taking = share.grow_to(&self.audited, sharer, Weight::default().of(bytes).div_ceil(KIBIBYTE));
+        tokio::time::timeout(self.wait, taking).await.ok()?;
+        Some(share)
     }
 
     /// Reads an object of at most `limit` bytes for admission, which is decoded as a whole. If its weight is more than [`FREE_BYTES`], it
