@@ -511,3 +511,37 @@ fn accounts_and_addresses_of_one_tenant_leave_another_served() {
     meanwhile(&gateway, "silent sockets", || {});
     drop(sockets);
 }
+
+/// Opens connections of a user that send the beginning of a request, and no end, as far as the proxy reads it.
+fn begun(gateway: &Gateway, user: &User, count: usize, beginning: &[u8]) -> impl Sized {
+    crate::harness::block_on(async {
+        let send = async || {
+            let mut stream = connect(gateway.proxy.port, user, b"http/1.1").await.unwrap();
+            // The proxy does not read more than it has room for, and ends some of the connections.
+            let patience = std::time::Duration::from_secs(2);
+            let _sent = tokio::time::timeout(patience, stream.write_all(beginning)).await;
+            stream
+        };
+        futures_util::future::join_all((0..count).map(|_| send())).await
+    })
+}
+
+#[test]
+fn heads_and_bodies_that_one_tenant_does_not_end_take_a_bounded_memory() {
+    let gateway = Gateway::with(&["--memory-limit=256Mi"]);
+    gateway.serves_the_quiet_tenant("before");
+    let before = gateway.proxy.resident_bytes();
+    let head = format!("GET /version HTTP/1.1\r\nHost: localhost\r\nX: {}", "a".repeat(900_000));
+    let (nobody, mallory) = (User::Anonymous, hostile());
+    let heads = begun(&gateway, &nobody, 60, head.as_bytes());
+    let body = format!(
+        "POST {HOSTILE}/configmaps?dryRun=All HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: 3000000\r\n\r\n{{\"metadata\":{{\"name\":\"{}",
+        "a".repeat(2_900_000)
+    );
+    let bodies = begun(&gateway, &mallory, 40, body.as_bytes());
+    let grown = gateway.proxy.resident_bytes().saturating_sub(before) >> 20;
+    assert!(grown < 90, "{grown} MiB");
+    meanwhile(&gateway, "requests without an end", || {});
+    drop((heads, bodies));
+}

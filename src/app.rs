@@ -14,7 +14,7 @@ use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, PluginEnvironment};
 use crate::audit::{self, Audit, Log, Policy};
 use crate::authn::CertificateAuthority;
-use crate::backend::obey_proxy_variables;
+use crate::backend::{bound_answers, obey_proxy_variables};
 use crate::cluster::{self, AuthorityMaps, Loopback};
 use crate::config::{self, AuditLog, CallsWebhooks, Limits};
 use crate::conversion::Converter;
@@ -25,7 +25,7 @@ use crate::metrics::Registry;
 use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
 use crate::plugins::in_cluster_clients;
 use crate::processor::{self, Processor};
-use crate::request::body::MediaTypes;
+use crate::request::body::{BodyRoom, MediaTypes};
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
 use crate::server::{Drain, Listener, Refusals, Reloading, Unread};
@@ -33,7 +33,7 @@ use crate::turns::Turns;
 use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
-use backend::{Backend, Upstream, all_needs};
+use backend::{Backend, Caches, Upstream, all_needs};
 use front::{Files, Front, certificates_of, kubeconfig_of, reachable};
 use http::Request;
 use hyper::body::Incoming;
@@ -133,6 +133,7 @@ impl Running {
 /// If a file, an address or another resource that the configuration names is not available.
 pub async fn start(config: Config) -> Result<Running> {
     obey_proxy_variables();
+    bound_answers(&config.limits);
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
@@ -341,7 +342,8 @@ fn pipeline(
     let limits = &config.limits;
     let doubled = doubled(config, &upstream);
     let embedded = upstream.embedded.clone();
-    let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &all_needs(&config.admission))?;
+    let (needs, caches) = (all_needs(&config.admission), Caches::Own(limits.caches_bytes));
+    let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &needs, caches)?;
     let Backend { discovery, cluster, release, .. } = &backend;
     check_backend(config, &backend, checks);
     registry.register(Box::new(cluster::Metrics::new(cluster.clone())?)).context("metrics of the caches")?;
@@ -392,6 +394,7 @@ fn pipeline(
         dry_runs: DryRuns::default(),
         audit,
         in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
+        bodies: BodyRoom::new(limits),
         answers: Answers::new(limits.request_timeout),
         turns: Turns::default(),
         processor: Processor::new(limits.long_work),

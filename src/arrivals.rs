@@ -1,18 +1,20 @@
-//! A bounded number of bodies that arrive. A new body always gets a place: if there is none, another body is given up, the oldest one of the
-//! sharer with most of them. A client that sends slowly, under however many names, keeps nobody out.
+//! A bounded memory for bodies that arrive. A body always gets memory: if there is none, another body is given up, the oldest one of the
+//! sharer with most bytes. A client that sends slowly, under however many names, keeps nobody out.
 
 use crate::crowd::Crowd;
 use crate::sharer::{self, Sharer};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// The places, which clones share.
+/// The memory, which clones share.
 #[derive(Clone, Debug)]
-pub struct Arrivals(Arc<Places>);
+pub struct Arrivals(Arc<Memory>);
 
 #[derive(Debug)]
-struct Places {
+struct Memory {
     all: usize,
+    /// The memory of a body of which nothing has arrived.
+    least: usize,
     taken: Mutex<Taken>,
 }
 
@@ -23,7 +25,7 @@ struct Taken {
     of_others: Crowd<Sharer, CancellationToken>,
 }
 
-/// The place of a body, free again when it is dropped.
+/// The memory of a body, free again when it is dropped.
 #[derive(Debug)]
 pub struct Arrival {
     arrivals: Arrivals,
@@ -33,27 +35,37 @@ pub struct Arrival {
 }
 
 impl Arrivals {
-    /// Creates a number of places, at least one.
-    pub fn new(all: usize) -> Self {
-        Self(Arc::new(Places { all: all.max(1), taken: Mutex::default() }))
+    /// Creates a memory of `all` bytes, of which a body has at least `least`; there is room for one body.
+    pub fn new(all: usize, least: usize) -> Self {
+        let least = least.max(1);
+        Self(Arc::new(Memory { all: all.max(least), least, taken: Mutex::default() }))
     }
 
-    /// Takes a place.
+    /// Takes the memory for a new body.
     pub fn enter(&self, sharer: Sharer) -> Arrival {
         let (mut taken, given_up) = (self.taken(), CancellationToken::new());
         let number = taken.next;
         taken.next += 1;
-        taken.crowd(&sharer).insert(number, &sharer, given_up.clone());
-        if taken.of_service_accounts.len() > sharer::of_service_accounts(self.0.all) {
+        taken.crowd(&sharer).insert(number, &sharer, self.0.least, given_up.clone());
+        self.make_room(&mut taken);
+        drop(taken);
+        Arrival { arrivals: self.clone(), number, sharer, given_up }
+    }
+
+    /// Gives up bodies until there is room.
+    fn make_room(&self, taken: &mut Taken) {
+        while taken.of_service_accounts.size() > sharer::of_service_accounts(self.0.all)
+            && taken.of_service_accounts.len() > 1
+        {
             give_up(&mut taken.of_service_accounts);
-        } else if taken.of_service_accounts.len() + taken.of_others.len() > self.0.all {
-            let most = |crowd: &Crowd<Sharer, CancellationToken>| crowd.greediest().map(|greediest| greediest.count);
+        }
+        let most = |crowd: &Crowd<Sharer, CancellationToken>| crowd.greediest().map(|greediest| greediest.size);
+        while taken.of_service_accounts.size() + taken.of_others.size() > self.0.all {
             match most(&taken.of_service_accounts) > most(&taken.of_others) {
                 true => give_up(&mut taken.of_service_accounts),
                 false => give_up(&mut taken.of_others),
             }
         }
-        Arrival { arrivals: self.clone(), number, sharer, given_up }
     }
 
     /// The number of bodies that arrive.
@@ -87,6 +99,19 @@ impl Arrival {
         &self.sharer
     }
 
+    /// Records the memory that the body takes by now. A body counts as half of all memory at most: the longest one can arrive beside others.
+    pub fn grow(&self, bytes: usize) {
+        let Memory { all, least, .. } = *self.arrivals.0;
+        let size = bytes.min(all / 2);
+        if size <= least {
+            return;
+        }
+        let mut taken = self.arrivals.taken();
+        if taken.crowd(&self.sharer).resize(self.number, &self.sharer, size) {
+            self.arrivals.make_room(&mut taken);
+        }
+    }
+
     /// Resolves when the body is given up for another one.
     pub async fn given_up(&self) {
         self.given_up.cancelled().await;
@@ -109,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_new_body_takes_the_place_of_the_oldest_of_the_sharer_with_most() {
-        let places = Arrivals::new(4);
+        let places = Arrivals::new(4, 1);
         let quiet = [places.enter(Sharer::named("quiet"))];
         let greedy: Vec<Arrival> = (0..10).map(|_| places.enter(Sharer::named("greedy"))).collect();
         assert_eq!((given_up(&quiet), given_up(&greedy)), (vec![], (0..7).collect()));
@@ -120,8 +145,27 @@ mod tests {
     }
 
     #[test]
+    fn a_body_that_grows_takes_the_memory_of_the_sharer_with_most_bytes() {
+        let memory = Arrivals::new(100, 10);
+        let [quiet, greedy] = ["quiet", "greedy"].map(|name| move || Sharer::named(name));
+        let one = [memory.enter(quiet())];
+        let many = [memory.enter(greedy()), memory.enter(greedy()), memory.enter(greedy())];
+        many[0].grow(40);
+        many[1].grow(40);
+        assert_eq!((given_up(&one), given_up(&many)), (vec![], vec![]));
+        many[2].grow(11);
+        assert_eq!((given_up(&one), given_up(&many)), (vec![], vec![0]));
+        // What is given up grows no more.
+        many[0].grow(1000);
+        one[0].grow(1000);
+        assert_eq!((given_up(&one), given_up(&many)), (vec![], vec![0, 1]));
+        drop((one, many));
+        assert_eq!(memory.count(), 0);
+    }
+
+    #[test]
     fn namespaces_leave_a_quarter_to_users() {
-        let places = Arrivals::new(8);
+        let places = Arrivals::new(8, 1);
         let of_user: Vec<Arrival> = (0..2).map(|_| places.enter(Sharer::named("user"))).collect();
         let account = |number| Sharer::named(&format!("system:serviceaccount:n-{number}:a"));
         let accounts: Vec<Arrival> = (0..20).map(|number| places.enter(account(number))).collect();

@@ -84,6 +84,62 @@ impl Pieces {
     }
 }
 
+/// The memory of a body, or of an answer, that takes no room of its own: the number of requests bounds it.
+pub const UNCOUNTED_BYTES: usize = 64 << 10;
+
+/// An estimate of the memory that a body takes together with what is made of it: the decoded object, and its forms for webhooks and for
+/// the upstream API server. It is linear in the length and in the number of values, because a list of short values takes far more
+/// memory than its text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weight {
+    bytes: usize,
+    values: usize,
+}
+
+impl Weight {
+    /// The copies of the text.
+    const COPIES: usize = 4;
+    /// The bytes of a value in a list or an object.
+    const VALUE: usize = 64;
+
+    /// Adds data. The separators of JSON and YAML show the number of values; in protobuf and CBOR, many short values need many zeros.
+    pub fn add(&mut self, data: &[u8]) {
+        self.bytes += data.len();
+        self.values += data.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{' | b'\n' | 0)).count();
+    }
+
+    /// The number of bytes so far.
+    pub fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// The memory for a body of `length` bytes that goes on as it began.
+    pub fn of(self, length: usize) -> usize {
+        let values = self.values.saturating_mul(length.max(self.bytes)) / self.bytes.max(1);
+        Self::most(length.max(self.bytes), values)
+    }
+
+    /// The memory for any body of `length` bytes, at most.
+    pub fn of_any(length: usize) -> usize {
+        Self::most(length, length)
+    }
+
+    fn most(bytes: usize, values: usize) -> usize {
+        bytes.saturating_mul(Self::COPIES).saturating_add(values.saturating_mul(Self::VALUE))
+    }
+}
+
+/// Bytes together with a value that is dropped with the last reference to them: the shares of the memory that they take.
+pub fn held(bytes: Bytes, held: impl Send + 'static) -> Bytes {
+    struct Owner<T>(Bytes, T);
+    impl<T> AsRef<[u8]> for Owner<T> {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    Bytes::from_owner(Owner(bytes, held))
+}
+
 /// A body together with a value that is dropped with it: a place, a count, a seat.
 #[derive(Debug)]
 pub struct Held<T> {
@@ -135,6 +191,31 @@ mod tests {
             pieces.push(Bytes::from_static(data), 2);
         }
         assert_eq!((pieces.len(), &*pieces.into_bytes()), (6, &b"abcdef"[..]));
+    }
+
+    #[test]
+    fn the_weight_of_a_body_grows_with_its_length_and_its_values() {
+        let weight = |text: &str, length: usize| {
+            let mut weight = Weight::default();
+            weight.add(text.as_bytes());
+            weight.of(length)
+        };
+        assert_eq!(weight("", 0), 0);
+        assert_eq!(weight("[1,1", 4), 4 * 4 + 2 * 64);
+        assert_eq!(weight("[1,1", 400), 100 * weight("[1,1", 0));
+        assert_eq!(weight("aaaa", 400), 1600);
+        assert!(weight("a: [,]\n\0", 0) <= Weight::of_any(9));
+    }
+
+    #[test]
+    fn the_held_value_lives_as_long_as_the_last_bytes() {
+        let value = std::sync::Arc::new(());
+        let bytes = held(Bytes::from_static(b"abc"), value.clone());
+        let part = bytes.slice(1..);
+        drop(bytes);
+        assert_eq!((&*part, std::sync::Arc::strong_count(&value)), (&b"bc"[..], 2));
+        drop(part);
+        assert_eq!(std::sync::Arc::strong_count(&value), 1);
     }
 
     #[test]

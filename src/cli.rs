@@ -21,9 +21,9 @@ mod webhooks;
 mod documentation;
 
 use crate::app::Config;
-use crate::config::{ConfigError, Limits};
+use crate::config::{ConfigError, LEAST_MEMORY, Limits};
 use crate::pipeline::REQUEST_LOG;
-use crate::server::descriptors;
+use crate::server::{descriptors, memory};
 use anyhow::Context as _;
 use apiserver::Asked;
 use arguments::{Arguments, Command, Print};
@@ -251,6 +251,7 @@ fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
 /// Runs the proxy and the kube-apiserver behind it until a signal ends both, or one of them ends. Returns the exit code of the kube-apiserver,
 /// or that of the proxy if the proxy fails.
 fn run_in_front(mut config: Config, behind: behind::Behind) -> anyhow::Result<ExitCode> {
+    fit_into_memory(&mut config);
     raise_descriptors(&mut config);
     let runtime = new_runtime()?;
     let code = runtime.block_on(async {
@@ -272,6 +273,7 @@ fn run_in_front(mut config: Config, behind: behind::Behind) -> anyhow::Result<Ex
 }
 
 fn run_until_signal(mut config: Config) -> anyhow::Result<()> {
+    fit_into_memory(&mut config);
     raise_descriptors(&mut config);
     let runtime = new_runtime()?;
     let done = runtime.block_on(crate::app::run(config));
@@ -284,6 +286,19 @@ fn run_until_signal(mut config: Config) -> anyhow::Result<()> {
 /// until it ends. With tokio's default of 10 s, all threads of a burst would live as long as the load.
 fn new_runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().thread_keep_alive(IDLE_THREAD_LIFETIME).build()
+}
+
+/// Adapts the bounds to the memory of the process.
+fn fit_into_memory(config: &mut Config) {
+    let Some(memory) = config.memory_limit.or_else(memory::limit).filter(|memory| *memory > 0) else { return };
+    config.limits = Arc::new(Limits::clone(&config.limits).within_memory(memory));
+    let mebibytes = memory >> 20;
+    if memory < LEAST_MEMORY as u64 {
+        let least = LEAST_MEMORY >> 20;
+        tracing::warn!(mebibytes, least, "little memory: the bounds are those for more; raise the memory limit");
+    } else {
+        tracing::info!(mebibytes, "bounds are derived from the memory limit");
+    }
 }
 
 /// Raises the limit of open files, and adapts the number of connections to it.

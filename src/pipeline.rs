@@ -60,7 +60,7 @@ use crate::config::{Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
-use crate::request::body::MediaTypes;
+use crate::request::body::{BodyRoom, MediaTypes};
 use crate::request::info::{is_canonical, request_info};
 use crate::request::{RequestInfo, timeout};
 use crate::response;
@@ -125,6 +125,8 @@ pub struct Pipeline {
     pub audit: Audit,
     /// The limits on concurrent requests.
     pub in_flight: InFlight,
+    /// The memory for the bodies of writes.
+    pub bodies: BodyRoom,
     /// The answers that are being written.
     pub answers: Answers,
     /// The turns of writes that start over.
@@ -268,9 +270,11 @@ impl Pipeline {
             None => response,
             Some(event) => {
                 let (is_long, patience) = (info.is_long_running(), self.limits.request_timeout);
-                let followed = audited::follow(event, response, refusal, is_long, patience);
                 let user = exchange.user.take().unwrap_or_else(|| Arc::new(UserInfo::anonymous()));
-                Box::pin(self.processor.run(&self.sharer(&user), followed)).await
+                let sharer = self.sharer(&user);
+                let room = (&self.gateway.room, &sharer);
+                let followed = audited::follow(event, room, response, refusal, is_long, patience);
+                Box::pin(self.processor.run(&sharer, followed)).await
             }
         };
         let Some(seat) = exchange.seat.take() else { return response };

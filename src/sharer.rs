@@ -27,6 +27,8 @@ pub enum Sharer {
     Tenant(Arc<str>),
     /// The clients of an address that have no name.
     Address(IpAddr),
+    /// A server that the proxy calls for others, by its base URL.
+    Server(Arc<str>),
 }
 
 /// The identity of a sharer.
@@ -36,9 +38,15 @@ enum Key<'a> {
     ServiceAccounts(&'a str),
     Tenant(&'a str),
     Address(IpAddr),
+    Server(&'a str),
 }
 
 impl Sharer {
+    /// Returns the sharer of a user's request in quantities of the process: the users of a tenant share as one.
+    pub fn of(user: &Arc<UserInfo>, tenant: Option<&Arc<str>>) -> Self {
+        tenant.map_or_else(|| Self::User(user.clone()), |tenant| Self::Tenant(tenant.clone()))
+    }
+
     /// Returns the sharer of a user of whom only the name is at hand.
     pub fn named(username: &str) -> Self {
         Self::User(Arc::new(UserInfo { username: username.to_owned(), ..UserInfo::default() }))
@@ -63,6 +71,7 @@ impl Sharer {
             },
             Self::Tenant(name) => Key::Tenant(name),
             Self::Address(address) => Key::Address(*address),
+            Self::Server(url) => Key::Server(url),
         }
     }
 }
@@ -135,6 +144,9 @@ mod tests {
         let tenant = Sharer::Tenant("blue".into());
         assert!(tenant != Sharer::named("blue") && tenant == Sharer::Tenant("blue".into()));
         assert!(Sharer::named("10.0.0.1") != Sharer::of_address([10, 0, 0, 1].into()));
+        let user = Arc::new(UserInfo { username: "alice".to_owned(), ..UserInfo::default() });
+        assert!(Sharer::of(&user, None) == Sharer::named("alice"));
+        assert!(Sharer::of(&user, Some(&"blue".into())) == tenant);
     }
 
     #[test]

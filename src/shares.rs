@@ -23,6 +23,8 @@ pub struct Shares {
 struct Line {
     sharer: Sharer,
     own: Arc<Semaphore>,
+    /// The turn of a share that grows step by step.
+    turn: Arc<Semaphore>,
     shares: Arc<Shares>,
 }
 
@@ -33,6 +35,47 @@ pub struct Share {
     _of_service_accounts: Option<OwnedSemaphorePermit>,
     _own: Option<OwnedSemaphorePermit>,
     _line: Arc<Line>,
+}
+
+/// A share that grows, up to all that one sharer may have.
+#[derive(Debug, Default)]
+pub struct Growing {
+    parts: Vec<Share>,
+    count: usize,
+    has_turn: bool,
+    turn: Option<(OwnedSemaphorePermit, Arc<Line>)>,
+}
+
+impl Growing {
+    /// Creates a share that grows step by step: of one sharer, one such share at a time grows, until [`Self::complete`]. Otherwise shares
+    /// that wait for more could keep each other waiting for ever.
+    pub fn by_turns() -> Self {
+        Self { has_turn: true, ..Self::default() }
+    }
+
+    /// Ends the turn of a share that needs no more.
+    pub fn complete(&mut self) {
+        self.turn = None;
+    }
+
+    /// Waits until the share has `count` of the quantity. The quantity and the sharer are the same in each call.
+    pub async fn grow_to(&mut self, shares: &Arc<Shares>, sharer: &Sharer, count: usize) {
+        let count = count.min(shares.part_of(sharer));
+        if count > self.count {
+            if self.has_turn && self.turn.is_none() {
+                let line = shares.line(sharer);
+                // The semaphore is never closed.
+                self.turn = line.turn.clone().acquire_owned().await.ok().map(|turn| (turn, line));
+            }
+            self.parts.push(shares.take(sharer, count - self.count).await);
+            self.count = count;
+        }
+    }
+
+    /// Whether the share is empty.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
 }
 
 impl Shares {
@@ -53,9 +96,8 @@ impl Shares {
     /// Waits for `count` of the quantity, or for all that one sharer may have if that is less.
     pub async fn take(self: &Arc<Self>, sharer: &Sharer, count: usize) -> Share {
         let leaves_reserve = sharer.is_service_accounts();
-        let of_one = if leaves_reserve { self.of_one_namespace } else { self.of_one };
-        let count = u32::try_from(count.min(of_one)).unwrap_or(u32::MAX);
-        let line = self.line(sharer, of_one);
+        let count = u32::try_from(count.min(self.part_of(sharer))).unwrap_or(u32::MAX);
+        let line = self.line(sharer);
         // No semaphore is ever closed. The narrowest comes first: who waits for it holds nothing that others could use.
         let own = line.own.clone().acquire_many_owned(count).await.ok();
         let of_service_accounts = match leaves_reserve {
@@ -66,17 +108,22 @@ impl Shares {
         Share { _all: all, _of_service_accounts: of_service_accounts, _own: own, _line: line }
     }
 
+    /// The part that this sharer may have.
+    fn part_of(&self, sharer: &Sharer) -> usize {
+        if sharer.is_service_accounts() { self.of_one_namespace } else { self.of_one }
+    }
+
     fn lines(&self) -> MutexGuard<'_, HashMap<Sharer, Weak<Line>>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn line(self: &Arc<Self>, sharer: &Sharer, of_one: usize) -> Arc<Line> {
+    fn line(self: &Arc<Self>, sharer: &Sharer) -> Arc<Line> {
         let mut lines = self.lines();
         if let Some(line) = lines.get(sharer).and_then(Weak::upgrade) {
             return line;
         }
-        let own = Arc::new(Semaphore::new(of_one));
-        let line = Arc::new(Line { sharer: sharer.clone(), own, shares: self.clone() });
+        let (own, turn) = (Arc::new(Semaphore::new(self.part_of(sharer))), Arc::new(Semaphore::new(1)));
+        let line = Arc::new(Line { sharer: sharer.clone(), own, turn, shares: self.clone() });
         lines.insert(sharer.clone(), Arc::downgrade(&line));
         line
     }
@@ -135,6 +182,52 @@ mod tests {
         assert!(of_user.is_some() && take(&shares, "other", 1).is_none());
         drop((taken, of_user));
         assert!(shares.lines().is_empty());
+        assert_eq!((shares.all.available_permits(), shares.of_service_accounts.available_permits()), (8, 6));
+    }
+
+    #[test]
+    fn a_share_grows_to_the_part_of_its_sharer_and_waits_for_others_but_not_for_itself() {
+        let (shares, [a, b]) = (Shares::new(10, 6), ["a", "b"].map(Sharer::named));
+        let mut growing = Growing::default();
+        for (count, left) in [(0, 10), (2, 8), (1, 8), (5, 5), (100, 4), (200, 4)] {
+            growing.grow_to(&shares, &a, count).now_or_never().unwrap();
+            assert_eq!((shares.all.available_permits(), growing.is_empty()), (left, left == 10), "{count}");
+        }
+        let mut other = Growing::default();
+        other.grow_to(&shares, &b, 3).now_or_never().unwrap();
+        assert!(other.grow_to(&shares, &b, 6).now_or_never().is_none());
+        drop(growing);
+        other.grow_to(&shares, &b, 6).now_or_never().unwrap();
+        drop(other);
+        assert_eq!(shares.all.available_permits(), 10);
+    }
+
+    #[test]
+    fn shares_that_grow_by_turns_do_not_wait_for_each_other() {
+        let (shares, [a, b]) = (Shares::new(10, 6), ["a", "b"].map(Sharer::named));
+        let [mut first, mut second, mut other] = [(); 3].map(|()| Growing::by_turns());
+        first.grow_to(&shares, &a, 2).now_or_never().unwrap();
+        assert!(second.grow_to(&shares, &a, 2).now_or_never().is_none());
+        other.grow_to(&shares, &b, 2).now_or_never().unwrap();
+        first.grow_to(&shares, &a, 4).now_or_never().unwrap();
+        first.complete();
+        second.grow_to(&shares, &a, 2).now_or_never().unwrap();
+        assert!(second.grow_to(&shares, &a, 3).now_or_never().is_none());
+        drop(first);
+        second.grow_to(&shares, &a, 3).now_or_never().unwrap();
+        drop((second, other));
+        assert!(shares.lines().is_empty());
+    }
+
+    #[test]
+    fn a_share_of_service_accounts_grows_to_the_part_without_the_reserve() {
+        let (shares, accounts) = (Shares::new(8, 8), Sharer::named("system:serviceaccount:a:one"));
+        let mut growing = Growing::by_turns();
+        for (count, left) in [(4, 4), (100, 2), (200, 2)] {
+            growing.grow_to(&shares, &accounts, count).now_or_never().unwrap();
+            assert_eq!(shares.all.available_permits(), left, "{count}");
+        }
+        drop(growing);
         assert_eq!((shares.all.available_permits(), shares.of_service_accounts.available_permits()), (8, 6));
     }
 }

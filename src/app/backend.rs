@@ -7,7 +7,7 @@ use crate::admission::{BuildError, Plugin};
 use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig};
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::Discovery;
-use crate::cluster::{Cluster, Need};
+use crate::cluster::{CacheRoom, Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity, WebhookTargets};
 use crate::embedded::catalog::ServedResource;
 use crate::embedded::{self, DataDir, Tokens, Vitals};
@@ -195,6 +195,24 @@ async fn impersonator(
     }
 }
 
+/// The memory for the caches of an API server.
+#[derive(Clone)]
+pub(super) enum Caches {
+    /// Bytes of its own.
+    Own(usize),
+    /// A part of the memory for the caches of API servers that only tenants name.
+    OfTenants(Arc<CacheRoom>),
+}
+
+impl Caches {
+    fn room(&self) -> Arc<CacheRoom> {
+        match self {
+            Self::Own(bytes) => CacheRoom::new(*bytes),
+            Self::OfTenants(all) => all.quarter(),
+        }
+    }
+}
+
 /// An API server behind, with the state of it that pipelines share.
 pub(super) struct Backend {
     pub(super) transport: SharedTransport,
@@ -219,6 +237,8 @@ pub(super) struct Backend {
     /// The servers that webhooks of the API server may be; `None` for any server.
     webhook_targets: Option<Arc<WebhookTargets>>,
     front_proxy: Option<Arc<FrontProxy>>,
+    caches: Caches,
+    limits: Arc<Limits>,
     /// The access reviews of the tenants, of which one has at most half.
     pub(super) access_reviews: Arc<Shares>,
     /// Plugins of several tenants.
@@ -261,11 +281,12 @@ impl Backend {
         client_ca: Option<&Reloading<CertificateAuthority>>,
         files: &Files,
         needs: &[Need],
+        caches: Caches,
     ) -> Result<Self> {
         let limits = &config.limits;
         let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), limits.clone());
         let removed = served_removed_apis(config);
-        let cluster = Cluster::start_with_removed(upstream.client.clone(), needs, limits.clone(), &removed);
+        let cluster = Cluster::start_within(upstream.client.clone(), needs, limits.clone(), &caches.room(), &removed);
         if let Some(targets) = of.webhook_targets() {
             cluster.confine_webhooks(targets.clone());
         }
@@ -294,6 +315,8 @@ impl Backend {
             group_prefix: group_prefix(of).to_owned(),
             webhook_targets: of.webhook_targets().cloned(),
             front_proxy: upstream.front_proxy.map(Arc::new),
+            caches,
+            limits: limits.clone(),
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             client: upstream.client,
@@ -303,16 +326,17 @@ impl Backend {
     }
 
     /// Returns this API server with more caches.
-    pub(super) fn with_needs(&self, limits: &Arc<Limits>, needs: &[Need]) -> Self {
+    pub(super) fn with_needs(&self, needs: &[Need]) -> Self {
         let mut all = self.needs.clone();
         all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
-        let (client, limits) = (self.client.clone(), limits.clone());
-        let cluster = Cluster::start_with_removed(client, &all, limits, &self.removed);
+        let (client, limits) = (self.client.clone(), self.limits.clone());
+        let cluster = Cluster::start_within(client, &all, limits, &self.caches.room(), &self.removed);
         if let Some(targets) = &self.webhook_targets {
             cluster.confine_webhooks(targets.clone());
         }
         Self {
             cluster,
+            limits: self.limits.clone(),
             needs: all,
             removed: self.removed.clone(),
             transport: self.transport.clone(),
@@ -330,6 +354,7 @@ impl Backend {
             group_prefix: self.group_prefix.clone(),
             webhook_targets: self.webhook_targets.clone(),
             front_proxy: self.front_proxy.clone(),
+            caches: self.caches.clone(),
             plugins: CommonPlugins::default(),
         }
     }

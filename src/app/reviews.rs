@@ -14,7 +14,6 @@ use crate::server::health::{Checks, Unhealthy};
 use crate::server::renewal::Renewable;
 use crate::server::tls::Handshake;
 use crate::server::{Drain, Listener, Refusals, Reloading, Unread};
-use crate::shares::Shares;
 use crate::upstream::ServingCertificates;
 use anyhow::{Context, Result};
 use http::Request;
@@ -105,8 +104,8 @@ impl Reviews {
             processor: pipeline.processor.clone(),
             own_user: follow_own_user(client, limits, checks),
             seats: Seats::new(limits.reviews_inflight, limits.caller_reviews_inflight),
-            arriving: Arrivals::new(limits.arriving_reviews),
-            room: Shares::new(limits.whole_reviews_bytes, limits.whole_reviews_bytes / 2),
+            arriving: Arrivals::new(limits.arriving_reviews_bytes, limits.arriving_place_bytes()),
+            bodies: pipeline.bodies.clone(),
             metrics: FrontEndMetrics::register(registry).context("metrics of reviews")?,
             limits: limits.clone(),
         };

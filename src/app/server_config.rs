@@ -36,6 +36,8 @@ pub struct Config {
     pub audit: AuditOptions,
     /// The folder of the tenants' files.
     pub tenants_dir: Option<PathBuf>,
+    /// The memory for the process in bytes, from which bounds are derived; 0 for no limit, and `None` for that of its control group.
+    pub memory_limit: Option<u64>,
     /// The limits of the process.
     pub limits: Arc<Limits>,
 }
@@ -66,6 +68,7 @@ impl Config {
             front_end: None,
             audit: AuditOptions::default(),
             tenants_dir: None,
+            memory_limit: None,
             limits: Arc::default(),
         })
     }

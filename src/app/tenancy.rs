@@ -6,20 +6,20 @@ mod prepared;
 pub use prepared::check_tenants;
 
 use super::Audited;
-use super::backend::{Backend, Upstream, all_needs};
+use super::backend::{Backend, Caches, Upstream, all_needs};
 use super::front::{Files, Front};
 use crate::admission::metrics::Metrics as AdmissionMetrics;
 use crate::admission::{Attributes, Chain};
 use crate::app::Config;
-use crate::audit::{Audit, Log, Policy};
-use crate::cluster::{Loopback, Need};
+use crate::audit::{Audit, Log, Policy, Queued};
+use crate::cluster::{CacheRoom, Loopback, Need};
 use crate::config::{AuthorizationMode, UpstreamIdentity, WebhookTargets};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
 use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant, Tenants};
 use crate::processor::Processor;
-use crate::request::body::MediaTypes;
+use crate::request::body::{BodyRoom, MediaTypes};
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::{ConnectionBudget, Drain, Reloading, reload, tls::Certificates};
 use crate::status::Status;
@@ -59,6 +59,11 @@ struct Builder {
     shared: Shared,
     processor: Processor,
     room: Room,
+    bodies: BodyRoom,
+    /// The memory for the caches of API servers that only tenants name.
+    caches: Arc<CacheRoom>,
+    /// The queues of the tenants' audit logs.
+    queued: Arc<Queued>,
     seats: InFlight,
     counted: tenants::TenantMetrics,
     state: Mutex<State>,
@@ -153,6 +158,9 @@ pub(super) async fn start(shared: Shared, upstream: Upstream, registry: &Registr
     let builder = Arc::new(Builder {
         processor: Processor::new(limits.long_work),
         room: Room::new(limits),
+        bodies: BodyRoom::new(limits),
+        caches: CacheRoom::new(limits.tenant_caches_bytes),
+        queued: Arc::new(Queued::new(limits.audit_queue_bytes)),
         seats: InFlight::of_tenants(limits, registry).context("metrics of requests")?,
         counted: counted.clone(),
         state: Mutex::default(),
@@ -217,7 +225,8 @@ impl Builder {
         let Shared { config, front, files, .. } = &self.shared;
         let needs = all_needs(&config.admission);
         let embedded = upstream.embedded.clone();
-        let backend = Backend::start(config, &config.upstream, upstream, front.client_ca.as_ref(), files, &needs)?;
+        let (client_ca, caches) = (front.client_ca.as_ref(), Caches::Own(config.limits.caches_bytes));
+        let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &needs, caches)?;
         super::convert(embedded.as_deref(), &backend, &config.limits, &self.shared.metrics);
         self.state().backends.insert(None, Arc::new(backend));
         Ok(())
@@ -320,7 +329,7 @@ impl Builder {
             };
             let backend = match present.get(&kubeconfig).filter(is_same) {
                 Some(backend) if needs.iter().all(|need| backend.needs.contains(need)) => backend.clone(),
-                Some(backend) => Arc::new(backend.with_needs(&config.limits, &needs)),
+                Some(backend) => Arc::new(backend.with_needs(&needs)),
                 None => {
                     let Some(path) = &kubeconfig else { continue };
                     let field = "spec.upstream.kubeconfig";
@@ -337,11 +346,12 @@ impl Builder {
                     // The API server of a tenant always decides on the tenant's requests.
                     let mut own = config.clone();
                     own.authorization.mode = AuthorizationMode::Webhook;
+                    own.limits = Arc::new(config.limits.for_api_server_of_tenants());
                     own.upstream = of;
                     let upstream = Handle::current().block_on(Upstream::remote(path, identity, &own.limits, drain));
                     let upstream = upstream.map_err(|error| tenant.fault(field, format!("{error:#}")))?;
-                    let started =
-                        Backend::start(&own, &own.upstream, upstream, front.client_ca.as_ref(), files, &needs);
+                    let (client_ca, caches) = (front.client_ca.as_ref(), Caches::OfTenants(self.caches.clone()));
+                    let started = Backend::start(&own, &own.upstream, upstream, client_ca, files, &needs, caches);
                     Arc::new(started.map_err(|error| tenant.fault(field, format!("{error:#}")))?)
                 }
             };
@@ -403,6 +413,7 @@ impl Builder {
             dry_runs: DryRuns::default(),
             audit: self.audit(one, logs)?,
             in_flight: self.seats.of_tenant(&name, limits, !is_special),
+            bodies: self.bodies.clone(),
             answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
             processor: self.processor.clone(),
@@ -451,7 +462,8 @@ impl Builder {
         if let Some(open) = logs.get(&path).and_then(Weak::upgrade) {
             return Ok(open);
         }
-        let log = Log::open(&path, audited.metrics.clone(), self.shared.config.limits.clone())
+        let limits = self.shared.config.limits.clone();
+        let log = Log::open_with(self.queued.quarter(), &path, audited.metrics.clone(), limits)
             .map_err(|error| tenant.fault(field, anyhow!("{path}: {error}")))?;
         let log = Arc::new(log);
         logs.insert(path, Arc::downgrade(&log));

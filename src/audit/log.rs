@@ -17,10 +17,52 @@ use tokio::sync::oneshot;
 /// The approximate maximum bytes of lines that one write combines.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// The bytes in the queue of a log.
+#[derive(Debug)]
+pub struct Queued {
+    bytes: AtomicUsize,
+    most: usize,
+    /// The queues of all logs of which this is one.
+    all: Option<Arc<Self>>,
+}
+
+impl Queued {
+    /// Creates an empty queue of at most `most` bytes.
+    pub fn new(most: usize) -> Self {
+        Self { bytes: AtomicUsize::new(0), most, all: None }
+    }
+
+    /// Creates the queue of one of several logs, which has at most a quarter of the bytes of all.
+    #[must_use]
+    pub fn quarter(self: &Arc<Self>) -> Self {
+        Self { all: Some(self.clone()), ..Self::new(self.most / 4) }
+    }
+
+    /// Counts the bytes of an event, if there is room for them.
+    fn add(&self, bytes: usize) -> bool {
+        let more = |queued: usize| queued.checked_add(bytes).filter(|sum| *sum <= self.most);
+        if self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            return false;
+        }
+        let fits = self.all.as_ref().is_none_or(|all| all.add(bytes));
+        if !fits {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(all) = &self.all {
+            all.remove(bytes);
+        }
+    }
+}
+
 /// The log and its queue.
 pub struct Log {
     queue: Mutex<Option<SyncSender<String>>>,
-    waiting_bytes: Arc<AtomicUsize>,
+    queued: Arc<Queued>,
     done: Mutex<Option<oneshot::Receiver<()>>>,
     metrics: Metrics,
     limits: Arc<Limits>,
@@ -32,8 +74,17 @@ impl Log {
     /// # Errors
     /// If the file cannot be opened.
     pub fn open(path: &str, metrics: Metrics, limits: Arc<Limits>) -> io::Result<Self> {
+        let queued = Queued::new(limits.audit_queue_bytes);
+        Self::open_with(queued, path, metrics, limits)
+    }
+
+    /// As [`Self::open`], with this queue.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(queued: Queued, path: &str, metrics: Metrics, limits: Arc<Limits>) -> io::Result<Self> {
         if path == "-" {
-            return Self::to(io::stdout(), metrics, limits);
+            return Self::to(io::stdout(), queued, metrics, limits);
         }
         if let Some(folder) = Path::new(path).parent() {
             std::fs::create_dir_all(folder)?;
@@ -42,24 +93,29 @@ impl Log {
         options.append(true).create(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Self::to(options.open(path)?, metrics, limits)
+        Self::to(options.open(path)?, queued, metrics, limits)
     }
 
     /// Writes to `output`.
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn to(output: impl Write + Send + 'static, metrics: Metrics, limits: Arc<Limits>) -> io::Result<Self> {
+    pub fn to(
+        output: impl Write + Send + 'static,
+        queued: Queued,
+        metrics: Metrics,
+        limits: Arc<Limits>,
+    ) -> io::Result<Self> {
         let (queue, lines) = sync_channel(limits.audit_queue_events);
         let (finished, done) = oneshot::channel();
-        let waiting_bytes = Arc::new(AtomicUsize::new(0));
-        let (counted, lost) = (waiting_bytes.clone(), metrics.clone());
+        let queued = Arc::new(queued);
+        let (counted, lost) = (queued.clone(), metrics.clone());
         std::thread::Builder::new().name("audit-log".to_owned()).spawn(move || {
             write_all(output, &lines, &counted, &lost);
             // `shutdown` may have stopped waiting, or may never be called.
             let _ = finished.send(());
         })?;
-        Ok(Self { queue: Mutex::new(Some(queue)), waiting_bytes, done: Mutex::new(Some(done)), metrics, limits })
+        Ok(Self { queue: Mutex::new(Some(queue)), queued, done: Mutex::new(Some(done)), metrics, limits })
     }
 
     /// Closes the queue, and waits until the queued events are written. Returns whether that happened in time.
@@ -77,18 +133,17 @@ impl Sink for Log {
     fn write(&self, line: String) {
         let bytes = line.len();
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = self.waiting_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.limits.audit_queue_bytes;
         // Counted before the send, because the thread may write the line and subtract its bytes at once.
-        self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let queued = fits && queue.as_ref().is_some_and(|queue| queue.try_send(line).is_ok());
-        if !queued {
-            self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if !self.queued.add(bytes) {
+            self.metrics.lost(1);
+        } else if queue.as_ref().is_none_or(|queue| queue.try_send(line).is_err()) {
+            self.queued.remove(bytes);
             self.metrics.lost(1);
         }
     }
 }
 
-fn write_all(mut output: impl Write, lines: &Receiver<String>, waiting_bytes: &AtomicUsize, metrics: &Metrics) {
+fn write_all(mut output: impl Write, lines: &Receiver<String>, queued: &Queued, metrics: &Metrics) {
     while let Ok(first) = lines.recv() {
         let (mut text, mut events) = (first, 1);
         while text.len() < WRITE_BYTES
@@ -101,7 +156,7 @@ fn write_all(mut output: impl Write, lines: &Receiver<String>, waiting_bytes: &A
             metrics.lost(events);
             tracing::error!(%error, events, "audit events could not be written");
         }
-        waiting_bytes.fetch_sub(text.len(), Ordering::Relaxed);
+        queued.remove(text.len());
     }
 }
 
@@ -158,13 +213,9 @@ mod tests {
         let (sink, written) = mpsc::channel();
         let (entered, entries) = mpsc::channel();
         let counters = metrics();
-        let limits = Limits {
-            audit_queue_events: 2,
-            audit_queue_bytes: 100,
-            audit_flush_timeout: Duration::from_millis(1),
-            ..Limits::default()
-        };
-        let log = Log::to(Gate(gate, sink, entered), counters.clone(), Arc::new(limits)).unwrap();
+        let limits =
+            Limits { audit_queue_events: 2, audit_flush_timeout: Duration::from_millis(1), ..Limits::default() };
+        let log = Log::to(Gate(gate, sink, entered), Queued::new(100), counters.clone(), Arc::new(limits)).unwrap();
         log.write("first\n".to_owned());
         entries.recv().unwrap();
         // The thread is blocked in its write: two events are queued, the others are lost.
@@ -186,12 +237,8 @@ mod tests {
         let (open, gate) = mpsc::channel();
         let (entered, entries) = mpsc::channel();
         let counters = metrics();
-        let log = Log::to(
-            Gate(gate, mpsc::channel().0, entered),
-            counters.clone(),
-            Arc::new(Limits { audit_queue_bytes: 10, ..Limits::default() }),
-        )
-        .unwrap();
+        let log =
+            Log::to(Gate(gate, mpsc::channel().0, entered), Queued::new(10), counters.clone(), Arc::default()).unwrap();
         log.write("12345678\n".to_owned());
         entries.recv().unwrap();
         log.write("12\n".to_owned());
@@ -200,5 +247,15 @@ mod tests {
         open.send(()).unwrap();
         assert!(log.shutdown().await);
         assert_eq!(lost(&counters), 2);
+    }
+
+    #[test]
+    fn one_of_several_logs_has_a_quarter_and_all_together_the_whole() {
+        let all = Arc::new(Queued::new(100));
+        let logs = [(); 5].map(|()| all.quarter());
+        assert!(logs.iter().take(3).all(|log| log.add(25) && !log.add(1)));
+        assert!(logs[3].add(20) && !logs[4].add(6) && logs[4].add(5));
+        logs[0].remove(25);
+        assert!(logs[3].add(5) && logs[4].add(20));
     }
 }

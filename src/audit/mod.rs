@@ -10,7 +10,7 @@ mod policy;
 mod validation;
 
 pub use event::{EventInProgress, Request};
-pub use log::Log;
+pub use log::{Log, Queued};
 pub use metrics::Metrics;
 pub use origin::{AUDIT_ID, audit_id, source_ips};
 pub use policy::{AuditDecision, Level, Policy, PolicyError, Stage};

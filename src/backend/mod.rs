@@ -19,6 +19,7 @@ mod pool;
 mod redirect;
 mod request;
 pub mod response;
+mod room;
 mod tls;
 mod wire;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use generic::{CallFailure, GenericWebhook, is_forbidden};
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use lookup::Lookup;
 pub(crate) use nesting::carried;
+pub use room::bound_answers;
 
 use crate::admission::metrics::Metrics;
 use crate::body::Pieces;
@@ -57,6 +59,7 @@ use pool::Pool;
 pub use proxy_variables::obey_proxy_variables;
 use proxy_variables::{Proxies, Proxy};
 use request::{Chunks, Target, Template};
+use room::{AnswerRoom, FREE_BYTES, Taking};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
@@ -349,8 +352,11 @@ impl Client {
         let sent = timeout_at(deadline, self.send(cluster, target, deadline)).await;
         let (connection, response) = sent.unwrap_or(Err(Failure::Deadline)).map_err(in_post)?;
         let (head, body) = response.into_parts();
-        let read =
-            timeout_at(deadline, collect(body, self.answer_bytes, &connection)).await.unwrap_or(Err(Failure::Deadline));
+        let (limit, base) = (self.answer_bytes, || self.endpoint.base());
+        let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+        let mut room = AnswerRoom::of_process().taking(announced.unwrap_or(limit).min(limit));
+        let read = timeout_at(deadline, collect(body, limit, &connection, &mut room, base)).await;
+        let read = read.unwrap_or(Err(Failure::Deadline));
         let in_body = |failure: Failure| NoAnswer::new(&failure, in_body);
         let mut body = read.map_err(in_body)?;
         self.pool.put_back(connection);
@@ -358,9 +364,14 @@ impl Client {
         if head.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"gzip")) {
             // A short compressed body may hold a long one.
             processor::expect_long().await;
-            body = gunzip(&body, self.answer_bytes).map_err(in_body)?;
+            if gunzip(&body, FREE_BYTES).is_err() {
+                room = AnswerRoom::of_process().taking(limit);
+                let taken = timeout_at(deadline, room.grow(limit, base)).await;
+                taken.map_err(|_| in_body(Failure::Deadline))?;
+            }
+            body = gunzip(&body, limit).map_err(in_body)?;
         }
-        Ok((head, body))
+        Ok((head, room.hold(body)))
     }
 
     /// Sends one request to the API server, as `system:apiserver`, and reads the whole answer.
@@ -475,7 +486,13 @@ fn in_body(failure: &Failure) -> String {
     format!("unexpected error when reading response body. Please retry. Original error: {failure}")
 }
 
-async fn collect(mut body: Incoming, limit: usize, connection: &Connection) -> Result<Bytes, Failure> {
+async fn collect(
+    mut body: Incoming,
+    limit: usize,
+    connection: &Connection,
+    room: &mut Taking<'_>,
+    host: impl Fn() -> String,
+) -> Result<Bytes, Failure> {
     let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Failure::of_hyper(&error, &connection.route, Stage::Body))?;
@@ -483,6 +500,7 @@ async fn collect(mut body: Incoming, limit: usize, connection: &Connection) -> R
         if pieces.len() + data.len() > limit {
             return Err(Failure::TooLong(limit));
         }
+        room.grow(pieces.len() + data.len(), &host).await;
         pieces.push(data, body.size_hint().lower().min(limit as u64));
     }
     Ok(pieces.into_bytes())

@@ -6,6 +6,7 @@ pub(super) use print::{ControlPlane, FailurePolicy, Guard, GuardAction, Print, R
 
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
 use crate::go_text::duration;
+use crate::object::quantity::Quantity;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::net::{IpAddr, SocketAddr};
@@ -301,6 +302,11 @@ pub(super) struct Serving {
     /// many in flight as there are free places. Requests of the group system:masters do not count. 0 sets no bound.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(super) max_mutating_requests_inflight: usize,
+    /// Memory for the process, as 512Mi or in bytes. The bounds of connections, requests, bodies and caches are lowered so that their sum
+    /// stays below it; less than 256Mi counts as 256Mi. Without this flag the limit of the process's control group counts, if there is
+    /// one, and 0 sets no limit.
+    #[arg(long, value_name = "QUANTITY", value_parser = memory)]
+    pub(super) memory_limit: Option<u64>,
     /// Time after SIGTERM for which /readyz fails while the proxy still accepts connections.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(super) shutdown_delay_duration: Duration,
@@ -399,7 +405,7 @@ pub(super) struct Embedded {
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::parse)]
     pub(super) event_ttl: Duration,
     /// Size of all objects in the embedded API server, in bytes, as the flag of etcd. Without room, only deletions and writes that make an
-    /// object smaller succeed. 0 stands for the default.
+    /// object smaller succeed. 0 stands for the default. With a memory limit it is a part of the memory at most.
     #[arg(long, value_name = "BYTES", default_value = "2147483648")]
     pub(super) quota_backend_bytes: usize,
     /// Folder that keeps the objects of the embedded API server, the key of service account tokens and the proxy's own authority, and
@@ -477,6 +483,12 @@ fn boolean(text: &str) -> Result<bool, &'static str> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("must be true or false"),
     }
+}
+
+/// Parses an amount of memory.
+fn memory(text: &str) -> Result<u64, &'static str> {
+    let amount = Quantity::parse(text).map_err(|_| "must be a quantity as 512Mi")?;
+    u64::try_from(amount.value()).map_err(|_| "must not be negative")
 }
 
 fn validation_view() -> impl clap::builder::TypedValueParser<Value = ValidationView> {

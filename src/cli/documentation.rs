@@ -157,6 +157,19 @@ fn the_table_of_bounds_is_that_of_the_program() {
     is_in_the_page("bounds.md", &table);
 }
 
+#[test]
+fn the_sum_of_the_bounds_is_that_of_the_program() {
+    let (chart, all) = (Limits::default().within_memory(512 << 20).memory(), Limits::default().memory());
+    let mebibytes = |bytes: usize| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+    let sum = |memory: &[(&str, usize)]| mebibytes(memory.iter().map(|(_, bytes)| bytes).sum());
+    let mut table = "| bound | MiB with a limit of 512 MiB | MiB without a limit |\n| --- | --- | --- |\n".to_owned();
+    for ((name, of_chart), (_, without)) in chart.iter().zip(&all) {
+        table += &format!("| {name} | {} | {} |\n", mebibytes(*of_chart), mebibytes(*without));
+    }
+    table += &format!("| sum | {} | {} |\n", sum(&chart), sum(&all));
+    is_in_the_page("bounds.md", &table);
+}
+
 /// Registers all metrics that the server registers at its start.
 fn all_metrics() -> Registry {
     let (registry, limits) = (Registry::new(), Limits::default());

@@ -93,6 +93,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         front_end,
         audit: audit(&flags.audit)?,
         tenants_dir: tenants_dir(flags)?,
+        memory_limit: flags.serving.memory_limit,
         limits: Arc::new(limits),
     })
 }

@@ -1,10 +1,14 @@
 //! One watch cache, which holds the needed fields of every object of one kind.
 
 mod following;
+mod room;
 
-use super::follow::{Bounds, Source, follow};
+pub use room::CacheRoom;
+
+use super::follow::{Bounds, Failure, Source, follow};
 use super::{AnyCache, Health, Need};
 use arc_swap::ArcSwapOption;
+use room::Taken;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,11 +43,15 @@ pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
         None
     }
 
-    /// The bytes that count for the bound of the cache ([`Cache::bounded`]).
-    fn bytes(&self) -> usize {
-        0
+    /// The estimated size of the object in memory. `text` is the length of the JSON text of [`Self::FIELDS`]: a decoded object takes
+    /// about three times as much.
+    fn bytes(&self, text: usize) -> usize {
+        3 * text
     }
 }
+
+/// The memory of an object in a cache, besides the object itself.
+const OBJECT_BYTES: usize = 512;
 
 /// The key of an object. The namespace is empty for a cluster-scoped object.
 pub(super) fn key<'a>(namespace: &str, name: &'a str) -> Cow<'a, str> {
@@ -55,39 +63,87 @@ pub(super) fn namespaced_key(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
 
-pub(super) type Objects<P> = BTreeMap<Arc<str>, Arc<P>>;
+type Objects<P> = BTreeMap<Arc<str>, Arc<P>>;
 /// The items of a list in their order. A tree that is built from the whole list is dense; sorted single inserts leave its nodes
 /// half empty.
-type Listed<P> = Vec<(Arc<str>, Arc<P>)>;
+type Listed<P> = Vec<(Arc<str>, Measured<P>)>;
+
+/// An object with its estimated size.
+#[derive(Debug)]
+pub(super) struct Measured<P> {
+    object: Arc<P>,
+    bytes: usize,
+}
+
+impl<P> Clone for Measured<P> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), bytes: self.bytes }
+    }
+}
 
 /// The objects by key, and by index value and key. Both maps share keys and objects.
 #[derive(Debug)]
 pub(super) struct Store<P> {
-    by_key: Objects<P>,
+    by_key: BTreeMap<Arc<str>, Measured<P>>,
     by_index: BTreeMap<Box<str>, Objects<P>>,
     /// The keys of the objects whose current state could not be decoded. `by_key` may hold an older state of such an object.
-    undecodable: BTreeSet<Arc<str>>,
-    /// The sum of [`Projection::bytes`] of all objects.
+    undecodable: Keys,
+    /// The estimated size of all objects.
     bytes: usize,
+    /// The room for the objects.
+    taken: Taken,
+}
+
+/// The keys of objects that could not be decoded.
+#[derive(Debug, Default)]
+struct Keys {
+    all: BTreeSet<Arc<str>>,
+    /// The estimated size of the keys.
+    bytes: usize,
+}
+
+impl Keys {
+    fn size(key: &str) -> usize {
+        OBJECT_BYTES + key.len()
+    }
+
+    fn insert(&mut self, key: Arc<str>) -> bool {
+        let bytes = Self::size(&key);
+        let is_new = self.all.insert(key);
+        self.bytes += if is_new { bytes } else { 0 };
+        is_new
+    }
+
+    fn remove(&mut self, key: &str) -> bool {
+        let was_there = self.all.remove(key);
+        self.bytes -= if was_there { Self::size(key) } else { 0 };
+        was_there
+    }
 }
 
 impl<P: Projection> Store<P> {
     /// Returns whether the object changed.
-    pub(super) fn insert(&mut self, key: Arc<str>, object: Arc<P>) -> bool {
-        if self.by_key.get(&key) == Some(&object) {
+    #[cfg(test)]
+    pub(super) fn put(&mut self, key: Arc<str>, object: P) -> bool {
+        self.insert(key, Measured { object: Arc::new(object), bytes: 0 })
+    }
+
+    /// Returns whether the object changed.
+    fn insert(&mut self, key: Arc<str>, object: Measured<P>) -> bool {
+        if self.by_key.get(&key).is_some_and(|old| old.object == object.object) {
             return false;
         }
         self.remove(&key);
-        self.enter(&key, &object);
-        self.bytes += object.bytes();
+        self.enter(&key, &object.object);
+        self.bytes += object.bytes;
         self.by_key.insert(key, object);
         true
     }
 
     /// Returns whether the object was present.
     fn remove(&mut self, key: &str) -> bool {
-        let Some(old) = self.by_key.remove(key) else { return false };
-        self.bytes = self.bytes.saturating_sub(old.bytes());
+        let Some(Measured { object: old, bytes }) = self.by_key.remove(key) else { return false };
+        self.bytes = self.bytes.saturating_sub(bytes);
         if let Some(index) = old.index()
             && let Some(objects) = self.by_index.get_mut(index)
         {
@@ -100,23 +156,28 @@ impl<P: Projection> Store<P> {
     }
 
     /// Replaces all objects by a complete list. Unchanged objects keep their `Arc`. Returns whether any object changed.
-    fn replace(&mut self, mut listed: Objects<P>) -> bool {
+    fn replace(&mut self, mut listed: BTreeMap<Arc<str>, Measured<P>>) -> bool {
         let mut changed = self.by_key.len() != listed.len();
-        for (key, object) in &mut listed {
-            match self.by_key.get(key).filter(|old| *old == object) {
-                Some(old) => *object = old.clone(),
+        for (key, listed) in &mut listed {
+            match self.by_key.get(key).filter(|old| old.object == listed.object) {
+                Some(old) => listed.object = old.object.clone(),
                 None => changed = true,
             }
         }
         if changed {
             self.by_index.clear();
-            for (key, object) in &listed {
-                self.enter(key, object);
+            for (key, listed) in &listed {
+                self.enter(key, &listed.object);
             }
-            self.bytes = listed.values().map(|object| object.bytes()).sum();
+            self.bytes = listed.values().map(|listed| listed.bytes).sum();
             self.by_key = listed;
         }
         changed
+    }
+
+    /// Takes the room for the present objects and keys. Returns whether there is room.
+    fn take_room(&mut self) -> bool {
+        self.taken.set(self.bytes + self.undecodable.bytes)
     }
 
     fn enter(&mut self, key: &Arc<str>, object: &Arc<P>) {
@@ -136,8 +197,9 @@ pub(super) struct Cache<P> {
     synced: watch::Sender<bool>,
     changes: watch::Sender<u64>,
     state: Mutex<State>,
-    /// The maximum of the sum of [`Projection::bytes`].
+    /// The estimated size that all objects may have, and of all caches of the API server.
     most_bytes: usize,
+    room: Arc<CacheRoom>,
 }
 
 /// The state of the list and watch.
@@ -156,14 +218,15 @@ struct State {
 }
 
 impl<P: Projection> Cache<P> {
-    pub(super) fn new() -> Self {
-        Self::bounded(usize::MAX)
+    /// A cache that takes its memory from the room of its API server. A full cache holds no objects.
+    pub(super) fn within(room: &Arc<CacheRoom>) -> Self {
+        Self::bounded(usize::MAX, room)
     }
 
-    /// A cache with a maximum for the sum of [`Projection::bytes`]. A full cache holds no objects.
-    pub(super) fn bounded(most_bytes: usize) -> Self {
-        let store =
-            Store { by_key: BTreeMap::new(), by_index: BTreeMap::new(), undecodable: BTreeSet::new(), bytes: 0 };
+    /// A cache with a maximum of its own for the estimated size of its objects.
+    pub(super) fn bounded(most_bytes: usize, room: &Arc<CacheRoom>) -> Self {
+        let (by_key, by_index, undecodable) = Default::default();
+        let store = Store { by_key, by_index, undecodable, bytes: 0, taken: Taken::nothing(room) };
         Self {
             store: RwLock::new(store),
             sorted: ArcSwapOption::default(),
@@ -171,13 +234,15 @@ impl<P: Projection> Cache<P> {
             changes: watch::Sender::new(0),
             state: Mutex::default(),
             most_bytes,
+            room: room.clone(),
         }
     }
 
     /// A cache that holds the given objects and does not watch.
     pub(super) fn fixed(objects: impl IntoIterator<Item = (String, P)>, synced: bool) -> Self {
-        let cache = Self::new();
-        let listed = objects.into_iter().map(|(key, object)| (key.into(), Arc::new(object))).collect();
+        let cache = Self::within(&CacheRoom::unbounded());
+        let measured = |object| Measured { object: Arc::new(object), bytes: 0 };
+        let listed = objects.into_iter().map(|(key, object)| (key.into(), measured(object))).collect();
         cache.change(|store| store.replace(listed));
         cache.synced.send_replace(synced);
         cache
@@ -187,7 +252,7 @@ impl<P: Projection> Cache<P> {
     #[cfg(test)]
     pub(super) fn with_undecodable(self, keys: &[&str]) -> Self {
         self.change(|store| {
-            store.undecodable = keys.iter().map(|key| Arc::from(*key)).collect();
+            keys.iter().for_each(|key| _ = store.undecodable.insert(Arc::from(*key)));
             true
         });
         self
@@ -197,17 +262,17 @@ impl<P: Projection> Cache<P> {
     /// means all keys.
     pub(super) fn unknown(&self, prefix: &str) -> Option<Arc<str>> {
         let store = self.read();
-        let from = store.undecodable.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let from = store.undecodable.all.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
         let mut keys = from.take_while(|key| key.starts_with(prefix));
         // The empty key stands for objects whose key could not be read, which may be any key.
-        keys.find(|key| !store.by_key.contains_key(*key)).or_else(|| store.undecodable.get("")).cloned()
+        keys.find(|key| !store.by_key.contains_key(*key)).or_else(|| store.undecodable.all.get("")).cloned()
     }
 
     /// Whether the object could never be decoded, or an object exists whose key could not be read.
     pub(super) fn is_unknown(&self, key: &str) -> bool {
         let store = self.read();
-        let is_unknown = |key: &str| store.undecodable.contains(key) && !store.by_key.contains_key(key);
-        !store.undecodable.is_empty() && (is_unknown(key) || is_unknown(""))
+        let is_unknown = |key: &str| store.undecodable.all.contains(key) && !store.by_key.contains_key(key);
+        !store.undecodable.all.is_empty() && (is_unknown(key) || is_unknown(""))
     }
 
     /// Whether the API server has more objects than the cache may hold.
@@ -215,12 +280,16 @@ impl<P: Projection> Cache<P> {
         self.state().is_full
     }
 
+    fn has_own_bound(&self) -> bool {
+        self.most_bytes < usize::MAX
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn find(&self, key: &str) -> Option<Arc<P>> {
-        self.read().by_key.get(key).cloned()
+        self.read().by_key.get(key).map(|kept| kept.object.clone())
     }
 
     /// The object with this key, if the object has the index value.
@@ -244,7 +313,7 @@ impl<P: Projection> Cache<P> {
         }
         // The lock prevents a change between the read of the objects and the store of the list.
         let store = self.read();
-        let sorted: Arc<Vec<_>> = Arc::new(store.by_key.values().cloned().collect());
+        let sorted: Arc<Vec<_>> = Arc::new(store.by_key.values().map(|kept| kept.object.clone()).collect());
         self.sorted.store(Some(sorted.clone()));
         sorted
     }
@@ -254,7 +323,7 @@ impl<P: Projection> Cache<P> {
         let prefix = namespaced_key(namespace, "");
         let store = self.read();
         let from = store.by_key.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
-        from.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, object)| object.clone()).collect()
+        from.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, kept)| kept.object.clone()).collect()
     }
 
     pub(super) fn is_synced(&self) -> bool {
@@ -285,13 +354,16 @@ impl<P: Projection> AnyCache for Cache<P> {
         if self.is_synced() {
             return None;
         }
+        if self.is_full() {
+            return Some(Failure::Full.to_string());
+        }
         Some(self.state().last_error.clone().unwrap_or_else(|| "the first list is not complete yet".to_owned()))
     }
 
     fn health(&self) -> Health {
         let (undecodable_now, bytes) = {
             let store = self.read();
-            (store.undecodable.len(), store.bytes)
+            (store.undecodable.all.len(), store.bytes)
         };
         let state = self.state();
         Health {
@@ -339,9 +411,13 @@ mod tests {
         fn index(&self) -> Option<&str> {
             self.1.as_deref()
         }
-        fn bytes(&self) -> usize {
+        fn bytes(&self, _: usize) -> usize {
             self.1.as_ref().map_or(0, String::len)
         }
+    }
+
+    fn unbounded() -> Cache<Map> {
+        Cache::within(&CacheRoom::unbounded())
     }
 
     fn map(name: &str, value: &str) -> String {
@@ -379,7 +455,7 @@ mod tests {
 
     #[test]
     fn is_synced_after_the_first_whole_list_and_sorted() {
-        let cache = Cache::new();
+        let cache = unbounded();
         let mut following = cache.following("Map", |_| ());
         following.begin();
         following.item(&map("b", "1"));
@@ -407,7 +483,7 @@ mod tests {
 
     #[test]
     fn the_same_snapshot_stays_while_nothing_kept_changes() {
-        let cache = Cache::new();
+        let cache = unbounded();
         let both = [map("a", "1"), map("b", "1")];
         list(&cache, &both);
         let before = cache.sorted();
@@ -424,7 +500,7 @@ mod tests {
 
     #[test]
     fn an_object_is_found_by_the_index_that_it_has_now() {
-        let cache = Cache::new();
+        let cache = unbounded();
         let has = |index: &str, key: &str| cache.indexed(index, key).is_some();
         list(&cache, &[map("a", "1"), map("b", "1")]);
         assert!(has("1", "a") && has("1", "b") && !has("2", "a") && !has("1", "c"));
@@ -446,7 +522,7 @@ mod tests {
 
     #[test]
     fn an_object_that_cannot_be_decoded_stops_no_other() {
-        let cache = Cache::new();
+        let cache = unbounded();
         list(&cache, &[map("a", "1"), broken("b"), map("c", "1")]);
         assert!(cache.is_synced());
         assert_eq!(names(&cache), ["a", "c"]);
@@ -461,7 +537,7 @@ mod tests {
 
     #[test]
     fn an_object_that_cannot_be_decoded_any_more_keeps_its_last_state() {
-        let cache = Cache::new();
+        let cache = unbounded();
         list(&cache, &[map("a", "1"), map("b", "1")]);
         apply(&cache, &broken("a"));
         assert_eq!((value(&cache, "a").as_deref(), cache.is_unknown("a")), (Some("1"), false));
@@ -479,14 +555,14 @@ mod tests {
 
     #[test]
     fn an_object_without_a_readable_key_may_be_any() {
-        let cache = Cache::new();
+        let cache = unbounded();
         list(&cache, &[map("a", "1"), r#"{"metadata": 5}"#.to_owned()]);
         assert!(cache.is_unknown("b") && cache.find("a").is_some());
     }
 
     #[test]
     fn too_much_is_nothing_until_it_is_less() {
-        let cache = Cache::bounded(4);
+        let cache = Cache::bounded(4 + 2 * OBJECT_BYTES, &CacheRoom::unbounded());
         list(&cache, &[map("a", "12"), map("b", "34")]);
         assert!(!cache.is_full() && names(&cache).len() == 2);
         apply(&cache, &map("a", "123"));
@@ -494,9 +570,9 @@ mod tests {
         list(&cache, &[map("a", "12"), map("b", "345")]);
         assert!(cache.is_full() && names(&cache).is_empty());
         list(&cache, &[map("a", "12"), map("b", "34")]);
-        assert!(!cache.is_full() && names(&cache).len() == 2 && cache.health().bytes == 4);
+        assert!(!cache.is_full() && names(&cache).len() == 2 && cache.health().bytes == 4 + 2 * OBJECT_BYTES);
         apply(&cache, &map("a", ""));
         delete(&cache, &map("b", ""));
-        assert_eq!(cache.health().bytes, 0);
+        assert_eq!(cache.health().bytes, OBJECT_BYTES);
     }
 }

@@ -61,15 +61,28 @@ impl Identity {
 /// # Errors
 /// If a field that is read has a value that its type does not accept.
 pub(super) fn decode<P: Projection>(text: &str) -> Result<(String, P), Undecodable> {
-    Ok(P::project(read(text, P::FIELDS)?))
+    let (key, object, _) = decode_measured(text)?;
+    Ok((key, object))
 }
 
-/// Decodes an object with only these fields, as `field` or `field.subfield`; all fields if the list is empty.
-fn read<T: DeserializeOwned>(text: &str, fields: &[&str]) -> Result<T, Undecodable> {
+/// As [`decode`], and returns the length of the text of the fields that were decoded.
+///
+/// # Errors
+/// As [`decode`].
+pub(super) fn decode_measured<P: Projection>(text: &str) -> Result<(String, P, usize), Undecodable> {
+    let (object, text) = read(text, P::FIELDS)?;
+    let (key, object) = P::project(object);
+    Ok((key, object, text))
+}
+
+/// Decodes an object with only these fields, as `field` or `field.subfield`; all fields if the list is empty. Returns the length of their
+/// text as well.
+fn read<T: DeserializeOwned>(text: &str, fields: &[&str]) -> Result<(T, usize), Undecodable> {
     if fields.is_empty() {
-        return Ok(serde_json::from_str(text)?);
+        return Ok((serde_json::from_str(text)?, text.len()));
     }
-    Ok(serde_json::from_str(&reduced(text, fields)?)?)
+    let reduced = reduced(text, fields)?;
+    Ok((serde_json::from_str(&reduced)?, reduced.len()))
 }
 
 type Fields<'t> = BTreeMap<String, Cow<'t, RawValue>>;
@@ -127,7 +140,7 @@ mod tests {
             "kind": "K", "metadata": {"name": "n", "labels": {"a": "b"}, "managedFields": [{"time": "late"}]},
             "spec": {"a": 1, "b": 2}, "specs": 1, "status": null, "data": {"x": {"y": 1}}
         });
-        let kept = |fields: &[&str]| read::<Value>(&object.to_string(), fields).unwrap();
+        let kept = |fields: &[&str]| read::<Value>(&object.to_string(), fields).unwrap().0;
         assert_eq!(kept(&[]), object);
         assert_eq!(
             kept(&["metadata.name", "spec.b", "status.c"]),

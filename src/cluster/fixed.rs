@@ -226,7 +226,7 @@ impl FixedServer {
         if let Some(cache) = of_kind::<ResourceQuota>(&self.caches) {
             let key = key(&place.namespace, &place.name).into();
             let (_, quota) = ResourceQuota::project(quota);
-            cache.change(|quotas| quotas.insert(key, Arc::new(quota)));
+            cache.change(|quotas| quotas.put(key, quota));
         }
         Ok(current.clone())
     }

@@ -14,8 +14,10 @@ use kube::Resource;
 use kube::api::ApiResource;
 use kube::client::Body;
 use serde::Deserialize;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// Items of the first page. A further page has as many items as fit into [`PAGE_TARGET`], and at most four times as many as the
 /// previous page.
@@ -48,6 +50,8 @@ const QUOTED: usize = 300;
 pub(super) struct Bounds {
     /// The time limit of a page of a list.
     pub(super) list_timeout: Duration,
+    /// The time limit of all pages of a list.
+    pub(super) whole_list_timeout: Duration,
     /// The maximum bytes of a single object.
     pub(super) object_bytes: usize,
 }
@@ -55,7 +59,11 @@ pub(super) struct Bounds {
 impl Bounds {
     /// The bounds of the list and watch that fill a cache.
     pub(super) fn of_cache(limits: &Limits) -> Self {
-        Self { list_timeout: limits.list_timeout, object_bytes: limits.object_bytes }
+        Self {
+            list_timeout: limits.list_timeout,
+            whole_list_timeout: limits.whole_list_timeout,
+            object_bytes: limits.object_bytes,
+        }
     }
 }
 
@@ -178,8 +186,12 @@ pub(super) enum Failure {
     /// The answer is neither a list nor an event. The parser's message is left out, because it may quote the answer.
     #[error("the answer is neither a list nor an event")]
     Garbled,
-    #[error("it has more objects than the bound of its cache")]
+    #[error(
+        "it has more objects than the caches may hold: give the proxy more memory (--memory-limit), or delete objects"
+    )]
     Full,
+    #[error("the list has no end: two of its pages have the same continue token")]
+    Endless,
     /// No group serves the resource of a removed API.
     #[error("{0}")]
     Missing(String),
@@ -274,9 +286,13 @@ async fn retry(source: &Source, failure: &Failure, follower: &mut impl Follower,
 async fn list(source: &Source, bounds: Bounds, follower: &mut impl Follower) -> Result<String, Failure> {
     follower.begin();
     let (mut items, mut next) = (FIRST_PAGE, None);
+    let deadline = Instant::now() + bounds.whole_list_timeout;
+    // The hashes of the tokens of all pages.
+    let (hasher, mut seen) = (RandomState::new(), HashSet::new());
     loop {
         let bytes = if items == 1 { bounds.object_bytes } else { PAGE_BYTES.min(bounds.object_bytes) };
-        let page = timeout(bounds.list_timeout, source.page(items, next.as_deref(), bytes)).await;
+        let until = deadline.min(Instant::now() + bounds.list_timeout);
+        let page = timeout_at(until, source.page(items, next.as_deref(), bytes)).await;
         let page = match page {
             Err(_) => return Err(Failure::Slow),
             Ok(Err(Failure::Large(_))) if items > 1 => {
@@ -297,9 +313,12 @@ async fn list(source: &Source, bounds: Bounds, follower: &mut impl Follower) -> 
         let wanted = PAGE_TARGET / (page.len() / listed.len().max(1)).max(1);
         items = wanted.clamp(1, (items * 4).min(LARGEST_PAGE));
         next = list.metadata.r#continue.filter(|token| !token.is_empty());
-        if next.is_none() {
+        let Some(token) = &next else {
             follower.end();
             return Ok(list.metadata.resource_version.unwrap_or_default());
+        };
+        if !seen.insert(hasher.hash_one(token)) {
+            return Err(Failure::Endless);
         }
     }
 }

@@ -49,12 +49,12 @@ impl Families {
             full: IntGaugeVec::new(
                 options(
                     "full",
-                    "Number of caches of policy parameters that hold nothing because the objects exceed the bound in bytes, by kind of object.",
+                    "Number of caches that hold nothing because the objects exceed the bound in bytes, by kind of object.",
                 ),
                 kind,
             )?,
             bytes: IntGaugeVec::new(
-                options("bytes", "Estimated number of bytes in the caches of policy parameters, by kind of object."),
+                options("bytes", "Estimated number of bytes in the caches, by kind of object."),
                 kind,
             )?,
         })
@@ -64,7 +64,7 @@ impl Families {
         [&self.last_event, &self.undecodable, &self.undecodable_total, &self.full, &self.bytes]
     }
 
-    fn add(&self, kind: &str, health: &Health, is_of_parameters: bool) {
+    fn add(&self, kind: &str, health: &Health) {
         if let Some(answered) = health.answered {
             // If a kind has several caches, the longest silence is exported.
             let (gauge, seconds) = (self.last_event.with_label_values(&[kind]), answered.elapsed().as_secs_f64());
@@ -73,10 +73,8 @@ impl Families {
         let now = i64::try_from(health.undecodable_now).unwrap_or(i64::MAX);
         self.undecodable.with_label_values(&[kind]).add(now);
         self.undecodable_total.with_label_values(&[kind]).inc_by(health.undecodable_so_far);
-        if is_of_parameters {
-            self.full.with_label_values(&[kind]).add(health.is_full.into());
-            self.bytes.with_label_values(&[kind]).add(i64::try_from(health.bytes).unwrap_or(i64::MAX));
-        }
+        self.full.with_label_values(&[kind]).add(health.is_full.into());
+        self.bytes.with_label_values(&[kind]).add(i64::try_from(health.bytes).unwrap_or(i64::MAX));
     }
 }
 
@@ -99,10 +97,10 @@ impl Collector for Metrics {
         // The names are valid, because [`Self::new`] accepted them.
         let Ok(families) = Families::new() else { return Vec::new() };
         for (need, cache) in self.cluster.caches.iter() {
-            families.add(&format!("{need:?}"), &cache.health(), false);
+            families.add(&format!("{need:?}"), &cache.health());
         }
         for (kind, health) in self.cluster.parameters.health() {
-            families.add(&kind.kind, &health, true);
+            families.add(&kind.kind, &health);
         }
         families.collectors().into_iter().flat_map(|family| family.collect()).collect()
     }

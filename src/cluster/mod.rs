@@ -35,6 +35,7 @@ use crate::config::{Limits, WebhookTargets};
 use crate::removed::Api;
 use crate::status::Status;
 use cache::Cache;
+pub use cache::CacheRoom;
 pub(crate) use cache::Projection;
 pub(crate) use custom_resources::Definition;
 use custom_resources::Definitions;
@@ -119,12 +120,14 @@ pub struct Cluster {
     client: Option<kube::Client>,
     limits: Arc<Limits>,
     caches: Arc<HashMap<Need, Arc<dyn AnyCache>>>,
+    /// The memory for the caches.
+    room: Arc<CacheRoom>,
     /// The kinds of which the view has only the objects with some labels.
     labelled: Vec<(Need, Labelled)>,
     definitions: Arc<Definitions>,
     parameters: Arc<parameters::Registry>,
     made: Arc<made::Made>,
-    /// Whether every cache was once synced. A cache stays synced afterwards.
+    /// Whether every cache was once synced. A cache stays synced afterwards, as long as there is room for its objects.
     seen_synced: AtomicBool,
     loopback: OnceLock<Weak<dyn Loopback>>,
     /// Unset if webhooks may be any server.
@@ -150,27 +153,30 @@ impl Changes {
 impl Cluster {
     /// Starts the caches in `needs`, which end when the cluster is dropped. Must be called on a tokio runtime.
     pub fn start(client: kube::Client, needs: &[Need], limits: Arc<Limits>) -> Arc<Self> {
-        Self::start_with_removed(client, needs, limits, &[])
+        let room = CacheRoom::new(limits.caches_bytes);
+        Self::start_within(client, needs, limits, &room, &[])
     }
 
-    /// As [`Self::start`], in front of an API server that serves these removed APIs without definitions.
-    pub(crate) fn start_with_removed(
+    /// As [`Self::start`], with this memory for the caches, in front of an API server that serves these removed APIs without definitions.
+    pub(crate) fn start_within(
         client: kube::Client,
         needs: &[Need],
         limits: Arc<Limits>,
+        room: &Arc<CacheRoom>,
         removed: &[&'static Api],
     ) -> Arc<Self> {
         let mut watches = Vec::new();
         let mut caches = HashMap::new();
         for need in needs {
             if !caches.contains_key(need) {
-                caches.extend(need.start(&client, &limits, &mut watches).map(|cache| (*need, cache)));
+                caches.extend(need.start(&client, &limits, room, &mut watches).map(|cache| (*need, cache)));
             }
         }
         Arc::new(Self {
             client: Some(client),
             limits,
             caches: Arc::new(caches),
+            room: room.clone(),
             definitions: Arc::new(Definitions::new(removed)),
             _watches: Arc::new(watches),
             ..Self::without_caches()
@@ -187,6 +193,7 @@ impl Cluster {
             client: None,
             limits: Arc::default(),
             caches: Arc::default(),
+            room: CacheRoom::new(usize::MAX),
             labelled: Vec::new(),
             definitions: Arc::new(Definitions::new(&[])),
             parameters: Default::default(),
@@ -221,6 +228,7 @@ impl Cluster {
             client: self.client.clone(),
             limits: self.limits.clone(),
             caches,
+            room: self.room.clone(),
             labelled: labelled.collect(),
             definitions: self.definitions.clone(),
             parameters: self.parameters.clone(),
@@ -288,6 +296,9 @@ impl Cluster {
 
     /// Whether every started cache holds its first list.
     pub fn is_synced(&self) -> bool {
+        if self.room.is_full() {
+            return self.unsynced().is_empty();
+        }
         if !self.seen_synced.load(Ordering::Relaxed) && self.unsynced().is_empty() {
             self.seen_synced.store(true, Ordering::Relaxed);
         }
@@ -347,6 +358,10 @@ impl Cluster {
     pub async fn wait_synced(&self) -> bool {
         if self.is_synced() {
             return true;
+        }
+        // A longer wait would not help.
+        if self.room.is_full() {
+            return false;
         }
         let all = async {
             for cache in self.caches.values() {

@@ -1,6 +1,6 @@
 //! The caches that plugins may need.
 
-use super::cache::{Cache, Projection};
+use super::cache::{Cache, CacheRoom, Projection};
 use super::custom_resources::Definition;
 use super::follow::Bounds;
 use super::follow::Source;
@@ -45,7 +45,7 @@ pub struct Need {
 /// An API group and the plural name of a resource.
 pub(crate) type GroupResource = (Cow<'static, str>, Cow<'static, str>);
 
-type Start = fn(&kube::Client, &Limits, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn AnyCache>;
+type Start = fn(&kube::Client, &Limits, &Arc<CacheRoom>, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn AnyCache>;
 
 impl Need {
     /// Namespaces: labels, annotations, phase.
@@ -131,9 +131,10 @@ impl Need {
         self,
         client: &kube::Client,
         limits: &Limits,
+        room: &Arc<CacheRoom>,
         watches: &mut Vec<AbortOnDropHandle<()>>,
     ) -> Option<Arc<dyn AnyCache>> {
-        self.start.map(|start| start(client, limits, watches))
+        self.start.map(|start| start(client, limits, room, watches))
     }
 
     /// A cache without objects, except of a removed API.
@@ -176,12 +177,13 @@ where
 fn spawn<P: Projection>(
     client: &kube::Client,
     limits: &Limits,
+    room: &Arc<CacheRoom>,
     watches: &mut Vec<AbortOnDropHandle<()>>,
 ) -> Arc<dyn AnyCache>
 where
     P::Object: Resource<DynamicType = ()>,
 {
-    let cache = Arc::new(Cache::<P>::new());
+    let cache = Arc::new(Cache::<P>::within(room));
     let (followed, source) = (cache.clone(), Source::all::<P::Object>(client.clone()));
     let bounds = Bounds::of_cache(limits);
     let task = async move { followed.follow(&source, |_| (), bounds).await };

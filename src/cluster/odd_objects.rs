@@ -93,7 +93,7 @@ fn is_kept<P: Projection>(body: Value, metadata: &Value, status: Option<&Value>)
         odd["status"] = status.clone();
     }
     let odd = object::<P>(odd, "odd", metadata);
-    let cache = Cache::<P>::new();
+    let cache = Cache::<P>::within(&CacheRoom::new(usize::MAX));
     let mut following = cache.following("K", |_| ());
     following.begin();
     for item in [&plain("a"), &odd, &plain("z")] {
@@ -118,7 +118,7 @@ fn is_known_as_undecodable<P: Projection>(body: Value, field: &str, value: &Valu
     }
     let odd = object::<P>(body.clone(), "odd", &json!({field: value}));
     let is_readable = decode::<P>(&odd).is_ok();
-    let cache = Cache::<P>::new();
+    let cache = Cache::<P>::within(&CacheRoom::new(usize::MAX));
     let mut following = cache.following("K", |_| ());
     following.begin();
     following.item(&odd);

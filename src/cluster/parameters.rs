@@ -91,7 +91,7 @@ impl Projection for Parameter {
         (key(namespace, name).into_owned(), parameter)
     }
 
-    fn bytes(&self) -> usize {
+    fn bytes(&self, _: usize) -> usize {
         // Twice the weight, because `bare` may hold a second copy.
         2 * weight(&self.value)
     }
@@ -296,7 +296,7 @@ impl Cluster {
         discovery: &Arc<Discovery>,
     ) -> Watched {
         let lookup = Arc::new(watch::Sender::new(Lookup::Pending));
-        let cache = Arc::new(Cache::bounded(self.limits.policy_parameter_bytes));
+        let cache = Arc::new(Cache::bounded(self.limits.policy_parameter_bytes, &self.room));
         let Some(client) = self.client.clone() else { return Watched { lookup, cache, _watch: None } };
         let (kind, bounds) = (kind.clone(), Bounds::of_cache(&self.limits));
         let task = {

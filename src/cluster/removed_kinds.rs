@@ -1,7 +1,7 @@
 //! Objects of APIs that Kubernetes removed: their caches, from the group in which the API server serves them.
 
 use super::AnyCache;
-use super::cache::{Cache, Projection};
+use super::cache::{Cache, CacheRoom, Projection};
 use super::follow::{Bounds, Failure, Follower, Source, follow};
 use crate::config::Limits;
 use crate::removed::Api;
@@ -24,9 +24,10 @@ pub(crate) trait RemovedKind: Projection {
 pub(super) fn spawn<P: RemovedKind>(
     client: &kube::Client,
     limits: &Limits,
+    room: &Arc<CacheRoom>,
     watches: &mut Vec<AbortOnDropHandle<()>>,
 ) -> Arc<dyn AnyCache> {
-    let cache = Arc::new(Cache::<P>::new());
+    let cache = Arc::new(Cache::<P>::within(room));
     let sources: Vec<Source> = P::API.groups().map(|group| source(client, P::API, group)).collect();
     let (followed, bounds) = (cache.clone(), Bounds::of_cache(limits));
     let task = async move {

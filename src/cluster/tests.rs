@@ -9,6 +9,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::future::pending;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 /// A client whose requests `answer` answers. A watch with the answer `None` stays open and silent.
@@ -282,4 +283,86 @@ async fn events_that_cannot_be_decoded_delay_no_other() {
     assert_eq!(cluster.check_decodable(&[Need::SERVICES], "n").unwrap_err().code, 500);
     assert!(cluster.check_decodable(&[Need::SERVICES], "m").is_ok());
     assert!(cluster.check_known::<Service>("n", "odd").is_err() && cluster.check_known::<Service>("n", "good").is_ok());
+}
+
+/// Answers with endless pages of namespaces. `next` gives the continue token after a page.
+fn endless(pages: Arc<AtomicUsize>, next: impl Fn(usize) -> String + Send + Sync + 'static) -> kube::Client {
+    client(move |_, url| {
+        let page = pages.fetch_add(1, Ordering::SeqCst);
+        let items: Vec<_> = (0..16).map(|n| json!({"metadata": {"name": format!("n-{page}-{n}")}})).collect();
+        let list = json!({"metadata": {"resourceVersion": "1", "continue": next(page)}, "items": items});
+        (!url.contains("watch=true")).then_some((200, list))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_an_end_fills_only_the_caches_of_its_api_server() {
+    let all = CacheRoom::new(4 << 20);
+    let pages = Arc::new(AtomicUsize::new(0));
+    let needs = [Need::NAMESPACES, Need::SERVICES];
+    let start = |client| Cluster::start_within(client, &needs, Arc::default(), &all.quarter(), &[]);
+    let bad = start(endless(pages.clone(), |page| page.to_string()));
+    let good = start(client(|_, url| (!url.contains("watch=true")).then(|| (200, list(json!([]))))));
+    assert!(good.wait_synced().await);
+    assert!(!bad.wait_synced().await && !bad.is_synced());
+    let (need, why) = bad.unsynced().remove(0);
+    assert!(why.contains("--memory-limit"), "{need:?}: {why}");
+    assert!(bad.all::<Namespace>().is_empty());
+    // An object counts at least 512 bytes.
+    assert!(pages.load(Ordering::SeqCst) <= (1 << 20) / 512 / 16 * 2, "{pages:?}");
+    assert!(good.is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_cache_is_synced_again_when_there_is_room() {
+    let many = Arc::new(AtomicBool::new(false));
+    let asked = many.clone();
+    let client = client(move |_, url| {
+        let count = if asked.load(Ordering::SeqCst) { 3000 } else { 3 };
+        let items: Vec<_> = (0..count).map(|n| json!({"metadata": {"name": format!("n{n}")}})).collect();
+        match url.contains("watch=true") {
+            // The watch ends, and its version is too old.
+            true => Some((410, status(410, "Expired"))),
+            false => Some((200, list(items.into()))),
+        }
+    });
+    let cluster = Cluster::start_within(client, &[Need::NAMESPACES], Arc::default(), &CacheRoom::new(1 << 20), &[]);
+    assert!(cluster.wait_synced().await && cluster.namespace("n2").is_some());
+    many.store(true, Ordering::SeqCst);
+    while cluster.is_synced() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(cluster.namespace("n2").is_none() && !cluster.wait_synced().await);
+    many.store(false, Ordering::SeqCst);
+    while !cluster.is_synced() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(cluster.namespace("n2").is_some() && cluster.unsynced().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_continue_token_that_comes_twice_ends_the_list() {
+    let client = endless(Arc::default(), |page| if page > 0 { "again".to_owned() } else { "first".to_owned() });
+    let cluster = Cluster::start(client, &[Need::NAMESPACES], Arc::default());
+    assert!(!cluster.wait_synced().await);
+    assert!(cluster.unsynced()[0].1.contains("the same continue token"), "{:?}", cluster.unsynced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_has_one_deadline_for_all_pages() {
+    let pages = Arc::new(AtomicUsize::new(0));
+    let counted = pages.clone();
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let page = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let page = json!({"metadata": {"resourceVersion": "1", "continue": page.to_string()}, "items": []});
+            Ok::<_, Infallible>(Response::new(Body::from(page.to_string().into_bytes())))
+        }
+    });
+    let cluster = Cluster::start(kube::Client::new(service, "default"), &[Need::NAMESPACES], Arc::default());
+    tokio::time::sleep(Duration::from_secs(599)).await;
+    assert_eq!((pages.load(Ordering::SeqCst), &*cluster.unsynced()[0].1), (10, "the first list is not complete yet"));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(cluster.unsynced()[0].1, "the list takes too long");
 }

@@ -1,6 +1,32 @@
 //! The bounds of the program that depend on the machine and the cluster, by name.
 
+use crate::body::UNCOUNTED_BYTES;
 use std::time::Duration;
+
+/// The least memory for which bounds are derived.
+pub const LEAST_MEMORY: usize = 256 << 20;
+/// The memory of the process without clients and caches: the program, its tables, its threads, and free memory of the allocator.
+const PROCESS_BYTES: usize = 64 << 20;
+/// The parts into which [`Limits::within_memory`] divides the rest of the memory.
+const PARTS: usize = 280;
+/// The memory of an idle connection: TLS, buffers, and a head that is not counted.
+const CONNECTION_BYTES: usize = 32 << 10;
+const HEALTH_CONNECTION_BYTES: usize = 16 << 10;
+/// The memory of an upgraded connection, whose bytes are copied in both directions.
+const UPGRADE_BYTES: usize = 32 << 10;
+/// The memory of a watch, besides the part of its answer that waits on the side of the API server.
+const WATCH_BYTES: usize = 24 << 10;
+/// The memory of a write whose body arrives, besides the part of the body that nobody has read yet: the request, and its first bytes.
+const ARRIVING_BYTES: usize = 16 << 10;
+/// The memory of a write in progress that is not counted: of its body, and of an answer or the stored object.
+const WRITE_BYTES: usize = 2 * UNCOUNTED_BYTES;
+/// The memory of a change in the history of the embedded API server, for each byte of its object: the object is decoded.
+const DECODED_COPIES: usize = 4;
+/// The memory of a cached answer about a token or a permission.
+const CACHED_ANSWER_BYTES: usize = 512;
+const CACHED_QUOTA_BYTES: usize = 1 << 10;
+/// The documents, and the table that is made of them.
+const DISCOVERY_COPIES: usize = 2;
 
 /// Upper bounds of sizes, numbers and times.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +66,10 @@ pub struct Limits {
     pub unread_bodies: usize,
     /// Size of the head of a request (`http.DefaultMaxHeaderBytes`), and of an answer of the upstream API server.
     pub head_bytes: u32,
+    /// Memory for the heads of requests at the same time, of those that are being read and of those that are being answered. Heads of up
+    /// to 8 KiB are not counted. If there is no room, the proxy closes the connection whose head has been incomplete for longest. One
+    /// address has at most half of the memory for the heads of requests that are being answered; further requests get 429.
+    pub heads_bytes: usize,
     /// Number of HTTP/2 streams of one connection (`--http2-max-streams-per-connection` of kube-apiserver).
     pub http2_streams: u32,
     /// Size of the part of a request body that an HTTP/2 client may send before the proxy reads it, and of an answer to the proxy's own
@@ -53,6 +83,10 @@ pub struct Limits {
     pub upstream_send_buffer_bytes: usize,
     /// Size of the body of a request (`MaxRequestBodyBytes`).
     pub body_bytes: usize,
+    /// Memory for bodies that have arrived, of writes and of reviews, and for what is made of them until the request is answered: four times
+    /// their length, and 64 bytes for each value in them. Up to 64 KiB are not counted. One user has at most half of it, and a body that needs
+    /// more than all of it is refused. Further bodies wait, for `connection_wait_timeout` at most.
+    pub whole_bodies_bytes: usize,
     /// Size of an answer of the upstream API server that the proxy reads itself: a stored object, a review, a dry run.
     pub response_bytes: usize,
     /// Time for a request that is neither a watch nor an upgrade (`--request-timeout`).
@@ -68,22 +102,20 @@ pub struct Limits {
     /// quarters of this number, of the other bounds of requests in flight, and of everything for which requests wait. The service accounts of
     /// a namespace count as one user, except in `kube-system`.
     pub mutating_requests_inflight: usize,
-    /// Number of writes whose bodies are arriving. For a further one the proxy gives up the oldest body of the user that has most.
-    pub arriving_bodies: usize,
+    /// Memory for the bodies of writes that are arriving, twice the bytes of each so far, but at least 16 KiB and `stream_window_bytes`. If there
+    /// is no room, the proxy gives up the oldest body of the user that has most.
+    pub arriving_bodies_bytes: usize,
     /// Number of connections to the webhook front end, as for `connections`. At most half of them have no authenticated request.
     pub review_connections: usize,
     /// Number of reviews in flight in the webhook front end. Further reviews get 429.
     pub reviews_inflight: usize,
     /// Number of reviews in flight of one caller of the webhook front end, which is an API server.
     pub caller_reviews_inflight: usize,
-    /// Size of a review, which has the object and the stored object.
+    /// Size of a review, which has the object and the stored object; with a memory limit, half of `arriving_reviews_bytes` at most.
     pub review_bytes: usize,
-    /// Size of the reviews that the webhook front end holds in memory at the same time, beyond the first 64 KiB of each. One caller has at
-    /// most half of it. Further reviews wait, for 2 s at most.
-    pub whole_reviews_bytes: usize,
-    /// Number of reviews whose bodies are arriving in the webhook front end. For a further one the proxy gives up the oldest body of the
-    /// caller that has most.
-    pub arriving_reviews: usize,
+    /// Memory for the reviews that are arriving in the webhook front end, as for `arriving_bodies_bytes`. If there is no room, the proxy gives up
+    /// the oldest review of the caller that has most.
+    pub arriving_reviews_bytes: usize,
     /// Time for the body of a review to arrive.
     pub review_body_timeout: Duration,
     /// Number of requests for which the proxy decodes, patches or evaluates something large at the same time. One user has at most
@@ -109,7 +141,7 @@ pub struct Limits {
     /// Size of one object in the embedded API server as kube-apiserver stores it (`--max-request-bytes` of etcd).
     pub stored_object_bytes: usize,
     /// Size of all objects in the embedded API server (`--quota-backend-bytes`). Without room, only deletions and writes that make an
-    /// object smaller succeed.
+    /// object smaller succeed. The objects are in memory, so that a memory limit lowers this bound.
     pub stored_bytes: usize,
     /// Number of changes of each resource that the embedded API server keeps: the start of a watch and a continued list can be that old.
     pub watch_history: usize,
@@ -133,9 +165,16 @@ pub struct Limits {
     pub access_reviews: usize,
     /// Number of SubjectAccessReviews about one user at the same time, or about the service accounts of one namespace. Further ones wait.
     pub user_access_reviews: usize,
-    /// Size of the answers of the upstream API server that the proxy holds in memory at the same time: lists, and stored objects of
-    /// more than 256 KiB. One user has at most half of it. Further requests wait, for `connection_wait_timeout` at most.
+    /// Memory for what the proxy reads from the upstream API server for writes: for the stored object of a write four times its length
+    /// and 64 bytes for each value in it, for lists their length. Up to 64 KiB are not counted. One user has at most half of it. Further
+    /// requests wait, for `connection_wait_timeout` at most.
     pub whole_answers_bytes: usize,
+    /// Size of the answers to writes that the proxy reads from the upstream API server at the same time. Up to 64 KiB of an answer are
+    /// not counted. One user has at most half of it. Further answers wait until the deadline of their write.
+    pub write_answers_bytes: usize,
+    /// Memory for the answers that the proxy reads as a whole for the audit log. One user has at most half of it. Up to 64 KiB of an
+    /// answer are not counted. An answer that gets no room within `connection_wait_timeout` is not in its audit event.
+    pub audited_answers_bytes: usize,
     /// Size of a page of the list of objects that a deletecollection deletes.
     pub page_bytes: usize,
     /// Size of the part of an answer that the upstream API server may send before the client reads it.
@@ -171,11 +210,18 @@ pub struct Limits {
     pub authority_interval: Duration,
     /// Time for a page of the list that fills a cache.
     pub list_timeout: Duration,
+    /// Time for all pages of the list that fills a cache.
+    pub whole_list_timeout: Duration,
+    /// Estimated size of all caches of the upstream API server of the flags, each object with at least 512 bytes. The caches of an API
+    /// server with more objects are not synced, and requests that need them are refused.
+    pub caches_bytes: usize,
+    /// The same for all API servers together that only tenants name. One of them has at most a quarter.
+    pub tenant_caches_bytes: usize,
     /// Size of one object in the list or watch of a cache.
     pub object_bytes: usize,
     /// Time for which the watch of a cache may fail before the proxy is not ready. The content of the cache stays in use.
     pub broken_watch_timeout: Duration,
-    /// Size of a discovery document.
+    /// Size of a discovery document, and of all discovery documents of an API server together.
     pub discovery_bytes: usize,
     /// Number of group versions that are read one by one from an API server without aggregated discovery.
     pub discovery_group_versions: usize,
@@ -234,6 +280,9 @@ pub struct Limits {
     pub webhook_clients: u64,
     /// Size of the answer of a webhook, after decompression too.
     pub webhook_response_bytes: usize,
+    /// Size of the answers of webhooks that are being read at the same time. Up to 64 KiB of an answer are not counted. One webhook
+    /// has at most half of it. Further calls wait until their timeout.
+    pub webhook_answers_bytes: usize,
     /// Number of calls in a row without an answer after which the circuit breaker of a webhook endpoint opens
     /// (`--webhook-circuit-breaker-failures`). 0 for never.
     pub webhook_breaker_failures: usize,
@@ -258,7 +307,8 @@ pub struct Limits {
     pub quota_lookup_ttl: Duration,
     /// Number of audit events in the queue. Further events are dropped and counted.
     pub audit_queue_events: usize,
-    /// Size of the audit events in the queue.
+    /// Size of the audit events in the queue; of a gateway, also of those in the queues of all tenants' own logs, of which one has at most a
+    /// quarter.
     pub audit_queue_bytes: usize,
     /// Time to write the audit queue at the shutdown.
     pub audit_flush_timeout: Duration,
@@ -288,25 +338,26 @@ impl Default for Limits {
             health_connections: 8192,
             unread_bodies: 1024,
             head_bytes: 1024 * 1024,
+            heads_bytes: 64 * MEBIBYTE,
             http2_streams: 250,
             stream_window_bytes: 1024 * 1024,
             connection_window_bytes: 4096 * 1024,
             send_buffer_bytes: 400 * 1024,
             upstream_send_buffer_bytes: MEBIBYTE,
             body_bytes: 3 * MEBIBYTE,
+            whole_bodies_bytes: 512 * MEBIBYTE,
             response_bytes: 64 * MEBIBYTE,
             request_timeout: seconds(60),
             mutating_timeout: seconds(34),
             admission_timeout: None,
             requests_inflight: 400,
             mutating_requests_inflight: 200,
-            arriving_bodies: 1024,
+            arriving_bodies_bytes: 1024 * MEBIBYTE,
             review_connections: 8192,
             reviews_inflight: 400,
             caller_reviews_inflight: 300,
             review_bytes: 16 * MEBIBYTE,
-            whole_reviews_bytes: 128 * MEBIBYTE,
-            arriving_reviews: 1024,
+            arriving_reviews_bytes: 1024 * MEBIBYTE,
             review_body_timeout: seconds(5),
             long_work: 0,
             long_running_requests: 16_384,
@@ -328,7 +379,9 @@ impl Default for Limits {
             file_cache_bytes: 16 * MEBIBYTE,
             access_reviews: 512,
             user_access_reviews: 32,
-            whole_answers_bytes: 128 * MEBIBYTE,
+            whole_answers_bytes: 256 * MEBIBYTE,
+            write_answers_bytes: 128 * MEBIBYTE,
+            audited_answers_bytes: 256 * MEBIBYTE,
             page_bytes: 4 * MEBIBYTE,
             answer_window_bytes: 256 * 1024,
             watch_window_bytes: 64 * 1024,
@@ -344,6 +397,9 @@ impl Default for Limits {
             front_proxy_headers_interval: seconds(10),
             authority_interval: seconds(10),
             list_timeout: seconds(90),
+            whole_list_timeout: seconds(600),
+            caches_bytes: 4096 * MEBIBYTE,
+            tenant_caches_bytes: 1024 * MEBIBYTE,
             object_bytes: 32 * MEBIBYTE,
             broken_watch_timeout: seconds(300),
             discovery_bytes: 16 * MEBIBYTE,
@@ -373,6 +429,7 @@ impl Default for Limits {
             policy_parameter_bytes: 64 * MEBIBYTE,
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
+            webhook_answers_bytes: 128 * MEBIBYTE,
             webhook_breaker_failures: 0,
             webhook_breaker_window: seconds(30),
             webhook_breaker_probe_interval: seconds(5),
@@ -400,10 +457,6 @@ impl Limits {
         let reserve = descriptors.saturating_sub(connections);
         let share = |wanted: usize, part: usize| wanted.min(reserve / part).max(1);
         Self {
-            connections,
-            silent_connections: self.silent_connections.min(connections / 2).max(1),
-            unauthenticated_connections: self.unauthenticated_connections.min(connections / 4).max(1),
-            handshakes: self.handshakes.min(connections / 8).max(1),
             health_connections: share(self.health_connections, 4),
             // An upgrade needs a connection on both sides.
             upgrades: share(self.upgrades, 8),
@@ -411,8 +464,148 @@ impl Limits {
             upstream_http1_connections: share(self.upstream_http1_connections, 8),
             upstream_connections: share(self.upstream_connections, 16),
             review_connections: share(self.review_connections, 16),
+            ..self.with_connections(connections)
+        }
+    }
+
+    /// Lowers the number of clients' connections, and of those that have shown little.
+    fn with_connections(self, connections: usize) -> Self {
+        Self {
+            connections,
+            silent_connections: self.silent_connections.min(connections / 2).max(1),
+            unauthenticated_connections: self.unauthenticated_connections.min(connections / 4).max(1),
+            handshakes: self.handshakes.min(connections / 8).max(1),
             ..self
         }
+    }
+
+    /// Lowers the bounds for a process with this much memory, in bytes, so that their sum ([`Self::memory`]) stays below it. With less than
+    /// [`LEAST_MEMORY`] they are those for that much.
+    #[must_use]
+    pub fn within_memory(self, memory: u64) -> Self {
+        let memory = usize::try_from(memory).unwrap_or(usize::MAX).max(LEAST_MEMORY);
+        // The sum of all parts below is at most `PARTS`.
+        let part = |parts: usize| (memory - PROCESS_BYTES) / PARTS * parts;
+        let count = |bound: usize, parts: usize, bytes: usize| bound.min(part(parts) / bytes).max(1);
+        // 0 sets no bound of seats.
+        let seats = |bound: usize, parts, bytes| count(if bound == 0 { usize::MAX } else { bound }, parts, bytes);
+        let window = |bound: u32, share: usize| bound.min(u32::try_from(memory / share).unwrap_or(u32::MAX));
+        let scaled = Self {
+            stream_window_bytes: window(self.stream_window_bytes, 8 << 10),
+            connection_window_bytes: window(self.connection_window_bytes, 2 << 10),
+            send_buffer_bytes: self.send_buffer_bytes.min(memory / (16 << 10)),
+            upstream_send_buffer_bytes: self.upstream_send_buffer_bytes.min(memory / (8 << 10)),
+            answer_window_bytes: window(self.answer_window_bytes, 16 << 10),
+            watch_window_bytes: window(self.watch_window_bytes, 32 << 10),
+            page_bytes: self.page_bytes.min(memory >> 9),
+            ..self
+        };
+        let scaled = {
+            let connections = count(scaled.connections, 21, CONNECTION_BYTES);
+            scaled.with_connections(connections)
+        };
+        let (reads, watches) = (scaled.read_bytes(), scaled.watch_bytes());
+        let long_running_requests = count(scaled.long_running_requests, 26, watches);
+        let upgrades = count(scaled.upgrades, 4, UPGRADE_BYTES);
+        let arriving_reviews_bytes = scaled.arriving_reviews_bytes.min(part(6));
+        let reviews_inflight = count(scaled.reviews_inflight, 4, UNCOUNTED_BYTES);
+        Self {
+            health_connections: count(scaled.health_connections, 2, HEALTH_CONNECTION_BYTES),
+            review_connections: count(scaled.review_connections, 2, CONNECTION_BYTES),
+            heads_bytes: scaled.heads_bytes.min(part(4)),
+            arriving_bodies_bytes: scaled.arriving_bodies_bytes.min(part(12)),
+            whole_bodies_bytes: scaled.whole_bodies_bytes.min(part(34)),
+            whole_answers_bytes: scaled.whole_answers_bytes.min(part(17)),
+            write_answers_bytes: scaled.write_answers_bytes.min(part(10)),
+            audited_answers_bytes: scaled.audited_answers_bytes.min(part(8)),
+            arriving_reviews_bytes,
+            // The longest review is one of those that arrive.
+            review_bytes: scaled.review_bytes.min(arriving_reviews_bytes / 2),
+            reviews_inflight,
+            caller_reviews_inflight: scaled.caller_reviews_inflight.min(reviews_inflight / 4 * 3).max(1),
+            webhook_answers_bytes: scaled.webhook_answers_bytes.min(part(7)),
+            audit_queue_bytes: scaled.audit_queue_bytes.min(part(4)),
+            caches_bytes: scaled.caches_bytes.min(part(36)),
+            tenant_caches_bytes: scaled.tenant_caches_bytes.min(part(13)),
+            stored_bytes: scaled.stored_bytes.min(part(12)),
+            watch_history_bytes: scaled.watch_history_bytes.min(part(5) / DECODED_COPIES),
+            file_cache_bytes: scaled.file_cache_bytes.min(part(2)),
+            image_review_cache_bytes: scaled.image_review_cache_bytes.min(part(1)),
+            discovery_bytes: scaled.discovery_bytes.min(part(5) / DISCOVERY_COPIES),
+            requests_inflight: seats(scaled.requests_inflight, 16, reads),
+            mutating_requests_inflight: seats(scaled.mutating_requests_inflight, 16, WRITE_BYTES),
+            long_running_requests,
+            user_long_running_requests: scaled.user_long_running_requests.min(long_running_requests / 4).max(1),
+            upgrades,
+            user_upgrades: scaled.user_upgrades.min(upgrades / 4).max(1),
+            token_cache_entries: scaled.token_cache_entries.min((part(1) / CACHED_ANSWER_BYTES) as u64),
+            authorization_cache_entries: scaled.authorization_cache_entries.min((part(2) / CACHED_ANSWER_BYTES) as u64),
+            quota_cache_entries: scaled.quota_cache_entries.min((part(2) / CACHED_QUOTA_BYTES) as u64),
+            ..scaled
+        }
+    }
+
+    /// The memory of a body of which nothing has arrived: the request, and the part of the body that the client may send before the proxy reads
+    /// it.
+    pub fn arriving_place_bytes(&self) -> usize {
+        self.stream_window_bytes as usize + ARRIVING_BYTES
+    }
+
+    /// Returns the bounds for an API server that only tenants name, whose answers nobody vouches for.
+    #[must_use]
+    pub fn for_api_server_of_tenants(&self) -> Self {
+        Self {
+            object_bytes: self.object_bytes.min(8 << 20),
+            discovery_bytes: self.discovery_bytes.min(4 << 20),
+            ..self.clone()
+        }
+    }
+
+    /// The memory of a read in progress: a part of its answer on both sides.
+    fn read_bytes(&self) -> usize {
+        self.answer_window_bytes as usize + self.send_buffer_bytes
+    }
+
+    /// The memory of a watch whose client does not read.
+    fn watch_bytes(&self) -> usize {
+        self.watch_window_bytes as usize + WATCH_BYTES
+    }
+
+    /// The memory that each bound allows, in bytes, and that of the process without clients. Further bounds lie within these: policy
+    /// parameters within the caches, silent connections and handshakes within the connections.
+    pub fn memory(&self) -> Vec<(&'static str, usize)> {
+        let entries = |entries: u64, bytes: usize| usize::try_from(entries).unwrap_or(usize::MAX).saturating_mul(bytes);
+        vec![
+            ("the process", PROCESS_BYTES),
+            ("connections", self.connections.saturating_mul(CONNECTION_BYTES)),
+            ("health_connections", self.health_connections.saturating_mul(HEALTH_CONNECTION_BYTES)),
+            ("review_connections", self.review_connections.saturating_mul(CONNECTION_BYTES)),
+            // The webhook front end has a listener of its own.
+            ("heads_bytes", 2 * self.heads_bytes),
+            ("arriving_bodies_bytes", self.arriving_bodies_bytes),
+            ("whole_bodies_bytes", self.whole_bodies_bytes),
+            ("whole_answers_bytes", self.whole_answers_bytes),
+            ("write_answers_bytes", self.write_answers_bytes),
+            ("audited_answers_bytes", self.audited_answers_bytes),
+            ("arriving_reviews_bytes", self.arriving_reviews_bytes),
+            ("reviews_inflight", self.reviews_inflight.saturating_mul(UNCOUNTED_BYTES)),
+            ("webhook_answers_bytes", self.webhook_answers_bytes),
+            ("audit_queue_bytes", 2 * self.audit_queue_bytes),
+            ("caches_bytes", self.caches_bytes),
+            ("tenant_caches_bytes", self.tenant_caches_bytes),
+            ("stored_bytes", self.stored_bytes),
+            ("watch_history_bytes", self.watch_history_bytes.saturating_mul(DECODED_COPIES)),
+            ("file_cache_bytes", self.file_cache_bytes),
+            ("image_review_cache_bytes", self.image_review_cache_bytes),
+            ("discovery_bytes", self.discovery_bytes.saturating_mul(DISCOVERY_COPIES)),
+            ("requests_inflight", self.requests_inflight.saturating_mul(self.read_bytes())),
+            ("mutating_requests_inflight", self.mutating_requests_inflight.saturating_mul(WRITE_BYTES)),
+            ("long_running_requests", self.long_running_requests.saturating_mul(self.watch_bytes())),
+            ("upgrades", self.upgrades.saturating_mul(UPGRADE_BYTES)),
+            ("token_cache_entries", entries(self.token_cache_entries, CACHED_ANSWER_BYTES)),
+            ("authorization_cache_entries", entries(self.authorization_cache_entries, CACHED_ANSWER_BYTES)),
+            ("quota_cache_entries", entries(self.quota_cache_entries, CACHED_QUOTA_BYTES)),
+        ]
     }
 }
 
@@ -432,5 +625,45 @@ mod tests {
         let taken = few.connections + few.health_connections + 2 * few.upgrades + 2 * upstream;
         assert!(taken + few.review_connections < 1024);
         assert_eq!(Limits::default().within_descriptors(0).connections, 1);
+    }
+
+    fn sum(limits: &Limits) -> usize {
+        limits.memory().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    #[test]
+    fn the_sum_of_all_bounds_is_below_the_memory() {
+        for mebibytes in [256, 300, 400, 512, 700, 1024, 2048, 4096, 8192, 65_536] {
+            let memory = mebibytes << 20;
+            let limits = Limits::default().within_memory(memory);
+            assert!(sum(&limits) as u64 <= memory, "{mebibytes}: {} MiB: {:?}", sum(&limits) >> 20, limits.memory());
+            let unbounded = Limits { requests_inflight: 0, mutating_requests_inflight: 0, ..Limits::default() };
+            let limits = unbounded.within_memory(memory);
+            assert!(sum(&limits) as u64 <= memory && limits.requests_inflight > 0);
+        }
+        let least = Limits::default().within_memory(LEAST_MEMORY as u64);
+        assert_eq!(Limits::default().within_memory(0), least);
+        assert!(sum(&least) > LEAST_MEMORY / 4 * 3);
+        assert_eq!(Limits::default().within_memory(1 << 40), Limits::default());
+        assert_eq!(Limits::default().within_memory(u64::MAX), Limits::default());
+    }
+
+    #[test]
+    fn the_chart_gives_the_memory_for_as_many_requests_as_the_flags_allow() {
+        let values: serde_json::Value =
+            serde_saphyr::from_str(include_str!("../../charts/kube-admission-proxy/values.yaml")).unwrap();
+        let memory = crate::object::quantity::Quantity::of(values.pointer("/resources/limits/memory")).value();
+        let (given, limits) = (Limits::default(), Limits::default().within_memory(memory.try_into().unwrap()));
+        assert!(sum(&limits) <= usize::try_from(memory).unwrap());
+        assert_eq!(
+            (limits.requests_inflight, limits.mutating_requests_inflight),
+            (given.requests_inflight, given.mutating_requests_inflight)
+        );
+        assert!(limits.connections >= 1024 && limits.long_running_requests >= 1024);
+        // The longest body fits into the share of one user.
+        assert!(limits.whole_bodies_bytes / 2 >= 4 * limits.body_bytes);
+        // So do the longest bodies of several users that arrive, and the longest reviews.
+        assert!(limits.arriving_bodies_bytes >= 3 * 2 * limits.body_bytes);
+        assert!(limits.whole_bodies_bytes / 2 >= 4 * limits.review_bytes);
     }
 }

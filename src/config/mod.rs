@@ -16,7 +16,7 @@ mod webhook_targets;
 pub use controllers::{Controllers, UnknownController};
 pub use embedded::{Addresses, Apis, EVENT_TTL, Embedded, InvalidRange, InvalidSwitch, TokenFiles};
 pub use feature_gates::{FeatureGates, InvalidFeatureGates};
-pub use limits::Limits;
+pub use limits::{LEAST_MEMORY, Limits};
 pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
 pub use tls::{NamedCertificate, TlsFlagError, TlsProtocol};
 pub use webhook_targets::{InvalidTarget, WebhookTargets, is_within};

@@ -3,7 +3,6 @@
 //! `/mutate` runs the mutating phase and answers with a JSON patch, `/validate` runs the validating phase. A request that cannot be decided
 //! gets an HTTP error, so that the failurePolicy of the webhook decides.
 
-mod arrival;
 mod metrics;
 mod own_user;
 mod patch;
@@ -24,12 +23,11 @@ use crate::body::{Body, full};
 use crate::config::Limits;
 use crate::matching::is_exempt;
 use crate::processor::{self, Processor};
-use crate::request::body::{self, MediaType, MediaTypes};
+use crate::request::body::{self, BodyRoom, MediaType, MediaTypes};
 use crate::request::timeout;
 use crate::response::{self, ResponseForm};
 use crate::server::Connection;
 use crate::sharer::Sharer;
-use crate::shares::Shares;
 use crate::status::Status;
 use crate::user::UserInfo;
 use async_trait::async_trait;
@@ -69,12 +67,12 @@ pub struct FrontEnd {
     pub processor: Processor,
     /// The user of the proxy's own requests, which are not reviewed.
     pub own_user: Arc<OwnUserName>,
-    /// The places of reviews whose bodies are arriving.
+    /// The memory for reviews whose bodies are arriving.
     pub arriving: Arrivals,
     /// The places of reviews that have arrived.
     pub seats: Seats,
-    /// The bytes of the reviews in memory.
-    pub room: Arc<Shares>,
+    /// The memory for reviews that have arrived.
+    pub bodies: BodyRoom,
     /// The metrics of reviews.
     pub metrics: FrontEndMetrics,
     /// The limits of the process.
@@ -119,7 +117,12 @@ impl FrontEnd {
         let (caller, arriving, deadline) = self.begin(&mut request).await?;
         let work = async {
             let Limits { review_bytes, review_body_timeout, .. } = *self.limits;
-            let reading = arrival::read(request.into_body(), review_bytes, &self.room, &caller, review_body_timeout);
+            let late = |_| Status::text(408, "the body of the review took too long");
+            let reading = async {
+                let arrived = body::arrive(request.into_body(), review_bytes, [Some(&arriving), None]);
+                let (body, weight) = tokio::time::timeout(review_body_timeout, arrived).await.map_err(late)??;
+                Ok::<_, Status>((body, self.bodies.take(weight, &caller).await?))
+            };
             let (body, _room) = tokio::select! {
                 read = reading => read?,
                 () = arriving.given_up() => return Err(too_many()),

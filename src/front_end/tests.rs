@@ -8,6 +8,7 @@ use crate::cluster::{Cluster, FixedState};
 use crate::metrics::Registry;
 use crate::object::patch::admission;
 use crate::plugins;
+use crate::request::body::BodyRoom;
 use crate::server::testing::silent;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -49,9 +50,9 @@ fn side(specs: &[&'static Spec]) -> Side {
         authorizer: Arc::new(Authorizer::new(authz::Config::new(authz::Mode::Webhook, reviewer))),
         processor: Processor::new(1),
         own_user: Arc::default(),
-        arriving: Arrivals::new(2),
+        arriving: Arrivals::new(2, 1),
         seats: Seats::new(2, 1),
-        room: Shares::new(1 << 20, 1 << 19),
+        bodies: BodyRoom::new(&limits),
         metrics: FrontEndMetrics::register(&registry).unwrap(),
         limits: Arc::new(limits),
     };

@@ -1,10 +1,13 @@
 //! Follows a response to its end for the audit event.
 
+use super::gateway::{FREE_BYTES, Room};
 use crate::audit::{EventInProgress, OBJECT_BYTES};
-use crate::body::{Body, BoxError, Pieces, full};
+use crate::body::{Body, BoxError, Pieces, full, held};
 use crate::object::protobuf::{self, Envelope, InvalidProtobuf};
 use crate::object::{cbor, decode};
 use crate::processor;
+use crate::sharer::Sharer;
+use crate::shares::Growing;
 use crate::status::Status;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -20,9 +23,11 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Passes the response to the audit event, which ends with the response. A response that the event does not need streams through,
-/// and so does a body that is not complete after `patience`. `refusal` is the Status in a response of the proxy's own.
+/// and so does a body that is not complete after `patience`. The room for a long body is that of `sharer`. `refusal` is the Status in a
+/// response of the proxy's own.
 pub(super) async fn follow(
     mut event: EventInProgress,
+    (room, sharer): (&Room, &Sharer),
     response: Response<Body>,
     refusal: Option<Status>,
     is_long_running: bool,
@@ -35,8 +40,10 @@ pub(super) async fn follow(
         return response.map(|body| Followed { body, event: Some(event), code }.boxed_unsync());
     }
     let (parts, body) = response.into_parts();
-    match collect(body, Instant::now() + patience).await {
-        Collected::Whole(bytes) => {
+    // A short compressed body may hold a long one.
+    let is_packed = parts.headers.contains_key(CONTENT_ENCODING);
+    match collect(body, Instant::now() + patience, room, sharer, is_packed).await {
+        Collected::Whole(bytes, share) => {
             processor::expect(bytes.len()).await;
             let status = match answered(&bytes, parts.headers.get(CONTENT_ENCODING)).await {
                 Ok(value) => {
@@ -55,6 +62,10 @@ pub(super) async fn follow(
                 Err(Unread::Empty) => None,
             };
             event.response_complete(code, refusal.or(status).as_ref());
+            let bytes = match share {
+                Some(share) => held(bytes, share),
+                None => bytes,
+            };
             Response::from_parts(parts, full(bytes))
         }
         Collected::TooMuch(body) => {
@@ -137,17 +148,22 @@ fn protobuf_object(envelope: &Envelope<'_>) -> Result<Value, Unprintable> {
 }
 
 enum Collected {
-    Whole(Bytes),
+    /// The body, and the room for it if it is long.
+    Whole(Bytes, Option<Growing>),
     /// A body that is larger than an event may hold, or that did not arrive in time: the whole body, with the bytes already read
     /// in front.
     TooMuch(Body),
 }
 
-async fn collect(mut body: Body, deadline: Instant) -> Collected {
-    let mut read = Pieces::default();
+/// Collects a body. A long or compressed one waits for room.
+async fn collect(mut body: Body, deadline: Instant, room: &Room, sharer: &Sharer, is_packed: bool) -> Collected {
+    let (mut read, mut share) = (Pieces::default(), None);
+    let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let longest = announced.filter(|_| !is_packed).unwrap_or(OBJECT_BYTES).min(OBJECT_BYTES);
+    let free = if is_packed { 0 } else { FREE_BYTES };
     loop {
         match timeout_at(deadline, body.frame()).await {
-            Ok(None) => return Collected::Whole(read.into_bytes()),
+            Ok(None) => return Collected::Whole(read.into_bytes(), share),
             Ok(Some(Ok(frame))) => {
                 if let Ok(data) = frame.into_data() {
                     read.push(data, body.size_hint().lower().min(OBJECT_BYTES as u64));
@@ -158,6 +174,12 @@ async fn collect(mut body: Body, deadline: Instant) -> Collected {
         }
         if read.len() > OBJECT_BYTES {
             return too_much(read, Ok(body));
+        }
+        if read.len() > free && share.is_none() {
+            match timeout_at(deadline, room.take_audited(sharer, longest)).await {
+                Ok(Some(taken)) => share = Some(taken),
+                Ok(None) | Err(_) => return too_much(read, Ok(body)),
+            }
         }
     }
 }
@@ -265,6 +287,10 @@ mod tests {
         audit.begin(&request, &UserInfo::default()).unwrap()
     }
 
+    fn room() -> Room {
+        Room::new(&crate::config::Limits::default())
+    }
+
     fn gzipped(plain: &[u8]) -> Vec<u8> {
         let mut packed = Vec::new();
         flate2::read::GzEncoder::new(plain, flate2::Compression::fast()).read_to_end(&mut packed).unwrap();
@@ -279,7 +305,15 @@ mod tests {
             response = response.header(CONTENT_ENCODING, encoding);
         }
         let response = response.body(full(body.clone())).unwrap();
-        let followed = follow(begin(&lines), response, refusal, false, Duration::from_secs(60)).await;
+        let followed = follow(
+            begin(&lines),
+            (&room(), &Sharer::named("alice")),
+            response,
+            refusal,
+            false,
+            Duration::from_secs(60),
+        )
+        .await;
         assert_eq!(followed.into_body().collect().await.unwrap().to_bytes(), body, "the client gets it as it was");
         let lines = lines.0.lock().unwrap();
         lines.last().unwrap().clone()
@@ -344,7 +378,17 @@ mod tests {
         let lines = Arc::new(Lines::default());
         let refusal = Status::failure(403, "Forbidden", "nobody may");
         let response = Response::builder().status(403).body(full("{}")).unwrap();
-        drop(follow(begin(&lines), response, Some(refusal), true, Duration::from_secs(60)).await);
+        drop(
+            follow(
+                begin(&lines),
+                (&room(), &Sharer::named("alice")),
+                response,
+                Some(refusal),
+                true,
+                Duration::from_secs(60),
+            )
+            .await,
+        );
         let lines = lines.0.lock().unwrap();
         assert_eq!(lines.last().unwrap()["responseStatus"]["message"], "nobody may");
     }
@@ -355,12 +399,39 @@ mod tests {
         let event = begin(&lines);
         let beginning = iter([Ok::<_, BoxError>(Frame::data(Bytes::from_static(b"{")))]);
         let body = http_body_util::StreamBody::new(beginning.chain(pending())).boxed_unsync();
-        let followed = follow(event, Response::new(body), None, false, Duration::from_secs(60)).await;
+        let followed = follow(
+            event,
+            (&room(), &Sharer::named("alice")),
+            Response::new(body),
+            None,
+            false,
+            Duration::from_secs(60),
+        )
+        .await;
         let mut body = followed.into_body();
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{");
         drop(body);
         let lines = lines.0.lock().unwrap();
         assert_eq!(lines.last().unwrap()["stage"], "ResponseComplete");
         assert_eq!(lines.last().unwrap()["annotations"]["audit.k8s.io/truncated"], "true");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_without_room_is_passed_on_and_one_with_room_holds_it_until_it_is_written() {
+        let room = Room::new(&crate::config::Limits { audited_answers_bytes: 4 << 20, ..Default::default() });
+        let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "data": {"k": "v".repeat(500_000)}}).to_string();
+        let ask = async || {
+            let (lines, alice) = (Arc::new(Lines::default()), Sharer::named("alice"));
+            let (of, patience) = ((&room, &alice), Duration::from_secs(60));
+            let answer = follow(begin(&lines), of, Response::new(full(object.clone())), None, false, patience).await;
+            let (event, body) = (lines.0.lock().unwrap().last().cloned(), answer.into_body());
+            (event.map(|event| event["responseObject"].is_object()), body)
+        };
+        let (event, first) = ask().await;
+        assert_eq!(event, Some(true));
+        let (_, second) = ask().await;
+        assert_eq!(second.collect().await.unwrap().to_bytes(), object);
+        drop(first);
+        assert_eq!(ask().await.0, Some(true));
     }
 }

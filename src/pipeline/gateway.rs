@@ -1,12 +1,11 @@
 //! The path to the API server: streamed requests of callers, and the proxy's own requests during admission.
 
-use crate::body::{Body, Pieces, full};
+use crate::body::{Body, Pieces, UNCOUNTED_BYTES, Weight, full, held};
 use crate::config::Limits;
 use crate::object::{Object, cbor, decode, protobuf};
 use crate::processor;
-use crate::request::body;
 use crate::sharer::Sharer;
-use crate::shares::{Share, Shares};
+use crate::shares::{Growing, Shares};
 use crate::status::Status;
 use crate::upstream::{ClientCredentials, Forwarder, Release, SharedTransport, UpstreamError};
 use crate::user::UserInfo;
@@ -50,6 +49,11 @@ pub struct Gateway {
 /// The memory that all answers read as a whole may take together.
 pub struct Room {
     shares: Arc<Shares>,
+    /// The memory for answers to writes. A write holds a stored object while it reads answers, so they have a memory of their own: no
+    /// write waits for room that other writes hold while they wait as well.
+    answers: Arc<Shares>,
+    /// The memory for answers that are read for the audit log.
+    audited: Arc<Shares>,
     page_bytes: usize,
     wait: Duration,
     /// The tenant whose users share as one.
@@ -59,9 +63,11 @@ pub struct Room {
 impl Room {
     /// Creates the room from the limits.
     pub fn new(limits: &Limits) -> Self {
-        let all = limits.whole_answers_bytes / KIBIBYTE;
+        let shares = |bytes: usize| Shares::new(bytes / KIBIBYTE, bytes / KIBIBYTE / 2);
         Self {
-            shares: Shares::new(all, all / 2),
+            shares: shares(limits.whole_answers_bytes),
+            answers: shares(limits.write_answers_bytes),
+            audited: shares(limits.audited_answers_bytes),
             page_bytes: limits.page_bytes.min(limits.response_bytes),
             wait: limits.connection_wait_timeout,
             tenant: None,
@@ -71,7 +77,8 @@ impl Room {
     /// Returns this memory for the users of a tenant, who together have at most as much as one user.
     #[must_use]
     pub fn of_tenant(&self, tenant: Arc<str>) -> Self {
-        Self { shares: self.shares.clone(), tenant: Some(tenant), ..*self }
+        let (shares, answers, audited) = (self.shares.clone(), self.answers.clone(), self.audited.clone());
+        Self { shares, answers, audited, tenant: Some(tenant), ..*self }
     }
 
     /// The bytes of one page of a list.
@@ -79,66 +86,93 @@ impl Room {
         self.page_bytes
     }
 
-    /// Reads a body of at most `limit` bytes. Bytes beyond [`FREE_BYTES`] count against the user's share until the returned bytes
-    /// are dropped. Members of `system:masters` have no share and no bound but `limit`.
+    /// Takes the room of an answer of at most `bytes` that is read for the audit log; `None` if other answers hold the room for longer than
+    /// the wait timeout. Clients that do not read their answers hold room, so that a longer wait would let them delay the answers of others.
+    pub(super) async fn take_audited(&self, sharer: &Sharer, bytes: usize) -> Option<Growing> {
+        let mut share = Growing::default();
+        let taking = share.grow_to(&self.audited, sharer, Weight::default().of(bytes).div_ceil(KIBIBYTE));
+        tokio::time::timeout(self.wait, taking).await.ok()?;
+        Some(share)
+    }
+
+    /// Reads an object of at most `limit` bytes for admission, which is decoded as a whole. If its weight is more than [`FREE_BYTES`], it
+    /// has the returned part of the user's share. Members of `system:masters` have no share and no bound but `limit`.
     ///
     /// # Errors
     /// 413 if the body is longer than `limit`, 429 if other requests hold the memory for longer than the wait timeout.
-    async fn read(&self, mut body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<Bytes, Status> {
+    async fn read(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<(Bytes, Growing), Status> {
+        self.take((&self.shares, self.wait), body, limit, user, Weight::of).await
+    }
+
+    /// As [`Self::read`], of a list whose items are decoded one by one. The bytes hold the share.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    async fn read_list(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<Bytes, Status> {
+        let (bytes, share) = self.take((&self.shares, self.wait), body, limit, user, length).await?;
+        Ok(if share.is_empty() { bytes } else { held(bytes, share) })
+    }
+
+    /// As [`Self::read`], of an answer to a write, whose object is not kept in memory. The answer waits for room until the deadline of the
+    /// write, since 429 would say that nothing was stored.
+    ///
+    /// # Errors
+    /// 413 if the body is longer than `limit`.
+    async fn read_answer(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<Bytes, Status> {
+        let (bytes, share) = self.take((&self.answers, Duration::MAX), body, limit, user, length).await?;
+        Ok(if share.is_empty() { bytes } else { held(bytes, share) })
+    }
+
+    async fn take(
+        &self,
+        (shares, wait): (&Arc<Shares>, Duration),
+        mut body: Body,
+        limit: usize,
+        user: &Arc<UserInfo>,
+        weigh: impl Fn(Weight, usize) -> usize,
+    ) -> Result<(Bytes, Growing), Status> {
         let too_large = || Status::too_large(&format!("limit is {limit}"));
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if announced > limit {
             return Err(too_large());
         }
-        let (mut shares, mut room) = (Vec::new(), FREE_BYTES);
-        let (mut pieces, mut length) = (Pieces::default(), 0);
+        let sharer = Sharer::of(user, self.tenant.as_ref());
+        let is_bounded = self.tenant.is_some() || !user.is_privileged();
+        let (mut share, mut room, mut weight) = (Growing::by_turns(), FREE_BYTES, Weight::default());
+        let mut pieces = Pieces::default();
         while let Some(frame) = body.frame().await {
             let data = frame.map_err(|error| Status::plain(error.to_string()))?.into_data().unwrap_or_default();
-            length += data.len();
-            if length > limit {
+            if pieces.len() + data.len() > limit {
                 return Err(too_large());
             }
-            if length > room {
-                // At least doubles, as a growing buffer does.
-                let more = room.max(length.max(announced) - room);
-                if self.tenant.is_some() || !user.is_privileged() {
-                    let sharer = match &self.tenant {
-                        Some(tenant) => Sharer::Tenant(tenant.clone()),
-                        None => Sharer::User(user.clone()),
-                    };
-                    let taking = self.shares.take(&sharer, more / KIBIBYTE + 1);
-                    let share = tokio::time::timeout(self.wait, taking).await;
-                    shares.push(
-                        share.map_err(|_| {
-                            Status::too_many_requests("there is no room in memory for the stored object")
-                        })?,
-                    );
+            if is_bounded {
+                weight.add(&data);
+                let needed = weigh(weight, announced);
+                if needed > room {
+                    // At least doubles, as a growing buffer does.
+                    room = needed.max(room * 2);
+                    let taking = share.grow_to(shares, &sharer, room.div_ceil(KIBIBYTE));
+                    tokio::time::timeout(wait, taking)
+                        .await
+                        .map_err(|_| Status::too_many_requests("there is no room in memory for the stored object"))?;
                 }
-                room += more;
             }
             pieces.push(data, body.size_hint().lower());
         }
-        processor::expect(length).await;
-        let bytes = pieces.into_bytes();
-        Ok(if shares.is_empty() { bytes } else { Bytes::from_owner(Held { bytes, _shares: shares }) })
+        share.complete();
+        processor::expect(pieces.len()).await;
+        Ok((pieces.into_bytes(), share))
     }
 }
 
-/// Bytes together with the shares of the memory that they take.
-struct Held {
-    bytes: Bytes,
-    _shares: Vec<Share>,
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
+/// The weight of a body that is not decoded as a whole.
+fn length(weight: Weight, announced: usize) -> usize {
+    announced.max(weight.bytes())
 }
 
 const KIBIBYTE: usize = 1024;
-/// The bytes of an answer that need no share: the number of seats bounds the number of such answers.
-const FREE_BYTES: usize = 256 * KIBIBYTE;
+/// The memory of an answer that needs no share: the number of seats bounds the number of such answers.
+pub(super) const FREE_BYTES: usize = UNCOUNTED_BYTES;
 
 /// The bytes that a compressed Status may have once decompressed.
 const STATUS_BYTES: u64 = 1024 * 1024;
@@ -233,16 +267,16 @@ impl Gateway {
     /// If the API server does not answer, or its answer is too long.
     pub(super) async fn ask_as(&self, caller: &Caller, request: Request<Body>) -> Result<Answer, Status> {
         let response = self.stream(request, caller).await?;
-        self.collect(response).await
+        self.collect(response, caller).await
     }
 
-    /// Sends a request as the proxy's own, and reads the answer as a whole.
+    /// Sends a request as the proxy's own for a caller, and reads the answer as a whole.
     ///
     /// # Errors
     /// If the API server does not answer, or its answer is too long.
-    pub(super) async fn ask_as_proxy(&self, request: Request<Body>) -> Result<Answer, Status> {
+    pub(super) async fn ask_as_proxy(&self, request: Request<Body>, caller: &Caller) -> Result<Answer, Status> {
         let response = self.transport.send(request).await.map_err(unavailable)?;
-        self.collect(response).await
+        self.collect(response, caller).await
     }
 
     /// Reads an object for admission with the proxy's credentials, because a caller who may change an object may lack the
@@ -251,10 +285,18 @@ impl Gateway {
     /// # Errors
     /// If the API server does not answer, or refuses with a code other than 404.
     pub(super) async fn read(&self, path: &str, caller: &Caller) -> Result<Option<Object>, Status> {
-        let answer = self.read_own(path, caller).await?;
+        Ok(self.read_holding(path, caller).await?.0)
+    }
+
+    /// As [`Self::read`], and returns the room that the object has.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(super) async fn read_holding(&self, path: &str, caller: &Caller) -> Result<(Option<Object>, Growing), Status> {
+        let (answer, room) = self.read_own(path, caller).await?;
         match answer.status {
-            StatusCode::OK => answer.object().map(Some),
-            StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::OK => Ok((Some(answer.object()?), room)),
+            StatusCode::NOT_FOUND => Ok((None, room)),
             _ => Err(answer.into_refusal()),
         }
     }
@@ -264,7 +306,7 @@ impl Gateway {
     /// # Errors
     /// If the API server does not answer, or refuses; 404 is an error too.
     pub(super) async fn read_document<T: DeserializeOwned>(&self, path: &str, caller: &Caller) -> Result<T, Status> {
-        let answer = self.read_own(path, caller).await?;
+        let (answer, _room) = self.read_own(path, caller).await?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body).map_err(Status::internal_error),
             _ => Err(answer.into_refusal()),
@@ -277,7 +319,9 @@ impl Gateway {
     /// If the API server does not answer, or refuses.
     pub(super) async fn read_list(&self, path: &str, limit: usize, caller: &Caller) -> Result<Option<Answer>, Status> {
         let response = self.own(path, HeaderMap::new(), caller).await?;
-        match self.read_whole(response, limit, caller).await {
+        let (parts, stream) = response.into_parts();
+        let body = self.room.read_list(stream, limit, &caller.user).await;
+        match body.map(|body| Answer { status: parts.status, headers: parts.headers, body }) {
             Err(why) if why.code == 413 => Ok(None),
             Err(why) => Err(unreadable(why)),
             Ok(answer) if answer.status == StatusCode::OK => Ok(Some(answer)),
@@ -300,19 +344,14 @@ impl Gateway {
         match response.status() {
             StatusCode::OK => Ok(response),
             StatusCode::NOT_FOUND => Err(Status::no_such_path()),
-            _ => Err(self.collect(response).await?.into_refusal()),
+            _ => Err(self.collect(response, caller).await?.into_refusal()),
         }
     }
 
-    async fn read_own(&self, path: &str, caller: &Caller) -> Result<Answer, Status> {
-        let response = self.own(path, HeaderMap::new(), caller).await?;
-        self.read_whole(response, self.response_bytes, caller).await.map_err(unreadable)
-    }
-
-    async fn read_whole(&self, response: Response<Body>, limit: usize, caller: &Caller) -> Result<Answer, Status> {
-        let (parts, stream) = response.into_parts();
-        let body = self.room.read(stream, limit, &caller.user).await?;
-        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    async fn read_own(&self, path: &str, caller: &Caller) -> Result<(Answer, Growing), Status> {
+        let (parts, stream) = self.own(path, HeaderMap::new(), caller).await?.into_parts();
+        let (body, room) = self.room.read(stream, self.response_bytes, &caller.user).await.map_err(unreadable)?;
+        Ok((Answer { status: parts.status, headers: parts.headers, body }, room))
     }
 
     /// Sends a read of the proxy's own. The answer is in JSON, unless the headers have an `Accept`.
@@ -328,13 +367,14 @@ impl Gateway {
         self.transport.send(request).await.map_err(unavailable)
     }
 
-    /// Reads an answer as a whole.
+    /// Reads an answer to a write as a whole.
     ///
     /// # Errors
     /// If the answer breaks off, or is too long.
-    pub(super) async fn collect(&self, response: Response<Body>) -> Result<Answer, Status> {
+    pub(super) async fn collect(&self, response: Response<Body>, caller: &Caller) -> Result<Answer, Status> {
         let (parts, stream) = response.into_parts();
-        let body = body::read(stream, self.response_bytes).await.map_err(unreadable)?;
+        let read = self.room.read_answer(stream, self.response_bytes, &caller.user);
+        let body = read.await.map_err(unreadable)?;
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 }

@@ -148,7 +148,7 @@ impl InFlight {
         Self {
             reads: bounded("read", limits.requests_inflight),
             writes: bounded("write", limits.mutating_requests_inflight),
-            bodies: Arrivals::new(limits.arriving_bodies),
+            bodies: Arrivals::new(limits.arriving_bodies_bytes, limits.arriving_place_bytes()),
             long_running: metrics.seats(
                 "long_running",
                 limits.long_running_requests,
@@ -172,7 +172,7 @@ impl InFlight {
             let free = Mutex::new(Free::new(left));
             Arc::new(Seats { free, of_one: usize::MAX, taken: None, refused: seats.refused.clone() })
         };
-        let bodies = Arrivals::new(limits.arriving_bodies);
+        let bodies = Arrivals::new(limits.arriving_bodies_bytes, limits.arriving_place_bytes());
         let long_running = shared(&all.long_running, limits.long_running_requests);
         let upgrades = shared(&all.upgrades, limits.upgrades);
         let tenant = Sharer::Tenant(Arc::default());
@@ -266,6 +266,12 @@ impl Seat {
         let Some(arriving) = &self.arriving else { return Ok(self) };
         let taken = arriving.writes.enter(arriving.place.sharer().clone())?;
         Ok(Self { _taken: Some(taken), arriving: None, ..self })
+    }
+
+    /// The memory of the arriving body, in the pipeline and in the process.
+    pub(super) fn arrivals(&self) -> [Option<&Arrival>; 2] {
+        let arriving = self.arriving.as_deref();
+        [arriving.map(|arriving| &arriving.place), arriving.and_then(|arriving| arriving.of_process.as_ref())]
     }
 
     /// Resolves to a 429 if the arriving body is given up for another one.
@@ -474,7 +480,8 @@ mod tests {
 
     #[test]
     fn a_write_has_a_seat_when_its_body_has_arrived() {
-        let limits = Limits { mutating_requests_inflight: 2, arriving_bodies: 4, ..Limits::default() };
+        let arriving_bodies_bytes = 4 * Limits::default().arriving_place_bytes();
+        let limits = Limits { mutating_requests_inflight: 2, arriving_bodies_bytes, ..Limits::default() };
         let (in_flight, [slow, quick]) = (in_flight(limits), ["slow", "quick"].map(user));
         // Bodies that do not arrive leave the seats, and the places of bodies, to others.
         let stalled: Vec<Seat> = (0..20).map_while(|_| in_flight.begin(&slow).ok()).collect();

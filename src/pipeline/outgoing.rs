@@ -84,7 +84,7 @@ impl Write<'_> {
         if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
             // The body is not held while the answer is read.
             drop(outgoing);
-            return gateway.collect(response).await;
+            return gateway.collect(response, self.caller).await;
         }
         body::discard(response.into_body()).await;
         gateway.release.refused_protobuf();
@@ -96,7 +96,7 @@ impl Write<'_> {
     pub(super) async fn forward_as_proxy(&self, outgoing: Outgoing) -> Result<Answer, Status> {
         let Outgoing { method, uri, content_type, body, .. } = outgoing;
         let headers = HeaderMap::from_iter([(ACCEPT, METADATA)]);
-        self.pipeline.gateway.ask_as_proxy(with_body(&method, &uri, &headers, content_type, body)).await
+        self.pipeline.gateway.ask_as_proxy(with_body(&method, &uri, &headers, content_type, body), self.caller).await
     }
 
     /// Converts a protobuf body to JSON, for an API server that does not take protobuf.

@@ -364,11 +364,8 @@ impl Pipeline {
         if rate.is_none_or(Rate::take) { Ok(()) } else { Err(Status::try_again_later()) }
     }
 
-    /// Returns the sharer of a user's requests in quantities of the process: a tenant's users share as one.
+    /// Returns the sharer of a user's requests in quantities of the process.
     pub(super) fn sharer(&self, user: &Arc<UserInfo>) -> Sharer {
-        match &self.tenant {
-            Some(tenant) => Sharer::Tenant(tenant.name.clone()),
-            None => Sharer::User(user.clone()),
-        }
+        Sharer::of(user, self.tenant.as_ref().map(|tenant| &tenant.name))
     }
 }

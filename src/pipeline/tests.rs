@@ -231,6 +231,7 @@ impl Path {
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap(),
+            bodies: BodyRoom::new(&limits),
             answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
             processor: Processor::new(0),
@@ -315,7 +316,7 @@ fn meddling(server: &Arc<embedded::Server>, name: &'static str) -> SharedTranspo
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_arrive_makes_room_for_another() {
     let mut path = Path::new().await;
-    let one = Limits { mutating_requests_inflight: 1, arriving_bodies: 1, ..Limits::default() };
+    let one = Limits { mutating_requests_inflight: 1, arriving_bodies_bytes: 1, ..Limits::default() };
     path.pipeline.in_flight = InFlight::new(&one, &crate::metrics::Registry::new()).unwrap();
     let stalled = Request::post(CONFIG_MAPS).header("content-type", "application/json");
     let mut stalled = Box::pin(path.send(stalled.body(crate::server::testing::silent().0).unwrap()));

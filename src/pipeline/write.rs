@@ -17,6 +17,7 @@ use crate::object::structural::Structural;
 use crate::object::{Object, typed};
 use crate::request::body::{self, BodyForm, DecodedObject, MediaType, OptionsKind, OtherKind, WriteOptions};
 use crate::request::timeout;
+use crate::shares::Growing;
 use crate::status::Status;
 use crate::turns::Turn;
 use bytes::Bytes;
@@ -24,7 +25,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use serde_json::{Map, json};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -51,6 +52,8 @@ pub(super) struct Write<'a> {
     pub(super) may_have_rest: bool,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
+    /// The room for the stored object.
+    room: Mutex<Growing>,
     pub(super) deadline: Instant,
     pub(super) time_limit: TimeLimit,
     pub(super) warnings: Arc<Warnings>,
@@ -166,7 +169,9 @@ impl<'a> Write<'a> {
         // The API server behind answers a create whose wait for initializers fails, and counts the time from its own start.
         let asked = if may_wait { asked.map(with_grace) } else { asked };
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
-        let reading = body::read(stream, limits.body_bytes);
+        let sharer = pipeline.sharer(&caller.user);
+        let arrivals = exchange.seat.as_ref().map_or([None; 2], Seat::arrivals);
+        let reading = pipeline.bodies.read(stream, limits.body_bytes, arrivals, &sharer);
         let reading = tokio::time::timeout_at(deadline, reading);
         let body = match &exchange.seat {
             Some(seat) => tokio::select! {
@@ -200,6 +205,7 @@ impl<'a> Write<'a> {
             may_have_rest,
             parts,
             body,
+            room: Mutex::default(),
             deadline,
             time_limit,
             warnings,
@@ -322,12 +328,23 @@ impl<'a> Write<'a> {
     }
 
     async fn read_old_object(&self) -> Result<Option<Object>, Status> {
-        match self.pipeline.gateway.read(self.readable_path(), self.caller).await {
+        // The object that an earlier attempt read is gone.
+        self.hold(Growing::default());
+        let read = self.pipeline.gateway.read_holding(self.readable_path(), self.caller).await.map(|(object, room)| {
+            self.hold(room);
+            object
+        });
+        match read {
             Err(why) if self.target.subresource == "scale" && why.message.starts_with(NO_REPLICAS) => {
                 self.scale_without_replicas().await?.map_or(Err(why), |scale| Ok(Some(scale)))
             }
             read => read,
         }
+    }
+
+    /// Keeps the room for the stored object, as long as the write or until its next attempt.
+    fn hold(&self, room: Growing) {
+        *self.room.lock().unwrap_or_else(PoisonError::into_inner) = room;
     }
 
     /// Builds the scale of a custom resource whose replicas are unset: a read of that scale fails, but a write may set the

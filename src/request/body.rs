@@ -7,10 +7,12 @@ mod media_type;
 mod check;
 mod options;
 mod initializers;
+mod room;
 
 pub use check::{check_name, check_new_name, ensure_namespace};
 pub use media_type::{MediaType, MediaTypes, media_type};
 pub use options::{OptionsKind, WriteOptions};
+pub use room::{BodyRoom, arrive};
 
 use crate::body::{Body, Pieces};
 use crate::go_text::go_quote;
@@ -50,7 +52,15 @@ pub async fn discard(body: Body) {
 ///
 /// # Errors
 /// 413 if the body is longer, without a read if the announced length is far longer; 500 if the body breaks off.
-pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
+pub async fn read(body: Body, limit: usize) -> Result<Bytes, Status> {
+    read_noting(body, limit, |_| ()).await
+}
+
+/// As [`read`], and passes the data to `note` as it arrives.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_noting(mut body: Body, limit: usize, mut note: impl FnMut(&Bytes)) -> Result<Bytes, Status> {
     let too_large = || Status::too_large(&format!("limit is {limit}"));
     let bearable = limit.saturating_add(DISCARDED_BYTES);
     if body.size_hint().lower() > bearable as u64 {
@@ -65,6 +75,7 @@ pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
         };
         length += data.len();
         if length <= limit {
+            note(&data);
             pieces.push(data, body.size_hint().lower());
         } else if length <= bearable {
             pieces = Pieces::default();

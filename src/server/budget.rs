@@ -132,7 +132,7 @@ impl ConnectionBudget {
         let bound = self.bounds.get(stage as usize).copied().unwrap_or_default();
         let number = members.next;
         members.next += 1;
-        members.stage(stage).insert(number, &address, life);
+        members.stage(stage).insert(number, &address, 1, life);
         let newcomer = Newcomer { number: Some(number), address: Some(address) };
         while members.stage(stage).len() > bound {
             if self.end_one_of(members, stage, newcomer).is_none() {
@@ -193,7 +193,7 @@ fn first_to_end(queue: &Queue, spares_busy: bool, newcomer: Newcomer) -> Option<
     if let Some(number) = idle(greediest.owner) {
         return Some((number, *greediest.owner));
     }
-    let has_most = greediest.count * 2 > queue.len();
+    let has_most = greediest.size * 2 > queue.len();
     let is_for_another = newcomer.address.is_some_and(|address| address != *greediest.owner);
     let may_be_busy = !spares_busy || has_most && is_for_another;
     let oldest = may_be_busy.then_some((greediest.oldest, *greediest.owner));

@@ -1,6 +1,7 @@
 //! Accepts connections, reads requests from them, and hands each request to the handler.
 
 use super::budget::{ConnectionBudget, Stage};
+use super::heads::{Heads, Metered};
 use super::sockets::Sockets;
 use super::state::OpenBody;
 use super::{Connection, ConnectionState, Drain, Refusals, Reloading, hello};
@@ -127,6 +128,7 @@ struct Server {
     limits: Arc<Limits>,
     drain: Drain,
     refusals: Option<Refusals>,
+    heads: Arc<Heads>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -150,7 +152,8 @@ impl Server {
             .max_send_buf_size(limits.send_buffer_bytes)
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.ping_timeout);
-        Self { limits, drain, refusals: None, http1, http2 }
+        let heads = Heads::new(limits.heads_bytes, limits.head_bytes as usize);
+        Self { limits, drain, refusals: None, heads, http1, http2 }
     }
 
     async fn handshake(
@@ -221,15 +224,20 @@ impl Server {
         F: Future<Output = Response<Body>> + Send + 'static,
     {
         let (is_http2, state, remote) = (connection.is_http2, Arc::clone(&connection.state), connection.remote);
-        let drain = self.drain.clone();
+        let (drain, heads) = (self.drain.clone(), self.heads.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
             let state = Arc::clone(&connection.state);
             request.extensions_mut().insert(Arc::clone(&connection));
-            let begun = state.begin().map(|open| (open, handler(request)));
+            let has_room = heads.keep(&mut request, &state).is_ok();
+            let begun = state.begin().map(|open| (open, has_room.then(|| handler(request))));
             let drain = drain.clone();
             async move {
-                let Some((open, response)) = begun else { return Ok(too_late()) };
+                let Some((open, response)) = begun else { return Ok(refused(StatusCode::SERVICE_UNAVAILABLE)) };
+                let Some(response) = response else { return Ok(refused(StatusCode::TOO_MANY_REQUESTS)) };
                 let mut response = response.await.map(|body| OpenBody::new(body, Some(open)));
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                    state.upgrade();
+                }
                 // A client of HTTP/1.1 may send a write while an idle connection is closed, and cannot repeat the write. So it leaves
                 // with its last answer before the drain starts.
                 if !is_http2 && (state.is_closing() || drain.is_announced()) {
@@ -238,7 +246,7 @@ impl Server {
                 Ok::<_, Infallible>(response)
             }
         });
-        let io = TokioIo::new(stream);
+        let io = TokioIo::new(Metered::new(stream, is_http2, state.clone(), self.heads.clone()));
         let end = match is_http2 {
             true => {
                 let connection = self.http2.serve_connection(io, service);
@@ -303,10 +311,12 @@ enum End {
     Drained,
 }
 
-/// The answer to a request on a connection that ends before the answer is sent.
-fn too_late() -> Response<OpenBody> {
+/// The answer to a request that reaches no handler: on a connection that ends before the answer is sent (503), or for want of room for its
+/// head (429).
+fn refused(status: StatusCode) -> Response<OpenBody> {
     let mut response = Response::new(OpenBody::new(crate::body::empty(), None));
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 

@@ -7,6 +7,7 @@ mod state;
 mod budget;
 mod sockets;
 mod hello;
+mod heads;
 mod listener;
 pub mod tls;
 pub mod certificates;
@@ -16,6 +17,7 @@ pub mod drain;
 pub mod health;
 mod unread;
 pub mod descriptors;
+pub mod memory;
 
 pub use budget::ConnectionBudget;
 pub use drain::Drain;

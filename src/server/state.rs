@@ -1,6 +1,7 @@
 //! The state of a client's connection: open requests, authentication, and end.
 
 use super::budget::{ConnectionBudget, Place, Stage};
+use super::heads::Counted;
 use crate::body::Held;
 use crate::sharer;
 use std::net::IpAddr;
@@ -23,6 +24,10 @@ pub struct ConnectionState {
     /// The place among the connections of a tenant.
     place_of_tenant: OnceLock<Option<Place>>,
     closing: CancellationToken,
+    /// The head that the client has begun, if it is long.
+    head: Mutex<Option<Counted>>,
+    /// Whether the connection has left HTTP.
+    upgraded: AtomicBool,
     reviews: OnceLock<Semaphore>,
     /// A hash of the first credentials that were reviewed and rejected.
     rejected: OnceLock<[u8; 32]>,
@@ -59,6 +64,8 @@ impl Life {
 #[derive(Debug)]
 struct Requests {
     open: usize,
+    /// The number of requests so far.
+    begun: u64,
     idle_since: Instant,
     /// The time from which a new request ends the connection.
     last_at: Option<Instant>,
@@ -66,7 +73,7 @@ struct Requests {
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { open: 0, idle_since: Instant::now(), last_at: None }
+        Self { open: 0, begun: 0, idle_since: Instant::now(), last_at: None }
     }
 }
 
@@ -171,7 +178,26 @@ impl ConnectionState {
             return None;
         }
         requests.open += 1;
+        requests.begun += 1;
+        drop(requests);
+        drop(self.head().take());
         Some(OpenRequest(Arc::clone(self)))
+    }
+
+    /// Records that the connection has left HTTP.
+    pub(super) fn upgrade(&self) {
+        self.upgraded.store(true, Ordering::Release);
+    }
+
+    /// Returns the number of requests so far, if the next bytes of an HTTP/1.1 connection are those of a head.
+    pub(super) fn awaits_head(&self) -> Option<u64> {
+        let requests = self.requests();
+        (requests.open == 0 && !self.upgraded.load(Ordering::Acquire)).then_some(requests.begun)
+    }
+
+    /// The head that the client has begun, if it is long.
+    pub(super) fn head(&self) -> MutexGuard<'_, Option<Counted>> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Resolves when no request has been open for `timeout`, counted from the call at the earliest.

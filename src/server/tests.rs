@@ -133,21 +133,23 @@ async fn trailers_pass_in_both_directions() {
 
 /// Requests of `/in` authenticate their connection.
 fn serve_bounded(limits: Limits) -> Served {
+    serve_handled(limits, |request: Request<Incoming>| async move {
+        if request.uri().path() == "/in" {
+            request.extensions().get::<Arc<Connection>>().unwrap().state.authenticated();
+        }
+        Response::new(full("done"))
+    })
+}
+
+fn serve_handled<H, F>(limits: Limits, handler: H) -> Served
+where
+    H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
     let authority = Authority::generate("test").unwrap();
     let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
     let config = Handshake::default().config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes()).unwrap();
-    serve_within(
-        authority,
-        super::Reloading::fixed(config),
-        Arc::new(limits),
-        Drain::new(),
-        |request: Request<Incoming>| async move {
-            if request.uri().path() == "/in" {
-                request.extensions().get::<Arc<Connection>>().unwrap().state.authenticated();
-            }
-            Response::new(full("done"))
-        },
-    )
+    serve_within(authority, super::Reloading::fixed(config), Arc::new(limits), Drain::new(), handler)
 }
 
 #[tokio::test]
@@ -211,4 +213,75 @@ async fn what_is_no_handshake_is_refused_without_one() {
         let _ = reading.await.expect("the server waits for the rest of the handshake");
         assert!(!alerts || answer.first() == Some(&21), "{answer:?}");
     }
+}
+
+fn with_value(bytes: usize) -> Request<Body> {
+    let mut request = ask("/");
+    request.headers_mut().insert("x-long", "a".repeat(bytes).parse().unwrap());
+    request
+}
+
+/// Four heads of nearly the longest kind fit.
+fn four_heads() -> Limits {
+    Limits { heads_bytes: 8 << 20, head_timeout: Duration::from_secs(3600), ..Limits::default() }
+}
+
+#[tokio::test]
+async fn heads_without_an_end_take_no_more_memory_than_there_is_and_a_long_head_is_served() {
+    let served = serve_bounded(four_heads());
+    let block = [&[0, 0x40, 0, 1, 0, 0, 0, 0, 1][..], &[0x90; 0x4000]].concat();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for (protocol, head) in [
+        ("http/1.1", format!("GET / HTTP/1.1\r\nX: {}", "a".repeat(900_000)).into_bytes()),
+        // The fields of a header block take far more memory than the block.
+        ("h2", [&preface[..], &block].concat()),
+    ] {
+        let mut open = tokio::task::JoinSet::new();
+        for _ in 0..10 {
+            let mut client = served.connect(protocol, None).await;
+            // The server may close the connection meanwhile.
+            let _ = client.write_all(&head).await;
+            let _ = client.flush().await;
+            open.spawn(async move { while matches!(client.read(&mut [0; 1024]).await, Ok(1..)) {} });
+        }
+        for _ in 4..10 {
+            open.join_next().await.unwrap().unwrap();
+        }
+        let answer = served.http1(None).await.send_request(with_value(60_000)).await.unwrap();
+        assert_eq!(answer.status(), 200, "{protocol}");
+        let answer = served.http2(None).await.send_request(with_value(60_000)).await.unwrap();
+        assert_eq!(answer.status(), 200, "{protocol}");
+    }
+}
+
+#[tokio::test]
+async fn the_heads_of_requests_in_progress_are_bounded_and_free_with_the_request() {
+    let (begun, mut requests) = tokio::sync::mpsc::unbounded_channel();
+    let served = Arc::new(serve_handled(four_heads(), move |request| {
+        let (go_on, wait) = oneshot::channel::<()>();
+        begun.send(go_on).unwrap();
+        async move {
+            let _ended = wait.await;
+            drop(request);
+            Response::new(full(""))
+        }
+    }));
+    let long = || {
+        let served = served.clone();
+        tokio::spawn(async move {
+            served.http1(None).await.send_request(with_value(900_000)).await.unwrap().status().as_u16()
+        })
+    };
+    // One address has half of the memory.
+    let (first, second) = (long(), long());
+    let mut open = vec![requests.recv().await.unwrap(), requests.recv().await.unwrap()];
+    assert_eq!(long().await.unwrap(), 429);
+    // The answer to a request frees the room of its head.
+    drop(open.pop());
+    let (ended, other) = futures_util::future::select(first, second).await.factor_first();
+    assert_eq!(ended.unwrap(), 200);
+    let third = long();
+    open.push(requests.recv().await.unwrap());
+    drop(open);
+    assert_eq!((other.await.unwrap(), third.await.unwrap()), (200, 200));
 }

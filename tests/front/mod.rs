@@ -21,8 +21,8 @@ use kube_admission_proxy::object::Object;
 use kube_admission_proxy::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::processor::Processor;
+use kube_admission_proxy::request::body::BodyRoom;
 use kube_admission_proxy::server::{Connection, Drain};
-use kube_admission_proxy::shares::Shares;
 use kube_admission_proxy::turns::Turns;
 use kube_admission_proxy::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, kube_client};
 use kube_admission_proxy::user::UserInfo;
@@ -123,6 +123,7 @@ impl Front {
             },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
+            bodies: BodyRoom::new(&limits),
             in_flight: InFlight::new(&limits, &kube_admission_proxy::metrics::Registry::new()).unwrap(),
             answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
@@ -160,9 +161,9 @@ impl Front {
             authorizer: self.pipeline.authorizer.clone(),
             processor: Processor::new(0),
             own_user: Arc::default(),
-            arriving: Arrivals::new(1),
+            arriving: Arrivals::new(1, 1),
             seats: Seats::new(1, 1),
-            room: Shares::new(1 << 24, 1 << 24),
+            bodies: self.pipeline.bodies.clone(),
             metrics,
             limits: Arc::default(),
         }

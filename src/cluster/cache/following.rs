@@ -1,9 +1,9 @@
 //! The changes of a cache by the list and the watch of its kind.
 
-use super::{Cache, Listed, Objects, Projection};
-use crate::cluster::decode::{Identity, Undecodable, decode};
+use super::{Cache, Keys, Listed, Measured, OBJECT_BYTES, Projection, Taken};
+use crate::cluster::decode::{Identity, Undecodable, decode_measured};
 use crate::cluster::follow::{Failure, Follower};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -13,9 +13,11 @@ pub(in crate::cluster) struct Following<'c, P, C> {
     kind: &'c str,
     complete: C,
     listed: Listed<P>,
-    undecodable: BTreeSet<Arc<str>>,
-    /// The sum of [`Projection::bytes`] of `listed`.
+    undecodable: Keys,
+    /// The estimated size of `listed` and `undecodable`.
     bytes: usize,
+    /// The room for the items that the cache does not hold yet.
+    taken: Taken,
     /// Whether the cache became full since the list began.
     is_full: bool,
 }
@@ -27,19 +29,21 @@ impl<P: Projection> Cache<P> {
         complete: C,
     ) -> Following<'c, P, C> {
         let (listed, undecodable) = Default::default();
-        Following { cache: self, kind, complete, listed, undecodable, bytes: 0, is_full: false }
+        let taken = Taken::nothing(&self.room);
+        Following { cache: self, kind, complete, listed, undecodable, bytes: 0, taken, is_full: false }
     }
 }
 
 impl<P: Projection, C: Fn(&mut P)> Following<'_, P, C> {
     /// Decodes the object. If that fails, returns the key, and logs the failure unless the key is known as undecodable.
-    fn read(&self, text: &str) -> Result<(Arc<str>, Arc<P>), Arc<str>> {
-        match decode::<P>(text) {
-            Ok((key, mut kept)) => {
+    fn read(&self, text: &str) -> Result<(Arc<str>, Measured<P>), Arc<str>> {
+        match decode_measured::<P>(text) {
+            Ok((key, mut kept, text)) => {
                 (self.complete)(&mut kept);
+                let bytes = kept.bytes(text).saturating_add(OBJECT_BYTES);
                 // Shares an unchanged object with the cache, so that memory does not hold it twice during a list.
                 let same = self.cache.find(&key).filter(|old| **old == kept);
-                Ok((key.into(), same.unwrap_or_else(|| Arc::new(kept))))
+                Ok((key.into(), Measured { object: same.unwrap_or_else(|| Arc::new(kept)), bytes }))
             }
             Err(why) => Err(self.note_undecodable(text, why)),
         }
@@ -48,77 +52,122 @@ impl<P: Projection, C: Fn(&mut P)> Following<'_, P, C> {
     fn note_undecodable(&self, text: &str, why: Undecodable) -> Arc<str> {
         let key: Arc<str> = Identity::of(text).key().into();
         self.cache.state().undecodable += 1;
-        if !self.cache.read().undecodable.contains(&key) {
+        if !self.cache.read().undecodable.all.contains(&key) {
             let last = if self.cache.find(&key).is_some() { "its last readable state counts" } else { "it is refused" };
             tracing::warn!(kind = self.kind, key = &*key, %why, "an object of the API server cannot be decoded; {last}");
         }
         key
     }
 
-    /// Empties the cache if the objects exceed the maximum.
-    fn bound(&mut self, bytes: usize) {
-        if bytes <= self.cache.most_bytes {
-            return;
-        }
-        (self.listed, self.is_full) = (Vec::new(), true);
-        self.cache.state().is_full = true;
+    /// Empties the cache, because there is no room for the objects.
+    fn fill(&mut self) {
+        (self.listed, self.undecodable, self.is_full) = (Vec::new(), Keys::default(), true);
+        self.taken = Taken::nothing(&self.cache.room);
+        let is_new = !std::mem::replace(&mut self.cache.state().is_full, true);
         self.cache.change(|store| {
-            store.undecodable.clear();
-            store.replace(Objects::new())
+            store.undecodable = Keys::default();
+            store.taken = Taken::nothing(&self.cache.room);
+            store.replace(BTreeMap::new())
         });
-        // Callers check `is_full` and fail at once, because a longer wait would not help.
-        self.cache.synced.send_replace(true);
+        if is_new {
+            if !self.cache.has_own_bound() {
+                self.cache.room.count_full(true);
+            }
+            tracing::error!(
+                kind = self.kind,
+                bound_bytes = self.cache.most_bytes.min(self.cache.room.bytes()),
+                "the API server has more objects than the proxy may cache: requests that need them are refused; give the proxy more \
+                 memory (--memory-limit), or delete objects",
+            );
+        }
+        // Readers of a cache with a bound of its own check `is_full` and fail at once, because a longer wait would not help.
+        self.cache.synced.send_replace(self.cache.has_own_bound());
     }
 }
 
 impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
     fn begin(&mut self) {
         (self.listed, self.undecodable, self.bytes, self.is_full) = Default::default();
+        self.taken = Taken::nothing(&self.cache.room);
     }
 
     fn item(&mut self, object: &str) {
-        match self.read(object) {
+        if self.is_full {
+            return;
+        }
+        // An item that the cache holds already takes only the memory of a reference to it.
+        let fresh = match self.read(object) {
             Ok((key, kept)) => {
-                self.bytes += kept.bytes();
+                let is_new = Arc::strong_count(&kept.object) == 1;
+                let fresh = if is_new { kept.bytes } else { OBJECT_BYTES + key.len() };
+                self.bytes += kept.bytes;
                 self.listed.push((key, kept));
+                fresh
             }
             Err(key) => {
                 // The last readable state of an undecodable object still counts.
-                self.listed.extend(self.cache.find(&key).map(|last| (key.clone(), last)));
+                let last = self.cache.read().by_key.get(&key).cloned();
+                let fresh = 2 * (OBJECT_BYTES + key.len());
+                self.bytes += last.as_ref().map_or(0, |last| last.bytes);
+                self.listed.extend(last.map(|last| (key.clone(), last)));
                 self.undecodable.insert(key);
+                fresh
             }
+        };
+        if self.bytes > self.cache.most_bytes || !self.taken.add(fresh) {
+            self.fill();
         }
-        self.bound(self.bytes);
     }
 
     fn end(&mut self) {
         let (listed, undecodable) = (std::mem::take(&mut self.listed), std::mem::take(&mut self.undecodable));
+        self.taken = Taken::nothing(&self.cache.room);
+        let mut has_room = true;
         self.cache.change(|store| {
-            let are_others = std::mem::replace(&mut store.undecodable, undecodable) != store.undecodable;
-            store.replace(listed.into_iter().collect()) || are_others
+            let are_others = std::mem::replace(&mut store.undecodable, undecodable).all != store.undecodable.all;
+            let changed = store.replace(listed.into_iter().collect());
+            has_room = store.take_room();
+            changed || are_others
         });
+        if !has_room {
+            return self.fill();
+        }
         let mut state = self.cache.state();
-        (state.is_full, state.is_absent) = (false, false);
+        if std::mem::take(&mut state.is_full) && !self.cache.has_own_bound() {
+            self.cache.room.count_full(false);
+        }
+        state.is_absent = false;
         drop(state);
         self.cache.synced.send_replace(true);
     }
 
     fn applied(&mut self, object: &str) {
-        match self.read(object) {
-            Ok((key, kept)) => self.cache.change(|store| {
-                let is_readable_now = store.undecodable.remove(&key);
-                store.insert(key, kept) || is_readable_now
-            }),
-            Err(key) => self.cache.change(|store| store.undecodable.insert(key)),
+        let mut has_room = true;
+        let read = self.read(object);
+        self.cache.change(|store| {
+            let changed = match read {
+                Ok((key, kept)) => {
+                    let is_readable_now = store.undecodable.remove(&key);
+                    store.insert(key, kept) || is_readable_now
+                }
+                Err(key) => store.undecodable.insert(key),
+            };
+            has_room = store.take_room() && store.bytes <= self.cache.most_bytes;
+            changed
+        });
+        if !has_room {
+            self.fill();
         }
-        let bytes = self.cache.read().bytes;
-        self.bound(bytes);
     }
 
     fn deleted(&mut self, object: &str) {
         let identity = Identity::of(object);
         let key = identity.key();
-        self.cache.change(|store| store.undecodable.remove(&*key) | store.remove(&key));
+        self.cache.change(|store| {
+            let changed = store.undecodable.remove(&key) | store.remove(&key);
+            store.take_room();
+            changed
+        });
     }
 
     fn answered(&mut self) {
@@ -134,7 +183,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
                 "the API server does not have the resource; the proxy asks for it again later"
             );
         }
-        (state.answered, state.failing_since, state.is_full) = (Some(Instant::now()), None, false);
+        (state.answered, state.failing_since) = (Some(Instant::now()), None);
         drop(state);
         // An empty list removes the old objects and makes the cache synced. `end` resets `is_absent`.
         self.begin();

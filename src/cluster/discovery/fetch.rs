@@ -15,6 +15,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Accepts aggregated discovery, its earlier version, and the legacy documents of older servers, in this order.
 const ACCEPTED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -58,11 +59,12 @@ pub(super) async fn all(
     old: &Table,
 ) -> Result<Fetched, Undiscovered> {
     let mut fetched = Fetched::default();
+    let room = Arc::new(AtomicUsize::new(limits.discovery_bytes));
     for path in ["/api", "/apis"] {
-        let Some(body) = call(transport, path, limits).await? else { continue };
+        let Some(body) = call(transport, path, limits, &room).await? else { continue };
         match parse::root(&body).map_err(|error| Undiscovered(format!("{path}: {error}")))? {
             Document::Aggregated(groups) => groups.into_iter().for_each(|found| fetched.add_found(found, old)),
-            Document::Versions(versions) => one_by_one(transport, versions, limits, &mut fetched, old).await?,
+            Document::Versions(versions) => one_by_one(transport, versions, limits, &room, &mut fetched, old).await?,
         }
     }
     Ok(fetched)
@@ -72,6 +74,7 @@ async fn one_by_one(
     transport: &SharedTransport,
     versions: Vec<(String, String)>,
     limits: &Arc<Limits>,
+    room: &Arc<AtomicUsize>,
     fetched: &mut Fetched,
     old: &Table,
 ) -> Result<(), Undiscovered> {
@@ -82,7 +85,8 @@ async fn one_by_one(
             limits.discovery_group_versions
         )));
     }
-    let calls = versions.into_iter().map(|(group, version)| ask(transport.clone(), group, version, limits.clone()));
+    let ask = |(group, version)| ask(transport.clone(), group, version, limits.clone(), room.clone());
+    let calls = versions.into_iter().map(ask);
     let mut answers = stream::iter(calls).buffer_unordered(PARALLEL_CALLS);
     while let Some((group, version, found)) = answers.next().await {
         match found {
@@ -99,10 +103,16 @@ async fn one_by_one(
 /// One group and version, and the result of the call.
 type Answer = (String, String, Result<Found, Undiscovered>);
 
-fn ask(transport: SharedTransport, group: String, version: String, limits: Arc<Limits>) -> BoxFuture<'static, Answer> {
+fn ask(
+    transport: SharedTransport,
+    group: String,
+    version: String,
+    limits: Arc<Limits>,
+    room: Arc<AtomicUsize>,
+) -> BoxFuture<'static, Answer> {
     Box::pin(async move {
         let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let found = match call(&transport, &path, &limits).await {
+        let found = match call(&transport, &path, &limits, &room).await {
             Ok(Some(body)) => {
                 parse::legacy(&body, &group, &version).map_err(|error| Undiscovered(format!("{path}: {error}")))
             }
@@ -113,8 +123,14 @@ fn ask(transport: SharedTransport, group: String, version: String, limits: Arc<L
     })
 }
 
-/// The body of a 200. `None` for a 404, because a server may lack `/api` or `/apis`.
-async fn call(transport: &SharedTransport, path: &str, limits: &Limits) -> Result<Option<Bytes>, Undiscovered> {
+/// The body of a 200. `None` for a 404, because a server may lack `/api` or `/apis`. `room` has the bytes that the documents of a refresh
+/// may still have.
+async fn call(
+    transport: &SharedTransport,
+    path: &str,
+    limits: &Limits,
+    room: &AtomicUsize,
+) -> Result<Option<Bytes>, Undiscovered> {
     let exchange = async {
         let request = Request::get(path).header(ACCEPT, ACCEPTED).body(crate::body::empty());
         let request = request.map_err(|error| Undiscovered(format!("{path}: {error}")))?;
@@ -125,7 +141,13 @@ async fn call(transport: &SharedTransport, path: &str, limits: &Limits) -> Resul
             status => return Err(Undiscovered(format!("{path}: the API server answered {status}"))),
         }
         let body = collect(response.into_body(), limits.discovery_bytes).await;
-        Ok(Some(body.map_err(|error| Undiscovered(format!("{path}: {error}")))?))
+        let body = body.map_err(|error| Undiscovered(format!("{path}: {error}")))?;
+        let left = |room: usize| room.checked_sub(body.len());
+        if room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err() {
+            let all = limits.discovery_bytes;
+            return Err(Undiscovered(format!("{path}: the documents are larger than {all} bytes together")));
+        }
+        Ok(Some(body))
     };
     let answer = tokio::time::timeout(limits.call_timeout, exchange).await;
     answer.unwrap_or_else(|_| Err(Undiscovered(format!("{path}: no answer in time"))))

@@ -76,7 +76,8 @@ where
     K: kube::Resource<DynamicType = ()>,
 {
     let source = Source::all::<K>(client);
-    let bounds = Bounds { list_timeout: limits.call_timeout, object_bytes: limits.discovery_bytes };
+    let of_cache = Bounds::of_cache(&limits);
+    let bounds = Bounds { list_timeout: limits.call_timeout, object_bytes: limits.discovery_bytes, ..of_cache };
     let mut notice = Notice { shared, kind: K::kind(&()).into_owned(), is_refused: false };
     follow(&source, bounds, &mut notice).await;
 }
