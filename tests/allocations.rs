@@ -123,9 +123,9 @@ fn a_request_allocates_no_more_often_than_it_did() {
     let counts = [
         ("GET", get, 41),
         ("create of a pod", creates, 615),
-        ("merge patch of a pod", patch, 1748),
+        ("merge patch of a pod", patch, 1751),
         // A pod's delete is admitted twice, as in kube-apiserver: when the pod is marked, and when it is removed.
-        ("delete of a pod", delete, 1741),
+        ("delete of a pod", delete, 1744),
     ];
     for (what, count, bound) in counts {
         println!("{what}: {count} allocations, at most {bound}");
