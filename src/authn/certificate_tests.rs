@@ -257,7 +257,7 @@ fn recorded_answer(authority: &CertificateAuthority, chain: &[CertificateDer<'st
     }
     let verified = verify(authority, &chain[0], chain, recorded::NOW);
     let user = verified.and_then(|verified| verified.identity.user.clone()).ok().flatten();
-    Some(user.map(|user| Arc::unwrap_or_clone(user)))
+    Some(user.map(Arc::unwrap_or_clone))
 }
 
 #[test]

@@ -232,11 +232,14 @@ fn client_config(config: &kube::Config) -> Result<ClientConfig, RemoteError> {
     Ok(made)
 }
 
-/// Returns the client certificate of a kubeconfig and its key, both in PEM. `None` if one of them is missing, or comes from a plugin.
-fn identity(auth: &AuthInfo) -> Result<Option<(Vec<u8>, Vec<u8>)>, RemoteError> {
+/// A certificate and its key, both in PEM.
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// Returns the client certificate of a kubeconfig and its key. `None` if one of them is missing, or comes from a plugin.
+fn identity(auth: &AuthInfo) -> Result<Option<Pair>, RemoteError> {
     let read = |what: &str, data: Option<&str>, file: Option<&String>| -> Result<Option<Vec<u8>>, RemoteError> {
         let unreadable = |error: String| RemoteError::Unsupported(format!("{what}: {error}"));
-        match (data, file) {
+        match (data.filter(|data| !data.is_empty()), file) {
             (Some(data), _) => STANDARD.decode(data).map(Some).map_err(|error| unreadable(error.to_string())),
             (None, Some(path)) => std::fs::read(path).map(Some).map_err(|error| unreadable(format!("{path}: {error}"))),
             (None, None) => Ok(None),

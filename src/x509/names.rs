@@ -85,10 +85,15 @@ pub(super) struct NameConstraints {
 #[derive(Clone, Debug, Default)]
 struct Subtrees {
     dns: Vec<String>,
-    /// Addresses with their masks.
-    ips: Vec<(Box<[u8]>, Box<[u8]>)>,
+    ips: Vec<Network>,
     emails: Vec<EmailConstraint>,
     uris: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Network {
+    address: Box<[u8]>,
+    mask: Box<[u8]>,
 }
 
 #[derive(Clone, Debug)]
@@ -123,10 +128,10 @@ impl NameConstraints {
         for ip in &names.ips {
             // Go sorts networks by their addresses with all bits, and takes an IPv4 address that is mapped to IPv6 for an IPv4 address. Here
             // that does not permit more, and does not exclude less.
-            let contains = |(network, mask): &(Box<[u8]>, Box<[u8]>), excludes| {
-                let has_host_bits = network.iter().zip(mask).any(|(network, mask)| network & !mask != 0);
-                let is_odd = has_host_bits || is_mapped(network) || is_mapped(ip);
-                contains(network, mask, ip) && (excludes || !is_odd)
+            let contains = |Network { address, mask }: &Network, excludes| {
+                let has_host_bits = address.iter().zip(mask).any(|(address, mask)| address & !mask != 0);
+                let is_odd = has_host_bits || is_mapped(address) || is_mapped(ip);
+                contains(address, mask, ip) && (excludes || !is_odd)
             };
             self.decide("IP address", || address(ip), |trees| &trees.ips, contains, comparisons)?;
         }
@@ -209,7 +214,7 @@ impl Subtrees {
                     if !is_mask(mask) {
                         return Err(malformed("IP constraint contained invalid mask"));
                     }
-                    trees.ips.push((network.into(), mask.into()));
+                    trees.ips.push(Network { address: network.into(), mask: mask.into() });
                 }
                 IP => return Err(malformed("IP constraint contained value of a wrong length")),
                 _ => *has_unknown = true,
@@ -453,7 +458,8 @@ mod tests {
             (v6("::ffff:1.2.3.4"), vec![255; 16], v6("::ffff:1.2.3.4"), false),
         ] {
             let names = SubjectNames { ips: vec![ip.into()], ..SubjectNames::default() };
-            let trees = Subtrees { ips: vec![(network.into(), mask.into())], ..Subtrees::default() };
+            let trees =
+                Subtrees { ips: vec![Network { address: network.into(), mask: mask.into() }], ..Subtrees::default() };
             let permitted = NameConstraints { permitted: trees.clone(), ..NameConstraints::default() };
             let excluded = NameConstraints { excluded: trees, ..NameConstraints::default() };
             let check = |constraints: &NameConstraints| constraints.check(&names, &mut Comparisons::default()).is_ok();
