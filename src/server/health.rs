@@ -1,7 +1,7 @@
 //! `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP. On the main port, these paths belong to the upstream.
 
 use super::budget::{ConnectionBudget, Stage};
-use super::sockets::Sockets;
+use super::sockets::{Sockets, speaks};
 use super::{ConnectionState, Drain, Listener, Unread};
 use crate::config::Limits;
 use crate::metrics::Registry;
@@ -206,7 +206,7 @@ async fn serve(
         let (checks, registry, unread) = (checks.clone(), registry.clone(), unread.clone());
         tokio::spawn(async move {
             tokio::select! {
-                ready = speaks(&stream) => if !ready { return },
+                ready = tokio::time::timeout(HEADER_READ_TIMEOUT, speaks(&stream)) => if ready != Ok(true) { return },
                 () = state.ended() => return,
             }
             place.advance(Stage::Begun);
@@ -217,11 +217,6 @@ async fn serve(
             }
         });
     }
-}
-
-/// Waits for the first byte of a request; false if the connection ends instead.
-async fn speaks(stream: &TcpStream) -> bool {
-    matches!(tokio::time::timeout(HEADER_READ_TIMEOUT, stream.readable()).await, Ok(Ok(())))
 }
 
 async fn serve_connection(

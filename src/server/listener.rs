@@ -2,7 +2,7 @@
 
 use super::budget::{ConnectionBudget, Stage};
 use super::heads::{Heads, Metered};
-use super::sockets::Sockets;
+use super::sockets::{self, Sockets};
 use super::state::OpenBody;
 use super::{Connection, ConnectionState, Drain, Refusals, Reloading, hello};
 use crate::body::Body;
@@ -298,7 +298,7 @@ impl Server {
 /// Waits for the first byte of the client; false if the connection ends instead.
 async fn speaks(stream: &TcpStream, state: &ConnectionState, drain: &Drain, deadline: Instant) -> bool {
     tokio::select! {
-        ready = tokio::time::timeout_at(deadline, stream.readable()) => matches!(ready, Ok(Ok(()))),
+        ready = tokio::time::timeout_at(deadline, sockets::speaks(stream)) => ready == Ok(true),
         () = state.ended() => false,
         () = drain.started() => false,
     }

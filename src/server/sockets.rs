@@ -57,6 +57,12 @@ impl Sockets {
     }
 }
 
+/// Waits for the first byte of a client, which stays in the stream; false if the connection ends first.
+pub(super) async fn speaks(stream: &TcpStream) -> bool {
+    // The readiness of a new stream alone says nothing.
+    stream.peek(&mut [0]).await.is_ok_and(|length| length > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

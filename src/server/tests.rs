@@ -199,6 +199,25 @@ async fn silent_connections_keep_nobody_waiting() {
 }
 
 #[tokio::test]
+async fn silent_connections_take_no_places_of_handshakes() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let limits = Limits { silent_connections: 100, handshakes: 8, handshake_timeout: HOUR, ..Limits::default() };
+    let served = serve_bounded(limits);
+    let mut silent = Vec::new();
+    for _ in 0..90 {
+        silent.push(TcpStream::connect(served.address).await.unwrap());
+    }
+    for _ in 0..5 {
+        let answer = served.http2(None).await.send_request(ask("/")).await.unwrap();
+        assert_eq!(text(answer.into_body()).await, "done");
+    }
+    for stream in &silent {
+        let nothing = stream.try_read(&mut [0]).map_err(|error| error.kind());
+        assert_eq!(nothing, Err(std::io::ErrorKind::WouldBlock));
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_handshake_is_refused_without_one() {
     let served = serve_bounded(Limits { handshake_timeout: Duration::from_secs(3600), ..Limits::default() });
     // Plain HTTP; and the first 20 KiB of a ClientHello of 64 KiB, record by record.
