@@ -112,12 +112,15 @@ WITHOUT_VALUE = {
     "--tls-min-version",
     "--tls-cipher-suites",
     "--cert-dir",  # the certificate is in a Secret
+    "--memory-limit",  # the container's, which the cgroup tells
     "--write-kubeconfig",  # for the embedded API server without a given certificate, as the following ones
     "--advertise-address",
     "--allow-privileged",
     "--api-audiences",
     "--controllers",
     "--data-dir",
+    "--event-ttl",
+    "--quota-backend-bytes",
     "--runtime-config",
     "--service-account-issuer",
     "--service-account-jwks-uri",
@@ -344,13 +347,12 @@ def webhooks():
             continue
         flags = [*flags_of(objects, *PLUGIN_FLAGS, "--webhook-admission-plugins"), proxy_user(objects),
                  f"--service={NAMESPACE}/{fullname(objects)}-webhook"]
-        if name == "everything":
-            flags += ["--failure-policy=Ignore"]
-        else:
+        if name != "everything":
             flags += flags_of(objects, "--admitted-mark")
         order = functools.partial(json.dumps, sort_keys=True)
-        printed = decode(succeed(BINARY, "print", "webhooks", *flags))
         rendered = [found for kind in ("Mutating", "Validating") for found in of_kind(objects, f"{kind}WebhookConfiguration")]
+        (policy,) = {hook["failurePolicy"] for configuration in rendered for hook in configuration["webhooks"]}
+        printed = decode(succeed(BINARY, "print", "webhooks", f"--failure-policy={policy}", *flags))
         for configuration in (*printed, *rendered):
             for hook in configuration["webhooks"]:
                 hook["rules"].sort(key=order)
