@@ -81,3 +81,24 @@ async fn validation_holds_up_no_other_request_and_sees_what_was_written_meanwhil
         assert_eq!(labels["meanwhile"], kept, "{labels}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_services_that_are_created_at_once_one_has_a_port() {
+    let server = Server::new(Arc::new(Limits::default()));
+    for port in 30_000..30_040 {
+        let create = |number: usize| {
+            let client = Client::of(server.clone());
+            let metadata = json!({"name": format!("s-{port}-{number}")});
+            let spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
+            let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec});
+            tokio::spawn(async move { client.post("/api/v1/namespaces/default/services", service).await.code })
+        };
+        let creates: Vec<_> = (0..4).map(create).collect();
+        let mut codes = Vec::new();
+        for created in creates {
+            codes.push(created.await.unwrap());
+        }
+        codes.sort_unstable();
+        assert_eq!(codes, [201, 422, 422, 422], "{port}");
+    }
+}
