@@ -155,7 +155,7 @@ mod tests {
         assert_eq!((given_up(&one), given_up(&many)), (vec![], vec![]));
         many[2].grow(11);
         assert_eq!((given_up(&one), given_up(&many)), (vec![], vec![0]));
-        // What is given up grows no more.
+        // A body that was given up grows no more.
         many[0].grow(1000);
         one[0].grow(1000);
         assert_eq!((given_up(&one), given_up(&many)), (vec![], vec![0, 1]));

@@ -42,7 +42,8 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Whether a write of an object depends on all objects of the collection: Services have different addresses, definitions different names.
+/// Whether a write of one object depends on the other objects of its collection: two Services never have one address, two definitions never
+/// one name.
 fn is_decided_by_all(collection: &Collection) -> bool {
     [SERVICES, custom::DEFINITIONS].contains(&collection)
 }
@@ -52,7 +53,7 @@ fn is_decided_by_all(collection: &Collection) -> bool {
 pub(super) struct Basis(Option<u64>);
 
 impl Basis {
-    /// Whether a write of the call depends on a whole collection.
+    /// Whether the call writes to a collection whose objects depend on each other.
     pub(super) fn is_needed(call: &Call) -> bool {
         is_decided_by_all(call.collection())
     }

@@ -2,6 +2,7 @@
 //! unescaped.
 
 use crate::metrics::Registry;
+use crate::sharer;
 use prometheus::{IntCounter, Opts};
 use std::collections::HashMap;
 use std::fmt;
@@ -84,19 +85,11 @@ impl Refusals {
 }
 
 fn log(lines: &Mutex<Lines>, what: &str, remote: SocketAddr, subject: Option<&str>, reason: &dyn fmt::Display) {
-    let may = lines.lock().unwrap_or_else(PoisonError::into_inner).take(network(remote.ip()), Instant::now());
+    let may = lines.lock().unwrap_or_else(PoisonError::into_inner).take(sharer::whole(remote.ip()), Instant::now());
     let (subject, reason) = (subject.map(|subject| tracing::field::display(Escaped(subject))), Escaped(reason));
     match may {
         Some(left_out) => tracing::warn!(%remote, subject, %reason, left_out, "{what}"),
         None => tracing::debug!(%remote, subject, %reason, "{what}"),
-    }
-}
-
-/// The address of an IPv4 host, or of an IPv6 network of one host.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::from((u128::from(address) >> 64 << 64).to_be_bytes()),
-        address => address,
     }
 }
 
@@ -129,13 +122,6 @@ mod tests {
         let taken = (0..1000u32).filter(|last| lines.take(IpAddr::from(last.to_be_bytes()), Instant::now()).is_some());
         assert_eq!(taken.count(), LINES);
         assert_eq!(lines.logged.len(), LINES);
-    }
-
-    #[test]
-    fn a_network_of_one_host_is_one_address() {
-        let of = |text: &str| network(text.parse().unwrap()).to_string();
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_eq!(of("::ffff:10.0.0.1"), "10.0.0.1");
     }
 
     #[test]

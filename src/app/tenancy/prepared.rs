@@ -197,7 +197,7 @@ impl<'a> Prepared<'a> {
 /// Returns the names that a tenant's client authorities may give: those of its members, without those that make somebody a member of
 /// `operators`. `None`: all names, because neither another tenant nor the flags have the API server.
 fn names(tenant: &TenantFile, all: &[Arc<TenantFile>], of_flags: Option<&Path>) -> Option<TenantNames> {
-    // One file can have several paths.
+    // Two paths can lead to one kubeconfig.
     let file = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let of_others = all.iter().filter(|other| other.name != tenant.name).filter_map(|other| other.kubeconfig());
     let mut of_others = of_others.map(|path| file(&path)).chain(of_flags.map(file));

@@ -114,7 +114,7 @@ impl Causes {
         self.kept.push(cause);
     }
 
-    /// Whether further causes are counted alone.
+    /// Whether the texts have reached the bound: further causes have no text, and only their number is kept.
     pub fn is_full(&self) -> bool {
         self.bytes >= MAX_BYTES
     }
