@@ -1,11 +1,11 @@
 //! APIServices: the registrations of all served groups and versions (`k8s.io/kube-aggregator`). They order the groups of discovery.
 //!
-//! The fields that the controllers of kube-apiserver write a moment later are written here in the same transaction. Requests for an APIService with a
+//! The fields that the controllers of kube-apiserver write a moment later are written here before the answer to the write that they follow. Requests for an APIService with a
 //! `spec.service` are not forwarded: such an APIService is never available.
 
 use super::catalog::{self, Group};
 use super::name::Name;
-use super::store::{Collection, Reads, State, Store, key};
+use super::store::{Collection, Reads, State, Store, Task, Unkept, Work, Writer, key, prefix};
 use super::{custom, initial, metadata, owners};
 use crate::kind::GroupVersionKind;
 use crate::object::version::newness;
@@ -27,6 +27,9 @@ const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 const ON_START: &str = "onstart";
 /// The label's value of an APIService that is always corrected (`manageContinuously`).
 const ALWAYS: &str = "true";
+
+/// The number of times that the condition of an APIService is computed.
+const ATTEMPTS: usize = 64;
 
 /// The priorities of the group and the version of a custom resource (`crdRegistrationController.handleVersionUpdate`).
 const CUSTOM: (i64, i64) = (1000, 100);
@@ -87,13 +90,29 @@ impl Registered {
         spec
     }
 
+    /// The APIService; `None` if the server doesn't know the kind.
+    fn object(&self, label: &str) -> Option<Object> {
+        let kind = kind();
+        let resource = catalog::resource(GROUP, "v1", "apiservices")?;
+        let object = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind,
+            "metadata": {"name": self.name(), "labels": {AUTOMANAGED: label}}, "spec": self.spec(),
+        });
+        let mut object = normal::built_in(&kind, object)?.ok()?.object;
+        owners::record_own(&kind, "", &empty(&kind), &mut object);
+        metadata::begin(resource, &mut object);
+        prepare(&mut object);
+        Some(metadata::complete(object))
+    }
+
     fn custom(group: &str, version: &str) -> Self {
         let (group_priority, version_priority) = CUSTOM;
         let (group, version) = (group.to_owned().into(), version.to_owned().into());
         Self { group, version, group_priority, version_priority, is_remote: false }
     }
 
-    fn of(object: &Object) -> Self {
+    /// The registration by an APIService.
+    pub(super) fn of(object: &Object) -> Self {
         let number = |field: &str| object.get(&["spec", field]).and_then(Value::as_i64).unwrap_or_default();
         Self {
             group: object.str(&["spec", "group"]).to_owned().into(),
@@ -118,11 +137,6 @@ pub(super) fn built_in(groups: &[Group]) -> Vec<Registered> {
 
 fn priority(group: &str, version: &str) -> Option<(&'static str, &'static str, i64, i64)> {
     PRIORITIES.iter().find(|known| (known.0, known.1) == (group, version)).copied()
-}
-
-/// The registrations in the store.
-pub(super) fn registered(state: &State) -> Vec<Registered> {
-    state.objects(API_SERVICES, "").iter().map(|(_, object)| Registered::of(object)).collect()
 }
 
 /// The groups by the highest priority of their versions, each with its versions by their priority, without the core group and the group of
@@ -158,25 +172,47 @@ pub(super) fn by_priority_and_name(registered: &[Registered]) -> Vec<(Name, Vec<
 
 /// Registers the built-in groups, and those of the definitions, and removes registrations of what the server no longer serves
 /// (`autoRegisterController.checkAPIService`).
-pub(super) fn start(state: &mut State, groups: &[Group]) {
-    let built_in = built_in(groups);
-    built_in.iter().for_each(|each| manage(state, each, ON_START));
-    let custom = custom::served_versions(state);
-    custom.iter().for_each(|(group, version)| register_custom(state, group, version));
-    let custom = custom.iter().map(|(group, version)| format!("{version}.{group}"));
-    let wanted: HashSet<String> = built_in.iter().map(Registered::name).chain(custom).collect();
-    for (name, object) in state.objects(API_SERVICES, "") {
+pub(super) fn start(store: &Store, groups: &[Group]) {
+    let work = Work::new(store);
+    let custom = custom::served_versions(store);
+    let of_definitions = custom.iter().filter_map(|(group, version)| registration(group, version));
+    let built_in = built_in(groups).into_iter().map(|each| (each, ON_START));
+    let wanted: Vec<_> = built_in.chain(of_definitions.map(|each| (each, ALWAYS))).collect();
+    wanted.iter().for_each(|(each, label)| manage(&work, each, label, |_| true));
+    let wanted: HashSet<String> = wanted.iter().map(|(each, _)| each.name()).collect();
+    for (name, object) in store.objects(API_SERVICES, "") {
         if !automanaged(&object).is_empty() && !wanted.contains(&name) {
-            state.remove(API_SERVICES, &name, Object::clone(&object));
+            work.transact(|state| state.remove(API_SERVICES, &name, Object::clone(&object)));
         }
-        check(state, &name);
+        check(&work, &name);
     }
 }
 
-/// The changes of APIServices that one transaction makes after a write of a definition.
-const BATCH: usize = 64;
-/// The number of times that the changes are computed again because a definition has changed.
-const ATTEMPTS: usize = 8;
+/// Follows the definitions of a group. The work starts over after each write of a definition: that of an older state could undo that of a newer
+/// one.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(super) async fn follow_definitions(work: &Work<'_>, group: &str) -> Result<(), Unkept> {
+    loop {
+        let basis = work.store().with(|state| state.changed(custom::DEFINITIONS));
+        let is_current = |state: &State| state.changed(custom::DEFINITIONS) == basis;
+        for correction in corrections(work.store(), group) {
+            match correction {
+                Correction::Register(wanted) => manage(work, &wanted, ALWAYS, is_current),
+                Correction::Unregister(object) => work.transact(|state| {
+                    if is_current(state) && state.has(API_SERVICES, object.name(), &object) {
+                        state.remove(API_SERVICES, object.name(), Object::clone(&object));
+                    }
+                }),
+            }
+            work.pause().await?;
+        }
+        if work.store().with(|state| is_current(state)) {
+            return Ok(());
+        }
+    }
+}
 
 /// A change of an APIService of a custom resource's version.
 enum Correction {
@@ -184,75 +220,37 @@ enum Correction {
     Unregister(Arc<Object>),
 }
 
-/// Follows the definitions of a group, in small transactions.
-pub(super) fn follow_definitions(store: &Store, group: &str) {
-    // Other writes of definitions follow their own changes, so that few of them are left for the last time.
-    for _ in 0..ATTEMPTS {
-        let basis = store.with(|state| state.changed(custom::DEFINITIONS));
-        let mut corrections = corrections(store, group).into_iter().peekable();
-        let mut is_current = true;
-        while is_current && corrections.peek().is_some() {
-            let batch: Vec<_> = corrections.by_ref().take(BATCH).collect();
-            is_current = store.with(|state| {
-                let is_current = state.changed(custom::DEFINITIONS) == basis;
-                batch.into_iter().filter(|_| is_current).for_each(|correction| correct(state, correction));
-                is_current
-            });
-        }
-        if is_current {
-            return;
-        }
-    }
-    store.with(|state| follow_definitions_at_once(state, group));
-}
-
-/// Follows the definitions of a group in the same transaction.
-pub(super) fn follow_definitions_at_once(state: &mut State, group: &str) {
-    corrections(state, group).into_iter().for_each(|correction| correct(state, correction));
-}
-
 /// The changes that the definitions of a group ask for.
-fn corrections(reads: &impl Reads, group: &str) -> Vec<Correction> {
-    let mut served = custom::served_versions(reads);
+fn corrections(store: &Store, group: &str) -> Vec<Correction> {
+    let mut served = custom::served_versions(store);
     served.retain(|(of, _)| of == group);
     let is_served = |object: &Object| served.contains(&(group.to_owned(), object.str(&["spec", "version"]).to_owned()));
-    let own = reads.objects(API_SERVICES, "").into_iter().filter(|(_, object)| object.str(&["spec", "group"]) == group);
+    let own = store.objects(API_SERVICES, "").into_iter().filter(|(_, object)| object.str(&["spec", "group"]) == group);
     let own: HashMap<String, Arc<Object>> = own.collect();
     let gone = own.values().filter(|object| automanaged(object) == ALWAYS && !is_served(object));
     let gone = gone.map(|object| Correction::Unregister(object.clone()));
-    // A version that is built in is not served as a custom resource.
-    let custom = served.iter().filter(|(group, version)| priority(group, version).is_none());
-    let wanted = custom.map(|(group, version)| Registered::custom(group, version));
-    let missing = wanted.filter(|wanted| own.get(&wanted.name()).is_none_or(|own| Registered::of(own) != *wanted));
+    let wanted = served.iter().filter_map(|(group, version)| registration(group, version));
+    let missing = wanted.filter(|wanted| {
+        let own = own.get(&wanted.name());
+        own.is_none_or(|own| Registered::of(own) != *wanted && !automanaged(own).is_empty())
+    });
     gone.chain(missing.map(Correction::Register)).collect()
 }
 
-/// Makes a change, unless another write came first, whose own corrections follow.
-fn correct(state: &mut State, correction: Correction) {
-    match correction {
-        Correction::Register(wanted) => manage(state, &wanted, ALWAYS),
-        Correction::Unregister(object) => {
-            let is_current = state.object(API_SERVICES, object.name()).is_some_and(|now| Arc::ptr_eq(&now, &object));
-            if is_current {
-                state.remove(API_SERVICES, object.name(), Object::clone(&object));
-            }
-        }
-    }
+/// The registration of a custom resource's version. A version that is built in is not served as a custom resource.
+fn registration(group: &str, version: &str) -> Option<Registered> {
+    priority(group, version).is_none().then(|| Registered::custom(group, version))
 }
 
 /// Follows a write or a deletion of an object by a client.
 pub(super) fn follow(state: &mut State, collection: &Collection, name: &str) {
     if collection == API_SERVICES {
         if let Some((_, group)) = name.split_once('.') {
-            follow_definitions_at_once(state, group);
+            state.then(Task::Registrations(group.to_owned()));
         }
-        check(state, name);
+        state.then(Task::Availability(name.to_owned()));
     } else if [initial::SERVICES, SLICES].contains(&collection) {
-        for (name, object) in state.objects(API_SERVICES, "") {
-            if is_remote(&object) {
-                check(state, &name);
-            }
-        }
+        state.then(Task::Availabilities);
     }
 }
 
@@ -264,28 +262,16 @@ pub(super) fn prepare(object: &mut Object) {
     }
 }
 
-fn register_custom(state: &mut State, group: &str, version: &str) {
-    // A version that is built in is not served as a custom resource.
-    if priority(group, version).is_none() {
-        manage(state, &Registered::custom(group, version), ALWAYS);
-    }
-}
-
 /// Creates an APIService, or corrects its spec, unless a client has removed the label.
-fn manage(state: &mut State, wanted: &Registered, label: &str) {
-    let (name, kind) = (wanted.name(), kind());
-    let Some(current) = state.object(API_SERVICES, &name) else {
-        let Some(resource) = catalog::resource(GROUP, "v1", "apiservices") else { return };
-        let object = json!({
-            "apiVersion": kind.api_version(), "kind": kind.kind,
-            "metadata": {"name": name, "labels": {AUTOMANAGED: label}}, "spec": wanted.spec(),
+fn manage(work: &Work<'_>, wanted: &Registered, label: &str, is_current: impl Fn(&State) -> bool) {
+    let name = wanted.name();
+    let Some(current) = work.store().object(API_SERVICES, &name) else {
+        let Some(object) = wanted.object(label) else { return };
+        work.transact(|state| {
+            if is_current(state) && !state.contains(API_SERVICES, &name) {
+                state.put(API_SERVICES, &name, object);
+            }
         });
-        let Some(Ok(normal)) = normal::built_in(&kind, object) else { return };
-        let mut object = normal.object;
-        owners::record_own(&kind, "", &empty(&kind), &mut object);
-        metadata::begin(resource, &mut object);
-        prepare(&mut object);
-        state.put(API_SERVICES, &name, metadata::complete(object));
         return;
     };
     if automanaged(&current).is_empty() || Registered::of(&current) == *wanted {
@@ -293,43 +279,119 @@ fn manage(state: &mut State, wanted: &Registered, label: &str) {
     }
     let mut object = Object::clone(&current);
     let _ = object.set(&["spec"], wanted.spec());
-    owners::record_own(&kind, "", &current, &mut object);
-    state.put(API_SERVICES, &name, metadata::complete(object));
-    check(state, &name);
+    owners::record_own(&kind(), "", &current, &mut object);
+    let object = metadata::complete(object);
+    work.transact(|state| {
+        if is_current(state) && state.has(API_SERVICES, &name, &current) {
+            state.put(API_SERVICES, &name, object);
+        }
+    });
+    check(work, &name);
+}
+
+/// Sets the condition of each APIService that a Service serves.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(super) async fn check_all(work: &Work<'_>) -> Result<(), Unkept> {
+    let mut slices = Slices::new(work.store());
+    for (name, object) in work.store().objects(API_SERVICES, "") {
+        if is_remote(&object) {
+            check_with(work, &name, &mut slices);
+            work.pause().await?;
+        }
+    }
+    Ok(())
 }
 
 /// Sets the condition of an APIService (`AvailableConditionController.sync`).
-fn check(state: &mut State, name: &str) {
-    let Some(current) = state.object(API_SERVICES, name) else { return };
-    let (status, reason, message) = availability(state, &current);
+pub(super) fn check(work: &Work<'_>, name: &str) {
+    check_with(work, name, &mut Slices::new(work.store()));
+}
+
+/// Sets the condition of an APIService. What changes meanwhile is checked by who changes it, so that the attempts have an end.
+fn check_with<'s>(work: &Work<'s>, name: &str, slices: &mut Slices<'s>) {
+    for _ in 0..ATTEMPTS {
+        let Some(current) = work.store().object(API_SERVICES, name) else { return };
+        let (status, reason, message) = availability(slices, &current);
+        let Some(changed) = with_availability(&current, status, reason, &message) else { return };
+        let is_done = work.transact(|state| {
+            let is_current = slices.are_current(state) && state.has(API_SERVICES, name, &current);
+            is_current.then(|| state.put(API_SERVICES, name, changed)).is_some()
+        });
+        if is_done {
+            return;
+        }
+        *slices = Slices::new(slices.store);
+    }
+}
+
+/// The APIService with this condition; `None` if it has it.
+fn with_availability(current: &Object, status: &str, reason: &str, message: &str) -> Option<Object> {
     let conditions = current.items(&["status", "conditions"]);
     let known = conditions.iter().find(|condition| condition["type"] == "Available");
     let is_same = |field: &str, text: &str| known.is_some_and(|known| known[field] == text);
-    if is_same("status", status) && is_same("reason", reason) && is_same("message", &message) {
-        return;
+    if is_same("status", status) && is_same("reason", reason) && is_same("message", message) {
+        return None;
     }
     let since = known.filter(|known| known["status"] == status).and_then(|known| known["lastTransitionTime"].as_str());
-    let condition = condition(status, reason, &message, since.unwrap_or(&metadata::now()));
+    let condition = condition(status, reason, message, since.unwrap_or(&metadata::now()));
     let mut conditions = conditions.to_vec();
     match conditions.iter_mut().find(|condition| condition["type"] == "Available") {
         Some(known) => *known = condition,
         None => conditions.push(condition),
     }
-    let mut object = Object::clone(&current);
+    let mut object = current.clone();
     let _ = object.set(&["status", "conditions"], Value::Array(conditions));
-    owners::record_own(&kind(), "status", &current, &mut object);
-    state.put(API_SERVICES, name, metadata::complete(object));
+    owners::record_own(&kind(), "status", current, &mut object);
+    Some(metadata::complete(object))
+}
+
+/// The EndpointSlices of Services, read once.
+struct Slices<'s> {
+    store: &'s Store,
+    /// The newest changes of Services and EndpointSlices before they are read.
+    basis: [u64; 2],
+    /// By namespace and Service.
+    known: HashMap<String, HashMap<String, Vec<Arc<Object>>>>,
+}
+
+impl<'s> Slices<'s> {
+    fn new(store: &'s Store) -> Self {
+        Self { store, basis: store.with(|state| Self::changed(state)), known: HashMap::new() }
+    }
+
+    fn changed(state: &State) -> [u64; 2] {
+        [initial::SERVICES, SLICES].map(|collection| state.changed(collection))
+    }
+
+    fn are_current(&self, state: &State) -> bool {
+        Self::changed(state) == self.basis
+    }
+
+    fn of(&mut self, namespace: &str, service: &str) -> &[Arc<Object>] {
+        let store = self.store;
+        let in_namespace = self.known.entry(namespace.to_owned()).or_insert_with(|| {
+            let mut by_service: HashMap<String, Vec<Arc<Object>>> = HashMap::new();
+            for (_, slice) in store.objects(SLICES, &prefix(namespace)) {
+                let service = slice.str(&["metadata", "labels", "kubernetes.io/service-name"]).to_owned();
+                by_service.entry(service).or_default().push(slice);
+            }
+            by_service
+        });
+        in_namespace.get(service).map(Vec::as_slice).unwrap_or_default()
+    }
 }
 
 /// Status, reason and message of the condition `Available`.
-fn availability(state: &State, object: &Object) -> (&'static str, &'static str, String) {
+fn availability(slices: &mut Slices<'_>, object: &Object) -> (&'static str, &'static str, String) {
     if !is_remote(object) {
         return ("True", "Local", "Local APIServices are always available".to_owned());
     }
     let spec = |field: &str| object.str(&["spec", "service", field]);
     let (namespace, name) = (spec("namespace"), spec("name"));
     let port = object.get(&["spec", "service", "port"]).and_then(Value::as_i64).unwrap_or_default();
-    let Some(service) = state.object(initial::SERVICES, &key(namespace, name)) else {
+    let Some(service) = slices.store.object(initial::SERVICES, &key(namespace, name)) else {
         return ("False", "ServiceNotFound", format!("service/{name} in {namespace:?} is not present"));
     };
     if service.str(&["spec", "type"]) == "ClusterIP" {
@@ -337,11 +399,7 @@ fn availability(state: &State, object: &Object) -> (&'static str, &'static str, 
             let message = format!("service/{name} in {namespace:?} is not listening on port {port}");
             return ("False", "ServicePortError", message);
         };
-        let slices: Vec<_> =
-            state.objects(SLICES, &format!("{namespace}/")).into_iter().map(|(_, slice)| slice).collect();
-        let is_of_service =
-            |slice: &&Arc<Object>| slice.str(&["metadata", "labels", "kubernetes.io/service-name"]) == name;
-        let slices: Vec<_> = slices.iter().filter(is_of_service).collect();
+        let slices = slices.of(namespace, name);
         if slices.is_empty() {
             let message = format!("cannot find endpointslices for service/{name} in {namespace:?}");
             return ("False", "EndpointsNotFound", message);

@@ -2,7 +2,7 @@
 
 use super::attempts::Attempts;
 use super::call::Call;
-use super::store::{Reads, key};
+use super::store::{Reads, Writer, key};
 use super::{body, initial, metadata, pods, respond, write};
 use crate::body::Body;
 use crate::kind::GroupVersionKind;
@@ -11,7 +11,6 @@ use crate::request::body::OptionsKind;
 use crate::status::{Status, invalid};
 use http::{Response, StatusCode};
 use serde_json::Value;
-use std::sync::Arc;
 
 /// Binds a pod to a node; the pod's name is in the URL, or in the body of `bindings`.
 ///
@@ -38,8 +37,8 @@ pub(super) async fn bind(call: &Call) -> Result<Response<Body>, Status> {
         let current = call.store.object(initial::PODS, &key);
         let current = current.ok_or_else(|| Status::not_found("", "pods", binding.name()))?;
         let pod = assigned(call, &binding, &key, &current)?;
-        let is_done = call.store.with(|state| {
-            let is_current = state.object(initial::PODS, &key).is_some_and(|now| Arc::ptr_eq(&now, &current));
+        let is_done = call.transact(|state| {
+            let is_current = state.has(initial::PODS, &key, &current);
             if is_current && !dry_run {
                 state.put(initial::PODS, &key, pod);
             }

@@ -4,7 +4,8 @@ use super::catalog::ServedResource;
 use super::custom::Webhooks;
 use super::initializers::Waiting;
 use super::negotiate::Form;
-use super::store::{self, Collection, Store};
+use super::store::{self, Collection, Store, Task, Writer};
+use super::tasks;
 use super::tokens::Tokens;
 use crate::config::Limits;
 use crate::request::body::{OptionsKind, WriteOptions};
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use http::Uri;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinHandle;
 
 /// A request on a resource of the catalog.
 pub(super) struct Call {
@@ -50,6 +52,8 @@ pub(super) struct Call {
     pub webhooks: Option<Arc<dyn Webhooks>>,
     /// The warnings for the client.
     pub warnings: Mutex<Warnings>,
+    /// What the controllers do after the writes of the request.
+    pub following: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// Warnings for a client, each once.
@@ -132,8 +136,29 @@ impl Call {
         self.uri.query().unwrap_or_default()
     }
 
+    /// Waits for the controllers, so that the client's next request finds what they do.
+    pub(super) async fn followed(&self) {
+        let following = std::mem::take(&mut *self.following.lock().unwrap_or_else(PoisonError::into_inner));
+        for tasks in following {
+            // A panic in a controller is not the client's.
+            let _ = tasks.await;
+        }
+    }
+
     /// The 404 of the object that the URL names.
     pub(super) fn not_found(&self) -> Status {
         Status::not_found(&self.resource.group, &self.resource.name, &self.info.name)
+    }
+}
+
+impl Writer for Call {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Begins the tasks, which go on if the client doesn't wait for the answer.
+    fn follow(&self, tasks: Vec<Task>) {
+        let tasks = tokio::spawn(tasks::run(self.store.clone(), tasks));
+        self.following.lock().unwrap_or_else(PoisonError::into_inner).push(tasks);
     }
 }

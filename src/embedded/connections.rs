@@ -3,6 +3,7 @@
 
 use super::call::Call;
 use super::initial;
+use super::store::Reads;
 use crate::body::{self, Body};
 use crate::go_text::time::{Layout, canonical};
 use crate::kind::GroupVersionKind;
@@ -23,7 +24,7 @@ pub(super) fn connect(call: &Call) -> Result<Response<Body>, Status> {
     if is_of_pod && call.info.subresource == "log" {
         check_log_options(call)?;
     }
-    let object = call.store.with(|state| state.object(call.collection(), &call.key()));
+    let object = call.store.object(call.collection(), &call.key());
     let object = object.ok_or_else(|| call.not_found())?;
     if is_of_pod && let Some(response) = to_pod(call, &object)? {
         return Ok(response);
@@ -54,7 +55,7 @@ fn to_pod(call: &Call, pod: &Object) -> Result<Option<Response<Body>>, Status> {
         }
         ("", _) => Err(Status::bad_request(format!("pod {} does not have a host assigned", pod.name()))),
         // kube-apiserver reads the node in the context of the request, so the error names the resource of the request.
-        _ => match call.store.with(|state| state.object(initial::NODES, node)) {
+        _ => match call.store.object(initial::NODES, node) {
             None => Err(Status::not_found("", "pods", node)),
             Some(_) => Ok(None),
         },

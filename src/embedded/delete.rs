@@ -1,14 +1,11 @@
 //! Deletion: immediate, graceful, or delayed by finalizers; of one object, of a collection, of a namespace with its objects.
 
-use super::api_services;
 use super::call::Call;
-use super::catalog::{self, ServedResource};
-use super::custom;
-use super::removed;
+use super::catalog::ServedResource;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
-use super::store::{self, Collection, State};
-use super::{body, initial, metadata};
+use super::store::{self, Collection, Reads, State, Store, Task, Unkept, Work, Writer};
+use super::{api_services, attempts, body, custom, initial, metadata};
 use crate::body::Body;
 use crate::object::{Object, kinds};
 use crate::processor;
@@ -17,14 +14,12 @@ use crate::status::Status;
 use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// Finalizers for the propagation policies of a deletion.
 pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-
-/// The maximum number of objects that one transaction of a deletecollection deletes.
-const BATCH: usize = 64;
 
 /// The grace period of a pod without `terminationGracePeriodSeconds`, in seconds.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
@@ -42,6 +37,16 @@ pub(super) struct Options {
     pub(super) dry_run: bool,
 }
 
+/// What a deletion makes of an object, computed without the lock of the store.
+enum Deletion {
+    /// The object stays as it is.
+    Unchanged,
+    /// The object stays, in this state.
+    Marked(Object),
+    /// The object goes, in this last state.
+    Gone(Object),
+}
+
 /// The result of a deletion.
 struct Outcome {
     object: Arc<Object>,
@@ -54,10 +59,9 @@ struct Outcome {
 /// If the object does not exist, or a precondition fails.
 pub(super) async fn delete(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
-    let outcome = call.store.with(|state| {
-        let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        delete_in(state, &call.resource, call.collection(), &call.key(), &current, &options)
-    })?;
+    let (collection, key) = (call.collection(), call.key());
+    attempts::expect(call, call.store.with(|state| state.bytes_of(collection, &key))).await;
+    let outcome = delete_object(call, &key, &options)?.ok_or_else(|| call.not_found())?;
     // `DeleteResource`: a cascade by `orphanDependents`, the old option, has a status code of its own.
     let code = if !outcome.is_deleted && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
     let ServedResource { group, name, .. } = &*call.resource;
@@ -70,6 +74,22 @@ pub(super) async fn delete(call: &Call) -> Result<Response<Body>, Status> {
         details.insert("group".into(), Value::from(&**group));
     }
     Ok(respond::success(code, Some(details)))
+}
+
+/// Deletes an object for a client; `None` if it does not exist.
+///
+/// # Errors
+/// If a precondition fails.
+fn delete_object(call: &Call, key: &str, options: &Options) -> Result<Option<Outcome>, Status> {
+    let collection = call.collection();
+    let plan = |current: &Arc<Object>| {
+        options.check_object(&call.resource, current)?;
+        Ok(planned(collection, current, options))
+    };
+    call.change(collection, key, plan, |state, current, deletion| match options.dry_run {
+        true => tried(current, deletion),
+        false => commit(state, collection, key, current, deletion),
+    })
 }
 
 /// Responds to a deletecollection with the list of the deleted objects.
@@ -89,16 +109,9 @@ pub(super) async fn delete_collection(call: &Call) -> Result<Response<Body>, Sta
     });
     let objects = page.objects.into_iter().map(|(key, slot)| (key, slot.object()));
     let objects: Vec<_> = objects.filter(|(_, object)| selection.matches(object)).collect();
-    for batch in objects.chunks(BATCH) {
-        call.store.with(|state| {
-            for (key, _) in batch {
-                // Another request may have deleted the object (`Store.DeleteCollection`).
-                if let Some(current) = state.object(collection, key) {
-                    delete_in(state, &call.resource, collection, key, &current, &options)?;
-                }
-            }
-            Ok::<_, Status>(())
-        })?;
+    for (key, _) in &objects {
+        // Another request may have deleted the object (`Store.DeleteCollection`).
+        delete_object(call, key, &options)?;
     }
     let metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
     let mut shown = Vec::with_capacity(objects.len());
@@ -109,31 +122,40 @@ pub(super) async fn delete_collection(call: &Call) -> Result<Response<Body>, Sta
     Ok(respond::list(call, &metadata, &objects))
 }
 
-/// Deletes a pod for an eviction, after a change of its status (`addConditionAndDeletePod`).
-///
-/// # Errors
-/// If a precondition fails.
-pub(super) fn evict(
-    state: &mut State,
-    call: &Call,
-    pod: &Arc<Object>,
-    options: &Options,
-    change: impl FnOnce(&mut Object),
-) -> Result<(), Status> {
-    options.check_object(&call.resource, pod)?;
-    let (collection, key) = (call.collection(), call.key());
-    let mut options = options.clone();
-    let mut pod = pod.clone();
-    if !options.dry_run {
-        let mut changed = Object::clone(&pod);
-        change(&mut changed);
-        if changed != *pod {
-            pod = state.put(collection, &key, changed);
-            // The precondition held before the change.
-            options.resource_version = None;
+/// The deletion of a pod for an eviction, after a change of its status (`addConditionAndDeletePod`).
+pub(super) struct Eviction {
+    changed: Option<Object>,
+    deletion: Deletion,
+}
+
+impl Eviction {
+    /// Computes the eviction without the lock of the store.
+    ///
+    /// # Errors
+    /// If a precondition fails.
+    pub(super) fn new(
+        call: &Call,
+        pod: &Arc<Object>,
+        options: &Options,
+        change: impl FnOnce(&mut Object),
+    ) -> Result<Self, Status> {
+        options.check_object(&call.resource, pod)?;
+        if options.dry_run {
+            return Ok(Self { changed: None, deletion: Deletion::Unchanged });
         }
+        let mut changed = Object::clone(pod);
+        change(&mut changed);
+        let changed = Arc::new(changed);
+        let deletion = planned(call.collection(), &changed, options);
+        let changed = Some(changed).filter(|changed| changed != pod).and_then(Arc::into_inner);
+        Ok(Self { changed, deletion })
     }
-    delete_in(state, &call.resource, collection, &key, &pod, &options).map(drop)
+
+    /// Stores the change and the deletion of the pod with this key.
+    pub(super) fn commit(self, state: &mut State, key: &str, pod: &Arc<Object>) {
+        let pod = self.changed.map_or_else(|| pod.clone(), |changed| state.put(initial::PODS, key, changed));
+        commit(state, initial::PODS, key, &pod, self.deletion);
+    }
 }
 
 /// Whether a deletion can be completed, with neither a grace period nor finalizers left (`ShouldDeleteDuringUpdate`).
@@ -147,54 +169,35 @@ pub(super) fn is_over(object: &Object) -> bool {
         && !(is_namespace && is_held(&["spec", "finalizers"]))
 }
 
-/// Removes an object. Removes a terminating namespace with its last object.
+/// Removes an object. The last object of a terminating namespace or definition takes that with it.
 pub(super) fn finish(state: &mut State, collection: &Collection, key: &str, last: Object) -> Arc<Object> {
-    let namespace = last.namespace().to_owned();
-    let removed = state.remove(collection, key, last.clone());
+    let (namespace, name) = (last.namespace().to_owned(), last.name().to_owned());
+    let removed = state.remove(collection, key, last);
     if collection == initial::SERVICES {
         // `REST.afterDelete`
-        if let Some(endpoints) = state.object(initial::ENDPOINTS, key) {
-            as_controller(state, initial::ENDPOINTS, key, &endpoints, &Options::default());
-        }
+        state.then(Task::Delete { collection: initial::ENDPOINTS.clone(), key: key.to_owned() });
     } else if collection == custom::DEFINITIONS {
-        custom::removed(state, removed.as_deref().unwrap_or(&last));
-    } else if !kinds::is_built_in_group(&collection.group) {
-        custom::finish(state, collection);
+        custom::removed(state, &removed);
+    } else if !kinds::is_built_in_group(&collection.group) && state.count(collection) == 0 {
+        state.then(Task::EmptyDefinition(custom::name_of(collection)));
     }
     if collection != initial::NAMESPACES && !namespace.is_empty() {
-        finish_namespace(state, &namespace);
-        initial::restore(state, collection, &namespace, last.name());
+        if is_emptied(state, &namespace) {
+            state.then(Task::EmptyNamespace(namespace.clone()));
+        }
+        initial::restore(state, collection, &namespace, &name);
     } else {
-        api_services::follow(state, collection, last.name());
+        api_services::follow(state, collection, &name);
     }
-    removed.unwrap_or_else(|| Arc::new(last))
+    removed
 }
 
 /// Deletes an object for a controller.
-pub(super) fn as_controller(
-    state: &mut State,
-    collection: &Collection,
-    key: &str,
-    current: &Arc<Object>,
-    options: &Options,
-) {
-    with_resource(state, collection, |state, resource| {
-        // A deletion without preconditions cannot fail.
-        let _ = delete_in(state, resource, collection, key, current, options);
+pub(super) fn as_controller(writer: &impl Writer, collection: &Collection, key: &str, options: &Options) {
+    let plan = |current: &Arc<Object>| Ok::<_, Infallible>(planned(collection, current, options));
+    let _ = writer.change(collection, key, plan, |state, current, deletion| {
+        commit(state, collection, key, current, deletion);
     });
-}
-
-/// Does something with the resource of the objects in a collection. That of custom objects is made of their definition, which takes time.
-fn with_resource(state: &mut State, collection: &Collection, work: impl FnOnce(&mut State, &ServedResource)) {
-    let is_of =
-        |resource: &&ServedResource| (&resource.group, &resource.name) == (&collection.group, &collection.resource);
-    let mut built_in = catalog::resources().iter().map(|resource| &**resource);
-    let known = built_in.find(is_of).or_else(|| removed::of_collection(&collection.group, &collection.resource));
-    if let Some(resource) = known {
-        work(state, resource);
-    } else if let Some(resource) = custom::resource_of(state, collection) {
-        work(state, &resource);
-    }
 }
 
 impl Options {
@@ -222,7 +225,13 @@ impl Options {
     }
 
     /// Checks the preconditions (`rest.BeforeDelete`).
+    ///
+    /// # Errors
+    /// 409 if one fails.
     fn check_object(&self, resource: &ServedResource, object: &Object) -> Result<(), Status> {
+        if custom::is_definition(resource) {
+            return custom::check_preconditions(self, object);
+        }
         let conflict = |why: String| Err(Status::conflict(&resource.group, &resource.kind, object.name(), &why));
         if let Some(uid) = self.uid.as_deref().filter(|uid| *uid != object.uid()) {
             return conflict(format!(
@@ -263,48 +272,64 @@ fn is_orphaning(object: &Object) -> bool {
     matches!((object.api_version(), object.kind()), ("batch/v1", "Job") | ("v1", "ReplicationController"))
 }
 
-fn delete_in(
-    state: &mut State,
-    resource: &ServedResource,
-    collection: &Collection,
-    key: &str,
-    current: &Arc<Object>,
-    options: &Options,
-) -> Result<Outcome, Status> {
-    if collection == custom::DEFINITIONS
-        && let Some(object) = custom::delete(state, current, options)?
-    {
-        return Ok(Outcome { object, is_deleted: false });
-    }
-    options.check_object(resource, current)?;
-    if collection == initial::NAMESPACES {
-        return Ok(delete_namespace(state, current, options));
-    }
+/// What a deletion makes of an object.
+fn planned(collection: &Collection, current: &Arc<Object>, options: &Options) -> Deletion {
     let mut object = Object::clone(current);
+    if collection == custom::DEFINITIONS && !metadata::is_deleting(&object) {
+        custom::mark_as_deleting(&mut object);
+        return Deletion::Marked(object);
+    }
+    if collection == initial::NAMESPACES {
+        return match metadata::is_deleting(&object) {
+            true => Deletion::Unchanged,
+            false => {
+                let _ = object.set(&["metadata", "deletionTimestamp"], Value::from(metadata::now()));
+                let _ = object.set(&["status", "phase"], Value::from("Terminating"));
+                Deletion::Marked(object)
+            }
+        };
+    }
     let grace = if collection == initial::PODS { grace_of(&mut object, options) } else { Grace::None };
     if grace == Grace::Pending {
-        return Ok(Outcome { object: current.clone(), is_deleted: false });
+        return Deletion::Unchanged;
     }
     let finalizers = options.finalizers(&object);
-    let is_held = !finalizers.is_empty();
-    if is_held {
-        let _ = object.set(&["metadata", "finalizers"], Value::Array(finalizers));
-        if grace == Grace::None {
-            mark_as_deleting(&mut object);
-        }
-    } else {
+    if finalizers.is_empty() {
         object.remove(&["metadata", "finalizers"]);
+        return if grace == Grace::Period { Deletion::Marked(object) } else { Deletion::Gone(object) };
     }
-    if is_held || grace == Grace::Period {
-        let stored = match () {
-            () if object == **current => current.clone(),
-            () if options.dry_run => Arc::new(object),
-            () => state.put(collection, key, object),
-        };
-        return Ok(Outcome { object: stored, is_deleted: false });
+    let _ = object.set(&["metadata", "finalizers"], Value::Array(finalizers));
+    if grace == Grace::None {
+        mark_as_deleting(&mut object);
     }
-    let object = if options.dry_run { Arc::new(object) } else { finish(state, collection, key, object) };
-    Ok(Outcome { object, is_deleted: true })
+    if object == **current { Deletion::Unchanged } else { Deletion::Marked(object) }
+}
+
+/// Stores a deletion of the current object.
+fn commit(state: &mut State, collection: &Collection, key: &str, current: &Arc<Object>, deletion: Deletion) -> Outcome {
+    let object = match deletion {
+        Deletion::Gone(last) => {
+            return Outcome { object: finish(state, collection, key, last), is_deleted: true };
+        }
+        Deletion::Marked(object) => state.put(collection, key, object),
+        Deletion::Unchanged => current.clone(),
+    };
+    if collection == custom::DEFINITIONS {
+        state.then(Task::Definition(key.to_owned()));
+    }
+    if collection == initial::NAMESPACES && state.settings().controllers.namespace {
+        state.then(Task::Namespace(key.to_owned()));
+    }
+    Outcome { object, is_deleted: false }
+}
+
+/// The outcome of a dry run.
+fn tried(current: &Arc<Object>, deletion: Deletion) -> Outcome {
+    match deletion {
+        Deletion::Gone(last) => Outcome { object: Arc::new(last), is_deleted: true },
+        Deletion::Marked(object) => Outcome { object: Arc::new(object), is_deleted: false },
+        Deletion::Unchanged => Outcome { object: current.clone(), is_deleted: false },
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -363,60 +388,93 @@ fn mark_as_deleting(object: &mut Object) {
     let _ = object.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(0));
 }
 
-/// Deletes a namespace as kube-apiserver's registry does, and then its objects as the namespace controller does.
-fn delete_namespace(state: &mut State, current: &Arc<Object>, options: &Options) -> Outcome {
-    let mut object = Object::clone(current);
-    if !metadata::is_deleting(&object) {
-        let _ = object.set(&["metadata", "deletionTimestamp"], Value::from(metadata::now()));
-        let _ = object.set(&["status", "phase"], Value::from("Terminating"));
-    }
-    if options.dry_run {
-        return Outcome { object: Arc::new(object), is_deleted: false };
-    }
-    let name = object.name().to_owned();
-    let stored = if object == **current { current.clone() } else { state.put(initial::NAMESPACES, &name, object) };
-    if state.settings().controllers.namespace {
-        empty_namespace(state, &name);
-    }
-    finish_namespace(state, &name);
-    Outcome { object: stored, is_deleted: false }
-}
-
-/// Deletes all objects in a namespace; objects with finalizers stay, marked as deleted.
-fn empty_namespace(state: &mut State, namespace: &str) {
-    for collection in state.collections_in(namespace) {
-        all_of(state, &collection, namespace);
+/// Leaves a new object to the namespace controller if its namespace is being deleted. Admission refuses such an object, unless the deletion comes
+/// between.
+pub(super) fn follow_create(state: &mut State, namespace: &str) {
+    if state.settings().controllers.namespace && is_terminating(state, namespace) {
+        state.then(Task::Namespace(namespace.to_owned()));
     }
 }
 
-/// Deletes all objects of a collection in a namespace, or in all if the namespace is empty. Objects with finalizers stay, marked as deleted.
-pub(super) fn all_of(state: &mut State, collection: &Collection, namespace: &str) {
-    // Without kubelets no pod needs time to stop.
-    let options = Options { grace_seconds: Some(0), ..Options::with_policy("Background") };
-    with_resource(state, collection, |state, resource| {
-        for (key, object) in state.objects(collection, &store::prefix(namespace)) {
-            // A deletion without preconditions cannot fail.
-            let _ = delete_in(state, resource, collection, &key, &object, &options);
+/// Leaves to the controllers what was under way when the server ended.
+pub(super) fn resume(store: &Store) {
+    let begun = |collection| {
+        let objects = store.objects(collection, "").into_iter();
+        objects.filter(|(_, object)| metadata::is_deleting(object)).map(|(key, _)| key)
+    };
+    let (namespaces, definitions) = (begun(initial::NAMESPACES), begun(custom::DEFINITIONS));
+    let groups = custom::names_to_reconsider(store);
+    store.with(|state| {
+        groups.into_iter().map(Task::Names).for_each(|task| state.then(task));
+        definitions.map(Task::Definition).for_each(|task| state.then(task));
+        if state.settings().controllers.namespace {
+            namespaces.map(Task::Namespace).for_each(|task| state.then(task));
         }
     });
 }
 
+/// Deletes all objects in a terminating namespace, and then the namespace. Objects with finalizers stay, marked as deleted.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(super) async fn empty_namespace(work: &Work<'_>, namespace: &str) -> Result<(), Unkept> {
+    let collections = work.store().with(|state| match is_terminating(state, namespace) {
+        true => state.collections_in(namespace),
+        false => Vec::new(),
+    });
+    for collection in collections {
+        all_of(work, &collection, namespace).await?;
+    }
+    finish_namespace(work, namespace);
+    Ok(())
+}
+
+/// Deletes all objects of a collection in a namespace, or in all if the namespace is empty. Objects with finalizers stay, marked as deleted.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(super) async fn all_of(work: &Work<'_>, collection: &Collection, namespace: &str) -> Result<(), Unkept> {
+    // Without kubelets no pod needs time to stop.
+    let options = Options { grace_seconds: Some(0), ..Options::with_policy("Background") };
+    let slots = work.store().with(|state| state.slots(collection, &store::prefix(namespace)));
+    for (key, _) in slots {
+        as_controller(work, collection, &key, &options);
+        work.pause().await?;
+    }
+    Ok(())
+}
+
+fn is_terminating(state: &State, namespace: &str) -> bool {
+    state.object(initial::NAMESPACES, namespace).is_some_and(|namespace| metadata::is_deleting(&namespace))
+}
+
+/// Whether a namespace is terminating and has become empty, and the controller is to finish it.
+fn is_emptied(state: &State, namespace: &str) -> bool {
+    state.settings().controllers.namespace
+        && is_terminating(state, namespace)
+        && state.collections_in(namespace).is_empty()
+}
+
 /// Removes a terminating namespace that has become empty, unless another finalizer holds it.
-fn finish_namespace(state: &mut State, name: &str) {
-    if !state.settings().controllers.namespace {
+pub(super) fn finish_namespace(work: &Work<'_>, name: &str) {
+    if !work.store().with(|state| is_emptied(state, name)) {
         return;
     }
-    let Some(namespace) = state.object(initial::NAMESPACES, name) else { return };
-    if !metadata::is_deleting(&namespace) || !state.collections_in(name).is_empty() {
-        return;
-    }
-    let mut object = Object::clone(&namespace);
-    if let Some(Value::Array(finalizers)) = object.get_mut(&["spec", "finalizers"]) {
-        finalizers.retain(|finalizer| finalizer != "kubernetes");
-    }
-    if is_over(&object) {
-        state.remove(initial::NAMESPACES, name, object);
-    } else if object != *namespace {
-        state.put(initial::NAMESPACES, name, object);
-    }
+    let plan = |namespace: &Arc<Object>| {
+        let mut object = Object::clone(namespace);
+        if let Some(Value::Array(finalizers)) = object.get_mut(&["spec", "finalizers"]) {
+            finalizers.retain(|finalizer| finalizer != "kubernetes");
+        }
+        Ok::<_, Infallible>(object)
+    };
+    let _ = work.change(initial::NAMESPACES, name, plan, |state, namespace, object| {
+        if !is_emptied(state, name) {
+            return;
+        }
+        if is_over(&object) {
+            state.remove(initial::NAMESPACES, name, object);
+        } else if object != **namespace {
+            state.put(initial::NAMESPACES, name, object);
+        }
+    });
 }

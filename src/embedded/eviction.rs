@@ -3,7 +3,7 @@
 use super::attempts::Attempts;
 use super::call::Call;
 use super::owners;
-use super::store::{Collection, Reads, Store, key, prefix};
+use super::store::{Collection, Reads, Store, Writer, key, prefix};
 use super::{body, delete, metadata, pods, respond, write};
 use crate::body::Body;
 use crate::kind::GroupVersionKind;
@@ -51,24 +51,23 @@ pub(super) async fn evict(call: &Call) -> Result<Response<Body>, Status> {
         }
         let budget = budgets.into_iter().next().filter(|budget| !is_disrupted(&pod, budget));
         let disrupted = budget.map(|budget| Ok::<_, Status>((disrupted(&budget, pod.name())?, budget))).transpose()?;
-        let is_done = call.store.with(|state| {
-            let is_current = |collection: &Collection, key: &str, seen: &Arc<Object>| {
-                state.object(collection, key).is_some_and(|now| Arc::ptr_eq(&now, seen))
-            };
+        let why = ["EvictionByEvictionAPI", "Eviction API: evicting"];
+        let set = |pod: &mut Object| pods::set_condition(pod, "DisruptionTarget", "True", why);
+        let eviction = delete::Eviction::new(call, &pod, &options, set)?;
+        let is_done = call.transact(|state| {
             let key_of = |budget: &Object| key(budget.namespace(), budget.name());
-            if !is_current(call.collection(), &call.key(), &pod)
-                || disrupted.as_ref().is_some_and(|(_, budget)| !is_current(BUDGETS, &key_of(budget), budget))
-            {
-                return Ok(false);
+            let is_changed = |(_, budget): &(Object, Arc<Object>)| !state.has(BUDGETS, &key_of(budget), budget);
+            if !state.has(call.collection(), &call.key(), &pod) || disrupted.as_ref().is_some_and(is_changed) {
+                return false;
             }
             if let Some((changed, budget)) = disrupted.filter(|_| !options.dry_run) {
                 state.put(BUDGETS, &key_of(&budget), changed);
             }
-            let why = ["EvictionByEvictionAPI", "Eviction API: evicting"];
-            let set = |pod: &mut Object| pods::set_condition(pod, "DisruptionTarget", "True", why);
-            delete::evict(state, call, &pod, &options, set)?;
-            Ok::<_, Status>(true)
-        })?;
+            if !options.dry_run {
+                eviction.commit(state, &call.key(), &pod);
+            }
+            true
+        });
         if is_done {
             return Ok(evicted());
         }

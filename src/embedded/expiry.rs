@@ -2,12 +2,13 @@
 
 use super::Server;
 use super::delete;
-use super::store::{EVENTS, State};
+use super::store::{EVENTS, Store, Work, Writer};
 use crate::object::Object;
+use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
-/// The maximum number of Events that one transaction deletes.
+/// The maximum number of Events that are deleted before requests of clients get their turns.
 const BATCH: usize = 64;
 
 /// Runs the controller until the server is dropped. Must be called inside a tokio runtime.
@@ -27,10 +28,9 @@ pub(super) fn run(server: &Arc<Server>) {
                 if store.room().await.is_err() {
                     return;
                 }
-                if !store.with(|state| expire(state, Instant::now())) {
+                if !expire(&store, Instant::now()) {
                     break;
                 }
-                // Requests of clients get their turns between the transactions.
                 tokio::task::yield_now().await;
             }
         }
@@ -38,12 +38,11 @@ pub(super) fn run(server: &Arc<Server>) {
 }
 
 /// Deletes some Events whose time is over. Returns whether there may be more.
-fn expire(state: &mut State, now: Instant) -> bool {
-    let over = state.expiring().over(now, BATCH);
+fn expire(store: &Store, now: Instant) -> bool {
+    let over = store.with(|state| state.expiring().over(now, BATCH));
     for key in &over {
-        if let Some(last) = state.object(EVENTS, key) {
-            delete::finish(state, EVENTS, key, Object::clone(&last));
-        }
+        let last = |event: &Arc<Object>| Ok::<_, Infallible>(Object::clone(event));
+        let _ = Work::new(store).change(EVENTS, key, last, |state, _, last| delete::finish(state, EVENTS, key, last));
     }
     over.len() == BATCH
 }

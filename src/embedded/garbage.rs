@@ -5,38 +5,59 @@
 //! has each object at most once, so that its bound is the number of objects.
 
 use super::delete::{self, FOREGROUND, ORPHAN, Options};
-use super::store::{Action, Change, Collection, State};
-use super::{Server, metadata};
+use super::store::{Action, Change, Collection, Reads, Store, Unkept, Work, Writer};
+use super::{Server, metadata, tasks};
 use crate::object::Object;
 use serde_json::Value;
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// The maximum number of objects that one transaction checks.
+/// The maximum number of dependents that are orphaned before other objects get their turn.
 const BATCH: usize = 64;
-/// The number of references to owners after which a transaction ends.
-const REFERENCES: usize = 1024;
 
 /// The place of an object in the store.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Place {
     collection: Collection,
     key: String,
 }
 
-/// The graph of owners and dependents, by UID.
+/// What the graph knows of an object.
+struct Node {
+    place: Arc<Place>,
+    kind: String,
+}
+
+/// A reference to an owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Edge {
+    /// The hash of the owner's UID.
+    owner: u64,
+    /// Whether the reference lets the owner's deletion go on without the dependent. Those that hold it up come first.
+    is_free: bool,
+    dependent: Arc<Place>,
+}
+
+/// The graph of owners and dependents.
 #[derive(Default)]
 pub(super) struct Garbage {
     is_on: bool,
-    /// The place of each object.
-    places: HashMap<String, Place>,
-    /// The dependents of each UID, whether its object exists or not.
-    dependents: HashMap<String, BTreeSet<Place>>,
-    queue: VecDeque<Place>,
-    queued: HashSet<Place>,
+    /// The objects by UID.
+    nodes: HashMap<String, Node>,
+    /// The dependents of each owner, whether its object exists or not. A list of owners may be as long as an object, so that an edge takes little
+    /// memory and time.
+    edges: BTreeSet<Edge>,
+    /// The objects that wait for the deletion of their dependents.
+    waiting: HashSet<Arc<Place>>,
+    hasher: RandomState,
+    queue: VecDeque<Arc<Place>>,
+    queued: HashSet<Arc<Place>>,
 }
 
-/// Runs the controller until the server is dropped. Must be called inside a tokio runtime.
+/// Runs the controller, and what the start of the server has left to the controllers, until the server is dropped. Must be called inside a tokio
+/// runtime.
 pub(super) fn run(server: &Arc<Server>) {
     let (store, wake) = (Arc::downgrade(&server.store), server.store.wake());
     tokio::spawn(async move {
@@ -44,32 +65,43 @@ pub(super) fn run(server: &Arc<Server>) {
             wake.notified().await;
             loop {
                 let Some(store) = store.upgrade() else { return };
-                if store.room().await.is_err() {
-                    return;
+                match collect(&store).await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(Unkept(_)) => return,
                 }
-                if !store.with(|state| collect(state, BATCH)) {
-                    break;
-                }
-                // Requests of clients get their turns between the transactions.
-                tokio::task::yield_now().await;
             }
         }
     });
 }
 
-/// Looks at the first objects of the queue. Returns whether others are left.
-pub(super) fn collect(state: &mut State, at_most: usize) -> bool {
-    let mut references_left = REFERENCES;
-    for _ in 0..at_most {
-        let Some(place) = state.garbage().next() else { return false };
-        let Some(object) = state.object(&place.collection, &place.key) else { continue };
-        collect_object(state, &place, &object);
-        references_left = references_left.saturating_sub(references(&object).count());
-        if references_left == 0 {
-            break;
-        }
+/// Looks at the first object of the queue, after the tasks that nobody does. Returns whether others are left.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(super) async fn collect(store: &Store) -> Result<bool, Unkept> {
+    let work = Work::new(store);
+    let next = work.transact(|state| state.garbage().next());
+    if let Some(place) = next
+        && let Some(object) = store.object(&place.collection, &place.key)
+    {
+        collect_object(&work, &place, &object).await?;
     }
-    state.garbage().has_work()
+    tasks::finish(&work).await?;
+    work.pause().await?;
+    Ok(store.with(|state| state.garbage().has_work()))
+}
+
+/// What the owners of an object are.
+#[derive(Default)]
+struct Owners<'o> {
+    /// Whether one exists and does not wait for this object.
+    has_solid: bool,
+    dangling: Vec<&'o str>,
+    waiting: Vec<&'o str>,
+    has_dependents: bool,
+    /// Whether a dependent of the object waits for its own dependents.
+    is_in_circle: bool,
 }
 
 impl Garbage {
@@ -88,123 +120,166 @@ impl Garbage {
         if !self.is_on || collection.resource == *"events" {
             return;
         }
-        let place = Place { collection: collection.clone(), key: change.key.clone() };
-        for uid in change.before.iter().flat_map(|before| owners(before)) {
-            if let Some(places) = self.dependents.get_mut(uid) {
-                places.remove(&place);
-                if places.is_empty() {
-                    self.dependents.remove(uid);
-                }
+        let (object, before) = (&*change.object, change.before.as_deref());
+        let is_deleted = change.action == Action::Deleted;
+        let place = match self.nodes.get(object.uid()) {
+            Some(known) if known.place.key == change.key && known.place.collection == *collection => {
+                known.place.clone()
+            }
+            _ => Arc::new(Place { collection: collection.clone(), key: change.key.clone() }),
+        };
+        if is_deleted || before.is_none_or(|before| !references(before).eq(references(object))) {
+            for edge in before.into_iter().flat_map(|before| self.edges_of(before, &place)).collect::<Vec<_>>() {
+                self.edges.remove(&edge);
+            }
+            if !is_deleted {
+                let edges: Vec<_> = self.edges_of(object, &place).collect();
+                self.edges.extend(edges);
             }
         }
-        let object = &change.object;
-        if change.action == Action::Deleted {
-            self.places.remove(object.uid());
-            self.dependents_of(object.uid()).into_iter().for_each(|dependent| self.add(dependent));
+        if is_deleted {
+            self.nodes.remove(object.uid());
+            self.waiting.remove(&place);
+            let dependents = self.dependents(object.uid(), usize::MAX);
+            dependents.into_iter().for_each(|dependent| self.add(dependent));
         } else {
-            self.places.insert(object.uid().to_owned(), place.clone());
-            for uid in owners(object) {
-                self.dependents.entry(uid.to_owned()).or_default().insert(place.clone());
-            }
+            let node = Node { place: place.clone(), kind: object.kind().to_owned() };
+            self.nodes.insert(object.uid().to_owned(), node);
+            match metadata::is_deleting(object) && is_held_by(object, FOREGROUND) {
+                true => self.waiting.insert(place.clone()),
+                false => self.waiting.remove(&place),
+            };
             if has_owners(object) || is_held_by(object, ORPHAN) || is_held_by(object, FOREGROUND) {
                 self.add(place);
             }
         }
         // An owner may wait for this dependent.
-        let before = change.before.iter().flat_map(|before| owners(before));
-        let waiting: Vec<Place> = before.filter_map(|uid| self.places.get(uid).cloned()).collect();
-        waiting.into_iter().for_each(|owner| self.add(owner));
+        for uid in before.into_iter().flat_map(owners) {
+            if let Some(owner) = self.nodes.get(uid).map(|node| node.place.clone()) {
+                self.add(owner);
+            }
+        }
     }
 
-    fn add(&mut self, place: Place) {
+    fn edges_of<'g>(&'g self, object: &'g Object, place: &'g Arc<Place>) -> impl Iterator<Item = Edge> + 'g {
+        references(object).map(|reference| Edge {
+            owner: self.hasher.hash_one(text(reference, "uid")),
+            is_free: !blocks(reference),
+            dependent: place.clone(),
+        })
+    }
+
+    fn add(&mut self, place: Arc<Place>) {
         if self.queued.insert(place.clone()) {
             self.queue.push_back(place);
         }
     }
 
-    fn next(&mut self) -> Option<Place> {
+    fn next(&mut self) -> Option<Arc<Place>> {
         let place = self.queue.pop_front()?;
         self.queued.remove(&place);
         Some(place)
     }
 
-    fn dependents_of(&self, uid: &str) -> Vec<Place> {
-        self.dependents.get(uid).map(|places| places.iter().cloned().collect()).unwrap_or_default()
+    /// The references to an owner, those that hold up its deletion first.
+    fn edges_to(&self, uid: &str) -> impl Iterator<Item = &Edge> {
+        let owner = self.hasher.hash_one(uid);
+        let first = Place { collection: Collection::built_in("", ""), key: String::new() };
+        let first = Edge { owner, is_free: false, dependent: Arc::new(first) };
+        self.edges.range(first..).take_while(move |edge| edge.owner == owner)
+    }
+
+    /// The first dependents of an owner.
+    fn dependents(&self, uid: &str, at_most: usize) -> Vec<Arc<Place>> {
+        self.edges_to(uid).take(at_most).map(|edge| edge.dependent.clone()).collect()
+    }
+
+    /// Adds the dependents that hold up the deletion of an owner to the queue, those that are being deleted already excepted. Returns whether any
+    /// dependent holds it up.
+    fn add_blocking(&mut self, uid: &str) -> bool {
+        let blocking = self.edges_to(uid).take_while(|edge| !edge.is_free).map(|edge| edge.dependent.clone());
+        let blocking: Vec<_> = blocking.collect();
+        let is_held = !blocking.is_empty();
+        for dependent in blocking {
+            if !self.waiting.contains(&dependent) {
+                self.add(dependent);
+            }
+        }
+        is_held
+    }
+
+    /// What the owners of an object are (`GarbageCollector.classifyReferences`).
+    fn owners<'o>(&self, object: &'o Object) -> Owners<'o> {
+        let mut owners = Owners::default();
+        for reference in references(object) {
+            let uid = text(reference, "uid");
+            match self.owner(reference, object) {
+                None => owners.dangling.push(uid),
+                Some(owner) if self.waiting.contains(&owner.place) && blocks(reference) => owners.waiting.push(uid),
+                Some(_) => owners.has_solid = true,
+            }
+        }
+        if !owners.waiting.is_empty() {
+            let mut dependents = self.edges_to(object.uid()).peekable();
+            owners.has_dependents = dependents.peek().is_some();
+            owners.is_in_circle = dependents.any(|edge| self.waiting.contains(&edge.dependent));
+        }
+        owners
+    }
+
+    /// The owner that a reference names, if it exists.
+    fn owner(&self, reference: &Value, dependent: &Object) -> Option<&Node> {
+        let owner = self.nodes.get(text(reference, "uid"))?;
+        let (namespace, name) = owner.place.key.split_once('/').unwrap_or(("", &owner.place.key));
+        let is_reachable = namespace.is_empty() || namespace == dependent.namespace();
+        let is_named = name == text(reference, "name") && owner.kind == text(reference, "kind");
+        Some(owner).filter(|_| is_reachable && is_named)
     }
 }
 
-fn collect_object(state: &mut State, place: &Place, object: &Object) {
-    if metadata::is_deleting(object) {
-        if is_held_by(object, ORPHAN) {
-            return orphan_dependents(state, place, object);
-        }
-        if is_held_by(object, FOREGROUND) {
-            return delete_dependents(state, place, object);
-        }
-        return;
+async fn collect_object(work: &Work<'_>, place: &Arc<Place>, object: &Arc<Object>) -> Result<(), Unkept> {
+    if !metadata::is_deleting(object) {
+        delete_without_owners(work, place, object);
+    } else if is_held_by(object, ORPHAN) {
+        orphan_dependents(work, place, object).await?;
+    } else if is_held_by(object, FOREGROUND)
+        // `GarbageCollector.processDeletingDependentsItem`
+        && !work.store().with(|state| state.garbage().add_blocking(object.uid()))
+    {
+        without_finalizer(work, place, object, FOREGROUND);
     }
-    delete_without_owners(state, place, object);
+    Ok(())
 }
 
 /// `GarbageCollector.orphanDependents`, a batch of dependents at a time.
-fn orphan_dependents(state: &mut State, place: &Place, owner: &Object) {
-    let dependents = state.garbage().dependents_of(owner.uid());
+async fn orphan_dependents(work: &Work<'_>, place: &Arc<Place>, owner: &Arc<Object>) -> Result<(), Unkept> {
+    let dependents = work.store().with(|state| state.garbage().dependents(owner.uid(), BATCH + 1));
     for dependent in dependents.iter().take(BATCH) {
-        if let Some(object) = state.object(&dependent.collection, &dependent.key) {
-            without_owners(state, dependent, &object, &[owner.uid()]);
+        if let Some(object) = work.store().object(&dependent.collection, &dependent.key) {
+            without_owners(work, dependent, &object, &[owner.uid()]);
         }
+        work.pause().await?;
     }
     match dependents.len() > BATCH {
-        true => state.garbage().add(place.clone()),
-        false => without_finalizer(state, place, ORPHAN),
+        true => work.store().with(|state| state.garbage().add(place.clone())),
+        false => without_finalizer(work, place, owner, ORPHAN),
     }
-}
-
-/// `GarbageCollector.processDeletingDependentsItem`.
-fn delete_dependents(state: &mut State, place: &Place, owner: &Object) {
-    let dependents = state.garbage().dependents_of(owner.uid());
-    let blocking: Vec<(Place, Arc<Object>)> = dependents
-        .into_iter()
-        .filter_map(|place| state.object(&place.collection, &place.key).map(|object| (place, object)))
-        .filter(|(_, object)| {
-            references(object).any(|reference| text(reference, "uid") == owner.uid() && blocks(reference))
-        })
-        .collect();
-    if blocking.is_empty() {
-        return without_finalizer(state, place, FOREGROUND);
-    }
-    for (dependent, object) in blocking {
-        if !is_deleting_dependents(&object) {
-            state.garbage().add(dependent);
-        }
-    }
+    Ok(())
 }
 
 /// `GarbageCollector.attemptToDeleteItem`.
-fn delete_without_owners(state: &mut State, place: &Place, object: &Object) {
-    let (mut has_solid, mut dangling, mut waiting) = (false, Vec::new(), Vec::new());
-    for reference in references(object) {
-        let uid = text(reference, "uid");
-        match owner(state, reference, object) {
-            None => dangling.push(uid),
-            Some(owner) if is_deleting_dependents(&owner) && blocks(reference) => waiting.push(uid),
-            Some(_) => has_solid = true,
-        }
-    }
-    if dangling.is_empty() && waiting.is_empty() {
+fn delete_without_owners(work: &Work<'_>, place: &Place, object: &Arc<Object>) {
+    let owners = work.store().with(|state| state.garbage().owners(object));
+    if owners.dangling.is_empty() && owners.waiting.is_empty() {
         return;
     }
-    if has_solid {
-        return without_owners(state, place, object, &[dangling, waiting].concat());
+    if owners.has_solid {
+        return without_owners(work, place, object, &[owners.dangling, owners.waiting].concat());
     }
-    let dependents = state.garbage().dependents_of(object.uid());
-    let policy = if !waiting.is_empty() && !dependents.is_empty() {
-        let deletes = |place: &Place| {
-            state.object(&place.collection, &place.key).is_some_and(|dependent| is_deleting_dependents(&dependent))
-        };
-        if dependents.iter().any(deletes) {
+    let policy = if owners.has_dependents {
+        if owners.is_in_circle {
             // The owners may form a circle, in which each would wait for the next one.
-            unblock_owners(state, place, object);
+            unblock_owners(work, place, object);
         }
         "Foreground"
     } else if is_held_by(object, ORPHAN) {
@@ -214,59 +289,55 @@ fn delete_without_owners(state: &mut State, place: &Place, object: &Object) {
     } else {
         "Background"
     };
-    if let Some(current) = state.object(&place.collection, &place.key) {
-        delete::as_controller(state, &place.collection, &place.key, &current, &Options::with_policy(policy));
-    }
-}
-
-/// The owner that a reference names, if it exists.
-fn owner(state: &mut State, reference: &Value, dependent: &Object) -> Option<Arc<Object>> {
-    let place = state.garbage().places.get(text(reference, "uid")).cloned()?;
-    let owner = state.object(&place.collection, &place.key)?;
-    let is_reachable = owner.namespace().is_empty() || owner.namespace() == dependent.namespace();
-    (is_reachable && owner.name() == text(reference, "name") && owner.kind() == text(reference, "kind"))
-        .then_some(owner)
+    delete::as_controller(work, &place.collection, &place.key, &Options::with_policy(policy));
 }
 
 /// Removes the references to these owners.
-fn without_owners(state: &mut State, place: &Place, object: &Object, uids: &[&str]) {
-    let mut object = object.clone();
+fn without_owners(work: &Work<'_>, place: &Place, object: &Arc<Object>, uids: &[&str]) {
     let uids: HashSet<&str> = uids.iter().copied().collect();
-    if let Some(Value::Array(references)) = object.get_mut(&["metadata", "ownerReferences"]) {
-        references.retain(|reference| !uids.contains(text(reference, "uid")));
-        if references.is_empty() {
-            object.remove(&["metadata", "ownerReferences"]);
+    edit(work, place, object, |object| {
+        if let Some(Value::Array(references)) = object.get_mut(&["metadata", "ownerReferences"]) {
+            references.retain(|reference| !uids.contains(text(reference, "uid")));
+            if references.is_empty() {
+                object.remove(&["metadata", "ownerReferences"]);
+            }
         }
-    }
-    state.put(&place.collection, &place.key, object);
+    });
 }
 
-fn unblock_owners(state: &mut State, place: &Place, object: &Object) {
-    let mut object = object.clone();
-    if let Some(Value::Array(references)) = object.get_mut(&["metadata", "ownerReferences"]) {
-        for reference in references.iter_mut().filter_map(Value::as_object_mut) {
-            reference.insert("blockOwnerDeletion".to_owned(), Value::Bool(false));
+fn unblock_owners(work: &Work<'_>, place: &Place, object: &Arc<Object>) {
+    edit(work, place, object, |object| {
+        if let Some(Value::Array(references)) = object.get_mut(&["metadata", "ownerReferences"]) {
+            for reference in references.iter_mut().filter_map(Value::as_object_mut) {
+                reference.insert("blockOwnerDeletion".to_owned(), Value::Bool(false));
+            }
         }
-    }
-    state.put(&place.collection, &place.key, object);
+    });
 }
 
 /// Removes a finalizer, and the object with its last one.
-fn without_finalizer(state: &mut State, place: &Place, finalizer: &str) {
-    let Some(object) = state.object(&place.collection, &place.key) else { return };
-    let mut object = Object::clone(&object);
-    if let Some(Value::Array(finalizers)) = object.get_mut(&["metadata", "finalizers"]) {
-        finalizers.retain(|each| each != finalizer);
-        if finalizers.is_empty() {
-            object.remove(&["metadata", "finalizers"]);
+fn without_finalizer(work: &Work<'_>, place: &Place, object: &Arc<Object>, finalizer: &str) {
+    edit(work, place, object, |object| {
+        if let Some(Value::Array(finalizers)) = object.get_mut(&["metadata", "finalizers"]) {
+            finalizers.retain(|each| each != finalizer);
+            if finalizers.is_empty() {
+                object.remove(&["metadata", "finalizers"]);
+            }
         }
-    }
-    match delete::is_over(&object) {
-        true => drop(delete::finish(state, &place.collection, &place.key, object)),
-        false => drop(state.put(&place.collection, &place.key, object)),
-    }
+    });
 }
 
+/// Changes an object, unless it has changed: then it is in the queue again. Removes an object whose deletion nothing holds up any more.
+fn edit(work: &Work<'_>, place: &Place, current: &Arc<Object>, edit: impl FnOnce(&mut Object)) {
+    let mut object = Object::clone(current);
+    edit(&mut object);
+    let Place { collection, key } = place;
+    work.transact(|state| match state.has(collection, key, current) {
+        true if delete::is_over(&object) => drop(delete::finish(state, collection, key, object)),
+        true => drop(state.put(collection, key, object)),
+        false => {}
+    });
+}
 fn references(object: &Object) -> impl Iterator<Item = &Value> {
     object.items(&["metadata", "ownerReferences"]).iter()
 }
@@ -281,11 +352,6 @@ fn has_owners(object: &Object) -> bool {
 
 fn is_held_by(object: &Object, finalizer: &str) -> bool {
     object.items(&["metadata", "finalizers"]).iter().any(|each| each == finalizer)
-}
-
-/// Whether the object waits for the deletion of its dependents.
-fn is_deleting_dependents(object: &Object) -> bool {
-    metadata::is_deleting(object) && is_held_by(object, FOREGROUND)
 }
 
 fn blocks(reference: &Value) -> bool {

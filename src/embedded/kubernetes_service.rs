@@ -4,7 +4,7 @@
 //! kube-apiserver looks every 10 seconds whether they are as they should be. Here they are repaired with the write that changes them.
 
 use super::catalog::{self, ServedResource};
-use super::store::{Collection, State, key};
+use super::store::{Collection, Reads, State, Store, Task, Work, Writer, key};
 use super::{initial, metadata, owners, services, strategy, validation};
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, normal, typed};
@@ -12,42 +12,42 @@ use crate::status::Status;
 use crate::user::UserInfo;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
 const SLICES: &Collection = &Collection::built_in("discovery.k8s.io", "endpointslices");
 
 /// Creates or corrects the objects when the server starts, with the address and the port at which it is reached now.
-pub(super) fn start(state: &mut State) {
-    if let Some(advertised) = state.settings().advertised {
-        reconcile(state, advertised, true);
-    }
+pub(super) fn start(store: &Store) {
+    reconcile(&Work::new(store), true);
 }
 
-/// Repairs the objects after a client has written or deleted one of them.
+/// Leaves it to the controller to repair the objects after a client has written or deleted one of them.
 pub(super) fn restore(state: &mut State, collection: &Collection, namespace: &str, name: &str) {
     let is_own =
         (namespace, name) == (NAMESPACE, NAME) && [initial::SERVICES, initial::ENDPOINTS, SLICES].contains(&collection);
-    if let Some(advertised) = state.settings().advertised.filter(|_| is_own) {
-        reconcile(state, advertised, false);
+    if is_own && state.settings().advertised.is_some() {
+        state.then(Task::KubernetesService);
     }
 }
 
 /// `Controller.UpdateKubernetesService`. The API server goes without the objects, as kube-apiserver does, if one of them is invalid.
-fn reconcile(state: &mut State, advertised: SocketAddr, is_start: bool) {
-    let result = service(state, advertised.port()).and_then(|()| endpoints(state, advertised, is_start));
+pub(super) fn reconcile(work: &Work<'_>, is_start: bool) {
+    let Some(advertised) = work.store().settings().advertised else { return };
+    let result = service(work, advertised.port()).and_then(|()| endpoints(work, advertised, is_start));
     if let Err(status) = result {
         tracing::warn!("the Service {NAMESPACE}/{NAME} is not complete: {}", status.message);
     }
 }
 
 /// `CreateOrUpdateMasterServiceIfNeeded`: an existing Service stays as it is.
-fn service(state: &mut State, port: u16) -> Result<(), Status> {
+fn service(work: &Work<'_>, port: u16) -> Result<(), Status> {
     let Some(resource) = catalog::resource("", "v1", "services") else { return Ok(()) };
-    if current(state, initial::SERVICES).is_some() {
+    if current(work, initial::SERVICES).is_some() {
         return Ok(());
     }
-    let address = Ipv4Addr::from(state.settings().addresses.first).to_string();
+    let address = Ipv4Addr::from(work.store().settings().addresses.first).to_string();
     let service = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {"component": "apiserver", "provider": "kubernetes"}},
@@ -56,16 +56,16 @@ fn service(state: &mut State, port: u16) -> Result<(), Status> {
             "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
         },
     });
-    write(state, resource, service)
+    write(work, resource, service)
 }
 
 /// `leaseEndpointReconciler.doReconcile`, with this server as the only one. The port is corrected at the start alone.
-fn endpoints(state: &mut State, advertised: SocketAddr, is_start: bool) -> Result<(), Status> {
+fn endpoints(work: &Work<'_>, advertised: SocketAddr, is_start: bool) -> Result<(), Status> {
     let Some(resource) = catalog::resource("", "v1", "endpoints") else { return Ok(()) };
     let address = advertised.ip().to_string();
-    let known = current(state, initial::ENDPOINTS);
+    let known = current(work, initial::ENDPOINTS);
     let new = || json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": NAME, "namespace": NAMESPACE}});
-    let mut wanted = known.clone().unwrap_or_else(|| Object::from_value(new()).unwrap_or_default());
+    let mut wanted = known.as_deref().cloned().unwrap_or_else(|| Object::from_value(new()).unwrap_or_default());
     let _ = wanted.set(&["metadata", "labels", "endpointslice.kubernetes.io/skip-mirror"], json!("true"));
     let mut subset = match wanted.items(&["subsets"]) {
         [subset] if !is_start => subset.clone(),
@@ -80,23 +80,29 @@ fn endpoints(state: &mut State, advertised: SocketAddr, is_start: bool) -> Resul
     }
     let slice = slice(&subset, advertised.ip());
     let _ = wanted.set(&["subsets"], json!([subset]));
-    if known.as_ref() != Some(&wanted) {
-        write(state, resource, wanted.into_value())?;
+    if known.as_deref() != Some(&wanted) {
+        write(work, resource, wanted.into_value())?;
     }
     let Some(resource) = catalog::resource("discovery.k8s.io", "v1", "endpointslices") else { return Ok(()) };
     let same = |known: &Object| {
         known.get(&["metadata", "labels"]) == slice.pointer("/metadata/labels")
             && ["addressType", "endpoints", "ports"].iter().all(|field| known.get(&[field]) == slice.get(field))
     };
-    match current(state, SLICES) {
+    match current(work, SLICES) {
         Some(known) if same(&known) => return Ok(()),
         // The type is immutable.
         Some(known) if known.get(&["addressType"]) != slice.get("addressType") => {
-            state.remove(SLICES, &key(NAMESPACE, NAME), known);
+            let last = Object::clone(&known);
+            let key = key(NAMESPACE, NAME);
+            work.transact(|state| {
+                if state.has(SLICES, &key, &known) {
+                    state.remove(SLICES, &key, last);
+                }
+            });
         }
         _ => {}
     }
-    write(state, resource, slice)
+    write(work, resource, slice)
 }
 
 /// `endpointSliceFromEndpoints`
@@ -124,35 +130,46 @@ fn slice(subset: &Value, address: IpAddr) -> Value {
     })
 }
 
-fn current(state: &State, collection: &Collection) -> Option<Object> {
-    state.object(collection, &key(NAMESPACE, NAME)).map(|object| Object::clone(&object))
+fn current(work: &Work<'_>, collection: &Collection) -> Option<Arc<Object>> {
+    work.store().object(collection, &key(NAMESPACE, NAME))
 }
 
-/// Creates or replaces an object, as a request of the server to itself.
-fn write(state: &mut State, resource: &ServedResource, object: Value) -> Result<(), Status> {
+/// Creates or replaces an object, as a request of the server to itself. Does nothing if another request comes between: the controller follows that
+/// one as well.
+fn write(work: &Work<'_>, resource: &ServedResource, object: Value) -> Result<(), Status> {
+    let store = work.store();
+    let services = store.with(|state| state.changed(initial::SERVICES));
     let kind = resource.gvk();
     let normal = normal::built_in(&kind, object).ok_or_else(|| Status::internal_error("the kind has no type"))?;
     let mut object = normal.map_err(Status::internal_error)?.object;
     let (collection, key) = (&resource.collection, key(NAMESPACE, NAME));
-    let current = current(state, collection);
-    owners::record_own(&kind, "", current.as_ref().unwrap_or(&empty(&kind)), &mut object);
+    let current = current(work, collection);
+    owners::record_own(&kind, "", current.as_deref().unwrap_or(&empty(&kind)), &mut object);
     match &current {
         None => {
             metadata::begin(resource, &mut object);
-            strategy::prepare(&state.settings(), resource, &mut object, &UserInfo::default());
+            strategy::prepare(&store.settings(), resource, &mut object, &UserInfo::default());
             if collection == initial::SERVICES {
-                services::create(state, &mut object, false)?;
+                services::create(store, &mut object, false)?;
             }
-            validation::create(&state.settings(), resource, &object)?;
+            validation::create(&store.settings(), resource, &object)?;
         }
         Some(current) => {
             metadata::carry_over(&mut object, current);
-            validation::update(&state.settings(), resource, &object, current, "")?;
+            validation::update(&store.settings(), resource, &object, current, "")?;
         }
     }
     let mut object = metadata::complete(object);
     current.iter().for_each(|current| metadata::count_generation(resource, "", &mut object, current, false));
-    state.put(collection, &key, object);
+    work.transact(|state| {
+        let is_current = match &current {
+            None => !state.contains(collection, &key) && state.changed(initial::SERVICES) == services,
+            Some(current) => state.has(collection, &key, current),
+        };
+        if is_current {
+            state.put(collection, &key, object);
+        }
+    });
     Ok(())
 }
 

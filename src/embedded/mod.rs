@@ -52,6 +52,7 @@ mod review;
 mod rbac;
 mod tokens;
 mod token_request;
+mod tasks;
 mod garbage;
 mod expiry;
 mod settings;
@@ -248,9 +249,10 @@ impl Server {
             webhooks,
         };
         server.store.with(initial::namespaces);
-        server.store.with(kubernetes_service::start);
+        kubernetes_service::start(&server.store);
         let groups = catalog::groups(&server.removed, &server.apis);
-        server.store.with(|state| api_services::start(state, &groups));
+        api_services::start(&server.store, &groups);
+        delete::resume(&server.store);
         if rbac {
             server.store.with(rbac::bootstrap);
         }

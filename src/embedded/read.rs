@@ -4,7 +4,7 @@ use super::call::Call;
 use super::custom;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
-use super::store::{self, Expired, Page, State};
+use super::store::{self, Expired, Page, Reads, State};
 use crate::body::Body;
 use crate::status::{Cause, Details, Status, invalid};
 use base64::Engine;
@@ -27,10 +27,8 @@ const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to di
 /// If the object does not exist.
 pub(super) async fn get(call: &Call) -> Result<Response<Body>, Status> {
     let wanted = revision(call)?;
-    let found = call.store.with(|state| {
-        not_in_the_future(wanted, state)?;
-        state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())
-    })?;
+    call.store.with(|state| not_in_the_future(wanted, state))?;
+    let found = call.store.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
     let found = custom::shown_to(call, found).await?;
     Ok(respond::object(call, StatusCode::OK, &found))
 }

@@ -125,7 +125,7 @@ fn token_status(call: &Call, review: &Object) -> Result<Value, Status> {
     }
     let audiences = review.items(&["spec", "audiences"]).iter().filter_map(Value::as_str).map(str::to_owned);
     let audiences: Vec<String> = audiences.collect();
-    let known = call.store.with(|state| token_request::authenticate(state, &call.tokens, token, &audiences));
+    let known = token_request::authenticate(&*call.store, &call.tokens, token, &audiences);
     Ok(match known {
         Ok(Some(Authenticated { user, audiences })) => {
             json!({"authenticated": true, "user": user.with_authenticated_group(), "audiences": audiences})

@@ -106,6 +106,7 @@ async fn answer_from_store(
         body,
         webhooks: server.webhooks.get().cloned(),
         warnings: Mutex::default(),
+        following: Mutex::default(),
     };
     if call.resource.custom.as_ref().is_some_and(|custom| !custom.is_compiled()) {
         processor::expect_long().await;
@@ -120,6 +121,7 @@ async fn answer_from_store(
     let responded =
         if call.info.subresource.is_empty() { on_objects(&call).await } else { on_subresource(&call).await };
     let response = responded.unwrap_or_else(|status| respond::failure(&status));
+    call.followed().await;
     let warnings = call.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(respond::with_warnings(response, &warnings.texts))
 }

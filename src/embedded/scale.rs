@@ -3,6 +3,7 @@
 use super::attempts::Attempts;
 use super::call::Call;
 use super::owners::{self, MANAGED_FIELDS, Subject};
+use super::store::Reads;
 use super::write::New;
 use super::{body, respond, write};
 use crate::body::Body;
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 /// # Errors
 /// If the object does not exist.
 pub(super) fn get(call: &Call) -> Result<Response<Body>, Status> {
-    let current = call.store.with(|state| state.object(call.collection(), &call.key()));
+    let current = call.store.object(call.collection(), &call.key());
     let current = current.ok_or_else(|| call.not_found())?;
     Ok(respond::value(StatusCode::OK, &scale(&current).into_value()))
 }

@@ -9,7 +9,7 @@
 //! depend on ([`Store::settled`]), and a watcher gets a change only after the file has it ([`Store::reached`]). So after a crash:
 //!
 //! - a write with an answer is there, and so is everything that any client has seen;
-//! - a transaction, such as the deletion of a namespace with its objects, is there as a whole or not at all;
+//! - a transaction is there as a whole or not at all, and what the controllers have not done after it they do after the next start;
 //! - no client has seen a resourceVersion that the store uses again: the lost ones are only those that the file never had.
 //!
 //! A failed write to the file ends the service: memory and file differ from then on. Every request gets an error until the process starts
@@ -17,11 +17,15 @@
 
 mod file;
 mod keeper;
+#[cfg(test)]
+mod longest;
 pub(super) mod size;
 mod expiring;
 mod objects;
+mod leftovers;
 mod slot;
 mod state;
+mod tasks;
 
 use super::name::Name;
 use super::settings::Settings;
@@ -32,12 +36,14 @@ pub(super) use expiring::EVENTS;
 use file::Content;
 pub(crate) use file::{File, FileError, Lock};
 use keeper::{Keeper, Progress};
+use leftovers::Leftovers;
 use parking_lot::FairMutex;
 use serde::{Deserialize, Serialize};
 pub(super) use slot::Slot;
 pub(super) use state::State;
 use std::collections::VecDeque;
 use std::sync::Arc;
+pub(super) use tasks::{Task, Work, Writer};
 use tokio::sync::{Notify, mpsc, watch};
 
 /// The objects of one resource in all of its versions.
@@ -80,6 +86,8 @@ pub(super) struct Change {
     pub object: Arc<Object>,
     /// The object before the change.
     pub before: Option<Arc<Object>>,
+    /// The bytes of the object after the change.
+    pub bytes: usize,
 }
 
 /// A message to a watcher.
@@ -152,11 +160,16 @@ pub(super) trait Reads {
 
 impl Reads for Store {
     fn object(&self, collection: &Collection, key: &str) -> Option<Arc<Object>> {
-        self.with(|state| state.object(collection, key))
+        // A packed object is parsed without the lock.
+        let slot = self.with(|state| state.slot(collection, key))?;
+        let object = slot.object();
+        if slot.is_packed() {
+            self.with(|state| state.keep_warm(collection, &object));
+        }
+        Some(object)
     }
 
     fn objects(&self, collection: &Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
-        // A packed object is parsed without the lock.
         let slots = self.with(|state| state.slots(collection, prefix));
         slots.into_iter().map(|(key, slot)| (key, slot.object())).collect()
     }
@@ -182,6 +195,9 @@ pub(super) struct Store {
     gone: Arc<Notify>,
     /// The turns of the writes that start over.
     pub(super) turns: Turns,
+    /// The longest transaction.
+    #[cfg(test)]
+    pub(super) longest: longest::Longest,
 }
 
 /// The key of an object, as in etcd, so that lists have equal orders.
@@ -227,6 +243,8 @@ impl Store {
             wake: Arc::default(),
             gone: Arc::default(),
             turns: Turns::default(),
+            #[cfg(test)]
+            longest: longest::Longest::default(),
         }
     }
 
@@ -244,6 +262,8 @@ impl Store {
     pub(super) fn with<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> T {
         // Each step of a transaction leaves the state consistent, so a panic in one transaction does not affect others.
         let mut state = self.state.lock();
+        #[cfg(test)]
+        let held = self.longest.begin();
         let result = transaction(&mut state);
         let State { revision, steps, .. } = &mut *state;
         if let (Some(keeper), Some(steps)) = (&self.keeper, steps)
@@ -251,10 +271,32 @@ impl Store {
         {
             keeper.push(steps, *revision);
         }
-        if state.garbage.has_work() {
+        if state.garbage.has_work() || !state.tasks.is_empty() {
             self.wake.notify_one();
         }
+        let leftovers = std::mem::take(&mut state.leftovers);
+        #[cfg(test)]
+        self.longest.end(held);
+        drop(state);
+        self.pack(leftovers);
         result
+    }
+
+    /// Runs a transaction, and returns the tasks that it leaves to its caller.
+    pub(super) fn transact<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> (T, Vec<Task>) {
+        self.with(|state| {
+            let result = transaction(state);
+            (result, std::mem::take(&mut state.tasks))
+        })
+    }
+
+    /// Packs objects, and drops what only the history had, without the lock.
+    fn pack(&self, leftovers: Leftovers) {
+        for (collection, key, object) in leftovers.unpacked {
+            if let Some(packed) = Slot::packed(&object) {
+                self.state.lock().replace_by_packed(&collection, &key, &object, packed);
+            }
+        }
     }
 
     /// Waits until the file has every change so far. Without a file, and in all methods below, there is nothing to wait for.

@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::initial::{NODES, PODS, SERVICE_ACCOUNTS};
 use super::owners::Subject;
-use super::store::{Collection, State, key};
+use super::store::{Collection, Reads, key};
 use super::tokens::{Bound, Claims, InvalidToken, Reference, Tokens};
 use super::{body, metadata, respond};
 use crate::body::Body;
@@ -45,7 +45,7 @@ pub(super) fn issue(call: &Call) -> Result<Response<Body>, Status> {
         }
     }
     Subject::of_kind(call, kind.clone()).record(None, &mut request);
-    let account = call.store.with(|state| state.object(SERVICE_ACCOUNTS, &call.key()));
+    let account = call.store.object(SERVICE_ACCOUNTS, &call.key());
     let account = account.ok_or_else(|| call.not_found())?;
     if !request.uid().is_empty() && request.uid() != account.uid() {
         let why = format!(
@@ -60,7 +60,7 @@ pub(super) fn issue(call: &Call) -> Result<Response<Body>, Status> {
     }
     let seconds = request.get(&["spec", "expirationSeconds"]).and_then(Value::as_i64).unwrap_or(DEFAULT_SECONDS);
     check_seconds(&kind, seconds)?;
-    let bound = call.store.with(|state| bound(state, &request, &account))?;
+    let bound = bound(&*call.store, &request, &account)?;
     let seconds = call.tokens.max_seconds().map_or(seconds, |max| seconds.min(max));
     let now = Timestamp::now();
     let audiences = request.items(&["spec", "audiences"]).iter().filter_map(Value::as_str).map(str::to_owned);
@@ -99,7 +99,7 @@ fn check_seconds(kind: &GroupVersionKind, seconds: i64) -> Result<(), Status> {
 ///
 /// # Errors
 /// If the object does not exist, or is not one of the service account.
-fn bound(state: &State, request: &Object, account: &Object) -> Result<Bound, Status> {
+fn bound(reads: &impl Reads, request: &Object, account: &Object) -> Result<Bound, Status> {
     let mut bound =
         Bound { namespace: account.namespace().to_owned(), serviceaccount: reference(account), ..Bound::default() };
     if request.get(&["spec", "boundObjectRef"]).is_none_or(Value::is_null) {
@@ -109,7 +109,7 @@ fn bound(state: &State, request: &Object, account: &Object) -> Result<Bound, Sta
     let (group, version) = split_api_version(text("apiVersion"));
     let (kind, name) = (text("kind"), text("name"));
     let find = |collection: &Collection, namespace: &str| {
-        let object = state.object(collection, &key(namespace, name));
+        let object = reads.object(collection, &key(namespace, name));
         object.ok_or_else(|| Status::not_found("", &collection.resource, name))
     };
     let object: Arc<Object> = match (group, kind) {
@@ -125,7 +125,7 @@ fn bound(state: &State, request: &Object, account: &Object) -> Result<Bound, Sta
             let of_node = |name: &str| Reference { name: name.to_owned(), uid: String::new() };
             bound.node = Some(node)
                 .filter(|node| !node.is_empty())
-                .map(|node| state.object(NODES, node).map_or_else(|| of_node(node), |node| reference(&node)));
+                .map(|node| reads.object(NODES, node).map_or_else(|| of_node(node), |node| reference(&node)));
             bound.pod = Some(reference(&pod));
             pod
         }
@@ -168,7 +168,7 @@ pub(super) struct Authenticated {
 /// # Errors
 /// If the token is invalid.
 pub(super) fn authenticate(
-    state: &State,
+    reads: &impl Reads,
     tokens: &Tokens,
     token: &str,
     audiences: &[String],
@@ -191,14 +191,14 @@ pub(super) fn authenticate(
     if now < claims.iat.saturating_sub(LEEWAY_SECONDS) {
         return Err(InvalidToken::NotYetIssued);
     }
-    check_bound(state, &claims.kubernetes, now)?;
+    check_bound(reads, &claims.kubernetes, now)?;
     Ok(Some(Authenticated { user: user(&claims), audiences }))
 }
 
 /// Checks that the objects of a token exist (`validator.Validate`).
-fn check_bound(state: &State, bound: &Bound, now: i64) -> Result<(), InvalidToken> {
+fn check_bound(reads: &impl Reads, bound: &Bound, now: i64) -> Result<(), InvalidToken> {
     let account = &bound.serviceaccount;
-    let found = state.object(SERVICE_ACCOUNTS, &key(&bound.namespace, &account.name));
+    let found = reads.object(SERVICE_ACCOUNTS, &key(&bound.namespace, &account.name));
     let found = found.ok_or_else(|| InvalidToken::NoAccount(account.name.clone()))?;
     if found.uid() != account.uid {
         return Err(InvalidToken::OtherAccount { found: found.uid().to_owned(), claimed: account.uid.clone() });
@@ -215,7 +215,7 @@ fn check_bound(state: &State, bound: &Bound, now: i64) -> Result<(), InvalidToke
         ("node", NODES, "", node),
     ] {
         let Some(reference) = reference else { continue };
-        let found = state.object(collection, &key(namespace, &reference.name)).ok_or(InvalidToken::Unbound)?;
+        let found = reads.object(collection, &key(namespace, &reference.name)).ok_or(InvalidToken::Unbound)?;
         if found.uid() != reference.uid {
             let (found, claimed) = (found.uid().to_owned(), reference.uid.clone());
             return Err(InvalidToken::OtherObject { kind, found, claimed });

@@ -8,7 +8,7 @@ use super::call::Call;
 use super::catalog::ServedResource;
 use super::custom;
 use super::owners::{self, Subject};
-use super::store::{self, Collection, Reads, State, size};
+use super::store::{self, Collection, Reads, State, Writer, size};
 use super::{
     api_services, body, capacity, daemon_set, delete, initial, initializers, metadata, pods, rbac, removed, respond,
     services, strategy, validation,
@@ -122,7 +122,7 @@ pub(super) async fn patch(call: &Call) -> Result<Response<Body>, Status> {
 pub(super) async fn current(call: &Call) -> Option<Arc<Object>> {
     let (collection, key) = (call.collection(), call.key());
     attempts::expect(call, call.store.with(|state| state.bytes_of(collection, &key))).await;
-    call.store.with(|state| state.object(collection, &key))
+    call.store.object(collection, &key)
 }
 
 /// The patch in a request's body.
@@ -264,11 +264,8 @@ async fn create_object<T: Send>(
                     Ok((created, also(state)?))
                 })
             };
-            if let Some(created) = call.store.with(transaction) {
-                if !dry_run && created.is_ok() {
-                    custom::follow(&call.store, &object);
-                }
-                return created;
+            if let Some(created) = call.transact(transaction) {
+                return created.map_err(|status| refused(call, status));
             }
             attempts.start_over().await?;
         }
@@ -283,7 +280,7 @@ async fn create_object<T: Send>(
         let transaction = |state: &mut State| {
             basis.holds(call, state).then(|| Ok((insert(state, call, object, had_namespace, dry_run)?, also(state)?)))
         };
-        let created = call.store.with(transaction);
+        let created = call.transact(transaction);
         match (created, &again) {
             (Some(Err(status)), Some(again)) if is_taken(&status) && !is_named && names < NAME_ATTEMPTS => {
                 wanted = again.clone();
@@ -293,7 +290,7 @@ async fn create_object<T: Send>(
                 wanted = again.clone();
                 attempts.start_over().await?;
             }
-            (Some(created), _) => return created,
+            (Some(created), _) => return created.map_err(|status| refused(call, status)),
             (None, None) => return Err(Status::internal_error("the write depends on other objects")),
         }
     }
@@ -357,8 +354,8 @@ fn insert(
     if custom::is_definition(resource) {
         custom::check_count(state, call, object.name())?;
     }
-    if let Some(current) = state.object(collection, &key) {
-        return Err(taken(resource, &object, &current));
+    if state.contains(collection, &key) {
+        return Err(taken(call, object.name()));
     }
     if dry_run {
         return Ok(Arc::new(object));
@@ -368,6 +365,7 @@ fn insert(
     if collection == initial::NAMESPACES {
         initial::contents(state, created.name());
     }
+    delete::follow_create(state, call.namespace());
     api_services::follow(state, collection, created.name());
     Ok(created)
 }
@@ -417,9 +415,15 @@ pub(super) fn name_object(reads: &impl Reads, call: &Call, object: &mut Object) 
 }
 
 /// The 409 of a create whose name is another object's.
-pub(super) fn taken(resource: &ServedResource, object: &Object, current: &Object) -> Status {
-    let mut status = Status::already_exists(&resource.group, &resource.name, object.name());
-    if metadata::is_deleting(current) {
+pub(super) fn taken(call: &Call, name: &str) -> Status {
+    Status::already_exists(&call.resource.group, &call.resource.name, name)
+}
+
+/// The refusal of a create, which says whether the object that has the name is being deleted. Reads that object without the lock of the store.
+pub(super) fn refused(call: &Call, mut status: Status) -> Status {
+    let name = status.details.as_ref().filter(|_| is_taken(&status)).map(|details| details.name.clone());
+    let current = name.and_then(|name| call.store.object(call.collection(), &store::key(call.namespace(), &name)));
+    if current.is_some_and(|current| metadata::is_deleting(&current)) {
         status.message = format!("object is being deleted: {}", status.message);
     }
     status
@@ -443,9 +447,6 @@ pub(super) fn replace(call: &Call, current: &Arc<Object>, new: New) -> Result<Op
         let basis = Basis::of(call);
         let following = Some(custom::Following::new(call, &object, Some(current)));
         if let Some(stored) = commit(call, current, object.clone(), following, basis, dry_run)? {
-            if !dry_run && stored.is_some() {
-                custom::follow(&call.store, current);
-            }
             return Ok(stored);
         }
     }
@@ -465,8 +466,8 @@ fn commit(
     let is_same = object == **current;
     let bytes = size::of(&object);
     let (collection, key) = (call.collection(), call.key());
-    call.store.with(|state| {
-        if state.object(collection, &key).is_none_or(|now| !Arc::ptr_eq(&now, current)) {
+    call.transact(|state| {
+        if !state.has(collection, &key, current) {
             return Ok(Some(None));
         }
         if !basis.holds(call, state) {

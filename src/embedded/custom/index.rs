@@ -47,11 +47,13 @@ impl CurrentIndex {
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let changed = store.with(|state| {
             let revision = state.changed(DEFINITIONS).max(state.changed(API_SERVICES));
-            let current = || (revision, state.objects(DEFINITIONS, ""), api_services::registered(state));
+            let current = || (revision, state.slots(DEFINITIONS, ""), state.slots(API_SERVICES, ""));
             (revision > newest.revision).then(current)
         });
-        let Some((revision, objects, registered)) = changed else { return newest };
-        let definitions = objects.into_iter().filter_map(|(name, object)| {
+        let Some((revision, definitions, registered)) = changed else { return newest };
+        let registered = registered.into_iter().map(|(_, slot)| Registered::of(&slot.object())).collect();
+        let definitions = definitions.into_iter().filter_map(|(name, slot)| {
+            let object = slot.object();
             let before = newest.definitions.get(&name);
             match before.filter(|before| Arc::ptr_eq(&before.object, &object)) {
                 Some(unchanged) => Some((name, unchanged.clone())),

@@ -1,15 +1,14 @@
 //! The life of definitions: their validation, and what the controllers of kube-apiserver do with them (names, conditions, deletion).
 //!
-//! Each step of a controller is a write of its own, so that watchers see the states that they see at kube-apiserver, but all writes of definitions
-//! are in the transaction of the client's write.
+//! Each step of a controller is a write of its own, so that watchers see the states that they see at kube-apiserver. Those of the definition itself
+//! are in the transaction of the client's write; what follows for other objects is done after it ([`Task`]).
 
 use super::super::call::Call;
 use super::super::catalog::ServedResource;
 use super::super::delete::{self, Options};
-use super::super::store::{Collection, Reads, State, Store, size};
-use super::super::{api_services, capacity, metadata, owners};
-use super::definition::{Definition, is_true};
-use super::resource::Custom;
+use super::super::store::{Collection, Reads, State, Store, Task, Unkept, Work, Writer, size};
+use super::super::{capacity, metadata, owners};
+use super::definition::is_true;
 use super::schema::{default_causes, pattern, rule_causes};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
@@ -19,6 +18,7 @@ use crate::status::invalid::aggregate;
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The collection of the definitions.
@@ -182,15 +182,13 @@ impl Following {
             state.put(DEFINITIONS, name, step);
         }
         if self.has_new_names {
-            reconsider_names(state, &self.group, name);
+            state.then(Task::Names(self.group.clone()));
         }
-        finalize(state, name);
+        state.then(Task::Registrations(self.group));
+        if state.object(DEFINITIONS, name).is_some_and(|current| is_terminating(&current)) {
+            state.then(Task::Definition(name.to_owned()));
+        }
     }
-}
-
-/// Does what the controllers do for other objects after a write of a definition, in small transactions.
-pub(in crate::embedded) fn follow(store: &Store, definition: &Object) {
-    api_services::follow_definitions(store, definition.str(&["spec", "group"]));
 }
 
 /// The groups and versions that definitions serve, whether or not their names are accepted.
@@ -252,26 +250,55 @@ fn with_names(taken: &Taken, current: &Object) -> Option<Object> {
     }))
 }
 
-/// Accepts names of other definitions of the group that became free. Each definition can free names for others.
-fn reconsider_names(state: &mut State, group: &str, besides: &str) {
-    let others: Vec<_> = state.objects(DEFINITIONS, "").into_iter().map(|(_, other)| other).collect();
-    let others = others.iter().filter(|other| other.str(&["spec", "group"]) == group && other.name() != besides);
-    let names: Vec<&str> = others.filter(|other| wants_names(other)).map(|other| other.name()).collect();
-    for _ in 0..names.len() {
-        let mut taken = Taken::of_group(state, group);
-        let mut changed = false;
-        for name in &names {
-            let Some(current) = state.object(DEFINITIONS, name) else { continue };
-            let Some(named) = with_names(&taken, &current) else { continue };
-            let named = state.put(DEFINITIONS, name, named);
-            if let Some(established) = established(&named) {
-                state.put(DEFINITIONS, name, established);
-            }
-            taken = Taken::of_group(state, group);
-            changed = true;
+/// Accepts names of definitions of a group that became free. Each definition can free names for others.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(in crate::embedded) async fn reconsider_names(work: &Work<'_>, group: &str) -> Result<(), Unkept> {
+    while let Some(next) = Renaming::next(work.store(), group) {
+        work.transact(|state| next.write(state));
+        work.pause().await?;
+    }
+    Ok(())
+}
+
+/// The groups with definitions whose names are not accepted, which may have become free before the server ended.
+pub(in crate::embedded) fn names_to_reconsider(store: &Store) -> BTreeSet<String> {
+    let all = store.objects(DEFINITIONS, "").into_iter().map(|(_, definition)| definition);
+    all.filter(|definition| wants_names(definition)).map(|wanting| wanting.str(&["spec", "group"]).to_owned()).collect()
+}
+
+/// A definition that gets names that became free.
+struct Renaming {
+    /// The state of the definitions from which this was computed.
+    basis: u64,
+    name: String,
+    steps: Vec<Object>,
+}
+
+impl Renaming {
+    /// The first one; `None` if no definition of the group gets other names.
+    fn next(store: &Store, group: &str) -> Option<Self> {
+        let basis = store.with(|state| state.changed(DEFINITIONS));
+        let all = store.objects(DEFINITIONS, "").into_iter().map(|(_, definition)| definition);
+        let wanting: Vec<_> =
+            all.filter(|other| other.str(&["spec", "group"]) == group && wants_names(other)).collect();
+        if wanting.is_empty() {
+            return None;
         }
-        if !changed {
-            break;
+        let taken = Taken::of_group(store, group);
+        wanting.iter().find_map(|other| {
+            let named = with_names(&taken, other)?;
+            let established = established(&named);
+            let steps = [named].into_iter().chain(established).collect();
+            Some(Self { basis, name: other.name().to_owned(), steps })
+        })
+    }
+
+    /// Writes the steps, unless a definition has changed.
+    fn write(self, state: &mut State) {
+        if state.changed(DEFINITIONS) == self.basis {
+            self.steps.into_iter().for_each(|step| _ = state.put(DEFINITIONS, &self.name, step));
         }
     }
 }
@@ -353,15 +380,11 @@ fn established(current: &Object) -> Option<Object> {
     })
 }
 
-/// Marks a definition as deleted (`REST.Delete`), and deletes its objects. Returns the marked definition; `None` if it was marked before.
+/// Checks the preconditions of a deletion (`REST.Delete`).
 ///
 /// # Errors
-/// 409 if a precondition fails.
-pub(in crate::embedded) fn delete(
-    state: &mut State,
-    current: &Arc<Object>,
-    options: &Options,
-) -> Result<Option<Arc<Object>>, Status> {
+/// 409 if one fails.
+pub(in crate::embedded) fn check_preconditions(options: &Options, current: &Object) -> Result<(), Status> {
     let failed = |what: &str, wanted: &str, found: &str| {
         let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
         Err(Status::conflict(&DEFINITIONS.group, &DEFINITIONS.resource, current.name(), &why))
@@ -369,57 +392,68 @@ pub(in crate::embedded) fn delete(
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != current.uid()) {
         return failed("UID", uid, current.uid());
     }
-    if let Some(version) = options.resource_version.as_deref().filter(|version| *version != current.resource_version())
-    {
-        return failed("ResourceVersion", version, current.resource_version());
-    }
-    if metadata::is_deleting(current) {
-        return Ok(None);
-    }
-    let mut object = Object::clone(current);
-    let _ = object.set(&["metadata", "deletionTimestamp"], metadata::now().into());
-    if !has_finalizer(&object) {
-        let _ = object.append(&FINALIZERS, FINALIZER.into());
+    let version = options.resource_version.as_deref().filter(|version| *version != current.resource_version());
+    version.map_or(Ok(()), |version| failed("ResourceVersion", version, current.resource_version()))
+}
+
+/// Marks a definition as deleted (`REST.Delete`).
+pub(in crate::embedded) fn mark_as_deleting(definition: &mut Object) {
+    let _ = definition.set(&["metadata", "deletionTimestamp"], metadata::now().into());
+    if !has_finalizer(definition) {
+        let _ = definition.append(&FINALIZERS, FINALIZER.into());
     }
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    set(&mut object, "Terminating", "True", "InstanceDeletionPending", message);
-    if options.dry_run {
-        return Ok(Some(Arc::new(object)));
-    }
-    let name = object.name().to_owned();
-    let marked = state.put(DEFINITIONS, &name, object);
-    finalize(state, &name);
-    Ok(Some(marked))
+    set(definition, "Terminating", "True", "InstanceDeletionPending", message);
 }
 
 /// Deletes the objects of a definition that is being deleted, and then the definition (`CRDFinalizer.sync`).
-fn finalize(state: &mut State, name: &str) {
-    let Some(current) = state.object(DEFINITIONS, name).filter(|current| is_terminating(current)) else { return };
-    if find(&current, "Terminating")
-        .is_none_or(|condition| condition.get("reason") == Some(&json!("InstanceDeletionPending")))
-    {
-        let object = changed(&current, |object| {
-            set(object, "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+///
+/// # Errors
+/// If the file cannot be written.
+pub(in crate::embedded) async fn empty_definition(work: &Work<'_>, name: &str) -> Result<(), Unkept> {
+    let Some(current) = work.store().object(DEFINITIONS, name).filter(|current| is_terminating(current)) else {
+        return Ok(());
+    };
+    let begin = |current: &Arc<Object>| {
+        let is_pending = find(current, "Terminating")
+            .is_none_or(|condition| condition.get("reason") == Some(&json!("InstanceDeletionPending")));
+        let begun = (is_pending && is_terminating(current)).then(|| {
+            changed(current, |object| {
+                let message = "CustomResource deletion is in progress";
+                set(object, "Terminating", "True", "InstanceDeletionInProgress", message);
+            })
         });
-        state.put(DEFINITIONS, name, object);
-    }
-    let collection = collection_of(&current);
-    delete::all_of(state, &collection, "");
-    finish(state, &collection);
+        Ok::<_, Infallible>(begun)
+    };
+    let _ = work.change(DEFINITIONS, name, begin, |state, _, begun| {
+        begun.into_iter().for_each(|begun| _ = state.put(DEFINITIONS, name, begun));
+    });
+    delete::all_of(work, &collection_of(&current), "").await?;
+    finish_definition(work, name);
+    Ok(())
 }
 
 /// Removes a definition that is being deleted after its last object.
-pub(in crate::embedded) fn finish(state: &mut State, collection: &Collection) {
-    let name = format!("{}.{}", collection.resource, collection.group);
-    let Some(current) = state.object(DEFINITIONS, &name).filter(|current| is_terminating(current)) else { return };
-    if state.count(collection) > 0 {
-        return;
-    }
-    let (reason, message) = match is_true(&current, "Established") {
+pub(in crate::embedded) fn finish_definition(work: &Work<'_>, name: &str) {
+    let plan = |current: &Arc<Object>| Ok::<_, Infallible>(is_terminating(current).then(|| finished(current)));
+    let _ = work.change(DEFINITIONS, name, plan, |state, current, finished| {
+        let Some(object) = finished.filter(|_| state.count(&collection_of(current)) == 0) else { return };
+        if delete::is_over(&object) {
+            state.remove(DEFINITIONS, name, object);
+            removed(state, current);
+        } else {
+            state.put(DEFINITIONS, name, object);
+        }
+    });
+}
+
+/// The last state of a definition by its finalizer.
+fn finished(current: &Object) -> Object {
+    let (reason, message) = match is_true(current, "Established") {
         true => ("InstanceDeletionCompleted", "removed all instances"),
         false => ("NeverEstablished", "resource was never established"),
     };
-    let mut object = Object::clone(&current);
+    let mut object = current.clone();
     set(&mut object, "Terminating", "False", reason, message);
     if let Some(Value::Array(finalizers)) = object.get_mut(&FINALIZERS) {
         finalizers.retain(|finalizer| finalizer != FINALIZER);
@@ -428,19 +462,22 @@ pub(in crate::embedded) fn finish(state: &mut State, collection: &Collection) {
         object.remove(&FINALIZERS);
     }
     if !delete::is_over(&object) {
-        owners::record_own(&kind(), "status", &current, &mut object);
-        state.put(DEFINITIONS, &name, object);
-        return;
+        owners::record_own(&kind(), "status", current, &mut object);
     }
-    state.remove(DEFINITIONS, &name, object);
-    removed(state, &current);
+    object
 }
 
 /// Frees what a definition had: its names, and the history of its objects.
 pub(in crate::embedded) fn removed(state: &mut State, definition: &Object) {
     state.forget(&collection_of(definition));
-    reconsider_names(state, definition.str(&["spec", "group"]), definition.name());
-    api_services::follow_definitions_at_once(state, definition.str(&["spec", "group"]));
+    let group = definition.str(&["spec", "group"]);
+    state.then(Task::Names(group.to_owned()));
+    state.then(Task::Registrations(group.to_owned()));
+}
+
+/// The name of the definition of a collection.
+pub(in crate::embedded) fn name_of(collection: &Collection) -> String {
+    format!("{}.{}", collection.resource, collection.group)
 }
 
 fn is_terminating(definition: &Object) -> bool {
@@ -454,13 +491,6 @@ fn has_finalizer(definition: &Object) -> bool {
 fn collection_of(definition: &Object) -> Collection {
     let text = |path: &[&str]| definition.str(path).to_owned().into();
     Collection { group: text(&["spec", "group"]), resource: text(&["spec", "names", "plural"]) }
-}
-
-/// The resource whose objects are in a collection, in any version; `None` if no definition defines it.
-pub(in crate::embedded) fn resource_of(state: &State, collection: &Collection) -> Option<ServedResource> {
-    let object = state.object(DEFINITIONS, &format!("{}.{}", collection.resource, collection.group))?;
-    let definition = Arc::new(Definition::new(&object, None)?);
-    definition.versions.first().map(|version| Custom::resource(&definition, version))
 }
 
 fn find<'o>(definition: &'o Object, of: &str) -> Option<&'o Value> {

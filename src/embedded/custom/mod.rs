@@ -1,7 +1,6 @@
 //! Custom resources: the kinds that CustomResourceDefinitions define while the server runs.
 //!
-//! A definition is stored as any other object; `lifecycle` does with it what the controllers of kube-apiserver do, in the transaction of the
-//! write. The served resources, discovery and OpenAPI are derived from the stored definitions when a request needs them (`index`).
+//! A definition is stored as any other object; `lifecycle` does with it what the controllers of kube-apiserver do. The served resources, discovery and OpenAPI are derived from the stored definitions when a request needs them (`index`).
 
 mod json_path;
 mod schema;
@@ -20,8 +19,9 @@ pub(crate) use convert::Webhooks;
 pub(super) use convert::shown_to;
 pub(super) use index::{CurrentIndex, Index};
 pub(super) use lifecycle::{
-    DEFINITIONS, Following, check_count, check_status, delete, finish, follow, is_definition, prepare,
-    prepare_for_update, removed, resource_of, served_versions,
+    DEFINITIONS, Following, check_count, check_preconditions, check_status, empty_definition, finish_definition,
+    is_definition, mark_as_deleting, name_of, names_to_reconsider, prepare, prepare_for_update, reconsider_names,
+    removed, served_versions,
 };
 pub(super) use resource::Custom;
 pub(super) use scale::{get as get_scale, patch as patch_scale, update as update_scale};

@@ -2,6 +2,7 @@
 
 use super::super::call::Call;
 use super::super::owners::{self, MANAGED_FIELDS, Subject};
+use super::super::store::Reads;
 use super::super::{body, respond, scale as built_in, write};
 use super::convert::shown_to;
 use super::resource::Custom;
@@ -27,7 +28,7 @@ const UNSET: i64 = i32::MIN as i64;
 /// If the object does not exist, or has no replicas.
 pub(in crate::embedded) async fn get(call: &Call) -> Result<Response<Body>, Status> {
     let custom = custom(call)?;
-    let current = call.store.with(|state| state.object(call.collection(), &call.key()));
+    let current = call.store.object(call.collection(), &call.key());
     let current = shown_to(call, current.ok_or_else(|| call.not_found())?).await?;
     let paths = paths(custom)?;
     let (scale, is_set) = scale_of(paths, &custom.shown(&current))?;

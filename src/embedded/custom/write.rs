@@ -6,7 +6,7 @@
 use super::super::attempts::{self, Attempts};
 use super::super::call::Call;
 use super::super::owners::{self, Subject};
-use super::super::store::{self, State, size};
+use super::super::store::{self, Reads, State, Writer, size};
 use super::super::{body, capacity, delete, metadata, respond, write};
 use super::convert::{shown_to, to_storage};
 use super::lifecycle::DEFINITIONS;
@@ -170,20 +170,21 @@ async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: 
     let stored = to_storage(call, custom, object).await?;
     let stored = if dry_run { stored } else { capacity::fitted(call, stored, is_apply)? };
     let bytes = size::of(&stored);
-    let created = call.store.with(|state| {
-        check_definition(state, call, custom, stored.name())?;
+    let name = stored.name().to_owned();
+    let created = with_definition(call, custom, &name, false, |state| {
         write::check_namespace(state, call, had_namespace)?;
         let key = store::key(call.namespace(), stored.name());
-        match state.object(call.collection(), &key) {
-            Some(current) => Err(write::taken(&call.resource, &stored, &current)),
-            None if dry_run => Ok(Arc::new(stored)),
-            None => {
-                capacity::check_room(state, call, &key, bytes)?;
-                Ok(state.put(call.collection(), &key, stored))
-            }
+        if state.contains(call.collection(), &key) {
+            return Err(write::taken(call, stored.name()));
         }
-    })?;
-    shown_to(call, created).await
+        if dry_run {
+            return Ok(Arc::new(stored));
+        }
+        capacity::check_room(state, call, &key, bytes)?;
+        delete::follow_create(state, call.namespace());
+        Ok(state.put(call.collection(), &key, stored))
+    });
+    shown_to(call, created.map_err(|status| write::refused(call, status))?).await
 }
 
 /// Replaces the current object by what `wanted` makes of it, in the version of the request. Returns the stored object for a response.
@@ -275,14 +276,10 @@ fn commit(
 ) -> Result<Option<Arc<Object>>, Status> {
     let (collection, key) = (call.collection(), call.key());
     let (is_same, bytes) = (object == **current, size::of(&object));
-    call.store.with(|state| {
-        check_definition(state, call, custom, object.name()).or_else(|status| match status.code {
-            // Objects may still be changed, so that their finalizers can be removed.
-            403 => Ok(()),
-            _ => Err(status),
-        })?;
-        let now = state.object(collection, &key);
-        if !now.is_some_and(|now| Arc::ptr_eq(&now, current)) {
+    let name = object.name().to_owned();
+    // Objects of a definition that is being deleted may still be changed, so that their finalizers can be removed.
+    with_definition(call, custom, &name, true, |state| {
+        if !state.has(collection, &key, current) {
             return Ok(None);
         }
         Ok(Some(match () {
@@ -297,21 +294,37 @@ fn commit(
     })
 }
 
-/// Checks that the definition by which an object was validated is still the stored one.
+/// Runs a transaction while the definition by which an object was validated is the stored one, or one with an equal spec. The definitions are compared
+/// without the lock of the store, again if the stored one changes meanwhile.
 ///
 /// # Errors
-/// 403 if the definition is being deleted, 404 if it is gone, 429 if it has changed.
-fn check_definition(state: &State, call: &Call, custom: &Custom, name: &str) -> Result<(), Status> {
+/// 403 if the definition is being deleted and that matters, 404 if it is gone, 429 if it has changed; those of the transaction.
+fn with_definition<T>(
+    call: &Call,
+    custom: &Custom,
+    name: &str,
+    may_terminate: bool,
+    transaction: impl FnOnce(&mut State) -> Result<T, Status>,
+) -> Result<T, Status> {
     let known = &custom.definition.object;
-    let Some(stored) = state.object(DEFINITIONS, known.name()).filter(|stored| stored.uid() == known.uid()) else {
-        return Err(Status::no_such_path());
-    };
-    if metadata::is_deleting(&stored) {
-        return Err(terminating(call, name));
-    }
-    match Arc::ptr_eq(&stored, known) || stored.get(&["spec"]) == known.get(&["spec"]) {
-        true => Ok(()),
-        false => Err(Status::try_again_later()),
+    let mut transaction = Some(transaction);
+    loop {
+        let stored = call.store.object(DEFINITIONS, known.name());
+        let stored = stored.filter(|stored| stored.uid() == known.uid()).ok_or_else(Status::no_such_path)?;
+        let is_same = Arc::ptr_eq(&stored, known) || stored.get(&["spec"]) == known.get(&["spec"]);
+        match metadata::is_deleting(&stored) {
+            true if may_terminate => {}
+            true => return Err(terminating(call, name)),
+            false if is_same => {}
+            false => return Err(Status::try_again_later()),
+        }
+        let done = call.transact(|state| {
+            let transaction = transaction.take_if(|_| state.has(DEFINITIONS, known.name(), &stored))?;
+            Some(transaction(state))
+        });
+        if let Some(done) = done {
+            return done;
+        }
     }
 }
 

@@ -403,8 +403,14 @@ mod tests {
     #[test]
     fn a_damaged_record_is_found_even_if_the_database_has_a_checksum_of_it() {
         let object = Object::from_value(json!({"metadata": {"name": "a"}, "n": 1})).unwrap();
-        let change =
-            Change { revision: 7, key: "a".to_owned(), action: Action::Added, object: Arc::new(object), before: None };
+        let change = Change {
+            revision: 7,
+            key: "a".to_owned(),
+            action: Action::Added,
+            object: Arc::new(object),
+            before: None,
+            bytes: 9,
+        };
         let written = record(&Collection::built_in("g", "things"), &change);
         assert_eq!(with_record(7, &written).unwrap(), 1);
         let text = String::from_utf8(written.clone()).unwrap();

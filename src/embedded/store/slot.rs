@@ -4,7 +4,7 @@
 //! as anyone holds the parsed object, readers get the same one.
 
 use crate::object::Object;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// An object of the store. A clone is the same object.
 #[derive(Clone)]
@@ -37,26 +37,34 @@ impl Slot {
         matches!(self, Self::Parsed(object) if Arc::ptr_eq(object, other))
     }
 
-    /// Replaces the object by its JSON.
-    pub(super) fn pack(&mut self) {
-        if let Self::Parsed(object) = self
-            && let Ok(json) = serde_json::to_vec(&**object)
-        {
-            let parsed = Mutex::new(Arc::downgrade(object));
-            *self = Self::Packed(Arc::new(Packed { json: json.into(), parsed }));
+    /// The object as JSON.
+    pub(super) fn packed(object: &Arc<Object>) -> Option<Self> {
+        let json = serde_json::to_vec(&**object).ok()?.into();
+        Some(Self::Packed(Arc::new(Packed { json, parsed: Mutex::new(Arc::downgrade(object)) })))
+    }
+
+    /// Whether this is the object in the slot.
+    pub(super) fn is(&self, other: &Arc<Object>) -> bool {
+        match self {
+            Self::Parsed(object) => Arc::ptr_eq(object, other),
+            Self::Packed(packed) => std::ptr::eq(packed.held().as_ptr(), Arc::as_ptr(other)),
         }
     }
 }
 
 impl Packed {
     fn object(&self) -> Arc<Object> {
-        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parsed = self.held();
         parsed.upgrade().unwrap_or_else(|| {
             // The JSON is that of an object.
             let object = Arc::new(serde_json::from_slice(&self.json).unwrap_or_default());
             *parsed = Arc::downgrade(&object);
             object
         })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Weak<Object>> {
+        self.parsed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -69,9 +77,8 @@ mod tests {
     fn a_packed_object_is_the_same_while_it_is_held_and_equal_later() {
         let object = Object::from_value(json!({"metadata": {"name": "a"}, "n": [1, 1.5, "x", null]})).unwrap();
         let parsed = Arc::new(object.clone());
-        let mut slot = Slot::Parsed(parsed.clone());
-        slot.pack();
-        assert!(slot.is_packed() && Arc::ptr_eq(&slot.object(), &parsed));
+        let slot = Slot::packed(&parsed).unwrap();
+        assert!(slot.is_packed() && slot.is(&parsed) && Arc::ptr_eq(&slot.object(), &parsed));
         drop(parsed);
         let again = slot.clone().object();
         assert_eq!(*again, object);

@@ -2,9 +2,10 @@
 
 use super::expiring::Expiring;
 use super::file::{Entry, Loaded};
+use super::leftovers::Leftovers;
 use super::objects::Objects;
 use super::slot::Slot;
-use super::{Action, Change, Collection, Expired, Page, Reads, Signal, Start, Subscription, prefix, size};
+use super::{Action, Change, Collection, Expired, Page, Reads, Signal, Start, Subscription, Task, prefix, size};
 use crate::config::Limits;
 use crate::embedded::garbage::Garbage;
 use crate::embedded::settings::Settings;
@@ -35,6 +36,9 @@ pub(in crate::embedded) struct State {
     pub(super) garbage: Garbage,
     /// The steps of the transaction for the file; `None` without a file.
     pub(super) steps: Option<Vec<Entry>>,
+    /// What the controllers have to do after the transaction.
+    pub(super) tasks: Vec<Task>,
+    pub(super) leftovers: Leftovers,
 }
 
 struct Watcher {
@@ -65,15 +69,21 @@ impl Table {
     /// The object in a slot, which is likely to be read again.
     fn read(&self, slot: &Slot) -> Arc<Object> {
         let object = slot.object();
-        // The slot is the only holder of the object, so the next reader would parse it again.
-        if slot.is_packed() && Arc::strong_count(&object) == 1 {
+        if slot.is_packed() {
+            self.keep_warm(&object);
+        }
+        object
+    }
+
+    fn keep_warm(&self, object: &Arc<Object>) {
+        // The reader is the only holder of the object, so the next reader would parse it again.
+        if Arc::strong_count(object) == 1 {
             let mut warm = self.warm.borrow_mut();
             if warm.len() == WARM {
                 warm.pop_front();
             }
             warm.push_back(object.clone());
         }
-        object
     }
 }
 
@@ -91,6 +101,8 @@ impl State {
             garbage: Garbage::new(settings.controllers.garbage_collector),
             settings: Arc::new(settings),
             steps: None,
+            tasks: Vec::new(),
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -107,14 +119,14 @@ impl State {
             Action::Deleted => table.objects.remove(&key),
             Action::Added | Action::Modified => {
                 let mut slot = Slot::Parsed(object.clone());
-                if !is_history {
-                    slot.pack();
+                if let (false, Some(packed)) = (is_history, Slot::packed(&object)) {
+                    slot = packed;
                 }
                 table.objects.insert(&key, slot, bytes)
             }
         };
         let before = before.map(|slot| slot.object());
-        let change = Arc::new(Change { revision, key, action, object, before });
+        let change = Arc::new(Change { revision, key, action, object, before, bytes });
         if is_history {
             self.remember(&collection, change.clone());
         }
@@ -170,6 +182,41 @@ impl State {
         table.objects.get(key).map(|slot| table.read(slot))
     }
 
+    /// The slot with this key.
+    pub(super) fn slot(&self, collection: &Collection, key: &str) -> Option<Slot> {
+        self.tables.get(collection)?.objects.get(key).cloned()
+    }
+
+    /// Whether an object with this key exists.
+    pub(in crate::embedded) fn contains(&self, collection: &Collection, key: &str) -> bool {
+        self.tables.get(collection).is_some_and(|table| table.objects.get(key).is_some())
+    }
+
+    /// Whether this is the object with this key.
+    pub(in crate::embedded) fn has(&self, collection: &Collection, key: &str, object: &Arc<Object>) -> bool {
+        self.tables.get(collection).and_then(|table| table.objects.get(key)).is_some_and(|slot| slot.is(object))
+    }
+
+    /// Keeps a packed object parsed for the next readers.
+    pub(super) fn keep_warm(&self, collection: &Collection, object: &Arc<Object>) {
+        self.tables.get(collection).into_iter().for_each(|table| table.keep_warm(object));
+    }
+
+    /// Replaces an object by its packed form, unless it has changed.
+    pub(super) fn replace_by_packed(&mut self, collection: &Collection, key: &str, object: &Arc<Object>, packed: Slot) {
+        let slot = self.tables.get_mut(collection).and_then(|table| table.objects.get_mut(key));
+        if let Some(slot) = slot.filter(|slot| slot.has(object)) {
+            *slot = packed;
+        }
+    }
+
+    /// Leaves work to the controllers.
+    pub(in crate::embedded) fn then(&mut self, task: Task) {
+        if !self.tasks.contains(&task) {
+            self.tasks.push(task);
+        }
+    }
+
     /// The resourceVersion of the newest change in a collection; 0 before the first one.
     pub(in crate::embedded) fn changed(&self, collection: &Collection) -> u64 {
         self.tables.get(collection).map_or(0, |table| table.changed)
@@ -187,7 +234,7 @@ impl State {
 
     /// Forgets an empty collection, and ends its watches.
     pub(in crate::embedded) fn forget(&mut self, collection: &Collection) {
-        let Some(table) = self.tables.remove(collection) else { return };
+        let Some(mut table) = self.tables.remove(collection) else { return };
         self.bytes = self.bytes.saturating_sub(table.objects.total_bytes());
         self.history_bytes = self.history_bytes.saturating_sub(table.history_bytes);
         self.floor = self.revision;
@@ -197,6 +244,7 @@ impl State {
             let records = of_changes.chain(table.objects.values().map(|slot| revision_of(&slot.object()))).collect();
             steps.push(Entry::Drop { collection: collection.clone(), revision: self.floor, records });
         }
+        self.leftovers.changes.extend(table.history.drain(..));
     }
 
     /// The objects whose keys begin with `prefix`, in the keys' order.
@@ -277,19 +325,16 @@ impl State {
         let before = self.table(collection).objects.insert(key, Slot::Parsed(object.clone()), bytes);
         let before = before.map(|slot| slot.object());
         let action = if before.is_some() { Action::Modified } else { Action::Added };
-        self.publish(collection, Change { revision, key: key.to_owned(), action, object: object.clone(), before });
+        let key = key.to_owned();
+        self.publish(collection, Change { revision, key, action, object: object.clone(), before, bytes });
         object
     }
 
-    /// Removes an object whose last state is `last`. Returns the object that watchers got; `None` if it did not exist.
-    pub(in crate::embedded) fn remove(
-        &mut self,
-        collection: &Collection,
-        key: &str,
-        last: Object,
-    ) -> Option<Arc<Object>> {
+    /// Removes an object whose last state is `last`, unless it does not exist. Returns the object that watchers get.
+    pub(in crate::embedded) fn remove(&mut self, collection: &Collection, key: &str, last: Object) -> Arc<Object> {
         self.count_bytes(collection, key, 0);
-        let before = self.tables.get_mut(collection)?.objects.remove(key)?.object();
+        let before = self.tables.get_mut(collection).and_then(|table| table.objects.remove(key));
+        let Some(before) = before.map(|slot| slot.object()) else { return Arc::new(last) };
         let (revision, object) = self.stamp(last);
         let change = Change {
             revision,
@@ -297,9 +342,10 @@ impl State {
             action: Action::Deleted,
             object: object.clone(),
             before: Some(before),
+            bytes: size::of(&object),
         };
         self.publish(collection, change);
-        Some(object)
+        object
     }
 
     /// Starts a watch.
@@ -379,7 +425,7 @@ impl State {
 
     /// Adds a change to the history of a collection.
     fn remember(&mut self, collection: &Collection, change: Arc<Change>) {
-        let bytes = size::of(&change.object);
+        let bytes = change.bytes;
         self.history_bytes += bytes;
         let table = self.table(collection);
         table.history_bytes += bytes;
@@ -392,21 +438,25 @@ impl State {
         let count = count.min(table.history.len());
         let oldest: Vec<_> = table.history.drain(..count).collect();
         let Some(newest) = oldest.last() else { return };
-        let bytes: usize = oldest.iter().map(|change| size::of(&change.object)).sum();
+        let bytes: usize = oldest.iter().map(|change| change.bytes).sum();
         table.forgotten = newest.revision;
         table.history_bytes = table.history_bytes.saturating_sub(bytes);
         self.history_bytes = self.history_bytes.saturating_sub(bytes);
         let table = self.table(collection);
-        for change in &oldest {
-            let slot = table.objects.get_mut(&change.key).filter(|slot| slot.has(&change.object));
-            slot.into_iter().for_each(Slot::pack);
-        }
+        let current = oldest.iter().filter(|change| {
+            let slot = table.objects.get(&change.key);
+            slot.is_some_and(|slot| slot.has(&change.object))
+        });
+        let unpacked = current.map(|change| (collection.clone(), change.key.clone(), change.object.clone()));
+        let unpacked: Vec<_> = unpacked.collect();
+        self.leftovers.unpacked.extend(unpacked);
         if let Some(steps) = &mut self.steps {
             let of_deletion = |change: &Change| (change.action == Action::Deleted).then_some(change.revision);
             let records = oldest.iter().flat_map(|change| change.replaced().into_iter().chain(of_deletion(change)));
             let (records, revision) = (records.collect(), newest.revision);
             steps.push(Entry::Forget { collection: collection.clone(), revision, records });
         }
+        self.leftovers.changes.extend(oldest);
     }
 }
 

@@ -13,8 +13,8 @@ fn with(features: Features) -> Client {
 }
 
 /// Does the garbage collector's work.
-fn collect(client: &Client) {
-    while client.server.store.with(|state| garbage::collect(state, 2)) {}
+async fn collect(client: &Client) {
+    while garbage::collect(&client.server.store).await.unwrap() {}
 }
 
 /// Creates a config map with these owners.
@@ -50,10 +50,10 @@ async fn dependents_go_with_their_last_owner() {
     let child = create(&client, "child-of-a", &[(&a, true)]).await;
     create(&client, "child-of-both", &[(&a, true), (&b, true)]).await;
     create(&client, "grandchild", &[(&child, true)]).await;
-    collect(&client);
+    collect(&client).await;
     assert_eq!(names(&client).await.len(), 5);
     delete(&client, "a", "Background").await.with_code(200);
-    collect(&client);
+    collect(&client).await;
     assert_eq!(names(&client).await, ["b", "child-of-both"]);
     let left = client.get(&format!("{CONFIG_MAPS}/child-of-both")).await.with_code(200);
     assert_eq!(left["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
@@ -73,11 +73,11 @@ async fn an_owner_in_foreground_deletion_goes_after_the_dependents_that_block_it
     client.post(CONFIG_MAPS, held).await.with_code(201);
     let answer = delete(&client, "a", "Foreground").await.with_code(200);
     assert_eq!(answer["metadata"]["finalizers"], json!(["foregroundDeletion"]));
-    collect(&client);
+    collect(&client).await;
     assert_eq!(names(&client).await, ["a", "held"]);
     let path = format!("{CONFIG_MAPS}/held");
     client.patch(&path, "json", json!([{"op": "remove", "path": "/metadata/finalizers"}])).await.with_code(200);
-    collect(&client);
+    collect(&client).await;
     assert!(names(&client).await.is_empty());
 }
 
@@ -89,7 +89,7 @@ async fn orphans_lose_their_owner_and_stay() {
         create(&client, name, &[(&a, true)]).await;
     }
     delete(&client, "a", "Orphan").await.with_code(200);
-    collect(&client);
+    collect(&client).await;
     assert_eq!(names(&client).await, ["b", "c"]);
     let orphan = client.get(&format!("{CONFIG_MAPS}/b")).await.with_code(200);
     assert!(orphan["metadata"].get("ownerReferences").is_none(), "{orphan}");
@@ -102,7 +102,7 @@ async fn an_object_of_a_missing_owner_goes_at_once() {
     create(&client, "child", &[(&missing, false)]).await;
     let elsewhere = client.post("/api/v1/namespaces/kube-system/configmaps", config_map("a")).await.with_code(201);
     create(&client, "across", &[(&elsewhere, false)]).await;
-    collect(&client);
+    collect(&client).await;
     assert!(names(&client).await.is_empty());
 }
 
@@ -114,9 +114,9 @@ async fn owners_in_a_circle_end_too() {
     let reference = json!([{"op": "add", "path": "/metadata/ownerReferences", "value": [{
         "apiVersion": "v1", "kind": "ConfigMap", "name": "b", "uid": b["metadata"]["uid"], "blockOwnerDeletion": true}]}]);
     client.patch(&format!("{CONFIG_MAPS}/a"), "json", reference).await.with_code(200);
-    collect(&client);
+    collect(&client).await;
     delete(&client, "a", "Foreground").await.with_code(200);
-    collect(&client);
+    collect(&client).await;
     assert!(names(&client).await.is_empty());
 }
 
@@ -128,7 +128,7 @@ async fn a_job_is_orphaning_unless_its_deletion_says_otherwise() {
     client.post(jobs, job.clone()).await.with_code(201);
     let held = client.delete(&format!("{jobs}/j")).await.with_code(200);
     assert_eq!(held["metadata"]["finalizers"], json!(["orphan"]));
-    collect(&client);
+    collect(&client).await;
     client.get(&format!("{jobs}/j")).await.refused(404);
     client.post(jobs, job.clone()).await.with_code(201);
     client.delete_with(&format!("{jobs}/j"), json!({"propagationPolicy": "Background"})).await.with_code(200);
@@ -145,7 +145,7 @@ async fn without_controllers_everything_stays() {
     let a = create(&client, "a", &[]).await;
     create(&client, "b", &[(&a, true)]).await;
     delete(&client, "a", "Background").await.with_code(200);
-    collect(&client);
+    collect(&client).await;
     assert_eq!(names(&client).await, ["b"]);
     client.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.with_code(201);
     client.get("/api/v1/namespaces/n/serviceaccounts/default").await.refused(404);

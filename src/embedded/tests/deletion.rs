@@ -1,6 +1,8 @@
 //! Deletion: finalizers, grace, options, collections, namespaces.
 
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pair, pod};
+use super::disk::{Disk, Fate};
+use super::kept::{self, DEFINITIONS, GADGETS, gadget, gadgets};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -168,4 +170,69 @@ async fn a_namespace_goes_with_all_that_is_in_it() {
     client.get("/api/v1/namespaces/n").await.refused(404);
     assert_eq!(events.next_name().await, pair("MODIFIED", "n"));
     assert_eq!(events.next_name().await, pair("DELETED", "n"));
+}
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+const WIDGETS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+
+#[tokio::test]
+async fn a_deletion_with_its_objects_is_completed_after_a_crash_at_any_time() {
+    let disk = Disk::default();
+    let client = kept::on(&disk, Default::default());
+    client.post(DEFINITIONS, gadgets()).await.with_code(201);
+    let mut widgets = gadgets();
+    widgets["metadata"]["name"] = json!("widgets.example.com");
+    widgets["spec"]["names"]["plural"] = json!("widgets");
+    client.post(DEFINITIONS, widgets).await.with_code(201);
+    client.post(NAMESPACES, json!({"metadata": {"name": "n"}})).await.with_code(201);
+    for at in 0..3 {
+        client.post(GADGETS, gadget(&format!("g{at}"))).await.with_code(201);
+        client.post(&format!("{NAMESPACES}/n/configmaps"), config_map(&format!("c{at}"))).await.with_code(201);
+    }
+    let before = disk.now();
+    client.delete(&format!("{NAMESPACES}/n")).await.with_code(200);
+    client.delete(&format!("{DEFINITIONS}/gadgets.example.com")).await.with_code(200);
+    let (mut unbegun, mut complete) = (0, 0);
+    for at in (before..=disk.now()).step_by(3) {
+        let client = kept::on(&disk.after_crash(at, &[Fate::Lost]), Default::default());
+        client.post(CONFIG_MAPS, config_map("next")).await.with_code(201);
+        let namespace = client.get(&format!("{NAMESPACES}/n")).await;
+        let definition = client.get(&format!("{DEFINITIONS}/gadgets.example.com")).await;
+        for left in [&namespace, &definition].into_iter().filter(|left| left.code != 404) {
+            assert!(left.body["metadata"].get("deletionTimestamp").is_none(), "at {at}: {}", left.body);
+        }
+        let is_named = client.get(WIDGETS).await.with_code(200)["status"]["acceptedNames"]["kind"] == "Gadget";
+        assert_eq!(is_named, definition.code == 404, "at {at}: the name is free after the definition that had it");
+        unbegun += usize::from(namespace.code == 200);
+        complete += usize::from(definition.code == 404);
+    }
+    assert!(unbegun > 0 && complete > 0, "{unbegun} {complete}");
+}
+
+#[tokio::test]
+async fn a_namespace_goes_although_its_deleter_leaves_and_others_create_objects_in_it() {
+    let client = Client::new();
+    client.post(NAMESPACES, json!({"metadata": {"name": "n"}})).await.with_code(201);
+    let maps = format!("{NAMESPACES}/n/configmaps");
+    for at in 0..10 {
+        client.post(&maps, config_map(&format!("c{at}"))).await.with_code(201);
+    }
+    let deleter = Client::of(client.server.clone());
+    let deletion = tokio::spawn(async move { deleter.delete("/api/v1/namespaces/n").await });
+    let mut has_left = false;
+    for at in 10..1000 {
+        tokio::task::yield_now().await;
+        let created = client.post(&maps, config_map(&format!("c{at}"))).await;
+        let namespace = client.get(&format!("{NAMESPACES}/n")).await;
+        if namespace.code == 404 {
+            break;
+        }
+        if created.code == 201 && !has_left && namespace.body["status"]["phase"] == "Terminating" {
+            deletion.abort();
+            has_left = true;
+        }
+    }
+    client.post(NAMESPACES, json!({"metadata": {"name": "n"}})).await.with_code(201);
+    let left = client.get(&maps).await.with_code(200);
+    assert_eq!(left["items"], json!([]), "no object waits for the next namespace");
 }

@@ -1,11 +1,14 @@
 //! The lock of the store: no request holds it for the work on its data.
 
-use super::super::{Features, Server};
+use super::super::{Features, Server, catalog, garbage};
 use super::client::Client;
+use super::kept::DEFINITIONS;
 use crate::config::Limits;
+use crate::kind::GroupVersionKind;
 use crate::object::Object;
+use crate::object::schema::{self, ApiType, Scalar, Shape};
 use crate::status::Cause;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -101,4 +104,192 @@ async fn of_services_that_are_created_at_once_one_has_a_port() {
         codes.sort_unstable();
         assert_eq!(codes, [201, 422, 422, 422], "{port}");
     }
+}
+
+/// The bytes of the objects below: a thirtieth of the longest body. Tests are not optimized and take some ten times as long as the program.
+const BYTES: usize = 100 << 10;
+/// The CPU time for which a transaction may hold the lock. The longest takes a few milliseconds.
+const LONGEST: Duration = Duration::from_millis(25);
+
+/// A server that keeps a short history, so that writes push objects out of it.
+fn forgetful() -> Client {
+    Client::with_limits(Limits { watch_history: 8, ..Limits::default() })
+}
+
+/// The longest transactions of some steps.
+struct Steps {
+    client: Client,
+    long: Vec<(String, Duration)>,
+}
+
+impl Steps {
+    fn new() -> Self {
+        Self { client: forgetful(), long: Vec::new() }
+    }
+
+    /// Records how long the transactions since the last step took.
+    fn note(&mut self, step: &str) {
+        let longest = self.client.server.store.longest.take();
+        if longest > LONGEST {
+            self.long.push((step.to_owned(), longest));
+        }
+    }
+
+    async fn collect_garbage(&mut self, step: &str) {
+        while garbage::collect(&self.client.server.store).await.unwrap() {}
+        self.note(step);
+    }
+}
+
+/// The value of a field. A list or map directly below the object has so many items, one within an item has one.
+fn value(shape: &Shape, at: usize, items: usize, depth: usize) -> Option<Value> {
+    let item = |at: usize, inner: &Shape| value(inner, at, 1, depth.checked_sub(1)?);
+    Some(match shape {
+        Shape::Scalar(scalar) => match scalar {
+            Scalar::String => json!(format!("n-{at}")),
+            Scalar::Boolean => json!(true),
+            Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString => json!(at % 1000 + 1),
+            Scalar::Double => json!(1.5),
+            Scalar::Bytes => json!("YQ=="),
+            Scalar::Time => json!("2026-01-01T00:00:00Z"),
+            Scalar::MicroTime => json!("2026-01-01T00:00:00.000000Z"),
+            Scalar::Quantity => json!("1"),
+        },
+        Shape::Object(reference) => filled(reference.resolve()?, at, items, depth.checked_sub(1)?),
+        Shape::List(inner) => (0..items).map_while(|at| item(at, inner)).collect(),
+        Shape::Map(inner) => (0..items).map_while(|at| Some((format!("k-{at}"), item(at, inner)?))).collect(),
+        Shape::Any => return None,
+    })
+}
+
+fn filled(of: &ApiType, at: usize, items: usize, depth: usize) -> Value {
+    let fields = of.fields().iter().filter(|field| !matches!(field.name, "metadata" | "apiVersion" | "kind"));
+    Value::Object(
+        fields.filter_map(|field| Some((field.name.to_owned(), value(&field.shape, at, items, depth)?))).collect(),
+    )
+}
+
+/// An object of a kind with all of its lists, each as long as the bytes allow.
+fn longest(kind: &GroupVersionKind) -> Option<Value> {
+    let of = schema::of(kind)?;
+    let bytes_of_one = filled(of, 0, 1, 6).to_string().len();
+    let mut object = filled(of, 0, BYTES / bytes_of_one.max(1), 6);
+    object["metadata"] = json!({"name": "longest"});
+    Some(object)
+}
+
+/// Metadata with lists of so many items.
+fn metadata(name: &str, items: usize) -> Value {
+    let labels: Map<String, Value> = (0..items).map(|at| (format!("l-{at}"), json!("x"))).collect();
+    let owner = |at: usize| json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": format!("u-{at}")});
+    let finalizers: Vec<String> = (0..items).map(|at| format!("a.b/{at}")).collect();
+    let owners: Vec<Value> = (0..items).map(owner).collect();
+    json!({"name": name, "labels": labels, "ownerReferences": owners, "finalizers": finalizers})
+}
+
+fn large(name: &str) -> Value {
+    let data: Map<String, Value> = (0..2000).map(|at| (format!("k-{at}"), json!("x"))).collect();
+    json!({"metadata": {"name": name}, "data": data})
+}
+
+#[tokio::test]
+async fn no_longest_object_of_any_kind_holds_the_lock() {
+    let mut steps = Steps::new();
+    steps.client.server.store.longest.take();
+    let mut stored = 0;
+    for resource in catalog::resources().iter().filter(|resource| resource.serves("create")) {
+        let Some(object) = longest(&resource.gvk()) else { continue };
+        let base = catalog::group_version_path(&resource.group, &resource.version);
+        let base = if resource.namespaced { format!("{base}/namespaces/default") } else { base };
+        let path = format!("{base}/{}", resource.name);
+        let code = steps.client.post(&path, object.clone()).await.code;
+        steps.note(&format!("create {path}: {code}"));
+        let mut short = json!({"metadata": metadata("long", 600)});
+        if let Some(spec) = minimal(&resource.kind) {
+            short["spec"] = spec;
+        }
+        let code = steps.client.post(&path, short).await.code;
+        steps.note(&format!("create {path} with long metadata: {code}"));
+        if code == 201 && resource.serves("patch") {
+            stored += 1;
+            let patch = json!({"metadata": {"annotations": {"a": "b"}}});
+            steps.client.patch(&format!("{path}/long"), "merge", patch).await.with_code(200);
+            steps.note(&format!("patch {path}"));
+            steps.client.delete(&format!("{path}/long")).await.with_code(200);
+            steps.note(&format!("delete {path}"));
+            let free = json!({"metadata": {"finalizers": null}, "spec": {"finalizers": null}});
+            let code = steps.client.patch(&format!("{path}/long"), "merge", free).await.code;
+            steps.note(&format!("remove the finalizers of {path}: {code}"));
+        }
+        steps.collect_garbage(&format!("collect {path}")).await;
+    }
+    assert!(stored > 20, "{stored} kinds were stored");
+    assert!(steps.long.is_empty(), "{:#?}", steps.long);
+}
+
+/// A valid spec of a kind that needs one.
+fn minimal(kind: &str) -> Option<Value> {
+    Some(match kind {
+        "Pod" => json!({"containers": [{"name": "c", "image": "i"}]}),
+        "Service" => json!({"ports": [{"port": 80}]}),
+        _ => return None,
+    })
+}
+
+#[tokio::test]
+async fn no_work_on_many_objects_holds_the_lock() {
+    let mut steps = Steps::new();
+    let maps = "/api/v1/namespaces/n/configmaps";
+    steps.client.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.with_code(201);
+    for policy in ["Background", "Orphan", "Foreground"] {
+        let owner = steps.client.post(maps, large("owner")).await.with_code(201);
+        let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "blockOwnerDeletion": true,
+            "uid": owner["metadata"]["uid"]}]);
+        for at in 0..20 {
+            let mut dependent = large(&format!("{policy}-{at}").to_lowercase());
+            dependent["metadata"]["ownerReferences"] = reference.clone();
+            steps.client.post(maps, dependent).await.with_code(201);
+        }
+        steps.client.delete_with(&format!("{maps}/owner"), json!({"propagationPolicy": policy})).await.with_code(200);
+        steps.collect_garbage(policy).await;
+        steps.client.get(&format!("{maps}/owner")).await.refused(404);
+    }
+    steps.client.delete("/api/v1/namespaces/n").await.with_code(200);
+    steps.client.get("/api/v1/namespaces/n").await.refused(404);
+    steps.note("delete a namespace");
+    // A definition with many versions, and many definitions that want its names.
+    let versions = |count: usize| -> Vec<Value> {
+        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let version =
+            |at: usize| json!({"name": format!("v{}", at + 1), "served": true, "storage": at == 0, "schema": schema});
+        (0..count).map(version).collect()
+    };
+    let definition = |plural: &str, count: usize| {
+        let names = json!({"plural": plural, "kind": "Wanted", "listKind": "WantedList"});
+        json!({"metadata": {"name": format!("{plural}.e.com")},
+            "spec": {"group": "e.com", "scope": "Cluster", "names": names, "versions": versions(count)}})
+    };
+    let of = |plural: &str| format!("{DEFINITIONS}/{plural}.e.com");
+    steps.client.post(DEFINITIONS, definition("first", 600)).await.with_code(201);
+    steps.note("create a definition");
+    for at in 0..20 {
+        steps.client.post(DEFINITIONS, definition(&format!("other{at}"), 2)).await.with_code(201);
+    }
+    for at in 0..20 {
+        let mut object = large(&format!("o-{at}"));
+        object["apiVersion"] = json!("e.com/v1");
+        object["kind"] = json!("Wanted");
+        steps.client.post("/apis/e.com/v1/first", object).await.with_code(201);
+    }
+    steps.note("create objects");
+    steps.client.delete(&of("first")).await.with_code(200);
+    steps.client.get(&of("first")).await.refused(404);
+    steps.note("delete a definition");
+    let is_accepted = |definition: &Value| definition["status"]["acceptedNames"]["kind"] == "Wanted";
+    let mut accepted = 0;
+    for at in 0..20 {
+        accepted += usize::from(is_accepted(&steps.client.get(&of(&format!("other{at}"))).await.with_code(200)));
+    }
+    assert_eq!(accepted, 1);
+    assert!(steps.long.is_empty(), "{:#?}", steps.long);
 }

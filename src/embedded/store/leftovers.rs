@@ -1,0 +1,13 @@
+//! What a transaction leaves to be done after it, without the lock: the memory of large objects takes time to write and to free.
+
+use super::{Change, Collection};
+use crate::object::Object;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(super) struct Leftovers {
+    /// Objects that only the history kept parsed.
+    pub(super) unpacked: Vec<(Collection, String, Arc<Object>)>,
+    /// Changes that nobody needs.
+    pub(super) changes: Vec<Arc<Change>>,
+}
