@@ -1,5 +1,9 @@
 //! Bodies of requests and responses, and the errors that they end with.
 
+mod weight;
+
+pub use weight::Weight;
+
 use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -87,48 +91,6 @@ impl Pieces {
 /// The memory of a body, or of an answer, that takes no room of its own: the number of requests bounds it.
 pub const UNCOUNTED_BYTES: usize = 64 << 10;
 
-/// An estimate of the memory that a body takes together with what is made of it: the decoded object, and its forms for webhooks and for
-/// the upstream API server. It is linear in the length and in the number of values, because a list of short values takes far more
-/// memory than its text.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Weight {
-    bytes: usize,
-    values: usize,
-}
-
-impl Weight {
-    /// The copies of the text.
-    const COPIES: usize = 4;
-    /// The bytes of a value in a list or an object.
-    const VALUE: usize = 64;
-
-    /// Adds data. The separators of JSON and YAML show the number of values; in protobuf and CBOR, many short values need many zeros.
-    pub fn add(&mut self, data: &[u8]) {
-        self.bytes += data.len();
-        self.values += data.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{' | b'\n' | 0)).count();
-    }
-
-    /// The number of bytes so far.
-    pub fn bytes(self) -> usize {
-        self.bytes
-    }
-
-    /// The memory for a body of `length` bytes that goes on as it began.
-    pub fn of(self, length: usize) -> usize {
-        let values = self.values.saturating_mul(length.max(self.bytes)) / self.bytes.max(1);
-        Self::most(length.max(self.bytes), values)
-    }
-
-    /// The memory for any body of `length` bytes, at most.
-    pub fn of_any(length: usize) -> usize {
-        Self::most(length, length)
-    }
-
-    fn most(bytes: usize, values: usize) -> usize {
-        bytes.saturating_mul(Self::COPIES).saturating_add(values.saturating_mul(Self::VALUE))
-    }
-}
-
 /// Bytes together with a value that is dropped with the last reference to them: the shares of the memory that they take.
 pub fn held(bytes: Bytes, held: impl Send + 'static) -> Bytes {
     struct Owner<T>(Bytes, T);
@@ -191,20 +153,6 @@ mod tests {
             pieces.push(Bytes::from_static(data), 2);
         }
         assert_eq!((pieces.len(), &*pieces.into_bytes()), (6, &b"abcdef"[..]));
-    }
-
-    #[test]
-    fn the_weight_of_a_body_grows_with_its_length_and_its_values() {
-        let weight = |text: &str, length: usize| {
-            let mut weight = Weight::default();
-            weight.add(text.as_bytes());
-            weight.of(length)
-        };
-        assert_eq!(weight("", 0), 0);
-        assert_eq!(weight("[1,1", 4), 4 * 4 + 2 * 64);
-        assert_eq!(weight("[1,1", 400), 100 * weight("[1,1", 0));
-        assert_eq!(weight("aaaa", 400), 1600);
-        assert!(weight("a: [,]\n\0", 0) <= Weight::of_any(9));
     }
 
     #[test]

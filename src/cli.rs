@@ -21,7 +21,7 @@ mod webhooks;
 mod documentation;
 
 use crate::app::Config;
-use crate::config::{ConfigError, LEAST_MEMORY, Limits};
+use crate::config::{ConfigError, LEAST_MEMORY, Limits, Upstream};
 use crate::pipeline::REQUEST_LOG;
 use crate::server::{descriptors, memory};
 use anyhow::Context as _;
@@ -291,7 +291,14 @@ fn new_runtime() -> io::Result<Runtime> {
 /// Adapts the bounds to the memory of the process.
 fn fit_into_memory(config: &mut Config) {
     let Some(memory) = config.memory_limit.or_else(memory::limit).filter(|memory| *memory > 0) else { return };
-    config.limits = Arc::new(Limits::clone(&config.limits).within_memory(memory));
+    let mut limits = Limits::clone(&config.limits);
+    if !matches!(config.upstream, Upstream::Embedded(_)) {
+        limits = limits.without_stored_objects();
+    }
+    if config.tenants_dir.is_none() {
+        limits = limits.without_tenants();
+    }
+    config.limits = Arc::new(limits.within_memory(memory));
     let mebibytes = memory >> 20;
     if memory < LEAST_MEMORY as u64 {
         let least = LEAST_MEMORY >> 20;

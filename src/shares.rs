@@ -13,6 +13,9 @@ pub struct Shares {
     all: Arc<Semaphore>,
     /// The part of all service accounts together.
     of_service_accounts: Arc<Semaphore>,
+    /// The permit of the only share that would have more than one sharer's part.
+    beyond: Arc<Semaphore>,
+    count: usize,
     of_one: usize,
     of_one_namespace: usize,
     lines: Mutex<HashMap<Sharer, Weak<Line>>>,
@@ -43,6 +46,8 @@ pub struct Growing {
     parts: Vec<Share>,
     count: usize,
     has_turn: bool,
+    /// The only share of more than one sharer's part.
+    beyond: Option<OwnedSemaphorePermit>,
     turn: Option<(OwnedSemaphorePermit, Arc<Line>)>,
 }
 
@@ -72,6 +77,14 @@ impl Growing {
         }
     }
 
+    /// As [`Self::grow_to`]. Of the shares that would have more than all that one sharer may have, there is one at a time.
+    pub async fn grow_beyond(&mut self, shares: &Arc<Shares>, sharer: &Sharer, count: usize) {
+        if count > shares.part_of(sharer) && self.beyond.is_none() {
+            self.beyond = shares.beyond.clone().acquire_owned().await.ok();
+        }
+        self.grow_to(shares, sharer, count).await;
+    }
+
     /// Whether the share is empty.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
@@ -87,6 +100,8 @@ impl Shares {
         Arc::new(Self {
             all: Arc::new(Semaphore::new(all)),
             of_service_accounts: Arc::new(Semaphore::new(of_service_accounts)),
+            beyond: Arc::new(Semaphore::new(1)),
+            count: all,
             of_one,
             of_one_namespace: of_one.min(of_service_accounts),
             lines: Mutex::default(),
@@ -95,16 +110,25 @@ impl Shares {
 
     /// Waits for `count` of the quantity, or for all that one sharer may have if that is less.
     pub async fn take(self: &Arc<Self>, sharer: &Sharer, count: usize) -> Share {
+        self.take_beyond(sharer, count.min(self.part_of(sharer))).await
+    }
+
+    /// Waits for `count` of the quantity, even if that is more than the sharer's part: the share is all of that part then, and takes the rest
+    /// from what the others leave. With more than there is, it is everything.
+    pub async fn take_beyond(self: &Arc<Self>, sharer: &Sharer, count: usize) -> Share {
         let leaves_reserve = sharer.is_service_accounts();
-        let count = u32::try_from(count.min(self.part_of(sharer))).unwrap_or(u32::MAX);
+        let permits = |most: usize| u32::try_from(count.min(most)).unwrap_or(u32::MAX);
         let line = self.line(sharer);
         // No semaphore is ever closed. The narrowest comes first: who waits for it holds nothing that others could use.
-        let own = line.own.clone().acquire_many_owned(count).await.ok();
+        let own = line.own.clone().acquire_many_owned(permits(self.part_of(sharer))).await.ok();
         let of_service_accounts = match leaves_reserve {
-            true => self.of_service_accounts.clone().acquire_many_owned(count).await.ok(),
+            true => {
+                let count = permits(sharer::of_service_accounts(self.count));
+                self.of_service_accounts.clone().acquire_many_owned(count).await.ok()
+            }
             false => None,
         };
-        let all = self.all.clone().acquire_many_owned(count).await.ok();
+        let all = self.all.clone().acquire_many_owned(permits(self.count)).await.ok();
         Share { _all: all, _of_service_accounts: of_service_accounts, _own: own, _line: line }
     }
 
@@ -168,6 +192,24 @@ mod tests {
     }
 
     #[test]
+    fn a_share_beyond_the_part_of_its_sharer_waits_for_others() {
+        let shares = Shares::new(10, 6);
+        let [user, account] = ["a", "system:serviceaccount:a:b"].map(Sharer::named);
+        let other = take(&shares, "b", 1).unwrap();
+        assert!(shares.take_beyond(&user, 10).now_or_never().is_none());
+        let most = shares.take_beyond(&user, 9).now_or_never().unwrap();
+        assert!(take(&shares, "c", 1).is_none());
+        drop((most, other));
+        for (sharer, count) in [(user, 100), (account, 10)] {
+            let everything = shares.take_beyond(&sharer, count).now_or_never().unwrap();
+            assert!(take(&shares, "c", 1).is_none());
+            drop(everything);
+        }
+        assert!(shares.lines().is_empty());
+        assert_eq!(shares.all.available_permits(), 10);
+    }
+
+    #[test]
     fn service_accounts_share_by_namespace_and_leave_a_reserve() {
         let shares = Shares::new(8, 4);
         let account = |namespace: &str, name: &str| format!("system:serviceaccount:{namespace}:{name}");
@@ -200,6 +242,18 @@ mod tests {
         other.grow_to(&shares, &b, 6).now_or_never().unwrap();
         drop(other);
         assert_eq!(shares.all.available_permits(), 10);
+    }
+
+    #[test]
+    fn one_share_at_a_time_would_have_more_than_one_sharer_may() {
+        let (shares, [a, b]) = (Shares::new(10, 5), ["a", "b"].map(Sharer::named));
+        let [mut first, mut second] = [(); 2].map(|()| Growing::by_turns());
+        first.grow_beyond(&shares, &a, 6).now_or_never().unwrap();
+        first.grow_beyond(&shares, &a, 100).now_or_never().unwrap();
+        second.grow_beyond(&shares, &b, 5).now_or_never().unwrap();
+        assert!(second.grow_beyond(&shares, &b, 6).now_or_never().is_none());
+        drop(first);
+        second.grow_beyond(&shares, &b, 6).now_or_never().unwrap();
     }
 
     #[test]

@@ -16,11 +16,12 @@ use front::{Front, POD_JSON};
 use http::{Request, Response};
 use kube_admission_proxy::admission::metrics::Metrics;
 use kube_admission_proxy::admission::{Chain, PluginEnvironment, Spec};
-use kube_admission_proxy::body::Body;
+use kube_admission_proxy::body::{Body, Weight};
 use kube_admission_proxy::cluster::discovery::Discovery;
 use kube_admission_proxy::cluster::{Cluster, Namespace};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::metrics::Registry;
+use kube_admission_proxy::object::{cbor, decode};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::upstream::{SharedTransport, Transport, UpstreamError};
 use serde_json::{Value, json};
@@ -241,4 +242,157 @@ fn the_plugins_of_an_idle_tenant_take_little_room() {
     let bytes = measure(|| kept = Some(chain(&on))).bytes_current;
     println!("the default plugins: {bytes} bytes");
     assert!(bytes <= 12_288, "{bytes} bytes");
+}
+
+/// A document of about `bytes` bytes: `part` as often as it fits between `start` and `end`, with `#` as its number.
+fn repeated(start: &str, part: &str, end: &str, bytes: usize) -> Bytes {
+    let mut text = start.to_owned();
+    for number in 0.. {
+        text.push_str(&part.replace('#', &number.to_string()));
+        if text.len() >= bytes {
+            break;
+        }
+        text.push(',');
+    }
+    text.push_str(end);
+    text.into()
+}
+
+/// The weight of a document that arrives in pieces.
+fn weight(text: &[u8]) -> Weight {
+    let mut weight = Weight::default();
+    text.chunks(7).for_each(|piece| weight.add(piece));
+    weight.complete(text);
+    weight
+}
+
+/// The memory of decoded values against the estimate that bounds them.
+#[test]
+fn the_weight_of_a_document_is_an_upper_bound_of_its_memory() {
+    for (name, text, most) in [
+        ("entries", repeated("[", r#"{"a":0}"#, "]", 100_000), 1.5),
+        ("lists", repeated("[", "[0]", "]", 100_000), 1.6),
+        ("deep lists", repeated("[", "[[[[[[[[0]]]]]]]]", "]", 100_000), 1.6),
+        ("numbers", repeated("[", "0", "]", 100_000), 2.2),
+        ("texts", repeated("[", r#""a""#, "]", 100_000), 2.2),
+        ("commas", repeated(r#"{"a":""#, "a, {b: [c", r#""}"#, 100_000), 1.5),
+        ("keys", repeated("{", r##""k#":"v""##, "}", 100_000), 1.8),
+        ("small maps", repeated("{", r##""k#":{"a":{"b":[1,2]},"c":"d"}"##, "}", 100_000), 1.5),
+        ("env", repeated("[", r##"{"name":"E#","value":"x"}"##, "]", 100_000), 1.5),
+        ("pods", repeated("[", std::str::from_utf8(POD_JSON).unwrap(), "]", 100_000), 2.2),
+        // The maps of a list may get defaults, which the bytes do not show.
+        ("empty maps", repeated("[", "{}", "]", 100_000), 30.0),
+    ] {
+        let mut kept = None;
+        let bytes = measure(|| kept = Some(decode::json(&text).unwrap())).bytes_current;
+        let weight = weight(&text).decoded() as f64 / bytes as f64;
+        println!("{name}: {bytes} bytes for {} bytes, weight {weight:.2}", text.len());
+        assert!((1.0..most).contains(&weight), "{name}: {weight}");
+    }
+    for (name, text, most) in [
+        ("entries", "- a: 0\n".repeat(10_000), 2.0),
+        ("entries below", "-\n  a: 0\n".repeat(10_000), 4.0),
+        ("flow", format!("[{}a: 0]", "a: 0, ".repeat(10_000)), 2.0),
+        ("flow pairs", format!("[{}\"a\": 0]", "\"a\": 0,".repeat(10_000)), 2.0),
+        ("keys without values", format!("[{}{{a}}]", "{a},".repeat(10_000)), 2.5),
+        ("quotes", format!("{{b: x\"y, c: [{}]}}", "{a: 0},".repeat(10_000)), 3.5),
+        ("lists", "- - 0\n".repeat(10_000), 12.0),
+        ("env", "- name: E\n  value: x\n".repeat(10_000), 2.0),
+        ("aliases", format!("a: &a {{b: 0}}\nc: [{}]", "*a,".repeat(10_000)), 40.0),
+        ("a text", format!("data: |\n{}", "  some words: and more, of course\n".repeat(10_000)), 12.0),
+    ] {
+        let mut kept = None;
+        let bytes = measure(|| kept = Some(decode::yaml(text.as_bytes()).unwrap())).bytes_current;
+        let weight = weight(text.as_bytes()).decoded() as f64 / bytes as f64;
+        println!("{name} in YAML: {bytes} bytes for {} bytes, weight {weight:.2}", text.len());
+        assert!((1.0..most).contains(&weight), "{name}: {weight}");
+    }
+    for (name, text, most) in [
+        ("entries", repeated(r#"{"a":["#, r#"{"a":0}"#, "]}", 100_000), 2.0),
+        ("pods", repeated(r#"{"a":["#, std::str::from_utf8(POD_JSON).unwrap(), "]}", 100_000), 2.2),
+        ("texts", repeated(r#"{"a":["#, r#""a""#, "]}", 100_000), 2.5),
+    ] {
+        let bytes = cbor::encode(&decode::json(&text).unwrap().value);
+        let mut kept = None;
+        let memory = measure(|| kept = Some(cbor::decode(&bytes).unwrap())).bytes_current;
+        let weight = weight(&bytes).decoded() as f64 / memory as f64;
+        println!("{name} in CBOR: {memory} bytes for {} bytes, weight {weight:.2}", bytes.len());
+        assert!((1.0..most).contains(&weight), "{name}: {weight}");
+    }
+}
+
+/// Bodies that take far more memory than their length, of creates.
+fn heavy() -> Vec<(&'static str, &'static str, Bytes, u16)> {
+    const CONFIG_MAPS: &str = "/api/v1/namespaces/bench/configmaps?dryRun=All";
+    const PODS: &str = "/api/v1/namespaces/bench/pods?dryRun=All";
+    let pod = r#"{"metadata":{"generateName":"p-"},"spec":{"containers":["#;
+    vec![
+        (
+            "env",
+            PODS,
+            repeated(
+                &format!(r#"{pod}{{"name":"c","image":"i","env":["#),
+                r##"{"name":"E#","value":"x"}"##,
+                "]}]}}",
+                300_000,
+            ),
+            201,
+        ),
+        ("containers", PODS, repeated(pod, r##"{"name":"c#","image":"i"}"##, "]}}", 50_000), 201),
+        ("empty containers", PODS, repeated(pod, "{}", "]}}", 100_000), 422),
+        (
+            "properties",
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All",
+            repeated(
+                r#"{"metadata":{"name":"as.e.com"},"spec":{"group":"e.com","scope":"Namespaced","names":{"plural":"as","kind":"A"},
+                    "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"#,
+                r##""p#":{"type":"string"}"##,
+                "}}}}]}}",
+                100_000,
+            ),
+            201,
+        ),
+        (
+            "a text",
+            CONFIG_MAPS,
+            repeated(r#"{"metadata":{"generateName":"c-"},"data":{"a":""#, "a", r#""}}"#, 300_000),
+            201,
+        ),
+        (
+            "data",
+            CONFIG_MAPS,
+            repeated(r#"{"metadata":{"generateName":"c-"},"data":{"#, r##""k#":"v""##, "}}", 300_000),
+            201,
+        ),
+        (
+            "finalizers",
+            CONFIG_MAPS,
+            repeated(r#"{"metadata":{"generateName":"c-","finalizers":["#, r##""a.b/#""##, "]}}", 300_000),
+            201,
+        ),
+    ]
+}
+
+/// The memory of creates against the weight of their bodies, in the proxy and with the embedded API server.
+#[test]
+fn a_create_takes_no_more_memory_than_its_weight() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let both = runtime.block_on(Front::new(&embedded::Server::new(Arc::default()), |transport| transport));
+    let both = Counted { runtime, front: both };
+    both.send("POST", "/api/v1/namespaces", JSON, &r#"{"metadata":{"name":"bench"}}"#.into(), 201);
+    let proxy = Counted::new();
+    for (name, uri, body, code) in heavy() {
+        let taken = [&proxy, &both].map(|counted| {
+            counted.send("POST", uri, JSON, &body, code);
+            measure(|| counted.send("POST", uri, JSON, &body, code)).bytes_max
+        });
+        let weight = weight(&body);
+        println!(
+            "{name}: {} bytes: {taken:?}, weight {}: {:.2?}",
+            body.len(),
+            weight.of(0),
+            taken.map(|taken| taken as f64 / weight.decoded() as f64)
+        );
+        assert!(taken.iter().all(|taken| *taken <= weight.of(0) as u64), "{name}");
+    }
 }

@@ -84,8 +84,9 @@ pub struct Limits {
     /// Size of the body of a request (`MaxRequestBodyBytes`).
     pub body_bytes: usize,
     /// Memory for bodies that have arrived, of writes and of reviews, and for what is made of them until the request is answered: four times
-    /// their length, and 64 bytes for each value in them. Up to 64 KiB are not counted. One user has at most half of it, and a body that needs
-    /// more than all of it is refused. Further bodies wait, for `connection_wait_timeout` at most.
+    /// the memory of the decoded object. An object with many small maps takes far more memory than its text: a map about 740 bytes. Up to
+    /// 64 KiB are not counted. The bodies of one user have at most half of it, unless a single one needs more; a body that needs more than all
+    /// of it is refused. Further bodies wait, for `connection_wait_timeout` at most.
     pub whole_bodies_bytes: usize,
     /// Size of an answer of the upstream API server that the proxy reads itself: a stored object, a review, a dry run.
     pub response_bytes: usize,
@@ -165,9 +166,9 @@ pub struct Limits {
     pub access_reviews: usize,
     /// Number of SubjectAccessReviews about one user at the same time, or about the service accounts of one namespace. Further ones wait.
     pub user_access_reviews: usize,
-    /// Memory for what the proxy reads from the upstream API server for writes: for the stored object of a write four times its length
-    /// and 64 bytes for each value in it, for lists their length. Up to 64 KiB are not counted. One user has at most half of it. Further
-    /// requests wait, for `connection_wait_timeout` at most.
+    /// Memory for what the proxy reads from the upstream API server for writes: for the stored object of a write as for `whole_bodies_bytes`,
+    /// for lists their length. Up to 64 KiB are not counted. One user has at most half of it; of stored objects that need more, the proxy
+    /// has one at a time. Further requests wait, for `connection_wait_timeout` at most.
     pub whole_answers_bytes: usize,
     /// Size of the answers to writes that the proxy reads from the upstream API server at the same time. Up to 64 KiB of an answer are
     /// not counted. One user has at most half of it. Further answers wait until the deadline of their write.
@@ -345,7 +346,7 @@ impl Default for Limits {
             send_buffer_bytes: 400 * 1024,
             upstream_send_buffer_bytes: MEBIBYTE,
             body_bytes: 3 * MEBIBYTE,
-            whole_bodies_bytes: 512 * MEBIBYTE,
+            whole_bodies_bytes: 4096 * MEBIBYTE,
             response_bytes: 64 * MEBIBYTE,
             request_timeout: seconds(60),
             mutating_timeout: seconds(34),
@@ -479,8 +480,20 @@ impl Limits {
         }
     }
 
+    /// Sets the bounds of the embedded API server to 0, for a process without one.
+    #[must_use]
+    pub fn without_stored_objects(self) -> Self {
+        Self { stored_bytes: 0, watch_history_bytes: 0, file_cache_bytes: 0, ..self }
+    }
+
+    /// Sets the bounds of the API servers that only tenants name to 0, for a process without them.
+    #[must_use]
+    pub fn without_tenants(self) -> Self {
+        Self { tenant_caches_bytes: 0, ..self }
+    }
+
     /// Lowers the bounds for a process with this much memory, in bytes, so that their sum ([`Self::memory`]) stays below it. With less than
-    /// [`LEAST_MEMORY`] they are those for that much.
+    /// [`LEAST_MEMORY`] they are those for that much. Bodies have the memory of bounds that are 0.
     #[must_use]
     pub fn within_memory(self, memory: u64) -> Self {
         let memory = usize::try_from(memory).unwrap_or(usize::MAX).max(LEAST_MEMORY);
@@ -489,6 +502,12 @@ impl Limits {
         let count = |bound: usize, parts: usize, bytes: usize| bound.min(part(parts) / bytes).max(1);
         // 0 sets no bound of seats.
         let seats = |bound: usize, parts, bytes| count(if bound == 0 { usize::MAX } else { bound }, parts, bytes);
+        let unused = |bound: usize, parts: usize| if bound == 0 { parts } else { 0 };
+        let bodies = 34
+            + unused(self.tenant_caches_bytes, 13)
+            + unused(self.stored_bytes, 12)
+            + unused(self.watch_history_bytes, 5)
+            + unused(self.file_cache_bytes, 2);
         let window = |bound: u32, share: usize| bound.min(u32::try_from(memory / share).unwrap_or(u32::MAX));
         let scaled = Self {
             stream_window_bytes: window(self.stream_window_bytes, 8 << 10),
@@ -514,7 +533,7 @@ impl Limits {
             review_connections: count(scaled.review_connections, 2, CONNECTION_BYTES),
             heads_bytes: scaled.heads_bytes.min(part(4)),
             arriving_bodies_bytes: scaled.arriving_bodies_bytes.min(part(12)),
-            whole_bodies_bytes: scaled.whole_bodies_bytes.min(part(34)),
+            whole_bodies_bytes: scaled.whole_bodies_bytes.min(part(bodies)),
             whole_answers_bytes: scaled.whole_answers_bytes.min(part(17)),
             write_answers_bytes: scaled.write_answers_bytes.min(part(10)),
             audited_answers_bytes: scaled.audited_answers_bytes.min(part(8)),
@@ -612,6 +631,7 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::Weight;
 
     #[test]
     fn connections_leave_descriptors_to_everything_else() {
@@ -637,6 +657,15 @@ mod tests {
             let memory = mebibytes << 20;
             let limits = Limits::default().within_memory(memory);
             assert!(sum(&limits) as u64 <= memory, "{mebibytes}: {} MiB: {:?}", sum(&limits) >> 20, limits.memory());
+            for fewer in [
+                Limits::default().without_stored_objects(),
+                Limits::default().without_tenants(),
+                Limits::default().without_stored_objects().without_tenants(),
+            ] {
+                let fewer = fewer.within_memory(memory);
+                assert!(sum(&fewer) as u64 <= memory, "{mebibytes}: {:?}", fewer.memory());
+                assert!(fewer.whole_bodies_bytes > limits.whole_bodies_bytes || limits == Limits::default());
+            }
             let unbounded = Limits { requests_inflight: 0, mutating_requests_inflight: 0, ..Limits::default() };
             let limits = unbounded.within_memory(memory);
             assert!(sum(&limits) as u64 <= memory && limits.requests_inflight > 0);
@@ -661,9 +690,10 @@ mod tests {
         );
         assert!(limits.connections >= 1024 && limits.long_running_requests >= 1024);
         // The longest body fits into the share of one user.
-        assert!(limits.whole_bodies_bytes / 2 >= 4 * limits.body_bytes);
+        let weight = |length: usize| Weight::default().of(length);
+        assert!(limits.whole_bodies_bytes / 2 >= weight(limits.body_bytes));
         // So do the longest bodies of several users that arrive, and the longest reviews.
         assert!(limits.arriving_bodies_bytes >= 3 * 2 * limits.body_bytes);
-        assert!(limits.whole_bodies_bytes / 2 >= 4 * limits.review_bytes);
+        assert!(limits.whole_bodies_bytes >= weight(limits.review_bytes));
     }
 }

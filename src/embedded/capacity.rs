@@ -3,9 +3,11 @@
 use super::call::Call;
 use super::owners::MANAGED_FIELDS;
 use super::store::{State, size};
+use crate::body::Weight;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::{Object, kinds, protobuf};
 use crate::status::Status;
+use serde_json::Value;
 
 /// The groups whose objects kube-apiserver stores as JSON, not as protobuf.
 pub(super) const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
@@ -14,8 +16,9 @@ pub(super) const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregist
 /// (`isTooLargeError` in `createHandler`); an apply keeps them.
 ///
 /// # Errors
-/// 500 if the object is too large.
+/// 500 if the object is too large, 413 if it takes too much memory.
 pub(super) fn fitted(call: &Call, mut object: Object, is_apply: bool) -> Result<Object, Status> {
+    check_memory(call, &object)?;
     let most = call.limits.stored_object_bytes;
     if fits(&object, most) {
         return Ok(object);
@@ -24,6 +27,42 @@ pub(super) fn fitted(call: &Call, mut object: Object, is_apply: bool) -> Result<
         return Ok(object);
     }
     Err(too_large())
+}
+
+/// The most memory that a byte of JSON takes.
+const BYTES_OF_BYTE: usize = 100;
+/// The memory of a node of a map, and the entries that it has at most.
+const NODE_BYTES: usize = 640;
+const NODE_ENTRIES: usize = 11;
+
+/// Checks that a changed object takes no more memory than one body may take: patches of an object must not make it so large that every
+/// later write exceeds the memory. An object that becomes smaller is accepted.
+fn check_memory(call: &Call, object: &Object) -> Result<(), Status> {
+    let (bytes, most) = (size::of(object), Weight::most_decoded(call.limits.whole_bodies_bytes));
+    let is_larger = || call.store.with(|state| state.bytes_of(call.collection(), &call.key())) < bytes;
+    if bytes < most / BYTES_OF_BYTE || decoded_bytes(object) <= most || !is_larger() {
+        return Ok(());
+    }
+    Err(Status::too_large("the object has more values than there is memory for: raise the memory limit"))
+}
+
+/// The memory of an object, its managedFields aside: no body has those of its own fields.
+fn decoded_bytes(object: &Object) -> usize {
+    let owners = object.get(&MANAGED_FIELDS).map_or(0, decoded_value_bytes);
+    decoded_value_bytes(object.as_value()).saturating_sub(owners)
+}
+
+fn decoded_value_bytes(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(decoded_value_bytes).sum(),
+            Value::Object(fields) => {
+                let values = fields.iter().map(|(name, value)| name.len() + decoded_value_bytes(value));
+                fields.len().div_ceil(NODE_ENTRIES) * NODE_BYTES + values.sum::<usize>()
+            }
+            _ => 0,
+        }
 }
 
 /// `rpctypes.ErrRequestTooLarge`

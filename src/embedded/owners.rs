@@ -11,7 +11,8 @@ use crate::object::merge::Node;
 use crate::object::typed::Rest;
 use crate::object::{Object, convert, normal, typed};
 use crate::status::Status;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -86,11 +87,10 @@ impl<'a> Subject<'a> {
             // An empty list resets the field as a list with an empty entry does (`isResetManagedFields`).
             let _ = object.set(&MANAGED_FIELDS, json!([{}]));
         }
-        let old = current.map_or_else(|| self.empty(), |current| current.clone().into_value());
-        let new = object.clone().into_value();
+        let old = current.map_or_else(|| Cow::Owned(self.empty()), |current| Cow::Borrowed(current.as_value()));
         let owners = match self.change() {
-            Some(change) if !is_too_large(&old) && !is_too_large(&new) => {
-                change.managed_fields_in(&old, &new, &*self.versions).0
+            Some(change) if !is_too_large(&old) && !is_too_large(object.as_value()) => {
+                change.managed_fields_in(&old, object.as_value(), &*self.versions).0
             }
             _ => current.and_then(|current| current.get(&MANAGED_FIELDS).cloned()),
         };
@@ -105,12 +105,12 @@ impl<'a> Subject<'a> {
     /// # Errors
     /// 409 for conflicts with other managers, 400 and 500 for a malformed configuration, 413 for too many fields.
     pub(super) fn apply(&self, current: Option<&Object>, configuration: &Value, force: bool) -> Result<Object, Status> {
-        let live = current.map(|current| current.clone().into_value());
-        if is_too_large(configuration) || live.as_ref().is_some_and(is_too_large) {
+        let live = current.map(Object::as_value);
+        if is_too_large(configuration) || live.is_some_and(is_too_large) {
             return Err(Status::too_large("the object has too many fields for a server-side apply"));
         }
         let change = self.change().ok_or_else(|| Status::plain("no corresponding type for the kind"))?;
-        let mut applied = change.apply(live.as_ref(), configuration, force, &*self.versions)?;
+        let mut applied = change.apply(live, configuration, force, &*self.versions)?;
         let unfit = |why: &dyn Display| Status::plain(format!("failed to convert new object to proper version: {why}"));
         let custom = self.call.resource.custom.as_ref().filter(|_| self.kind.group == *self.call.resource.group);
         if let Some(schema) = removed::schema(&self.call.resource).or_else(|| custom?.structural()) {
@@ -165,8 +165,8 @@ pub(super) fn record_own(kind: &GroupVersionKind, subresource: &str, current: &O
     let Some(schema) = Node::built_in(kind) else { return };
     let manager = "kube-apiserver";
     let change = Change { kind, schema, has_status: true, subresource, manager, now: jiff::Timestamp::now() };
-    let (old, new) = (current.clone().into_value(), object.clone().into_value());
-    set(object, change.managed_fields_in(&old, &new, &OneVersion).0);
+    let owners = change.managed_fields_in(current.as_value(), object.as_value(), &OneVersion).0;
+    set(object, owners);
 }
 
 /// Sets the managedFields of an object.
@@ -179,14 +179,36 @@ pub(super) fn set(object: &mut Object, owners: Option<Value>) {
 
 /// Restores the times of the managedFields if nothing else differs (`IgnoreManagedFieldsTimestampsTransformer`).
 fn keep_times(object: &mut Object, current: &Object) {
-    let timeless = |object: &Object| {
-        let mut object = object.clone();
-        if let Some(Value::Array(entries)) = object.get_mut(&MANAGED_FIELDS) {
-            entries.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| _ = entry.remove("time"));
-        }
-        object
-    };
-    if object.get(&MANAGED_FIELDS) != current.get(&MANAGED_FIELDS) && timeless(object) == timeless(current) {
-        set(object, current.get(&MANAGED_FIELDS).cloned());
+    if object.get(&MANAGED_FIELDS) == current.get(&MANAGED_FIELDS) || !is_equal_without_times(object, current) {
+        return;
     }
+    set(object, current.get(&MANAGED_FIELDS).cloned());
+}
+
+/// Whether two objects are equal, the times of their managedFields aside.
+fn is_equal_without_times(one: &Object, other: &Object) -> bool {
+    let [metadata, owners] = MANAGED_FIELDS;
+    let are_owners_equal = |one: Option<&Value>, other: Option<&Value>| match (one, other) {
+        (Some(Value::Array(one)), Some(Value::Array(other))) => {
+            let is_equal = |(one, other)| is_equal_but("time", one, other, |_, _| true);
+            one.len() == other.len() && one.iter().zip(other).all(is_equal)
+        }
+        (one, other) => one == other,
+    };
+    is_equal_but(metadata, one.as_value(), other.as_value(), |one, other| match (one, other) {
+        (Some(one), Some(other)) => is_equal_but(owners, one, other, are_owners_equal),
+        (one, other) => one == other,
+    })
+}
+
+/// Whether two values are equal, if one field of JSON objects is compared by `is_equal`.
+fn is_equal_but(
+    field: &str,
+    one: &Value,
+    other: &Value,
+    is_equal: impl Fn(Option<&Value>, Option<&Value>) -> bool,
+) -> bool {
+    let (Value::Object(one), Value::Object(other)) = (one, other) else { return one == other };
+    let others = |fields| Map::iter(fields).filter(|(name, _)| *name != field);
+    is_equal(one.get(field), other.get(field)) && others(one).eq(others(other))
 }

@@ -35,14 +35,18 @@ const LIMIT_RANGES: &Collection = &Collection::built_in("", "limitranges");
 pub(super) async fn create(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
     attempts::expect(call, 0).await;
-    let mut object = body::object(call, &call.resource.gvk())?;
-    body::ensure_namespace(&mut object, call.namespace())?;
-    Subject::object(call).record(None, &mut object);
+    let submitted = || {
+        let mut object = body::object(call, &call.resource.gvk())?;
+        body::ensure_namespace(&mut object, call.namespace())?;
+        Subject::object(call).record(None, &mut object);
+        Ok::<_, Status>(object)
+    };
+    let object = submitted()?;
     let wait = initializers::Wait::begin(call, &object, dry_run)?;
     let waits = wait.is_some();
     let changes = move |state: &mut State| waits.then(|| initializers::changes(state, call)).transpose();
     let new = New { object, is_apply: false, dry_run };
-    let (created, changes) = create_object(call, new, &mut Attempts::new(call), changes).await?;
+    let (created, changes) = create_object(call, new, submitted, &mut Attempts::new(call), changes).await?;
     let created = match (wait, changes) {
         (Some(wait), Some(changes)) => wait.end(call, created, changes).await?,
         _ => created,
@@ -232,17 +236,21 @@ pub(super) struct New {
 
 /// Creates an object that did not exist; `None` if it does now.
 async fn create_missing(call: &Call, new: New, attempts: &mut Attempts<'_>) -> Result<Option<Arc<Object>>, Status> {
-    match create_object(call, new, attempts, |_| Ok(())).await {
+    let first = Basis::is_needed(call).then(|| new.object.clone());
+    let again = || first.clone().ok_or_else(|| Status::internal_error("the write depends on other objects"));
+    match create_object(call, new, again, attempts, |_| Ok(())).await {
         Ok((created, ())) => Ok(Some(created)),
         Err(status) if is_taken(&status) => Ok(None),
         Err(status) => Err(status),
     }
 }
 
-/// Creates an object; generates a name if the object has none. Does `also` in the transaction of the creation.
+/// Creates an object; generates a name if the object has none. Does `also` in the transaction of the creation. A further attempt, which is
+/// rare, makes the object `again`: a copy would take memory during every attempt.
 async fn create_object<T: Send>(
     call: &Call,
     new: New,
+    again: impl Fn() -> Result<Object, Status> + Send + Sync,
     attempts: &mut Attempts<'_>,
     also: impl Fn(&mut State) -> Result<T, Status> + Send + Sync,
 ) -> Result<(Arc<Object>, T), Status> {
@@ -272,7 +280,6 @@ async fn create_object<T: Send>(
     }
     // Of the other objects, only Services depend on others, and only a generated name may be another one in a further attempt.
     let is_named = !object.name().is_empty();
-    let again = (Basis::is_needed(call) || !is_named).then(|| object.clone());
     let (mut wanted, mut names) = (object, 1);
     loop {
         let basis = Basis::of(call);
@@ -280,19 +287,12 @@ async fn create_object<T: Send>(
         let transaction = |state: &mut State| {
             basis.holds(call, state).then(|| Ok((insert(state, call, object, had_namespace, dry_run)?, also(state)?)))
         };
-        let created = call.transact(transaction);
-        match (created, &again) {
-            (Some(Err(status)), Some(again)) if is_taken(&status) && !is_named && names < NAME_ATTEMPTS => {
-                wanted = again.clone();
-                names += 1;
-            }
-            (None, Some(again)) => {
-                wanted = again.clone();
-                attempts.start_over().await?;
-            }
-            (Some(created), _) => return created.map_err(|status| refused(call, status)),
-            (None, None) => return Err(Status::internal_error("the write depends on other objects")),
+        match call.transact(transaction) {
+            Some(Err(status)) if is_taken(&status) && !is_named && names < NAME_ATTEMPTS => names += 1,
+            Some(created) => return created.map_err(|status| refused(call, status)),
+            None => attempts.start_over().await?,
         }
+        wanted = again()?;
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::object::Object;
 use crate::object::normal;
 use serde::Serialize;
-use serde_json::Value;
 
 /// A JSON patch, as an answer has it.
 #[derive(Debug, Default, Serialize)]
@@ -22,8 +21,8 @@ pub(super) fn between(before: &Object, after: &Object) -> Patch {
     if before == after {
         return Patch::default();
     }
-    let value = |object: &Object| Value::Object(normal::as_written(object).fields().clone());
-    Patch(json_patch::diff(&value(before), &value(after)))
+    let (before, after) = (normal::as_written(before), normal::as_written(after));
+    Patch(json_patch::diff(before.as_value(), after.as_value()))
 }
 
 #[cfg(test)]
@@ -31,7 +30,7 @@ mod tests {
     use super::*;
     use crate::object::patch::admission;
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn object(value: Value) -> Object {
         Object::from_value(value).unwrap()

@@ -316,17 +316,17 @@ impl Apply<'_> {
         is_owner_known: bool,
         options: &WriteOptions,
     ) -> Result<Option<Object>, Status> {
-        let (live, configuration) = (old.map(|old| old.clone().into_value()), configuration.clone().into_value());
+        let live = old.map(Object::as_value);
         // The field managers of a scale are those of its parent.
         let is_of_parent = old.is_some() && self.write.target.subresource == "scale";
-        let is_untold = is_of_parent || is_too_large(&configuration) || live.as_ref().is_some_and(is_too_large);
+        let is_untold = is_of_parent || is_too_large(configuration.as_value()) || live.is_some_and(is_too_large);
         let mut applied = match (old, is_owner_known || is_untold) {
-            (None, true) => configuration,
+            (None, true) => configuration.clone().into_value(),
             (Some(_), true) => return Ok(None),
             (_, false) => {
                 let options = options.as_options_object(OptionsKind::Update);
                 let manager = manager_name(options.str(&["fieldManager"]), "");
-                match managed_fields::change(self.write, &manager).applied(live.as_ref(), &configuration) {
+                match managed_fields::change(self.write, &manager).applied(live, configuration.as_value()) {
                     Some(applied) => applied,
                     None => return Ok(None),
                 }

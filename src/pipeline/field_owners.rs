@@ -53,12 +53,14 @@ impl FieldOwners<'_> {
             return None;
         }
         let old = managed_fields::before_write(self.write, attributes)?;
-        let after = |new| managed_fields::after(self.write, attributes, &old, &new).map(|(owners, _)| owners);
+        let after = |new: &Object| {
+            managed_fields::after(self.write, attributes, &old, new.as_value()).map(|(owners, _)| owners)
+        };
         let own = match own {
             Some(own) => own,
-            None => after(before()?.into_value())?.unwrap_or_else(|| json!([])),
+            None => after(&before()?)?.unwrap_or_else(|| json!([])),
         };
-        let (recorded, version) = (after(admitted.clone().into_value())?, self.write.target.kind().api_version());
+        let (recorded, version) = (after(admitted)?, self.write.target.kind().api_version());
         owned_as(&recorded?, &own, &version)?;
         Some(Owners::of_version(own, version))
     }

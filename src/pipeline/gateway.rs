@@ -96,7 +96,7 @@ impl Room {
     }
 
     /// Reads an object of at most `limit` bytes for admission, which is decoded as a whole. If its weight is more than [`FREE_BYTES`], it
-    /// has the returned part of the user's share. Members of `system:masters` have no share and no bound but `limit`.
+    /// has the returned part of the user's share; of objects that need more than one user may have, one is in memory at a time. Members of `system:masters` have no share and no bound but `limit`.
     ///
     /// # Errors
     /// 413 if the body is longer than `limit`, 429 if other requests hold the memory for longer than the wait timeout.
@@ -151,7 +151,7 @@ impl Room {
                 if needed > room {
                     // At least doubles, as a growing buffer does.
                     room = needed.max(room * 2);
-                    let taking = share.grow_to(shares, &sharer, room.div_ceil(KIBIBYTE));
+                    let taking = share.grow_beyond(shares, &sharer, room.div_ceil(KIBIBYTE));
                     tokio::time::timeout(wait, taking)
                         .await
                         .map_err(|_| Status::too_many_requests("there is no room in memory for the stored object"))?;

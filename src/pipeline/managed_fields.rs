@@ -13,6 +13,7 @@ use http::Method;
 use http::header::USER_AGENT;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 const FIELD: [&str; 2] = ["metadata", "managedFields"];
@@ -42,8 +43,8 @@ pub(super) fn show(write: &Write<'_>, attributes: &mut Attributes) -> Option<Bef
     }
     let object = attributes.object.as_ref()?;
     // An object that is too large keeps the client's managedFields.
-    let (shown, is_renewed) =
-        after(write, attributes, &before_write(write, attributes)?, &object.clone().into_value())?;
+    let old = before_write(write, attributes)?;
+    let (shown, is_renewed) = after(write, attributes, &old, object.as_value())?;
     attributes.reinvocation.has_fine_times = is_renewed;
     let sent = object.get(&FIELD).cloned();
     let was_changed = object.is_changed();
@@ -122,14 +123,14 @@ pub(super) fn change<'w>(write: &'w Write<'_>, manager: &'w str) -> Change<'w> {
 }
 
 /// Returns the object that a write replaces; on a create, Go's empty object.
-pub(super) fn before_write(write: &Write<'_>, attributes: &Attributes) -> Option<Value> {
+pub(super) fn before_write<'a>(write: &Write<'_>, attributes: &'a Attributes) -> Option<Cow<'a, Value>> {
     let kind = write.target.kind();
     match (attributes.operation, &attributes.old_object) {
-        (Operation::Update, Some(old)) => Some((**old).clone().into_value()),
+        (Operation::Update, Some(old)) => Some(Cow::Borrowed(old.as_value())),
         (Operation::Create, _) => {
             let mut empty = json!({"apiVersion": kind.api_version(), "kind": kind.kind});
             typed::encode(kind, &mut empty);
-            Some(empty)
+            Some(Cow::Owned(empty))
         }
         _ => None,
     }

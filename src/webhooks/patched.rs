@@ -123,7 +123,7 @@ fn decode_custom(before: &Object, mut object: Object, kind: &GroupVersionKind) -
     let now = named_kind(&object);
     let (wanted, found) = (kind.api_version(), object.api_version());
     if now.kind.is_empty() {
-        let text = escape_html(&Value::Object(object.fields().clone()).to_string());
+        let text = escape_html(&object.as_value().to_string());
         return Err(Status::internal_error(format!("Object 'Kind' is missing in '{text}'")).into());
     }
     if found != wanted {

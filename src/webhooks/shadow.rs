@@ -117,7 +117,7 @@ fn patched(who: Shadow, hook: &Hook, prepared: &Prepared, patch: &[u8], elapsed:
     let applied = Patch::decode(patch).map_err(|why| why.to_string()).and_then(|patch| {
         let object = object.as_ref().ok_or("there is no object to change")?;
         let patched = patch.apply(object).map_err(|why| why.to_string())?;
-        Ok((patched != serde_json::Value::Object(object.fields().clone()), patch))
+        Ok((patched != *object.as_value(), patch))
     });
     match applied {
         Ok((is_changed, patch)) => {

@@ -16,7 +16,7 @@ mod scale;
 mod set;
 mod versions;
 
-use crate::go_text::numbers::canonicalize;
+use crate::go_text::numbers::{canonicalize, is_canonical};
 use crate::kind::GroupVersionKind;
 use crate::merge::Node;
 use entries::{Entry, Operation};
@@ -25,6 +25,8 @@ use jiff::Timestamp;
 pub use own::owned_as;
 pub use scale::{of_scale, of_scaled};
 use serde_json::Value;
+use set::Path;
+use std::borrow::Cow;
 pub use versions::{InVersion, OneVersion, VersionConverter};
 
 /// The manager of the fields of an object that had no managedFields before its first apply.
@@ -50,6 +52,10 @@ const WITHOUT_OWNER: [&[&str]; 11] = [
     &["f:metadata", "f:managedFields"],
     &["f:metadata", "f:resourceVersion"],
 ];
+
+fn has_no_owner(path: &Path) -> bool {
+    WITHOUT_OWNER.iter().any(|field| path.iter().map(|element| &**element).eq(field.iter().copied()))
+}
 
 /// A write that is about to change an object.
 #[derive(Debug)]
@@ -176,6 +182,8 @@ impl Change<'_> {
         }
         let (old, new) = (without_managed_fields(old), without_managed_fields(new));
         let (entries, is_renewed) = self.entries_after(entries, &old, &new, versions);
+        // They are as large as the objects.
+        drop((old, new));
         (entries::encode(entries), is_renewed)
     }
 
@@ -192,7 +200,7 @@ impl Change<'_> {
         changes.release(&mut entries);
         let api_version = self.kind.api_version();
         let mut own = changes.into_changed(&api_version).into_kept();
-        own.retain(|path| !WITHOUT_OWNER.iter().any(|without_owner| path.iter().eq(without_owner.iter())));
+        own.retain(|path| !has_no_owner(path));
         let is_renewed = !own.is_empty();
         if is_renewed {
             let mine = Entry {
@@ -233,14 +241,24 @@ impl Change<'_> {
     }
 }
 
-/// Prepares an object for comparison: removes its managedFields and writes equal numbers alike.
-fn without_managed_fields(object: &Value) -> Value {
-    let mut object = object.clone();
-    canonicalize(&mut object);
-    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        metadata.remove("managedFields");
+/// Prepares an object for comparison: removes its managedFields and writes equal numbers alike. Most new objects need no copy.
+fn without_managed_fields(object: &Value) -> Cow<'_, Value> {
+    if object.pointer("/metadata/managedFields").is_none() && is_canonical(object) {
+        return Cow::Borrowed(object);
     }
-    object
+    let mut object = copy_but(object, "metadata", |metadata| Some(copy_but(metadata, "managedFields", |_| None)));
+    canonicalize(&mut object);
+    Cow::Owned(object)
+}
+
+/// Copies a value, with the field `name` of an object as `copy` returns it.
+fn copy_but(value: &Value, name: &str, copy: impl Fn(&Value) -> Option<Value>) -> Value {
+    let Value::Object(fields) = value else { return value.clone() };
+    let copied = fields.iter().filter_map(|(field, value)| {
+        let value = if field == name { copy(value)? } else { value.clone() };
+        Some((field.clone(), value))
+    });
+    Value::Object(copied.collect())
 }
 
 #[cfg(test)]

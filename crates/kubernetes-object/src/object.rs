@@ -1,18 +1,22 @@
 //! A Kubernetes object of any kind.
 
 use crate::Unwritten;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::sync::LazyLock;
+
+static NO_FIELDS: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
 /// A Kubernetes object of any kind: a JSON object with access that neither panics nor inserts.
 ///
 /// Readers return `None` (or an empty string) for a value that is missing or of another type. The object remembers whether it still equals
 /// the request's bytes, so that the proxy can forward those bytes.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Object {
-    fields: Map<String, Value>,
+    /// Always a JSON object: readers of values then need no copy of the fields.
+    value: Value,
     /// Whether the object still equals the request's bytes. Private, so that a value that replaces the object counts as changed.
     #[serde(skip)]
     settled: bool,
@@ -23,7 +27,25 @@ pub struct Object {
 
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.fields == other.fields
+        self.value == other.value
+    }
+}
+
+impl Default for Object {
+    fn default() -> Self {
+        Self::from(Map::new())
+    }
+}
+
+impl From<Map<String, Value>> for Object {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self { value: Value::Object(fields), settled: false, unwritten: Unwritten::default() }
+    }
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Map::deserialize(deserializer).map(Self::from)
     }
 }
 
@@ -31,7 +53,7 @@ impl Object {
     /// Converts a JSON value to an object; `None` if the value is no JSON object.
     pub fn from_value(value: Value) -> Option<Self> {
         match value {
-            Value::Object(fields) => Some(Self { fields, ..Self::default() }),
+            Value::Object(fields) => Some(Self::from(fields)),
             _ => None,
         }
     }
@@ -72,31 +94,39 @@ impl Object {
         if self.unwritten.is_empty() {
             return Cow::Borrowed(self);
         }
-        let mut whole = Self { fields: self.fields.clone(), ..Self::default() };
-        self.unwritten.fill(&mut whole.fields);
-        Cow::Owned(whole)
+        let mut fields = self.fields().clone();
+        self.unwritten.fill(&mut fields);
+        Cow::Owned(Self::from(fields))
     }
 
     /// Returns the object as a JSON value.
     pub fn into_value(self) -> Value {
-        Value::Object(self.fields)
+        self.value
+    }
+
+    /// The object as a JSON value, which is always a JSON object.
+    pub fn as_value(&self) -> &Value {
+        &self.value
     }
 
     /// The top-level fields.
     pub fn fields(&self) -> &Map<String, Value> {
-        &self.fields
+        self.value.as_object().unwrap_or(&NO_FIELDS)
     }
 
     /// The top-level fields, to change.
     pub fn fields_mut(&mut self) -> &mut Map<String, Value> {
         self.settled = false;
-        &mut self.fields
+        match &mut self.value {
+            Value::Object(fields) => fields,
+            _ => unreachable!("no constructor takes another value"),
+        }
     }
 
     /// The value at a path of field names.
     pub fn get(&self, path: &[&str]) -> Option<&Value> {
         let (last, parents) = path.split_last()?;
-        let mut map = &self.fields;
+        let mut map = self.fields();
         for field in parents {
             map = map.get(*field)?.as_object()?;
         }

@@ -205,7 +205,7 @@ impl Structural {
         let Some(root) = self.root().filter(|_| !self.preserves) else { return Vec::new() };
         let mut causes = nulls::find(object.fields(), root, is_status);
         if root.node.has_embedded {
-            let mut whole = Value::Object(object.fields().clone());
+            let mut whole = object.as_value().clone();
             causes.extend(
                 embedded::coerce(&mut whole, Some(root), &mut Unknown::default())
                     .err()

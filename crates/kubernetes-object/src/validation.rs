@@ -39,7 +39,6 @@ use crate::Object;
 use crate::kind::GroupVersionKind;
 use crate::status::Cause;
 use node::{Causes, Node};
-use serde_json::Value;
 
 /// The errors of a new object (`Strategy.Validate`). Kinds without rules here have none.
 pub fn validate(kind: &GroupVersionKind, object: &Object) -> Vec<Cause> {
@@ -54,10 +53,10 @@ pub fn validate_update(kind: &GroupVersionKind, object: &Object, old: &Object, s
 
 /// The errors of the addresses of a Service, which kube-apiserver looks for before it allocates (`ValidateServiceClusterIPsRelatedFields`).
 pub fn service_addresses(service: &Object, old: Option<&Object>) -> Vec<Cause> {
-    let (value, old) = (whole(service), old.map(whole));
-    let old = old.as_ref().map(Node::root);
+    let (service, old) = (service.whole(), old.map(Object::whole));
+    let old = old.as_ref().map(|old| Node::root(old.as_value()));
     let mut found = Causes::default();
-    service::first_addresses(&Node::root(&value), old.as_ref(), &mut found);
+    service::first_addresses(&Node::root(service.as_value()), old.as_ref(), &mut found);
     found.into_vec()
 }
 
@@ -67,9 +66,10 @@ pub fn binding(object: &Object) -> Vec<Cause> {
 }
 
 fn check(kind: &GroupVersionKind, object: &Object, old: Option<&Object>, subresource: &str) -> Vec<Cause> {
-    let (value, old) = (whole(object), old.map(whole));
-    let object = &Node::root(&value);
-    let old = old.as_ref().map(Node::root);
+    // The objects with their unwritten empty values.
+    let (whole, old) = (object.whole(), old.map(Object::whole));
+    let object = &Node::root(whole.as_value());
+    let old = old.as_ref().map(|old| Node::root(old.as_value()));
     let old = old.as_ref();
     let mut found = Causes::default();
     let out = &mut found;
@@ -142,9 +142,4 @@ fn check(kind: &GroupVersionKind, object: &Object, old: Option<&Object>, subreso
         _ => {}
     }
     found.into_vec()
-}
-
-/// The object as a value, with its unwritten empty values.
-fn whole(object: &Object) -> Value {
-    Value::Object(object.whole().fields().clone())
 }

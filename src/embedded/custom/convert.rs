@@ -38,7 +38,7 @@ pub(in crate::embedded) async fn shown_to(call: &Call, object: Arc<Object>) -> R
         return Ok(object);
     }
     let Some(version) = custom.definition.version(from) else { return Ok(object) };
-    let read = version.schema()?.read(Object::clone(&object));
+    let read = version.schema()?.read(&object);
     let converted = convert(call, custom, read, version, &custom.version).await?;
     Ok(Arc::new(custom.pruned(converted, &custom.version)))
 }

@@ -8,7 +8,6 @@ use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
 use crate::object::kinds::BuiltIn;
 use crate::object::structural::Structural;
-use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -99,7 +98,7 @@ impl Custom {
         let (_, from) = split_api_version(object.api_version());
         let mut shown = Cow::Borrowed(object);
         if let Some(Ok(schema)) = self.definition.version(from).map(|version| version.schema()) {
-            let read = schema.read(object.clone());
+            let read = schema.read(object);
             if read != *object {
                 shown = Cow::Owned(read);
             }
@@ -134,8 +133,7 @@ impl Custom {
         let Some(selectable) = self.version.selectable.iter().find(|each| each.name == field) else {
             return String::new();
         };
-        let value = Value::Object(object.fields().clone());
-        let found = selectable.path.select(&value).unwrap_or_default();
+        let found = selectable.path.select(object.as_value()).unwrap_or_default();
         found.first().and_then(|value| super::json_path::text(value)).unwrap_or_default()
     }
 }

@@ -48,12 +48,14 @@ impl Schema {
     }
 
     /// Reads a stored object: drops what the schema does not have, and sets defaults.
-    pub(super) fn read(&self, object: Object) -> Object {
-        let mut fields = object.into_value();
-        fields.as_object_mut().into_iter().for_each(structural::drop_invalid_metadata);
-        let whole = fields.clone();
-        let read = self.structural.normalize(fields).map(|normal| normal.object);
-        read.unwrap_or_else(|_| Object::from_value(whole).unwrap_or_default())
+    pub(super) fn read(&self, object: &Object) -> Object {
+        let whole = || {
+            let mut whole = object.clone();
+            structural::drop_invalid_metadata(whole.fields_mut());
+            whole
+        };
+        let read = self.structural.normalize(whole().into_value()).map(|normal| normal.object);
+        read.unwrap_or_else(|_| whole())
     }
 
     /// Validates an object of the version, for which `found` are errors already. Returns the warnings.
@@ -80,8 +82,7 @@ impl Schema {
             match validate::without_rules(&causes) {
                 Some(cause) => causes.push(cause),
                 None => {
-                    let whole = |object: &Object| Value::Object(object.fields().clone());
-                    let found = self.rules.validate(&whole(object), old.map(whole).as_ref());
+                    let found = self.rules.validate(object.as_value(), old.map(Object::as_value));
                     causes.extend(found.causes);
                     warnings = found.warnings;
                 }

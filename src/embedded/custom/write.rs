@@ -227,12 +227,7 @@ fn prepared(call: &Call, custom: &Custom, object: Object, current: &Object) -> R
     } else if object.namespace().is_empty() {
         let _ = object.set(&["metadata", "namespace"], current.namespace().into());
     }
-    let others = |object: &Object| {
-        let mut fields = object.fields().clone();
-        fields.remove("metadata");
-        fields
-    };
-    if !is_status && others(&object) != others(current) {
+    if !is_status && !but_metadata(&object).eq(but_metadata(current)) {
         metadata::next_generation(&mut object);
     }
     let fields = |object: &Object| -> Map<String, Value> {
@@ -251,19 +246,26 @@ fn prepared(call: &Call, custom: &Custom, object: Object, current: &Object) -> R
 
 /// The part of the object that the request may change: its status, or all else if the status is a subresource.
 fn part(custom: &Custom, mut object: Object, current: &Object, is_status: bool) -> Object {
-    let (from, mut into) = match is_status {
-        true => (&object, current.clone()),
-        false if custom.version.has_status => (current, object.clone()),
-        false => return object,
+    if !is_status && !custom.version.has_status {
+        return object;
+    }
+    let (status, mut into) = match is_status {
+        true => (object.fields_mut().remove("status"), current.clone()),
+        false => (current.fields().get("status").cloned(), std::mem::take(&mut object)),
     };
-    match from.fields().get("status") {
-        Some(status) => drop(into.fields_mut().insert("status".to_owned(), status.clone())),
+    match status {
+        Some(status) => drop(into.fields_mut().insert("status".to_owned(), status)),
         None => drop(into.fields_mut().remove("status")),
     }
     if is_status {
         owners::set(&mut into, object.remove(&owners::MANAGED_FIELDS));
     }
     into
+}
+
+/// The fields of an object without its metadata.
+fn but_metadata(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
+    object.fields().iter().filter(|(field, _)| *field != "metadata")
 }
 
 /// Stores an object in place of the current one; `None` if the current one has changed.

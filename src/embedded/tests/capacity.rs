@@ -55,6 +55,22 @@ async fn the_objects_of_a_deleted_definition_leave_room() {
 }
 
 #[tokio::test]
+async fn an_object_does_not_grow_beyond_the_memory_of_one_body() {
+    let client = Client::with_limits(Limits { whole_bodies_bytes: 4 << 20, ..Limits::default() });
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+    let role = |rules: usize| {
+        let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]});
+        json!({"metadata": {"name": "a", "finalizers": ["e.com/a"]}, "rules": vec![rule; rules]})
+    };
+    client.post(roles, role(500)).await.with_code(201);
+    let first = format!("{roles}/a");
+    let why = client.patch(&first, "merge", role(2000)).await.refused(413);
+    assert!(why.ends_with("raise the memory limit"), "{why}");
+    assert!(client.put(&first, role(2000)).await.refused(413) == why);
+    client.put(&first, role(600)).await.with_code(200);
+}
+
+#[tokio::test]
 async fn an_object_that_etcd_refuses_is_not_stored() {
     let client = Client::with_limits(Limits { stored_object_bytes: 100_000, ..Limits::default() });
     assert_eq!(client.post(CONFIG_MAPS, config_map("a", 110_000)).await.refused(500), TOO_LARGE);

@@ -25,6 +25,9 @@ fn is_sexagesimal(text: &str) -> bool {
     first && !rest.is_empty() && rest.iter().all(|part| are_digits(&part.replace('.', "")) && !part.is_empty())
 }
 
+/// The memory of a node of a map, and the entries that it has at most.
+const NODE_BYTES: usize = 640;
+const NODE_ENTRIES: usize = 11;
 /// The number of bytes that anchors and aliases may add to a document in all; limits "billion laughs" attacks.
 const MAX_ALIASED_BYTES: usize = 16 * 1024 * 1024;
 
@@ -255,7 +258,10 @@ fn weight(value: &Value) -> usize {
     32 + match value {
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(map) => map.iter().map(|(key, value)| key.len() + weight(value)).sum(),
+        Value::Object(map) => {
+            let nodes = map.len().div_ceil(NODE_ENTRIES) * NODE_BYTES;
+            nodes + map.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>()
+        }
         _ => 0,
     }
 }

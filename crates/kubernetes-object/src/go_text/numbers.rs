@@ -16,17 +16,25 @@ pub fn read(value: &mut Value) {
 
 /// Converts numbers to the form after Go's encoding and decoding: whole numbers have no fraction.
 pub fn canonicalize(value: &mut Value) {
-    each(value, &mut canonical);
+    each(value, &mut |number| *number = canonical(number).unwrap_or_else(|| number.clone()));
 }
 
-fn canonical(number: &mut Number) {
+/// Whether [`canonicalize`] changes nothing.
+pub fn is_canonical(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.values().all(is_canonical),
+        Value::Array(items) => items.iter().all(is_canonical),
+        Value::Number(number) => canonical(number).is_none_or(|canonical| canonical == *number),
+        _ => true,
+    }
+}
+
+fn canonical(number: &Number) -> Option<Number> {
     if number.is_i64() {
-        return;
+        return None;
     }
-    let Some(float) = number.as_f64() else { return };
-    if let Some(canonical) = whole(float).map(Number::from).or_else(|| Number::from_f64(float)) {
-        *number = canonical;
-    }
+    let float = number.as_f64()?;
+    whole(float).map(Number::from).or_else(|| Number::from_f64(float))
 }
 
 fn each(value: &mut Value, change: &mut impl FnMut(&mut Number)) {

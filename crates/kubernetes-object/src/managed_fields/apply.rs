@@ -5,13 +5,14 @@ use super::entries::{self, Entry, Operation};
 use super::fields;
 use super::last_applied::{self, KUBECTL};
 use super::versions::{OneVersion, VersionConverter};
-use super::{Change, FIRST, WITHOUT_OWNER, reset, without_managed_fields};
+use super::{Change, FIRST, has_no_owner, reset, without_managed_fields};
 use crate::go_text::numbers::canonicalize;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::merge::{merge, validate};
 use crate::status::Status;
 use crate::typed;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 impl Change<'_> {
     /// Returns the live object with the configuration applied, `metadata.managedFields` included. The values of the result are not
@@ -31,7 +32,7 @@ impl Change<'_> {
         let entries = live.and_then(|live| live.pointer("/metadata/managedFields")).unwrap_or(&Value::Null);
         let mut entries =
             entries::decode(entries).map_err(|why| Status::plain(format!("failed to decode managed fields: {why}")))?;
-        let before = live.map_or_else(|| json!({}), without_managed_fields);
+        let before = live.map_or_else(|| Cow::Owned(json!({})), without_managed_fields);
         if live.is_some() && entries.is_empty() {
             entries = self.before_first_apply(&before, versions);
         }
@@ -67,7 +68,7 @@ impl Change<'_> {
         let (entries, before) = match live {
             Some(live) if self.manager == KUBECTL && last_applied::of(live).is_some() => return None,
             Some(live) => (entries_of(live)?, without_managed_fields(live)),
-            None => (Vec::new(), json!({})),
+            None => (Vec::new(), Cow::Owned(json!({}))),
         };
         let mut configuration = configuration.clone();
         canonicalize(&mut configuration);
@@ -106,7 +107,7 @@ impl Change<'_> {
             return Err(conflicts);
         }
         changes.release(&mut entries);
-        mine.fields.retain(|path| !WITHOUT_OWNER.iter().any(|without_owner| path.iter().eq(without_owner.iter())));
+        mine.fields.retain(|path| !has_no_owner(path));
         if after == *before {
             mine.time = last.and_then(|last| last.time);
         }

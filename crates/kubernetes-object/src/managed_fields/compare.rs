@@ -161,7 +161,7 @@ impl Walk {
     }
 
     fn below(&mut self, element: String, walk: impl FnOnce(&mut Self)) {
-        self.path.push(element);
+        self.path.push(element.into());
         walk(self);
         self.path.pop();
     }

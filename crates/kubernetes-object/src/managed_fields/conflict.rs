@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn path(elements: &[&str]) -> Path {
-        elements.iter().map(|element| (*element).to_owned()).collect()
+        elements.iter().map(|element| (*element).into()).collect()
     }
 
     #[test]

@@ -158,15 +158,15 @@ pub(super) fn encode(mut entries: Vec<Entry>) -> Option<Value> {
             .then_with(|| one.api_version.cmp(&other.api_version))
             .then_with(|| one.subresource.cmp(&other.subresource))
     });
-    let list: Vec<Value> = entries.iter().map(encode_one).collect();
+    let list: Vec<Value> = entries.into_iter().map(encode_one).collect();
     if list.is_empty() { None } else { Some(Value::Array(list)) }
 }
 
-fn encode_one(entry: &Entry) -> Value {
+fn encode_one(entry: Entry) -> Value {
     let mut value = json!({
         "apiVersion": entry.api_version,
         "fieldsType": "FieldsV1",
-        "fieldsV1": set::encode(&entry.fields),
+        "fieldsV1": set::encode(entry.fields),
         "operation": match entry.operation {
             Operation::Apply => "Apply",
             Operation::Update => "Update",
@@ -177,8 +177,8 @@ fn encode_one(entry: &Entry) -> Value {
             map.insert(field.to_owned(), text.into());
         }
     };
-    add("manager", entry.manager.clone());
-    add("subresource", entry.subresource.clone());
+    add("manager", entry.manager);
+    add("subresource", entry.subresource);
     add("time", entry.time.map(seconds).unwrap_or_default());
     value
 }

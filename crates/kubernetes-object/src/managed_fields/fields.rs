@@ -4,6 +4,7 @@ use super::set::{self, Path, SELF, Set};
 use crate::merge::{Element, FieldType, Items, ListType, MapType, Node, element};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The paths to the fields of a value.
 pub(super) fn of(node: Node<'_>, value: &Value) -> Set {
@@ -21,7 +22,7 @@ fn collect(node: Node<'_>, value: &Value, path: &mut Path, set: &mut Set) {
                     FieldType::Named(node) => (node, true),
                     other => (other.node(), false),
                 };
-                path.push(format!("f:{name}"));
+                path.push(format!("f:{name}").into());
                 collect(node, value, path, set);
                 if !is_named || value.is_null() || value.as_object().is_some_and(Map::is_empty) {
                     set.insert(path.clone());
@@ -35,7 +36,7 @@ fn collect(node: Node<'_>, value: &Value, path: &mut Path, set: &mut Set) {
             elements.iter().flatten().for_each(|element| *times.entry(element).or_default() += 1);
             for (element, item) in elements.iter().zip(items) {
                 let Some(element) = element else { continue };
-                path.push(element.clone());
+                path.push(element.as_str().into());
                 // Items that occur several times are owned as a whole.
                 if times.get(element) == Some(&1) {
                     collect(list.element, item, path, set);
@@ -78,7 +79,7 @@ fn name(list: &ListType<'_>, item: &Value) -> Option<String> {
 /// Adds to the set the paths of all fields on the way that the type names (`Set.EnsureNamedFieldsAreMembers`).
 pub(super) fn with_named(node: Node<'_>, set: &Set) -> Set {
     let mut all = set.clone();
-    let mut last: &[String] = &[];
+    let mut last: &[Arc<str>] = &[];
     for path in set {
         let mut node = Some(node);
         // The paths are sorted: the elements shared with the previous path are complete already.
@@ -89,7 +90,7 @@ pub(super) fn with_named(node: Node<'_>, set: &Set) -> Set {
             node = match (element.strip_prefix("f:"), atom) {
                 (Some(name), Some(atom)) => match atom.map.map(|map| map.field(name)) {
                     Some(FieldType::Named(node)) => {
-                        all.extend(path.get(..=at).filter(|_| at >= shared).map(<[String]>::to_vec));
+                        all.extend(path.get(..=at).filter(|_| at >= shared).map(<[Arc<str>]>::to_vec));
                         Some(node)
                     }
                     Some(FieldType::Other(node)) => Some(node),
@@ -137,7 +138,7 @@ fn atomic_length(mut node: Node<'_>, path: &Path) -> usize {
 }
 
 /// Removes the values at these paths. A value without remaining parts becomes null.
-pub(super) fn without(node: Node<'_>, value: Value, gone: &Set) -> Value {
+pub(super) fn without(node: Node<'_>, value: Value, gone: Set) -> Value {
     match set::encode(gone) {
         Value::Object(gone) if !gone.is_empty() => take_out(node, value, &gone),
         _ => value,

@@ -20,13 +20,13 @@ impl Change<'_> {
         let own = self.kind.api_version();
         let version = last.api_version.as_str();
         let Some((start, node)) = self.known(versions, &merged, &own, version) else { return merged };
-        let pruned = fields::without(node, start.clone(), &with_named(node, &last.fields));
+        let pruned = fields::without(node, start.clone(), with_named(node, &last.fields));
         let Some(kept) = self.with_owned(&start, pruned, version, owners, versions) else { return merged };
         // Fields without an owner stay.
         let (all, left) = (named(node, &start), named(node, &kept));
         let last = with_named(node, &last.fields);
         let gone: Set = all.into_iter().filter(|path| !left.contains(path) && last.contains(path)).collect();
-        let pruned = fields::without(node, start, &gone);
+        let pruned = fields::without(node, start, gone);
         self.known(versions, &pruned, version, &own).map_or(merged, |(pruned, _)| pruned)
     }
 
@@ -57,7 +57,7 @@ impl Change<'_> {
             let (left, owned) = (named(node, &pruned_next), with_named(node, &owned));
             let all = named(node, &whole_next).into_iter();
             let gone: Set = all.filter(|path| !left.contains(path) && !owned.contains(path)).collect();
-            pruned = fields::without(node, whole_next.clone(), &gone);
+            pruned = fields::without(node, whole_next.clone(), gone);
             (whole, at) = (whole_next, next);
         }
         self.known(versions, &pruned, at, version).map(|(pruned, _)| pruned)

@@ -15,14 +15,15 @@ pub(super) enum Reset {
 
 impl Reset {
     pub(super) fn takes(&self, path: &Path) -> bool {
-        let fits = |pattern: &&[&str]| {
-            pattern.len() <= path.len() && pattern.iter().zip(path).all(|(pattern, element)| pattern == element)
-        };
         match self {
-            Self::Fields(fields) => fields.iter().any(|field| path.starts_with(field)),
-            Self::Custom(fields) => fields.iter().any(fits),
+            Self::Fields(fields) => fields.iter().any(|field| is_at_or_below(path, field)),
+            Self::Custom(fields) => fields.iter().any(|field| is_at_or_below(path, field)),
         }
     }
+}
+
+fn is_at_or_below<S: AsRef<str>>(path: &Path, start: &[S]) -> bool {
+    start.len() <= path.len() && start.iter().zip(path).all(|(start, element)| *start.as_ref() == **element)
 }
 
 /// The fields that a write of the kind, or of one of its subresources, does not change. The storages of `pods/resize` and
@@ -59,20 +60,18 @@ mod tests {
             ("e.com", "Widget", "status", "metadata.labels", "status"),
         ] {
             let reset = fields(&GroupVersionKind::new(group, "v1", kind), subresource, true);
-            let path = |text: &str| -> Path { text.split('.').map(|name| format!("f:{name}")).collect() };
+            let path = |text: &str| -> Path { text.split('.').map(|name| format!("f:{name}").into()).collect() };
             assert!(reset.takes(&path(taken)), "{kind}/{subresource} {taken}");
             assert!(!reset.takes(&path(left)), "{kind}/{subresource} {left}");
         }
         for subresource in ["resize", "ephemeralcontainers"] {
             let reset = fields(&GroupVersionKind::new("", "v1", "Pod"), subresource, true);
-            assert!(!reset.takes(&vec!["f:spec".to_owned(), "f:nodeName".to_owned()]), "{subresource}");
+            assert!(!reset.takes(&vec!["f:spec".into(), "f:nodeName".into()]), "{subresource}");
         }
         for (kind, path) in [("ClusterTrustBundle", "f:spec"), ("PodCertificateRequest", "f:spec")] {
             let reset = fields(&GroupVersionKind::new("certificates.k8s.io", "v1beta1", kind), "", true);
-            assert!(!reset.takes(&vec![path.to_owned()]), "{kind}");
+            assert!(!reset.takes(&vec![path.into()]), "{kind}");
         }
-        assert!(
-            !fields(&GroupVersionKind::new("e.com", "v1", "Widget"), "", false).takes(&vec!["f:status".to_owned()])
-        );
+        assert!(!fields(&GroupVersionKind::new("e.com", "v1", "Widget"), "", false).takes(&vec!["f:status".into()]));
     }
 }

@@ -12,7 +12,7 @@ fn in_scale() -> Path {
 }
 
 fn path(text: &str) -> Path {
-    text.split('.').filter(|step| !step.is_empty()).map(|step| format!("f:{step}")).collect()
+    text.split('.').filter(|step| !step.is_empty()).map(|step| format!("f:{step}").into()).collect()
 }
 
 /// Derives `metadata.managedFields` of a scale from its parent's: the owners of the replicas, which `replicas` locates in each version

@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-/// The path to a field: each element as FieldsV1 writes it, `f:name`, `k:{…}` or `v:…`.
-pub(super) type Path = Vec<String>;
+/// The path to a field: each element as FieldsV1 writes it, `f:name`, `k:{…}` or `v:…`. The paths to a field and below it share their elements,
+/// because an object has many paths.
+pub(super) type Path = Vec<Arc<str>>;
 /// A set of paths; it may contain a path without the path's parents.
 pub(super) type Set = BTreeSet<Path>;
 
@@ -33,7 +35,7 @@ fn decode_into(fields: &Value, path: &mut Path, set: &mut Set) -> Option<()> {
         if !["f:", "k:", "v:", "i:"].iter().any(|start| element.starts_with(start)) {
             return None;
         }
-        path.push(element.clone());
+        path.push(element.as_str().into());
         if below.as_object()?.is_empty() {
             set.insert(path.clone());
         }
@@ -43,20 +45,22 @@ fn decode_into(fields: &Value, path: &mut Path, set: &mut Set) -> Option<()> {
     Some(())
 }
 
-/// Encodes FieldsV1.
-pub(super) fn encode(set: &Set) -> Value {
+/// Encodes FieldsV1. Drops each path once it is encoded, since a set can be larger than its object.
+pub(super) fn encode(set: Set) -> Value {
     let mut root = Map::new();
     for path in set {
-        // Paths are sorted: a path that precedes its children gets a `.` when the first child follows.
-        let mut at = &mut root;
-        for (index, element) in path.iter().enumerate() {
-            let parent = path.get(..index).unwrap_or_default();
-            if index > 0 && at.is_empty() && set.contains(parent) {
+        // Paths are sorted: a path that precedes its children gets a `.` when the first child follows. Until then its map is empty.
+        let (mut at, mut is_path) = (&mut root, false);
+        for element in path {
+            if is_path && at.is_empty() {
                 at.insert(SELF.to_owned(), Value::Object(Map::new()));
             }
-            let below = at.entry(element.clone()).or_insert_with(|| Value::Object(Map::new()));
-            match below {
-                Value::Object(below) => at = below,
+            is_path = at.contains_key(&*element);
+            if !is_path {
+                at.insert(element.to_string(), Value::Object(Map::new()));
+            }
+            match at.get_mut(&*element) {
+                Some(Value::Object(below)) => at = below,
                 _ => break,
             }
         }
@@ -77,7 +81,7 @@ mod tests {
             json!({"f:spec": {"f:ports": {".": {}, "k:{\"port\":80}": {".": {}, "f:port": {}}}, "f:x": {}}}),
             json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"a\"": {}}}}),
         ] {
-            assert_eq!(encode(&decode(&fields).unwrap()), fields);
+            assert_eq!(encode(decode(&fields).unwrap()), fields);
         }
     }
 

@@ -380,7 +380,7 @@ fn an_apply_that_changes_nothing_keeps_its_time() {
 #[test]
 fn an_entry_names_a_list_that_has_become_atomic() {
     let node = Node::built_in(&kind("", "v1", "Pod")).unwrap();
-    let of = |fields: Value| fields::reconciled(node, &set::decode(&fields).unwrap()).map(|set| set::encode(&set));
+    let of = |fields: Value| fields::reconciled(node, &set::decode(&fields).unwrap()).map(set::encode);
     let args = |args: Value| json!({"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {"f:args": args}}}});
     assert_eq!(of(args(json!({"v:\"x\"": {}, "v:\"y\"": {}}))), Some(args(json!({}))));
     assert_eq!(of(args(json!({}))), None);

@@ -78,11 +78,11 @@ impl Patch {
     /// If an operation does not apply.
     pub fn apply(&self, object: &Object) -> Result<Value, ApplyPatchError> {
         let object = normal::as_written(object);
-        let mut patched = Value::Object(object.fields().clone());
+        let mut patched = object.as_value().clone();
         match apply_operations(&mut patched, self.0.iter().map(operation_fields)) {
             Ok(()) => Ok(patched),
             Err(Failure::Operation(at)) => {
-                let mut before = Value::Object(object.fields().clone());
+                let mut before = object.as_value().clone();
                 // The operations before the failing one did apply.
                 apply_operations(&mut before, self.0.iter().map(operation_fields).take(at)).ok();
                 Err(ApplyPatchError(why(&before, operation_fields(self.0.get(at).unwrap_or(&Value::Null)))))

@@ -81,13 +81,13 @@ impl Validator {
     }
 
     fn object_causes(&self, object: &Object) -> Vec<Cause> {
-        self.causes(&as_value(object), "")
+        self.causes(object.as_value(), "")
     }
 
     fn update_causes(&self, object: &Object, old: &Object) -> Vec<Cause> {
-        let (new, old) = (as_value(object), as_value(old));
-        let correlated = Correlated { new: &new, old: &old, id: self.root };
-        Walk::new(&self.nodes).value(self.root, &new, Some(correlated)).into_causes("")
+        let (new, old) = (object.as_value(), old.as_value());
+        let correlated = Correlated { new, old, id: self.root };
+        Walk::new(&self.nodes).value(self.root, new, Some(correlated)).into_causes("")
     }
 
     fn status_causes(&self, object: &Object, old: &Object) -> Vec<Cause> {
@@ -99,14 +99,10 @@ impl Validator {
     }
 
     fn embedded_causes(&self, object: &Object) -> Vec<Cause> {
-        self.embedded_causes_of(&as_value(object), false, "")
+        self.embedded_causes_of(object.as_value(), false, "")
     }
 
     fn list_causes(&self, object: &Object) -> Vec<Cause> {
         lists::check(&self.nodes, self.root, object.fields())
     }
-}
-
-fn as_value(object: &Object) -> Value {
-    Value::Object(object.fields().clone())
 }
