@@ -192,9 +192,18 @@ pub(super) fn finish(state: &mut State, collection: &Collection, key: &str, last
     removed
 }
 
-/// Deletes an object for a controller.
-pub(super) fn as_controller(writer: &impl Writer, collection: &Collection, key: &str, options: &Options) {
-    let plan = |current: &Arc<Object>| Ok::<_, Infallible>(planned(collection, current, options));
+/// Deletes an object for a controller, or only this state of it.
+pub(super) fn as_controller(
+    writer: &impl Writer,
+    collection: &Collection,
+    key: &str,
+    only: Option<&Arc<Object>>,
+    options: &Options,
+) {
+    let plan = |current: &Arc<Object>| match only.is_none_or(|only| Arc::ptr_eq(only, current)) {
+        true => Ok(planned(collection, current, options)),
+        false => Err(()),
+    };
     let _ = writer.change(collection, key, plan, |state, current, deletion| {
         commit(state, collection, key, current, deletion);
     });
@@ -438,7 +447,7 @@ pub(super) async fn all_of(work: &Work<'_>, collection: &Collection, namespace: 
     let options = Options { grace_seconds: Some(0), ..Options::with_policy("Background") };
     let slots = work.store().with(|state| state.slots(collection, &store::prefix(namespace)));
     for (key, _) in slots {
-        as_controller(work, collection, &key, &options);
+        as_controller(work, collection, &key, None, &options);
         work.pause().await?;
     }
     Ok(())

@@ -246,7 +246,7 @@ async fn collect_object(work: &Work<'_>, place: &Arc<Place>, object: &Arc<Object
         // `GarbageCollector.processDeletingDependentsItem`
         && !work.store().with(|state| state.garbage().add_blocking(object.uid()))
     {
-        without_finalizer(work, place, object, FOREGROUND);
+        edit(work, place, None, without_finalizer(FOREGROUND));
     }
     Ok(())
 }
@@ -255,89 +255,98 @@ async fn collect_object(work: &Work<'_>, place: &Arc<Place>, object: &Arc<Object
 async fn orphan_dependents(work: &Work<'_>, place: &Arc<Place>, owner: &Arc<Object>) -> Result<(), Unkept> {
     let dependents = work.store().with(|state| state.garbage().dependents(owner.uid(), BATCH + 1));
     for dependent in dependents.iter().take(BATCH) {
-        if let Some(object) = work.store().object(&dependent.collection, &dependent.key) {
-            without_owners(work, dependent, &object, &[owner.uid()]);
-        }
+        edit(work, dependent, None, without_owners(&[owner.uid()]));
         work.pause().await?;
     }
     match dependents.len() > BATCH {
         true => work.store().with(|state| state.garbage().add(place.clone())),
-        false => without_finalizer(work, place, owner, ORPHAN),
+        false => drop(edit(work, place, None, without_finalizer(ORPHAN))),
     }
     Ok(())
 }
 
-/// `GarbageCollector.attemptToDeleteItem`.
+/// `GarbageCollector.attemptToDeleteItem`. Does nothing to an object that has changed meanwhile: its owners may have changed, and if it has any it is
+/// in the queue again.
 fn delete_without_owners(work: &Work<'_>, place: &Place, object: &Arc<Object>) {
     let owners = work.store().with(|state| state.garbage().owners(object));
     if owners.dangling.is_empty() && owners.waiting.is_empty() {
         return;
     }
     if owners.has_solid {
-        return without_owners(work, place, object, &[owners.dangling, owners.waiting].concat());
+        let gone = [owners.dangling, owners.waiting].concat();
+        edit(work, place, Some(object), without_owners(&gone));
+        return;
     }
+    let mut object = object.clone();
     let policy = if owners.has_dependents {
         if owners.is_in_circle {
             // The owners may form a circle, in which each would wait for the next one.
-            unblock_owners(work, place, object);
+            let Some(unblocked) = edit(work, place, Some(&object), unblock_owners) else { return };
+            object = unblocked;
         }
         "Foreground"
-    } else if is_held_by(object, ORPHAN) {
+    } else if is_held_by(&object, ORPHAN) {
         "Orphan"
-    } else if is_held_by(object, FOREGROUND) {
+    } else if is_held_by(&object, FOREGROUND) {
         "Foreground"
     } else {
         "Background"
     };
-    delete::as_controller(work, &place.collection, &place.key, &Options::with_policy(policy));
+    delete::as_controller(work, &place.collection, &place.key, Some(&object), &Options::with_policy(policy));
 }
 
 /// Removes the references to these owners.
-fn without_owners(work: &Work<'_>, place: &Place, object: &Arc<Object>, uids: &[&str]) {
+fn without_owners(uids: &[&str]) -> impl Fn(&mut Object) {
     let uids: HashSet<&str> = uids.iter().copied().collect();
-    edit(work, place, object, |object| {
+    move |object| {
         if let Some(Value::Array(references)) = object.get_mut(&["metadata", "ownerReferences"]) {
             references.retain(|reference| !uids.contains(text(reference, "uid")));
             if references.is_empty() {
                 object.remove(&["metadata", "ownerReferences"]);
             }
         }
-    });
+    }
 }
 
-fn unblock_owners(work: &Work<'_>, place: &Place, object: &Arc<Object>) {
-    edit(work, place, object, |object| {
-        if let Some(Value::Array(references)) = object.get_mut(&["metadata", "ownerReferences"]) {
-            for reference in references.iter_mut().filter_map(Value::as_object_mut) {
-                reference.insert("blockOwnerDeletion".to_owned(), Value::Bool(false));
-            }
+fn unblock_owners(object: &mut Object) {
+    if let Some(Value::Array(references)) = object.get_mut(&["metadata", "ownerReferences"]) {
+        for reference in references.iter_mut().filter_map(Value::as_object_mut) {
+            reference.insert("blockOwnerDeletion".to_owned(), Value::Bool(false));
         }
-    });
+    }
 }
 
-/// Removes a finalizer, and the object with its last one.
-fn without_finalizer(work: &Work<'_>, place: &Place, object: &Arc<Object>, finalizer: &str) {
-    edit(work, place, object, |object| {
+/// Removes a finalizer.
+fn without_finalizer(finalizer: &str) -> impl Fn(&mut Object) {
+    move |object| {
         if let Some(Value::Array(finalizers)) = object.get_mut(&["metadata", "finalizers"]) {
             finalizers.retain(|each| each != finalizer);
             if finalizers.is_empty() {
                 object.remove(&["metadata", "finalizers"]);
             }
         }
-    });
+    }
 }
 
-/// Changes an object, unless it has changed: then it is in the queue again. Removes an object whose deletion nothing holds up any more.
-fn edit(work: &Work<'_>, place: &Place, current: &Arc<Object>, edit: impl FnOnce(&mut Object)) {
-    let mut object = Object::clone(current);
-    edit(&mut object);
+/// Changes an object, or only this state of it. Removes it if nothing holds up its deletion any more. Returns the new state; `None` if the object is
+/// gone or has another state.
+fn edit(work: &Work<'_>, place: &Place, only: Option<&Arc<Object>>, edit: impl Fn(&mut Object)) -> Option<Arc<Object>> {
     let Place { collection, key } = place;
-    work.transact(|state| match state.has(collection, key, current) {
-        true if delete::is_over(&object) => drop(delete::finish(state, collection, key, object)),
-        true => drop(state.put(collection, key, object)),
-        false => {}
+    let plan = |current: &Arc<Object>| {
+        if only.is_some_and(|only| !Arc::ptr_eq(only, current)) {
+            return Err(());
+        }
+        let mut object = Object::clone(current);
+        edit(&mut object);
+        Ok(object)
+    };
+    let edited = work.change(collection, key, plan, |state, _, object| match delete::is_over(&object) {
+        true => delete::finish(state, collection, key, object),
+        false => state.put(collection, key, object),
     });
+    edited.ok().flatten()
 }
+
 fn references(object: &Object) -> impl Iterator<Item = &Value> {
     object.items(&["metadata", "ownerReferences"]).iter()
 }

@@ -21,7 +21,7 @@ pub(super) async fn finish(work: &Work<'_>) -> Result<(), Unkept> {
     while let Some(task) = work.next() {
         match task {
             Task::Delete { collection, key } => {
-                delete::as_controller(work, &collection, &key, &delete::Options::default())
+                delete::as_controller(work, &collection, &key, None, &delete::Options::default())
             }
             Task::Namespace(name) => delete::empty_namespace(work, &name).await?,
             Task::EmptyNamespace(name) => delete::finish_namespace(work, &name),
