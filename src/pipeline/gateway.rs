@@ -101,7 +101,7 @@ impl Room {
     /// # Errors
     /// 413 if the body is longer than `limit`, 429 if other requests hold the memory for longer than the wait timeout.
     async fn read(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<(Bytes, Growing), Status> {
-        self.take((&self.shares, self.wait), body, limit, user, Weight::of).await
+        self.take((&self.shares, self.wait), body, limit, user, Use::Decoded).await
     }
 
     /// As [`Self::read`], of a list whose items are decoded one by one. The bytes hold the share.
@@ -109,7 +109,7 @@ impl Room {
     /// # Errors
     /// As [`Self::read`].
     async fn read_list(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<Bytes, Status> {
-        let (bytes, share) = self.take((&self.shares, self.wait), body, limit, user, length).await?;
+        let (bytes, share) = self.take((&self.shares, self.wait), body, limit, user, Use::Text).await?;
         Ok(if share.is_empty() { bytes } else { held(bytes, share) })
     }
 
@@ -119,7 +119,7 @@ impl Room {
     /// # Errors
     /// 413 if the body is longer than `limit`.
     async fn read_answer(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<Bytes, Status> {
-        let (bytes, share) = self.take((&self.answers, Duration::MAX), body, limit, user, length).await?;
+        let (bytes, share) = self.take((&self.answers, Duration::MAX), body, limit, user, Use::Text).await?;
         Ok(if share.is_empty() { bytes } else { held(bytes, share) })
     }
 
@@ -129,7 +129,7 @@ impl Room {
         mut body: Body,
         limit: usize,
         user: &Arc<UserInfo>,
-        weigh: impl Fn(Weight, usize) -> usize,
+        of: Use,
     ) -> Result<(Bytes, Growing), Status> {
         let too_large = || Status::too_large(&format!("limit is {limit}"));
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
@@ -147,11 +147,17 @@ impl Room {
             }
             if is_bounded {
                 weight.add(&data);
-                let needed = weigh(weight, announced);
+                let needed = of.bytes(weight, announced);
                 if needed > room {
                     // At least doubles, as a growing buffer does.
                     room = needed.max(room * 2);
-                    let taking = share.grow_beyond(shares, &sharer, room.div_ceil(KIBIBYTE));
+                    let count = room.div_ceil(KIBIBYTE);
+                    let taking = async {
+                        match of {
+                            Use::Decoded => share.grow_beyond(shares, &sharer, count).await,
+                            Use::Text => share.grow_to(shares, &sharer, count).await,
+                        }
+                    };
                     tokio::time::timeout(wait, taking)
                         .await
                         .map_err(|_| Status::too_many_requests("there is no room in memory for the stored object"))?;
@@ -165,9 +171,22 @@ impl Room {
     }
 }
 
-/// The weight of a body that is not decoded as a whole.
-fn length(weight: Weight, announced: usize) -> usize {
-    announced.max(weight.bytes())
+/// The use of an answer.
+#[derive(Clone, Copy)]
+enum Use {
+    /// The answer is decoded as a whole.
+    Decoded,
+    Text,
+}
+
+impl Use {
+    /// The memory of an answer that has arrived in part.
+    fn bytes(self, weight: Weight, announced: usize) -> usize {
+        match self {
+            Self::Decoded => weight.of(announced),
+            Self::Text => announced.max(weight.bytes()),
+        }
+    }
 }
 
 const KIBIBYTE: usize = 1024;

@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_without_room_is_429_with_the_time_of_the_next_attempt() {
         let room = room();
-        let text = Bytes::from(vec![b'x'; 3 * MEBIBYTE / 2]);
+        let text = Bytes::from(vec![b'x'; MEBIBYTE]);
         let held = room.read_of(&text, "alice").await.unwrap();
         let refused = room.read_of(&text, "alice").await.unwrap_err();
         assert_eq!((refused.code, refused.details.unwrap().retry_after_seconds), (429, 1));

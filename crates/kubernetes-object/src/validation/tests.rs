@@ -4,7 +4,7 @@ use super::*;
 use crate::{convert, kinds, normal, object_meta};
 use flate2::read::GzDecoder;
 use regex::Regex;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::sync::LazyLock;
