@@ -14,6 +14,7 @@ use aggregated::Aggregated;
 use http::Response;
 use http::header::{CACHE_CONTROL, HeaderValue, VARY};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -78,11 +79,11 @@ impl Groups {
             let own = self.named(api_services::GROUP).into_iter().map(aggregated::current);
             let others = api_services::by_priority_and_name(&self.registered).into_iter();
             let others = others.filter_map(|(group, versions)| {
-                let known = self.named(&group);
-                let served = |name: &str| known?.versions.iter().find(|version| version.version == *name);
+                let known = self.named(&group).into_iter().flat_map(|group| &group.versions);
+                let served: HashMap<&str, &Version> = known.map(|version| (&*version.version, version)).collect();
                 let versions = versions.into_iter().filter_map(|version| match version.is_remote {
                     true => Some((version.version.clone(), None)),
-                    false => Some((version.version.clone(), Some(served(&version.version)?))),
+                    false => Some((version.version.clone(), Some(*served.get(&*version.version)?))),
                 });
                 let versions: Vec<_> = versions.collect();
                 (!versions.is_empty()).then_some((group, versions))

@@ -69,6 +69,10 @@ async fn answer_from_store(
             return answered;
         }
     }
+    let is_built_in = || catalog::resource(&info.api_group, &info.api_version, &info.resource).is_some();
+    if !info.is_resource_request || !is_built_in() {
+        processor::expect(server.index.work(&server.store)).await;
+    }
     if is_read
         && !info.is_resource_request
         && let Some(response) = document(server, &parts.uri, &parts.headers)

@@ -31,6 +31,8 @@ pub(in crate::embedded) struct Definition {
     pub(super) versions: Vec<Arc<Version>>,
     /// The version in which objects are stored.
     pub(super) storage: Name,
+    /// Whether the storage version is served.
+    pub(super) serves_storage: bool,
 }
 
 /// A version of a definition.
@@ -114,6 +116,7 @@ impl Definition {
             is_terminating: is_true(object, "Terminating"),
             versions,
             storage: text(storage?, "name").to_owned().into(),
+            serves_storage: flag(storage?, "served"),
         })
     }
 

@@ -73,8 +73,7 @@ fn entry(resource: &ServedResource, name: Name) -> ApiResource {
 /// `discovery.StorageVersionHash`
 fn storage_version_hash(resource: &ServedResource) -> Name {
     let Some(custom) = &resource.custom else { return Name::default() };
-    let is_served = |name: &str| custom.definition.version(name).is_some_and(|stored| stored.is_served);
-    if !is_served(&custom.definition.storage) {
+    if !custom.definition.serves_storage {
         return Name::default();
     }
     let stored = format!("{}/{}/{}", resource.group, custom.definition.storage, resource.kind);

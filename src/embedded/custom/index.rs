@@ -34,12 +34,24 @@ pub(in crate::embedded) struct CurrentIndex {
     newest: Mutex<Arc<Index>>,
 }
 
+/// The work on one definition or APIService, in decoded bytes.
+const BYTES_OF_ONE: usize = 1024;
+
 impl CurrentIndex {
     /// An index without definitions.
     pub(in crate::embedded) fn new(removed: &[&'static Api], apis: Apis) -> Self {
         let registered = api_services::built_in(&catalog::groups(removed, &apis));
         let index = Index::new(0, BTreeMap::new(), registered, removed, &apis, None);
         Self { removed: removed.to_vec(), apis, newest: Mutex::new(Arc::new(index)) }
+    }
+
+    /// The work that the next [`Self::current`] does, in decoded bytes.
+    pub(in crate::embedded) fn work(&self, store: &Store) -> usize {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).revision;
+        store.with(|state| {
+            let of = |collection| if state.changed(collection) > newest { state.count(collection) } else { 0 };
+            (of(DEFINITIONS) + of(API_SERVICES)) * BYTES_OF_ONE
+        })
     }
 
     /// The index of the store's current definitions and APIServices.
