@@ -29,7 +29,7 @@ use std::sync::Arc;
 const REMEMBERED: u64 = 1024;
 
 /// One version of a custom resource.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct CustomResource {
     /// The kind of the objects.
     pub kind: GroupVersionKind,
@@ -82,6 +82,25 @@ impl Conversion {
 }
 
 impl CustomResource {
+    /// Whether two versions of definitions with the same served versions are equal.
+    fn is_same(&self, other: &Self) -> bool {
+        let Self {
+            kind,
+            is_served,
+            has_status,
+            scale,
+            deprecation,
+            preserves_unknown_fields,
+            versions: _,
+            storage_version,
+            schema,
+        } = self;
+        *kind == other.kind
+            && (is_served, has_status, scale) == (&other.is_served, &other.has_status, &other.scale)
+            && (deprecation, preserves_unknown_fields) == (&other.deprecation, &other.preserves_unknown_fields)
+            && (storage_version, schema) == (&other.storage_version, &other.schema)
+    }
+
     /// The compiled schema.
     ///
     /// # Errors
@@ -240,12 +259,24 @@ impl Definitions {
 }
 
 /// The fields of a definition that the cache keeps.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Definition {
     /// All versions, in the definition's order. Empty if the definition's names are not accepted.
     pub(crate) versions: Vec<Arc<CustomResource>>,
     /// The conversion between versions.
     pub(crate) conversion: Conversion,
+}
+
+impl PartialEq for Definition {
+    fn eq(&self, other: &Self) -> bool {
+        // Each version has the names of all.
+        let names = |definition: &Self| definition.versions.first().map(|version| version.versions.clone());
+        let mut pairs = self.versions.iter().zip(&other.versions);
+        self.conversion == other.conversion
+            && self.versions.len() == other.versions.len()
+            && names(self) == names(other)
+            && pairs.all(|(one, other)| one.is_same(other))
+    }
 }
 
 impl Definition {

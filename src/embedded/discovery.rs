@@ -69,6 +69,12 @@ impl Groups {
         Some(ApiGroupDocument { kind: "APIGroup", api_version: "v1", group })
     }
 
+    /// Makes the aggregated documents.
+    pub(super) fn prepare(&self) {
+        self.aggregated_core();
+        self.aggregated_named();
+    }
+
     fn aggregated_core(&self) -> &Aggregated {
         let core = || self.list.iter().filter(|group| group.name.is_empty());
         self.core.get_or_init(|| aggregated::document(core().map(aggregated::current)))

@@ -188,7 +188,7 @@ pub struct Server {
     /// The health and metrics of the process.
     health: Option<Weak<Vitals>>,
     /// The served custom resources, discovery and OpenAPI.
-    index: custom::CurrentIndex,
+    index: Arc<custom::CurrentIndex>,
     webhooks: OnceLock<Arc<dyn Webhooks>>,
 }
 
@@ -230,7 +230,7 @@ impl Server {
         let store = Arc::new(store);
         let Features { removed, rbac, initializers, apis, health, .. } = features;
         let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
-        let index = custom::CurrentIndex::new(&removed, apis.clone());
+        let index = Arc::new(custom::CurrentIndex::new(&removed, apis.clone()));
         let tokens = Arc::new(features.tokens);
         let open_id = features.advertised.and_then(|advertised| OpenId::new(&tokens, advertised));
         let webhooks = OnceLock::new();

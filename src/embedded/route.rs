@@ -71,7 +71,7 @@ async fn answer_from_store(
     }
     let is_built_in = || catalog::resource(&info.api_group, &info.api_version, &info.resource).is_some();
     if !info.is_resource_request || !is_built_in() {
-        processor::expect(server.index.work(&server.store)).await;
+        server.index.prepare(&server.store).await;
     }
     if is_read
         && !info.is_resource_request

@@ -22,6 +22,8 @@ const ACCEPTED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupD
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 /// The number of parallel calls for group versions, if the API server has no aggregated discovery.
 const PARALLEL_CALLS: usize = 4;
+/// The size from which on a document takes a worker too long.
+const LONG_BYTES: usize = 256 << 10;
 
 /// The result of a refresh: the resources of each group version, or `None` if they could not be fetched.
 #[derive(Debug, Default)]
@@ -62,12 +64,20 @@ pub(super) async fn all(
     let room = Arc::new(AtomicUsize::new(limits.discovery_bytes));
     for path in ["/api", "/apis"] {
         let Some(body) = call(transport, path, limits, &room).await? else { continue };
-        match parse::root(&body).map_err(|error| Undiscovered(format!("{path}: {error}")))? {
+        match parsed(body).await.map_err(|error| Undiscovered(format!("{path}: {error}")))? {
             Document::Aggregated(groups) => groups.into_iter().for_each(|found| fetched.add_found(found, old)),
             Document::Versions(versions) => one_by_one(transport, versions, limits, &room, &mut fetched, old).await?,
         }
     }
     Ok(fetched)
+}
+
+/// The document, parsed off the worker if it is long.
+async fn parsed(body: Bytes) -> Result<Document, BoxError> {
+    if body.len() <= LONG_BYTES {
+        return Ok(parse::root(&body)?);
+    }
+    Ok(tokio::task::spawn_blocking(move || parse::root(&body)).await??)
 }
 
 async fn one_by_one(

@@ -34,8 +34,8 @@ pub(in crate::embedded) struct CurrentIndex {
     newest: Mutex<Arc<Index>>,
 }
 
-/// The work on one definition or APIService, in decoded bytes.
-const BYTES_OF_ONE: usize = 1024;
+/// The number of definitions and APIServices from which on an index takes a worker too long.
+const MANY: usize = 500;
 
 impl CurrentIndex {
     /// An index without definitions.
@@ -45,13 +45,19 @@ impl CurrentIndex {
         Self { removed: removed.to_vec(), apis, newest: Mutex::new(Arc::new(index)) }
     }
 
-    /// The work that the next [`Self::current`] does, in decoded bytes.
-    pub(in crate::embedded) fn work(&self, store: &Store) -> usize {
+    /// Makes the index current off the worker if that takes long, with the documents of discovery.
+    pub(in crate::embedded) async fn prepare(self: &Arc<Self>, store: &Arc<Store>) {
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).revision;
-        store.with(|state| {
-            let of = |collection| if state.changed(collection) > newest { state.count(collection) } else { 0 };
-            (of(DEFINITIONS) + of(API_SERVICES)) * BYTES_OF_ONE
-        })
+        let count = store.with(|state| {
+            let changed = [DEFINITIONS, API_SERVICES].map(|collection| state.changed(collection)).into_iter().max();
+            let is_outdated = changed.is_some_and(|changed| changed > newest);
+            if is_outdated { state.count(DEFINITIONS) + state.count(API_SERVICES) } else { 0 }
+        });
+        if count > MANY {
+            let (index, store) = (self.clone(), store.clone());
+            // A panic happens again where the index is used.
+            let _ = tokio::task::spawn_blocking(move || index.current(&store).groups.prepare()).await;
+        }
     }
 
     /// The index of the store's current definitions and APIServices.
