@@ -82,7 +82,7 @@ impl Conversion {
 }
 
 impl CustomResource {
-    /// Whether two versions of definitions with the same served versions are equal.
+    /// Whether two versions are equal. That the served versions are, which each version has, the versions say together.
     fn is_same(&self, other: &Self) -> bool {
         let Self {
             kind,
@@ -269,12 +269,9 @@ pub(crate) struct Definition {
 
 impl PartialEq for Definition {
     fn eq(&self, other: &Self) -> bool {
-        // Each version has the names of all.
-        let names = |definition: &Self| definition.versions.first().map(|version| version.versions.clone());
         let mut pairs = self.versions.iter().zip(&other.versions);
         self.conversion == other.conversion
             && self.versions.len() == other.versions.len()
-            && names(self) == names(other)
             && pairs.all(|(one, other)| one.is_same(other))
     }
 }
