@@ -35,7 +35,7 @@ pub struct Weight {
     form: Form,
 }
 
-/// The form of a body, which its first byte shows: an object in CBOR starts with no character of a text.
+/// The form of a body, which its first byte shows.
 #[derive(Clone, Copy, Debug, Default)]
 enum Form {
     #[default]
@@ -44,7 +44,8 @@ enum Form {
     Flow(Flow),
     /// Any other YAML.
     Block(Block),
-    Cbor(Cbor),
+    /// CBOR, unless it is YAML that starts with a character beyond ASCII or with a byte order mark: the larger of both counts.
+    Binary { cbor: Cbor, in_cbor: usize, block: Block, in_block: usize },
 }
 
 impl Weight {
@@ -65,7 +66,9 @@ impl Weight {
                     self.form = match rest.first() {
                         None => Form::Unknown,
                         Some(b'{' | b'[') => Form::Flow(Flow::default()),
-                        Some(0x80..) => Form::Cbor(Cbor::default()),
+                        Some(0x80..) => {
+                            Form::Binary { cbor: Cbor::default(), in_cbor: 0, block: Block::default(), in_block: 0 }
+                        }
                         Some(_) => Form::Block(Block::default()),
                     };
                     rest
@@ -78,15 +81,20 @@ impl Weight {
                     rest
                 }
                 Form::Block(block) => block.add(rest, &mut self.values),
-                Form::Cbor(cbor) => cbor.add(rest, &mut self.values),
+                Form::Binary { cbor, in_cbor, block, in_block } => {
+                    cbor.add(rest, in_cbor);
+                    block.add(rest, in_block);
+                    self.values = (*in_cbor).max(*in_block);
+                    &[]
+                }
             }
         }
     }
 
     /// Ends the body, whose data has been added. Protobuf shows its messages only as a whole.
     pub fn complete(&mut self, body: &[u8]) {
-        if let Some(message) = body.strip_prefix(PROTOBUF) {
-            self.values = protobuf::values(message);
+        if let Some(values) = body.strip_prefix(PROTOBUF).and_then(protobuf::values) {
+            self.values = values;
         }
     }
 
@@ -168,9 +176,20 @@ mod tests {
             (r#"{a: x"y, b: {c: 0}}"#, 2),
             ("[~, null]", 2),
             ("a: &a {b: 0}\nc: [*a, *a]\n", 4),
+            ("é: [{a: 0}, {a: 0}]", 3),
+            ("\u{feff}[{a: 0}, {a: 0}]", 2),
         ] {
             let values = weight(text.as_bytes()).values;
             assert!((maps * MAP..(maps + 7) * (MAP + ENTRY)).contains(&values), "{text:?}: {values}");
+        }
+    }
+
+    #[test]
+    fn yaml_in_utf_16_is_weighed_as_in_utf_8() {
+        let text = "- a: 0\n  b: {c: 0}\n- {d: 0}\n";
+        for bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+            let encoded: Vec<u8> = "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(bytes).collect();
+            assert!(weight(&encoded).values >= weight(text.as_bytes()).values);
         }
     }
 

@@ -7,7 +7,6 @@ use crate::body::Weight;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::{Object, kinds, protobuf};
 use crate::status::Status;
-use serde_json::Value;
 
 /// The groups whose objects kube-apiserver stores as JSON, not as protobuf.
 pub(super) const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
@@ -31,9 +30,6 @@ pub(super) fn fitted(call: &Call, mut object: Object, is_apply: bool) -> Result<
 
 /// The most memory that a byte of JSON takes.
 const BYTES_OF_BYTE: usize = 100;
-/// The memory of a node of a map, and the entries that it has at most.
-const NODE_BYTES: usize = 640;
-const NODE_ENTRIES: usize = 11;
 
 /// Checks that a changed object takes no more memory than one body may take: patches of an object must not make it so large that every
 /// later write exceeds the memory. An object that becomes smaller is accepted.
@@ -48,21 +44,8 @@ fn check_memory(call: &Call, object: &Object) -> Result<(), Status> {
 
 /// The memory of an object, its managedFields aside: no body has those of its own fields.
 fn decoded_bytes(object: &Object) -> usize {
-    let owners = object.get(&MANAGED_FIELDS).map_or(0, decoded_value_bytes);
-    decoded_value_bytes(object.as_value()).saturating_sub(owners)
-}
-
-fn decoded_value_bytes(value: &Value) -> usize {
-    size_of::<Value>()
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(decoded_value_bytes).sum(),
-            Value::Object(fields) => {
-                let values = fields.iter().map(|(name, value)| name.len() + decoded_value_bytes(value));
-                fields.len().div_ceil(NODE_ENTRIES) * NODE_BYTES + values.sum::<usize>()
-            }
-            _ => 0,
-        }
+    let owners = object.get(&MANAGED_FIELDS).map_or(0, size::decoded);
+    size::decoded(object.as_value()).saturating_sub(owners)
 }
 
 /// `rpctypes.ErrRequestTooLarge`

@@ -17,12 +17,11 @@
 
 mod file;
 mod keeper;
-#[cfg(test)]
-mod longest;
 pub(super) mod size;
 mod expiring;
 mod objects;
 mod leftovers;
+mod lock;
 mod slot;
 mod state;
 mod tasks;
@@ -37,7 +36,7 @@ use file::Content;
 pub(crate) use file::{File, FileError, Lock};
 use keeper::{Keeper, Progress};
 use leftovers::Leftovers;
-use parking_lot::FairMutex;
+use lock::Locked;
 use serde::{Deserialize, Serialize};
 pub(super) use slot::Slot;
 pub(super) use state::State;
@@ -86,7 +85,7 @@ pub(super) struct Change {
     pub object: Arc<Object>,
     /// The object before the change.
     pub before: Option<Arc<Object>>,
-    /// The bytes of the object after the change.
+    /// The bytes of the object in the history.
     pub bytes: usize,
 }
 
@@ -185,8 +184,7 @@ impl Reads for Store {
 
 /// The store.
 pub(super) struct Store {
-    /// The lock goes to who waits for it longest, so that other requests come between the small transactions of a long one.
-    state: FairMutex<State>,
+    state: Locked<State>,
     keeper: Option<Keeper>,
     unwritten: u64,
     /// Notified when the garbage collector has work, and when the store is dropped.
@@ -195,9 +193,6 @@ pub(super) struct Store {
     gone: Arc<Notify>,
     /// The turns of the writes that start over.
     pub(super) turns: Turns,
-    /// The longest transaction.
-    #[cfg(test)]
-    pub(super) longest: longest::Longest,
 }
 
 /// The key of an object, as in etcd, so that lists have equal orders.
@@ -237,14 +232,12 @@ impl Store {
     fn of(state: State, keeper: Option<Keeper>) -> Self {
         let unwritten = u64::try_from(state.limits.unwritten_changes.max(1)).unwrap_or(u64::MAX);
         Self {
-            state: FairMutex::new(state),
+            state: Locked::new(state),
             keeper,
             unwritten,
             wake: Arc::default(),
             gone: Arc::default(),
             turns: Turns::default(),
-            #[cfg(test)]
-            longest: longest::Longest::default(),
         }
     }
 
@@ -261,23 +254,19 @@ impl Store {
     /// Runs a transaction, isolated from all others. The lock is held for the transaction: the work on a client's data precedes it.
     pub(super) fn with<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> T {
         // Each step of a transaction leaves the state consistent, so a panic in one transaction does not affect others.
-        let mut state = self.state.lock();
-        #[cfg(test)]
-        let held = self.longest.begin();
-        let result = transaction(&mut state);
-        let State { revision, steps, .. } = &mut *state;
-        if let (Some(keeper), Some(steps)) = (&self.keeper, steps)
-            && !steps.is_empty()
-        {
-            keeper.push(steps, *revision);
-        }
-        if state.garbage.has_work() || !state.tasks.is_empty() {
-            self.wake.notify_one();
-        }
-        let leftovers = std::mem::take(&mut state.leftovers);
-        #[cfg(test)]
-        self.longest.end(held);
-        drop(state);
+        let (result, leftovers) = self.state.with(|state| {
+            let result = transaction(state);
+            let State { revision, steps, .. } = &mut *state;
+            if let (Some(keeper), Some(steps)) = (&self.keeper, steps)
+                && !steps.is_empty()
+            {
+                keeper.push(steps, *revision);
+            }
+            if state.garbage.has_work() || !state.tasks.is_empty() {
+                self.wake.notify_one();
+            }
+            (result, std::mem::take(&mut state.leftovers))
+        });
         self.pack(leftovers);
         result
     }
@@ -294,7 +283,7 @@ impl Store {
     fn pack(&self, leftovers: Leftovers) {
         for (collection, key, object) in leftovers.unpacked {
             if let Some(packed) = Slot::packed(&object) {
-                self.state.lock().replace_by_packed(&collection, &key, &object, packed);
+                self.state.with(|state| state.replace_by_packed(&collection, &key, &object, packed));
             }
         }
     }
@@ -365,6 +354,14 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.wake.notify_one();
         self.gone.notify_one();
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// The longest transaction since the last call, in CPU time.
+    pub(super) fn take_longest(&self) -> std::time::Duration {
+        self.state.take_longest()
     }
 }
 

@@ -25,6 +25,14 @@ pub(super) enum Stage {
 }
 
 const STAGES: usize = 5;
+
+impl Stage {
+    /// The stage of a connection that has just come.
+    pub(super) fn first(has_spoken: bool) -> Self {
+        if has_spoken { Self::Begun } else { Self::Silent }
+    }
+}
+
 /// The part of all places that connections with an authenticated request leave to others, as a divisor.
 const FOR_OTHERS: usize = 4;
 /// The connections that end together if the process has no file descriptor left.

@@ -1,7 +1,7 @@
 //! `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP. On the main port, these paths belong to the upstream.
 
 use super::budget::{ConnectionBudget, Stage};
-use super::sockets::{Sockets, speaks};
+use super::sockets::{Sockets, has_spoken, speaks};
 use super::{ConnectionState, Drain, Listener, Unread};
 use crate::config::Limits;
 use crate::metrics::Registry;
@@ -202,15 +202,18 @@ async fn serve(
     loop {
         let (stream, remote) = sockets.accept(budget).await;
         let state = ConnectionState::of(remote.ip());
-        let Some(mut place) = budget.enter(&state, Stage::Silent) else { continue };
+        let Some(mut place) = budget.enter(&state, Stage::first(has_spoken(&stream))) else { continue };
         let (checks, registry, unread) = (checks.clone(), registry.clone(), unread.clone());
         tokio::spawn(async move {
+            // A connection that has given its place to others is answered all the same if its request is there.
             tokio::select! {
+                biased;
                 ready = tokio::time::timeout(HEADER_READ_TIMEOUT, speaks(&stream)) => if ready != Ok(true) { return },
                 () = state.ended() => return,
             }
             place.advance(Stage::Begun);
             tokio::select! {
+                biased;
                 // On the heap: a silent connection is small.
                 () = Box::pin(serve_connection(stream, &checks, &registry, &unread)) => {}
                 () = state.ended() => {}
@@ -424,6 +427,37 @@ mod tests {
             client.read_to_string(&mut answer).unwrap();
             assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_probe_that_is_there_is_answered_whoever_comes_after_it() {
+        use std::io::{Read, Write};
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let connect = || std::net::TcpStream::connect(address).unwrap();
+        let probes: Vec<_> = (0..8)
+            .map(|_| {
+                let mut probe = connect();
+                probe.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+                probe
+            })
+            .collect();
+        let silent: Vec<_> = (0..40).map(|_| connect()).collect();
+        // The server accepts all of them before it serves the first.
+        let limits = Limits { health_connections: 8, silent_connections: 8, ..Limits::default() };
+        let budget = ConnectionBudget::of_health_port(&limits);
+        tokio::spawn(async move {
+            serve(socket, &checks(Ok(())), &Registry::new(), &budget, &Unread::new(1)).await;
+        });
+        for mut probe in probes {
+            let read = move || {
+                let mut answer = String::new();
+                probe.read_to_string(&mut answer).map(|_| answer)
+            };
+            let answer = tokio::task::spawn_blocking(read).await.unwrap().unwrap();
+            assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
+        }
+        drop(silent);
     }
 
     #[tokio::test]

@@ -97,7 +97,7 @@ impl Listener {
                 () = drain.started() => break,
             };
             let state = Arc::new(ConnectionState::of(remote.ip()));
-            let Some(place) = budget.enter(&state, Stage::Silent) else {
+            let Some(place) = budget.enter(&state, Stage::first(sockets::has_spoken(&stream))) else {
                 tracing::debug!(%remote, "connection refused: all others are in use");
                 continue;
             };

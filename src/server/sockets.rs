@@ -1,6 +1,7 @@
 //! Accepts connections at several sockets. Accepting waits for nothing but connections.
 
 use super::budget::ConnectionBudget;
+use futures_util::FutureExt;
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::task::Poll;
@@ -55,6 +56,11 @@ impl Sockets {
         })
         .await
     }
+}
+
+/// Whether the first byte of a client is there, as it is if many connections wait to be accepted.
+pub(super) fn has_spoken(stream: &TcpStream) -> bool {
+    speaks(stream).now_or_never() == Some(true)
 }
 
 /// Waits for the first byte of a client, which stays in the stream; false if the connection ends first.

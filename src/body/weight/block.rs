@@ -40,7 +40,8 @@ impl Block {
 
     /// Adds data, all of which has this form.
     pub(super) fn add<'d>(&mut self, data: &'d [u8], values: &mut usize) -> &'d [u8] {
-        for byte in data {
+        // Characters of UTF-16 have bytes of zeros.
+        for byte in data.iter().filter(|byte| **byte != 0) {
             *values += self.byte(*byte) + self.alias(*byte, *values);
             self.bytes += 1;
             self.previous = *byte;

@@ -5,12 +5,11 @@ use super::{ENTRY, MAP, TEXT, Weight};
 /// The levels of messages; within more, all bytes count as empty messages.
 const DEPTH: usize = 64;
 
-/// The memory of the values of a message.
-pub(super) fn values(message: &[u8]) -> usize {
-    of_message(message, 0).unwrap_or_default()
+/// The memory of the values of a message; `None` if the bytes are none.
+pub(super) fn values(message: &[u8]) -> Option<usize> {
+    of_message(message, 0)
 }
 
-/// `None` if the bytes are no message.
 fn of_message(mut bytes: &[u8], depth: usize) -> Option<usize> {
     let mut values = MAP;
     while !bytes.is_empty() {

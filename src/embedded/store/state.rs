@@ -126,6 +126,7 @@ impl State {
             }
         };
         let before = before.map(|slot| slot.object());
+        let bytes = size::in_history(&object);
         let change = Arc::new(Change { revision, key, action, object, before, bytes });
         if is_history {
             self.remember(&collection, change.clone());
@@ -325,7 +326,7 @@ impl State {
         let before = self.table(collection).objects.insert(key, Slot::Parsed(object.clone()), bytes);
         let before = before.map(|slot| slot.object());
         let action = if before.is_some() { Action::Modified } else { Action::Added };
-        let key = key.to_owned();
+        let (key, bytes) = (key.to_owned(), size::in_history(&object));
         self.publish(collection, Change { revision, key, action, object: object.clone(), before, bytes });
         object
     }
@@ -342,7 +343,7 @@ impl State {
             action: Action::Deleted,
             object: object.clone(),
             before: Some(before),
-            bytes: size::of(&object),
+            bytes: size::in_history(&object),
         };
         self.publish(collection, change);
         object

@@ -129,7 +129,7 @@ impl Steps {
 
     /// Records how long the transactions since the last step took.
     fn note(&mut self, step: &str) {
-        let longest = self.client.server.store.longest.take();
+        let longest = self.client.server.store.take_longest();
         if longest > LONGEST {
             self.long.push((step.to_owned(), longest));
         }
@@ -195,7 +195,7 @@ fn large(name: &str) -> Value {
 #[tokio::test]
 async fn no_longest_object_of_any_kind_holds_the_lock() {
     let mut steps = Steps::new();
-    steps.client.server.store.longest.take();
+    steps.client.server.store.take_longest();
     let mut stored = 0;
     for resource in catalog::resources().iter().filter(|resource| resource.serves("create")) {
         let Some(object) = longest(&resource.gvk()) else { continue };

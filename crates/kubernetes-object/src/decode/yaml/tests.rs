@@ -103,7 +103,7 @@ fn duplicate_keys_are_named_with_their_line() {
 
 #[test]
 fn a_text_that_is_not_yaml_is_refused() {
-    for text in ["a: [", "a: b: c", "*x", "- a\nb", ".nan", "{[1]: 2}", "!!int x", "a: &a [*a]"] {
+    for text in ["a: [", "a: b: c", "*x", "- a\nb", ".nan", "{[1]: 2}", "!!int x", "a: &a [*a]", "k8s\0: {a: 0}"] {
         assert!(yaml(text.as_bytes()).is_err(), "{text:?}");
     }
     assert_eq!(yaml(b"a: *x").unwrap_err().to_string(), "yaml: unknown anchor 'x' referenced");
