@@ -106,10 +106,11 @@ async fn of_services_that_are_created_at_once_one_has_a_port() {
     }
 }
 
-/// The bytes of the objects below: a thirtieth of the longest body. Tests are not optimized and take some ten times as long as the program.
+/// The bytes of the objects with all lists of a kind: a thirtieth of the longest body. Tests are not optimized and take some ten times as long as the
+/// program.
 const BYTES: usize = 100 << 10;
-/// The CPU time for which a transaction may hold the lock.
-const LONGEST: Duration = Duration::from_millis(50);
+/// The CPU time for which a transaction may hold the lock, three times that of the longest one.
+const LONGEST: Duration = Duration::from_millis(80);
 
 /// A server that keeps a short history, so that writes push objects out of it.
 fn forgetful() -> Client {
@@ -235,7 +236,10 @@ fn valid(kind: &str, items: usize) -> Value {
             let env = list(&|at| json!({"name": format!("E{at}"), "value": "x"}));
             json!({"spec": {"containers": [{"name": "c", "image": "i", "env": env}]}})
         }
-        "Service" => json!({"spec": {"ports": list(&|at| json!({"name": format!("p-{at}"), "port": at + 1}))}}),
+        "Service" => {
+            let ports: Value = (1..items / 4).map(|port| json!({"name": format!("p-{port}"), "port": port})).collect();
+            json!({"spec": {"ports": ports}})
+        }
         "Endpoints" => {
             let addresses = list(&|at| json!({"ip": format!("10.0.{}.{}", at / 250, at % 250)}));
             json!({"subsets": [{"addresses": addresses, "ports": [{"port": 1}]}]})
