@@ -96,7 +96,8 @@ impl Room {
     }
 
     /// Reads an object of at most `limit` bytes for admission, which is decoded as a whole. If its weight is more than [`FREE_BYTES`], it
-    /// has the returned part of the user's share; of objects that need more than one user may have, one is in memory at a time. Members of `system:masters` have no share and no bound but `limit`.
+    /// has the returned part of the user's share; of objects that need more than one user may have, one is in memory at a time. Members of
+    /// `system:masters` have no share and no bound but `limit`.
     ///
     /// # Errors
     /// 413 if the body is longer than `limit`, 429 if other requests hold the memory for longer than the wait timeout.
