@@ -172,7 +172,7 @@ const ROOMS: [Room; 4] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 24] = [
+const WITH_TASKS: [&str; 23] = [
     "app.rs",
     "app/reviews.rs",
     "app/tenancy.rs",
@@ -180,7 +180,6 @@ const WITH_TASKS: [&str; 24] = [
     "backend/",
     "cli/behind.rs",
     "cluster/",
-    "embedded/call.rs",
     "embedded/custom/index.rs",
     "embedded/expiry.rs",
     "embedded/garbage.rs",

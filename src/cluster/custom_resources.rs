@@ -82,7 +82,7 @@ impl Conversion {
 }
 
 impl CustomResource {
-    /// Whether two versions are equal. That the served versions are, which each version has, the versions say together.
+    /// Compares all fields but the names of the served versions, which follow from `kind` and `is_served` of all versions.
     fn is_same(&self, other: &Self) -> bool {
         let Self {
             kind,

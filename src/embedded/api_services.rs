@@ -1,7 +1,7 @@
 //! APIServices: the registrations of all served groups and versions (`k8s.io/kube-aggregator`). They order the groups of discovery.
 //!
-//! The fields that the controllers of kube-apiserver write a moment later are written here before the answer to the write that they follow. Requests for an APIService with a
-//! `spec.service` are not forwarded: such an APIService is never available.
+//! The controllers of kube-apiserver write some fields a moment after a client's write; here they are written before its answer. Requests for an
+//! APIService with a `spec.service` are not forwarded: such an APIService is never available.
 
 use super::catalog::{self, Group};
 use super::name::Name;
@@ -172,9 +172,9 @@ pub(super) fn by_priority_and_name(registered: &[Registered]) -> Vec<(Name, Vec<
 
 /// Registers the built-in groups, and those of the definitions, and removes registrations of what the server no longer serves
 /// (`autoRegisterController.checkAPIService`).
-pub(super) fn start(store: &Store, groups: &[Group]) {
+pub(super) fn start(store: &Arc<Store>, groups: &[Group]) {
     let work = Work::new(store);
-    let custom = custom::served_versions(store);
+    let custom = custom::served_versions(&**store);
     let of_definitions = custom.iter().filter_map(|(group, version)| registration(group, version));
     let built_in = built_in(groups).into_iter().map(|each| (each, ON_START));
     let wanted: Vec<_> = built_in.chain(of_definitions.map(|each| (each, ALWAYS))).collect();
@@ -193,7 +193,7 @@ pub(super) fn start(store: &Store, groups: &[Group]) {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(super) async fn follow_definitions(work: &Work<'_>, group: &str) -> Result<(), Unkept> {
+pub(super) async fn follow_definitions(work: &Work, group: &str) -> Result<(), Unkept> {
     loop {
         let basis = work.store().with(|state| state.changed(custom::DEFINITIONS));
         let is_current = |state: &State| state.changed(custom::DEFINITIONS) == basis;
@@ -263,7 +263,7 @@ pub(super) fn prepare(object: &mut Object) {
 }
 
 /// Creates an APIService, or corrects its spec, unless a client has removed the label.
-fn manage(work: &Work<'_>, wanted: &Registered, label: &str, is_current: impl Fn(&State) -> bool) {
+fn manage(work: &Work, wanted: &Registered, label: &str, is_current: impl Fn(&State) -> bool) {
     let name = wanted.name();
     let Some(current) = work.store().object(API_SERVICES, &name) else {
         let Some(object) = wanted.object(label) else { return };
@@ -293,7 +293,7 @@ fn manage(work: &Work<'_>, wanted: &Registered, label: &str, is_current: impl Fn
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(super) async fn check_all(work: &Work<'_>) -> Result<(), Unkept> {
+pub(super) async fn check_all(work: &Work) -> Result<(), Unkept> {
     let mut slices = Slices::new(work.store());
     for (name, object) in work.store().objects(API_SERVICES, "") {
         if is_remote(&object) {
@@ -305,12 +305,12 @@ pub(super) async fn check_all(work: &Work<'_>) -> Result<(), Unkept> {
 }
 
 /// Sets the condition of an APIService (`AvailableConditionController.sync`).
-pub(super) fn check(work: &Work<'_>, name: &str) {
+pub(super) fn check(work: &Work, name: &str) {
     check_with(work, name, &mut Slices::new(work.store()));
 }
 
 /// Sets the condition of an APIService. What changes meanwhile is checked by who changes it, so that the attempts have an end.
-fn check_with<'s>(work: &Work<'s>, name: &str, slices: &mut Slices<'s>) {
+fn check_with<'s>(work: &'s Work, name: &str, slices: &mut Slices<'s>) {
     for _ in 0..ATTEMPTS {
         let Some(current) = work.store().object(API_SERVICES, name) else { return };
         let (status, reason, message) = availability(slices, &current);

@@ -42,8 +42,7 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Whether a write of one object depends on the other objects of its collection: two Services never have one address, two definitions never
-/// one name.
+/// True for the collections whose objects depend on each other: two Services never have one address, two definitions never one name.
 fn is_decided_by_all(collection: &Collection) -> bool {
     [SERVICES, custom::DEFINITIONS].contains(&collection)
 }
@@ -53,7 +52,7 @@ fn is_decided_by_all(collection: &Collection) -> bool {
 pub(super) struct Basis(Option<u64>);
 
 impl Basis {
-    /// Whether the call writes to a collection whose objects depend on each other.
+    /// True if the call writes to a collection whose objects depend on each other.
     pub(super) fn is_needed(call: &Call) -> bool {
         is_decided_by_all(call.collection())
     }

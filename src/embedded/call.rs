@@ -4,7 +4,7 @@ use super::catalog::ServedResource;
 use super::custom::Webhooks;
 use super::initializers::Waiting;
 use super::negotiate::Form;
-use super::store::{self, Collection, Store, Task, Writer};
+use super::store::{self, Collection, Store, Task, Work, Writer};
 use super::tasks;
 use super::tokens::Tokens;
 use crate::config::Limits;
@@ -16,7 +16,6 @@ use bytes::Bytes;
 use http::Uri;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::task::JoinHandle;
 
 /// A request on a resource of the catalog.
 pub(super) struct Call {
@@ -52,8 +51,8 @@ pub(super) struct Call {
     pub webhooks: Option<Arc<dyn Webhooks>>,
     /// The warnings for the client.
     pub warnings: Mutex<Warnings>,
-    /// What the controllers do after the writes of the request.
-    pub following: Mutex<Vec<JoinHandle<()>>>,
+    /// The tasks of the controllers that follow from the request's writes.
+    pub work: Work,
 }
 
 /// Warnings for a client, each once.
@@ -136,13 +135,10 @@ impl Call {
         self.uri.query().unwrap_or_default()
     }
 
-    /// Waits for the controllers, so that the client's next request finds what they do.
-    pub(super) async fn followed(&self) {
-        let following = std::mem::take(&mut *self.following.lock().unwrap_or_else(PoisonError::into_inner));
-        for tasks in following {
-            // A panic in a controller is not the client's.
-            let _ = tasks.await;
-        }
+    /// Does the tasks of the controllers, so that the client's next request finds what they do. A failure of the file ends them: the answer says
+    /// so, and the next start of the server finds what is left.
+    pub(super) async fn follow_up(&self) {
+        let _ = tasks::finish(&self.work).await;
     }
 
     /// The 404 of the object that the URL names.
@@ -156,9 +152,7 @@ impl Writer for Call {
         &self.store
     }
 
-    /// Begins the tasks, which go on if the client doesn't wait for the answer.
     fn follow(&self, tasks: Vec<Task>) {
-        let tasks = tokio::spawn(tasks::run(self.store.clone(), tasks));
-        self.following.lock().unwrap_or_else(PoisonError::into_inner).push(tasks);
+        self.work.follow(tasks);
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Options {
     pub(super) dry_run: bool,
 }
 
-/// What a deletion makes of an object, computed without the lock of the store.
+/// The effect of a deletion on an object, computed without the lock of the store.
 enum Deletion {
     /// The object stays as it is.
     Unchanged,
@@ -281,7 +281,7 @@ fn is_orphaning(object: &Object) -> bool {
     matches!((object.api_version(), object.kind()), ("batch/v1", "Job") | ("v1", "ReplicationController"))
 }
 
-/// What a deletion makes of an object.
+/// Computes the effect of a deletion on the current object.
 fn planned(collection: &Collection, current: &Arc<Object>, options: &Options) -> Deletion {
     let mut object = Object::clone(current);
     if collection == custom::DEFINITIONS && !metadata::is_deleting(&object) {
@@ -414,10 +414,9 @@ pub(super) fn resume(store: &Store) {
     let (namespaces, definitions) = (begun(initial::NAMESPACES), begun(custom::DEFINITIONS));
     let groups = custom::names_to_reconsider(store);
     store.with(|state| {
-        groups.into_iter().map(Task::Names).for_each(|task| state.then(task));
-        definitions.map(Task::Definition).for_each(|task| state.then(task));
+        state.leave(groups.into_iter().map(Task::Names).chain(definitions.map(Task::Definition)));
         if state.settings().controllers.namespace {
-            namespaces.map(Task::Namespace).for_each(|task| state.then(task));
+            state.leave(namespaces.map(Task::Namespace));
         }
     });
 }
@@ -426,7 +425,7 @@ pub(super) fn resume(store: &Store) {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(super) async fn empty_namespace(work: &Work<'_>, namespace: &str) -> Result<(), Unkept> {
+pub(super) async fn empty_namespace(work: &Work, namespace: &str) -> Result<(), Unkept> {
     let collections = work.store().with(|state| match is_terminating(state, namespace) {
         true => state.collections_in(namespace),
         false => Vec::new(),
@@ -442,7 +441,7 @@ pub(super) async fn empty_namespace(work: &Work<'_>, namespace: &str) -> Result<
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(super) async fn all_of(work: &Work<'_>, collection: &Collection, namespace: &str) -> Result<(), Unkept> {
+pub(super) async fn all_of(work: &Work, collection: &Collection, namespace: &str) -> Result<(), Unkept> {
     // Without kubelets no pod needs time to stop.
     let options = Options { grace_seconds: Some(0), ..Options::with_policy("Background") };
     let slots = work.store().with(|state| state.slots(collection, &store::prefix(namespace)));
@@ -457,7 +456,7 @@ fn is_terminating(state: &State, namespace: &str) -> bool {
     state.object(initial::NAMESPACES, namespace).is_some_and(|namespace| metadata::is_deleting(&namespace))
 }
 
-/// Whether a namespace is terminating and has become empty, and the controller is to finish it.
+/// True if the namespace controller is to remove a namespace, which is terminating and empty.
 fn is_emptied(state: &State, namespace: &str) -> bool {
     state.settings().controllers.namespace
         && is_terminating(state, namespace)
@@ -465,7 +464,7 @@ fn is_emptied(state: &State, namespace: &str) -> bool {
 }
 
 /// Removes a terminating namespace that has become empty, unless another finalizer holds it.
-pub(super) fn finish_namespace(work: &Work<'_>, name: &str) {
+pub(super) fn finish_namespace(work: &Work, name: &str) {
     if !work.store().with(|state| is_emptied(state, name)) {
         return;
     }

@@ -38,7 +38,7 @@ pub(super) fn run(server: &Arc<Server>) {
 }
 
 /// Deletes some Events whose time is over. Returns whether there may be more.
-fn expire(store: &Store, now: Instant) -> bool {
+fn expire(store: &Arc<Store>, now: Instant) -> bool {
     let over = store.with(|state| state.expiring().over(now, BATCH));
     for key in &over {
         let last = |event: &Arc<Object>| Ok::<_, Infallible>(Object::clone(event));

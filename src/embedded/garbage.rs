@@ -24,7 +24,7 @@ struct Place {
     key: String,
 }
 
-/// What the graph knows of an object.
+/// An object in the graph.
 struct Node {
     place: Arc<Place>,
     kind: String,
@@ -56,8 +56,7 @@ pub(super) struct Garbage {
     queued: HashSet<Arc<Place>>,
 }
 
-/// Runs the controller, and what the start of the server has left to the controllers, until the server is dropped. Must be called inside a tokio
-/// runtime.
+/// Runs the controller, and the tasks that nobody does, until the server is dropped. Must be called inside a tokio runtime.
 pub(super) fn run(server: &Arc<Server>) {
     let (store, wake) = (Arc::downgrade(&server.store), server.store.wake());
     tokio::spawn(async move {
@@ -75,13 +74,14 @@ pub(super) fn run(server: &Arc<Server>) {
     });
 }
 
-/// Looks at the first object of the queue, after the tasks that nobody does. Returns whether others are left.
+/// Looks at the first object of the queue, and does the tasks that nobody does. Returns whether others are left.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(super) async fn collect(store: &Store) -> Result<bool, Unkept> {
+pub(super) async fn collect(store: &Arc<Store>) -> Result<bool, Unkept> {
     let work = Work::new(store);
-    let next = work.transact(|state| state.garbage().next());
+    let (left, next) = store.with(|state| (state.take_left(), state.garbage().next()));
+    work.follow(left);
     if let Some(place) = next
         && let Some(object) = store.object(&place.collection, &place.key)
     {
@@ -92,7 +92,7 @@ pub(super) async fn collect(store: &Store) -> Result<bool, Unkept> {
     Ok(store.with(|state| state.garbage().has_work()))
 }
 
-/// What the owners of an object are.
+/// The owners of an object, by their state.
 #[derive(Default)]
 struct Owners<'o> {
     /// Whether one exists and does not wait for this object.
@@ -208,7 +208,7 @@ impl Garbage {
         is_held
     }
 
-    /// What the owners of an object are (`GarbageCollector.classifyReferences`).
+    /// Sorts the owners of an object by their state (`GarbageCollector.classifyReferences`).
     fn owners<'o>(&self, object: &'o Object) -> Owners<'o> {
         let mut owners = Owners::default();
         for reference in references(object) {
@@ -237,7 +237,7 @@ impl Garbage {
     }
 }
 
-async fn collect_object(work: &Work<'_>, place: &Arc<Place>, object: &Arc<Object>) -> Result<(), Unkept> {
+async fn collect_object(work: &Work, place: &Arc<Place>, object: &Arc<Object>) -> Result<(), Unkept> {
     if !metadata::is_deleting(object) {
         delete_without_owners(work, place, object);
     } else if is_held_by(object, ORPHAN) {
@@ -252,7 +252,7 @@ async fn collect_object(work: &Work<'_>, place: &Arc<Place>, object: &Arc<Object
 }
 
 /// `GarbageCollector.orphanDependents`, a batch of dependents at a time.
-async fn orphan_dependents(work: &Work<'_>, place: &Arc<Place>, owner: &Arc<Object>) -> Result<(), Unkept> {
+async fn orphan_dependents(work: &Work, place: &Arc<Place>, owner: &Arc<Object>) -> Result<(), Unkept> {
     let dependents = work.store().with(|state| state.garbage().dependents(owner.uid(), BATCH + 1));
     for dependent in dependents.iter().take(BATCH) {
         edit(work, dependent, None, without_owners(&[owner.uid()]));
@@ -267,7 +267,7 @@ async fn orphan_dependents(work: &Work<'_>, place: &Arc<Place>, owner: &Arc<Obje
 
 /// `GarbageCollector.attemptToDeleteItem`. Does nothing to an object that has changed meanwhile: its owners may have changed, and if it has any it is
 /// in the queue again.
-fn delete_without_owners(work: &Work<'_>, place: &Place, object: &Arc<Object>) {
+fn delete_without_owners(work: &Work, place: &Place, object: &Arc<Object>) {
     let owners = work.store().with(|state| state.garbage().owners(object));
     if owners.dangling.is_empty() && owners.waiting.is_empty() {
         return;
@@ -330,7 +330,7 @@ fn without_finalizer(finalizer: &str) -> impl Fn(&mut Object) {
 
 /// Changes an object, or only this state of it. Removes it if nothing holds up its deletion any more. Returns the new state; `None` if the object is
 /// gone or has another state.
-fn edit(work: &Work<'_>, place: &Place, only: Option<&Arc<Object>>, edit: impl Fn(&mut Object)) -> Option<Arc<Object>> {
+fn edit(work: &Work, place: &Place, only: Option<&Arc<Object>>, edit: impl Fn(&mut Object)) -> Option<Arc<Object>> {
     let Place { collection, key } = place;
     let plan = |current: &Arc<Object>| {
         if only.is_some_and(|only| !Arc::ptr_eq(only, current)) {

@@ -19,7 +19,7 @@ const NAME: &str = "kubernetes";
 const SLICES: &Collection = &Collection::built_in("discovery.k8s.io", "endpointslices");
 
 /// Creates or corrects the objects when the server starts, with the address and the port at which it is reached now.
-pub(super) fn start(store: &Store) {
+pub(super) fn start(store: &Arc<Store>) {
     reconcile(&Work::new(store), true);
 }
 
@@ -33,7 +33,7 @@ pub(super) fn restore(state: &mut State, collection: &Collection, namespace: &st
 }
 
 /// `Controller.UpdateKubernetesService`. The API server goes without the objects, as kube-apiserver does, if one of them is invalid.
-pub(super) fn reconcile(work: &Work<'_>, is_start: bool) {
+pub(super) fn reconcile(work: &Work, is_start: bool) {
     let Some(advertised) = work.store().settings().advertised else { return };
     let result = service(work, advertised.port()).and_then(|()| endpoints(work, advertised, is_start));
     if let Err(status) = result {
@@ -42,7 +42,7 @@ pub(super) fn reconcile(work: &Work<'_>, is_start: bool) {
 }
 
 /// `CreateOrUpdateMasterServiceIfNeeded`: an existing Service stays as it is.
-fn service(work: &Work<'_>, port: u16) -> Result<(), Status> {
+fn service(work: &Work, port: u16) -> Result<(), Status> {
     let Some(resource) = catalog::resource("", "v1", "services") else { return Ok(()) };
     if current(work, initial::SERVICES).is_some() {
         return Ok(());
@@ -60,7 +60,7 @@ fn service(work: &Work<'_>, port: u16) -> Result<(), Status> {
 }
 
 /// `leaseEndpointReconciler.doReconcile`, with this server as the only one. The port is corrected at the start alone.
-fn endpoints(work: &Work<'_>, advertised: SocketAddr, is_start: bool) -> Result<(), Status> {
+fn endpoints(work: &Work, advertised: SocketAddr, is_start: bool) -> Result<(), Status> {
     let Some(resource) = catalog::resource("", "v1", "endpoints") else { return Ok(()) };
     let address = advertised.ip().to_string();
     let known = current(work, initial::ENDPOINTS);
@@ -130,13 +130,13 @@ fn slice(subset: &Value, address: IpAddr) -> Value {
     })
 }
 
-fn current(work: &Work<'_>, collection: &Collection) -> Option<Arc<Object>> {
+fn current(work: &Work, collection: &Collection) -> Option<Arc<Object>> {
     work.store().object(collection, &key(NAMESPACE, NAME))
 }
 
 /// Creates or replaces an object, as a request of the server to itself. Does nothing if another request comes between: the controller follows that
 /// one as well.
-fn write(work: &Work<'_>, resource: &ServedResource, object: Value) -> Result<(), Status> {
+fn write(work: &Work, resource: &ServedResource, object: Value) -> Result<(), Status> {
     let store = work.store();
     let services = store.with(|state| state.changed(initial::SERVICES));
     let kind = resource.gvk();

@@ -3,6 +3,7 @@
 use super::call::Call;
 use super::catalog::{self, ServedResource};
 use super::custom::Custom;
+use super::store::Work;
 use super::{
     Server, binding, body, caller, component_status, connections, custom, delete, discovery, document, eviction,
     negotiate, openapi, rbac, read, removed, respond, review, scale, token_request,
@@ -110,7 +111,7 @@ async fn answer_from_store(
         body,
         webhooks: server.webhooks.get().cloned(),
         warnings: Mutex::default(),
-        following: Mutex::default(),
+        work: Work::new(&server.store),
     };
     if call.resource.custom.as_ref().is_some_and(|custom| !custom.is_compiled()) {
         processor::expect_long().await;
@@ -125,7 +126,7 @@ async fn answer_from_store(
     let responded =
         if call.info.subresource.is_empty() { on_objects(&call).await } else { on_subresource(&call).await };
     let response = responded.unwrap_or_else(|status| respond::failure(&status));
-    call.followed().await;
+    call.follow_up().await;
     let warnings = call.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(respond::with_warnings(response, &warnings.texts))
 }

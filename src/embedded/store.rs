@@ -262,7 +262,7 @@ impl Store {
             {
                 keeper.push(steps, *revision);
             }
-            if state.garbage.has_work() || !state.tasks.is_empty() {
+            if state.garbage.has_work() || !state.left.is_empty() {
                 self.wake.notify_one();
             }
             (result, std::mem::take(&mut state.leftovers))

@@ -1,23 +1,14 @@
-//! Does what writes leave to the controllers ([`Task`]): the tasks of one write follow each other, those of several writes run side by side.
+//! Does the work of the controllers after writes ([`Task`]): the tasks of one write follow each other, those of
+//! several writes run side by side.
 
-use super::store::{Store, Task, Unkept, Work, Writer};
+use super::store::{Task, Unkept, Work};
 use super::{api_services, custom, delete, kubernetes_service};
-use std::sync::Arc;
 
-/// Does tasks of a write and those that follow from them, in a task of the runtime that goes on if the client doesn't wait. A failure of the file
-/// ends them; the next start of the server finds what is left.
-pub(super) async fn run(store: Arc<Store>, tasks: Vec<Task>) {
-    let work = Work::new(&store);
-    work.follow(tasks);
-    // The answer to the write says that the file has failed.
-    let _ = finish(&work).await;
-}
-
-/// Does the tasks of a controller.
+/// Does the tasks, and those that follow from them.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(super) async fn finish(work: &Work<'_>) -> Result<(), Unkept> {
+pub(super) async fn finish(work: &Work) -> Result<(), Unkept> {
     while let Some(task) = work.next() {
         match task {
             Task::Delete { collection, key } => {

@@ -24,8 +24,6 @@ pub(super) enum Stage {
     Known,
 }
 
-const STAGES: usize = 5;
-
 impl Stage {
     /// The stage of a connection that has just come.
     pub(super) fn first(has_spoken: bool) -> Self {
@@ -33,6 +31,7 @@ impl Stage {
     }
 }
 
+const STAGES: usize = 5;
 /// The part of all places that connections with an authenticated request leave to others, as a divisor.
 const FOR_OTHERS: usize = 4;
 /// The connections that end together if the process has no file descriptor left.

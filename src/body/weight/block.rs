@@ -12,7 +12,7 @@ pub(super) struct Block {
     line: Line,
     /// The indentation of the last key.
     key_indent: Option<usize>,
-    /// Whether a list in brackets has begun: then every key may be a map of its own (`[a: 0, b: 0]`).
+    /// True after the first list in brackets, in which every key may be a map of its own (`[a: 0, b: 0]`).
     is_in_list: bool,
     /// The last byte that is no whitespace.
     last: u8,

@@ -7,7 +7,7 @@ use super::{ITEM, LIST, MAP, TEXT};
 pub(super) struct Cbor {
     /// The bytes of the current text that are missing.
     left: u64,
-    /// Whether the current text is one of bytes, which JSON has in base64.
+    /// True for a byte string, which JSON has in base64, false for a text string.
     is_bytes: bool,
     kind: u8,
     /// The bytes of the argument of the current head that are missing.

@@ -19,7 +19,7 @@ pub(super) struct Flow {
     last: Last,
     /// The start of the last text.
     text: Text,
-    /// Whether the key of the last map is an element of a path, so that the map has no defaults.
+    /// True if the last map is the value of a path element of `fieldsV1`. Such a map has no defaults.
     is_path: bool,
     is_in_text: bool,
     is_escaped: bool,
@@ -46,7 +46,7 @@ struct Text {
 }
 
 impl Text {
-    /// Whether a text is a key of `fieldsV1`, whose maps have no defaults.
+    /// True if the text is a path element of `fieldsV1`, such as `f:spec`.
     fn is_path_element(self) -> bool {
         matches!((self.length, self.start), (1.., [b'.', _]) | (2.., [b'f' | b'k' | b'v' | b'i', b':']))
     }

@@ -31,7 +31,7 @@ pub(in crate::embedded) struct Definition {
     pub(super) versions: Vec<Arc<Version>>,
     /// The version in which objects are stored.
     pub(super) storage: Name,
-    /// Whether the storage version is served.
+    /// True if the storage version is served.
     pub(super) serves_storage: bool,
 }
 

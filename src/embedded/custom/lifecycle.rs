@@ -254,7 +254,7 @@ fn with_names(taken: &Taken, current: &Object) -> Option<Object> {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(in crate::embedded) async fn reconsider_names(work: &Work<'_>, group: &str) -> Result<(), Unkept> {
+pub(in crate::embedded) async fn reconsider_names(work: &Work, group: &str) -> Result<(), Unkept> {
     while let Some(next) = Renaming::next(work.store(), group) {
         work.transact(|state| next.write(state));
         work.pause().await?;
@@ -410,7 +410,7 @@ pub(in crate::embedded) fn mark_as_deleting(definition: &mut Object) {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(in crate::embedded) async fn empty_definition(work: &Work<'_>, name: &str) -> Result<(), Unkept> {
+pub(in crate::embedded) async fn empty_definition(work: &Work, name: &str) -> Result<(), Unkept> {
     let Some(current) = work.store().object(DEFINITIONS, name).filter(|current| is_terminating(current)) else {
         return Ok(());
     };
@@ -434,7 +434,7 @@ pub(in crate::embedded) async fn empty_definition(work: &Work<'_>, name: &str) -
 }
 
 /// Removes a definition that is being deleted after its last object.
-pub(in crate::embedded) fn finish_definition(work: &Work<'_>, name: &str) {
+pub(in crate::embedded) fn finish_definition(work: &Work, name: &str) {
     let plan = |current: &Arc<Object>| Ok::<_, Infallible>(is_terminating(current).then(|| finished(current)));
     let _ = work.change(DEFINITIONS, name, plan, |state, current, finished| {
         let Some(object) = finished.filter(|_| state.count(&collection_of(current)) == 0) else { return };

@@ -1,4 +1,4 @@
-//! What a transaction leaves to be done after it, without the lock: the memory of large objects takes time to write and to free.
+//! The rest of a transaction, done after it without the lock: large objects take time to write and to free.
 
 use super::{Change, Collection};
 use crate::object::Object;

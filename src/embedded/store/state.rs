@@ -13,7 +13,7 @@ use crate::object::Object;
 use crate::object::kinds;
 use serde_json::Value;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -36,8 +36,10 @@ pub(in crate::embedded) struct State {
     pub(super) garbage: Garbage,
     /// The steps of the transaction for the file; `None` without a file.
     pub(super) steps: Option<Vec<Entry>>,
-    /// What the controllers have to do after the transaction.
+    /// The tasks that follow from the transaction.
     pub(super) tasks: Vec<Task>,
+    /// The tasks that nobody does.
+    pub(super) left: HashSet<Task>,
     pub(super) leftovers: Leftovers,
 }
 
@@ -102,6 +104,7 @@ impl State {
             settings: Arc::new(settings),
             steps: None,
             tasks: Vec::new(),
+            left: HashSet::new(),
             leftovers: Leftovers::default(),
         }
     }
@@ -216,6 +219,16 @@ impl State {
         if !self.tasks.contains(&task) {
             self.tasks.push(task);
         }
+    }
+
+    /// Leaves tasks to the controllers' own task.
+    pub(in crate::embedded) fn leave(&mut self, tasks: impl IntoIterator<Item = Task>) {
+        self.left.extend(tasks);
+    }
+
+    /// The tasks that nobody does.
+    pub(in crate::embedded) fn take_left(&mut self) -> Vec<Task> {
+        self.left.drain().collect()
     }
 
     /// The resourceVersion of the newest change in a collection; 0 before the first one.

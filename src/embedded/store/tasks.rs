@@ -1,4 +1,4 @@
-//! What a write leaves to the controllers, and who writes.
+//! The work of the controllers after a write, and the writers that do it.
 
 use super::{Collection, Reads, State, Store, Unkept};
 use crate::object::Object;
@@ -38,7 +38,7 @@ pub(in crate::embedded) enum Task {
     KubernetesService,
 }
 
-/// Who writes to a store, and does the tasks that follow from the writes.
+/// A writer to a store, which does the tasks that follow from its writes.
 pub(in crate::embedded) trait Writer {
     /// The store.
     fn store(&self) -> &Store;
@@ -84,29 +84,33 @@ pub(in crate::embedded) trait Writer {
     }
 }
 
-/// The tasks of a controller, and those that follow from them.
-pub(in crate::embedded) struct Work<'s> {
-    store: &'s Store,
+/// The tasks that follow from a write, and those that follow from them. If nobody does them to the end, because the client has left or the
+/// request took too long, the controllers' own task does the rest: no client has more tasks at a time than it has requests.
+pub(in crate::embedded) struct Work {
+    store: Arc<Store>,
     queue: Mutex<Queue>,
 }
 
 #[derive(Default)]
 struct Queue {
+    /// The task that is done now.
+    current: Option<Task>,
     tasks: VecDeque<Task>,
     /// The tasks in the queue, each of which is there once.
     known: HashSet<Task>,
 }
 
-impl<'s> Work<'s> {
+impl Work {
     /// No tasks.
-    pub(in crate::embedded) fn new(store: &'s Store) -> Self {
-        Self { store, queue: Mutex::default() }
+    pub(in crate::embedded) fn new(store: &Arc<Store>) -> Self {
+        Self { store: store.clone(), queue: Mutex::default() }
     }
 
-    /// The next task.
+    /// The next task. The one before is done.
     pub(in crate::embedded) fn next(&self) -> Option<Task> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let task = queue.tasks.pop_front()?;
+        queue.current = queue.tasks.pop_front();
+        let task = queue.current.clone()?;
         queue.known.remove(&task);
         Some(task)
     }
@@ -121,9 +125,9 @@ impl<'s> Work<'s> {
     }
 }
 
-impl Writer for Work<'_> {
+impl Writer for Work {
     fn store(&self) -> &Store {
-        self.store
+        &self.store
     }
 
     fn follow(&self, tasks: Vec<Task>) {
@@ -132,6 +136,16 @@ impl Writer for Work<'_> {
             if queue.known.insert(task.clone()) {
                 queue.tasks.push_back(task);
             }
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let Queue { current, tasks, .. } = std::mem::take(self.queue.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let left: Vec<Task> = current.into_iter().chain(tasks).collect();
+        if !left.is_empty() {
+            self.store.with(|state| state.leave(left));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Deletion: finalizers, grace, options, collections, namespaces.
 
+use super::super::garbage;
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pair, pod};
 use super::disk::{Disk, Fate};
 use super::kept::{self, DEFINITIONS, GADGETS, gadget, gadgets};
@@ -195,7 +196,7 @@ async fn a_deletion_with_its_objects_is_completed_after_a_crash_at_any_time() {
     let (mut unbegun, mut complete) = (0, 0);
     for at in (before..=disk.now()).step_by(3) {
         let client = kept::on(&disk.after_crash(at, &[Fate::Lost]), Default::default());
-        client.post(CONFIG_MAPS, config_map("next")).await.with_code(201);
+        garbage::collect(&client.server.store).await.unwrap();
         let namespace = client.get(&format!("{NAMESPACES}/n")).await;
         let definition = client.get(&format!("{DEFINITIONS}/gadgets.example.com")).await;
         for left in [&namespace, &definition].into_iter().filter(|left| left.code != 404) {
@@ -210,29 +211,36 @@ async fn a_deletion_with_its_objects_is_completed_after_a_crash_at_any_time() {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_although_its_deleter_leaves_and_others_create_objects_in_it() {
+async fn a_namespace_goes_although_its_deleter_leaves() {
     let client = Client::new();
     client.post(NAMESPACES, json!({"metadata": {"name": "n"}})).await.with_code(201);
-    let maps = format!("{NAMESPACES}/n/configmaps");
     for at in 0..10 {
-        client.post(&maps, config_map(&format!("c{at}"))).await.with_code(201);
+        let map = config_map(&format!("c{at}"));
+        client.post(&format!("{NAMESPACES}/n/configmaps"), map).await.with_code(201);
     }
     let deleter = Client::of(client.server.clone());
     let deletion = tokio::spawn(async move { deleter.delete("/api/v1/namespaces/n").await });
-    let mut has_left = false;
-    for at in 10..1000 {
+    let phase = async || client.get(&format!("{NAMESPACES}/n")).await.with_code(200)["status"]["phase"].clone();
+    while phase().await != "Terminating" {
         tokio::task::yield_now().await;
-        let created = client.post(&maps, config_map(&format!("c{at}"))).await;
-        let namespace = client.get(&format!("{NAMESPACES}/n")).await;
-        if namespace.code == 404 {
-            break;
-        }
-        if created.code == 201 && !has_left && namespace.body["status"]["phase"] == "Terminating" {
-            deletion.abort();
-            has_left = true;
-        }
     }
+    deletion.abort();
+    assert!(deletion.await.unwrap_err().is_cancelled());
+    assert_eq!(phase().await, "Terminating");
+    garbage::collect(&client.server.store).await.unwrap();
+    client.get(&format!("{NAMESPACES}/n")).await.refused(404);
+}
+
+#[tokio::test]
+async fn an_object_that_comes_into_a_terminating_namespace_goes() {
+    let client = Client::new();
+    let maps = format!("{NAMESPACES}/n/configmaps");
     client.post(NAMESPACES, json!({"metadata": {"name": "n"}})).await.with_code(201);
-    let left = client.get(&maps).await.with_code(200);
-    assert_eq!(left["items"], json!([]), "no object waits for the next namespace");
+    let held = json!({"metadata": {"name": "held", "finalizers": ["example.org/x"]}});
+    client.post(&maps, held).await.with_code(201);
+    client.delete(&format!("{NAMESPACES}/n")).await.with_code(200);
+    client.post(&maps, config_map("late")).await.with_code(201);
+    client.get(&format!("{maps}/late")).await.refused(404);
+    client.patch(&format!("{maps}/held"), "merge", json!({"metadata": {"finalizers": null}})).await.with_code(200);
+    client.get(&format!("{NAMESPACES}/n")).await.refused(404);
 }

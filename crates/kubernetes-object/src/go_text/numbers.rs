@@ -19,7 +19,7 @@ pub fn canonicalize(value: &mut Value) {
     each(value, &mut |number| *number = canonical(number).unwrap_or_else(|| number.clone()));
 }
 
-/// Whether [`canonicalize`] changes nothing.
+/// True if all numbers have the form that [`canonicalize`] gives them.
 pub fn is_canonical(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.values().all(is_canonical),

@@ -114,7 +114,7 @@ impl Causes {
         self.kept.push(cause);
     }
 
-    /// Whether the texts have reached the bound: further causes have no text, and only their number is kept.
+    /// True if the texts have reached their bound. Of further causes only the number is kept.
     pub fn is_full(&self) -> bool {
         self.bytes >= MAX_BYTES
     }
