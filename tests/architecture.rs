@@ -115,9 +115,10 @@ const LAYERS_OF_CEL: [&str; 24] = [
 ];
 
 /// The files and folders of the crate kubernetes-object, from the lowest layer up.
-const LAYERS_OF_OBJECT: [&str; 27] = [
+const LAYERS_OF_OBJECT: [&str; 28] = [
     "go_text",
     "kind",
+    "memory",
     "decode",
     "cbor",
     "names",

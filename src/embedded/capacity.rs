@@ -5,7 +5,7 @@ use super::owners::MANAGED_FIELDS;
 use super::store::{State, size};
 use crate::body::Weight;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::object::{Object, kinds, protobuf};
+use crate::object::{Object, decoded_bytes, kinds, protobuf};
 use crate::status::Status;
 
 /// The groups whose objects kube-apiserver stores as JSON, not as protobuf.
@@ -36,16 +36,16 @@ const BYTES_OF_BYTE: usize = 100;
 fn check_memory(call: &Call, object: &Object) -> Result<(), Status> {
     let (bytes, most) = (size::of(object), Weight::most_decoded(call.limits.whole_bodies_bytes));
     let is_larger = || call.store.with(|state| state.bytes_of(call.collection(), &call.key())) < bytes;
-    if bytes < most / BYTES_OF_BYTE || decoded_bytes(object) <= most || !is_larger() {
+    if bytes < most / BYTES_OF_BYTE || memory_of(object) <= most || !is_larger() {
         return Ok(());
     }
     Err(Status::too_large("the object has more values than there is memory for: raise the memory limit"))
 }
 
 /// The memory of an object, its managedFields aside: no body has those of its own fields.
-fn decoded_bytes(object: &Object) -> usize {
-    let owners = object.get(&MANAGED_FIELDS).map_or(0, size::decoded);
-    size::decoded(object.as_value()).saturating_sub(owners)
+fn memory_of(object: &Object) -> usize {
+    let owners = object.get(&MANAGED_FIELDS).map_or(0, decoded_bytes);
+    decoded_bytes(object.as_value()).saturating_sub(owners)
 }
 
 /// `rpctypes.ErrRequestTooLarge`

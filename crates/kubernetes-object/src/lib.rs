@@ -27,11 +27,13 @@ pub mod structural;
 pub mod custom_resource_definition;
 pub mod validation;
 pub mod version;
+mod memory;
 mod unwritten;
 mod object;
 #[cfg(test)]
 mod recorded_tests;
 
+pub use memory::decoded_bytes;
 pub use name::{InvalidName, check_path_segment, generate_name};
 pub use object::{Object, discard_nulls};
 pub use unwritten::Unwritten;

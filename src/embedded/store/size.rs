@@ -1,13 +1,10 @@
 //! The size of an object: about the bytes of its JSON, counted without writing it.
 
-use crate::object::Object;
+use crate::object::{Object, decoded_bytes};
 use serde_json::{Map, Value};
 
 /// The memory of a decoded object for each byte of its JSON, for which the bound of the history is made ([`crate::config::Limits::memory`]).
 const DECODED: usize = 4;
-/// The memory of a node of a map, and the entries that it has at most.
-const NODE_BYTES: usize = 640;
-const NODE_ENTRIES: usize = 11;
 
 /// The size of an object in bytes.
 pub(in crate::embedded) fn of(object: &Object) -> usize {
@@ -58,21 +55,7 @@ fn escapes(text: &str) -> usize {
 
 /// The bytes of an object in the history, which keeps it decoded: an object with many small maps counts as a longer one.
 pub(super) fn in_history(object: &Object) -> usize {
-    of(object).max(decoded(object.as_value()) / DECODED)
-}
-
-/// The memory of a decoded value.
-pub(in crate::embedded) fn decoded(value: &Value) -> usize {
-    size_of::<Value>()
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(decoded).sum(),
-            Value::Object(fields) => {
-                let values = fields.iter().map(|(name, value)| name.len() + decoded(value));
-                fields.len().div_ceil(NODE_ENTRIES) * NODE_BYTES + values.sum::<usize>()
-            }
-            _ => 0,
-        }
+    of(object).max(decoded_bytes(object.as_value()) / DECODED)
 }
 
 fn digits(number: i64) -> usize {

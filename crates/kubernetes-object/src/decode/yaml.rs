@@ -4,6 +4,7 @@
 mod scalar;
 
 use super::{Decoded, MAX_DEPTH, MAX_DUPLICATES};
+use crate::decoded_bytes;
 use crate::go_text::go_quote;
 use scalar::Resolved;
 use serde_json::{Map, Value};
@@ -25,9 +26,6 @@ fn is_sexagesimal(text: &str) -> bool {
     first && !rest.is_empty() && rest.iter().all(|part| are_digits(&part.replace('.', "")) && !part.is_empty())
 }
 
-/// The memory of a node of a map, and the entries that it has at most.
-const NODE_BYTES: usize = 640;
-const NODE_ENTRIES: usize = 11;
 /// The number of bytes that anchors and aliases may add to a document in all; limits "billion laughs" attacks.
 const MAX_ALIASED_BYTES: usize = 16 * 1024 * 1024;
 
@@ -155,7 +153,7 @@ impl Builder {
                     None => return Ok(()),
                 };
                 if anchor != 0 {
-                    self.charge(weight(&value))?;
+                    self.charge(decoded_bytes(&value))?;
                     self.anchors.insert(anchor, Node::Collection(value.clone()));
                 }
                 self.add(Node::Collection(value), line)
@@ -167,7 +165,7 @@ impl Builder {
                 let (bytes, depth) = match node {
                     Node::Scalar(Resolved::Text(text)) => (32 + text.len(), 0),
                     Node::Scalar(_) => (32, 0),
-                    Node::Collection(value) => (weight(value), depth(value)),
+                    Node::Collection(value) => (decoded_bytes(value), depth(value)),
                 };
                 if self.frames.len() + depth > MAX_DEPTH {
                     return Err(InvalidYaml(format!("yaml: exceeded max depth of {MAX_DEPTH}")));
@@ -249,19 +247,6 @@ fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
         Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or_default(),
-        _ => 0,
-    }
-}
-
-/// The approximate number of bytes that a value takes in memory.
-fn weight(value: &Value) -> usize {
-    32 + match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(map) => {
-            let nodes = map.len().div_ceil(NODE_ENTRIES) * NODE_BYTES;
-            nodes + map.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>()
-        }
         _ => 0,
     }
 }
