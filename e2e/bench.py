@@ -4,12 +4,14 @@
 Machines are noisy, so every figure is the median of many short rounds in which the peers take turns. Load goes to 127.0.0.1 only, in a
 bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and etcd in KUBEBUILDER_ASSETS.
 
-    bench.py [--rounds N] [--binary FILE] [hop|apiserver|watches|create|protobuf|admission|namespaces|quota|webhooks|cel|policies|bindings ...]
+    bench.py [--rounds N] [--binary FILE]
+             [hop|apiserver|watches|create|protobuf|admission|namespaces|quota|webhooks|cel|policies|bindings ...]
 """
 import argparse
 import base64
 import concurrent.futures
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -113,7 +115,9 @@ def wait_for_port(port, process, seconds=90):
 
 
 def certificates():
-    run = lambda *argv: subprocess.run(["openssl", *argv], cwd=WORK, check=True, capture_output=True)
+    def run(*argv):
+        subprocess.run(["openssl", *argv], cwd=WORK, check=True, capture_output=True)
+
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     run("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=bench")
     run("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
@@ -135,13 +139,13 @@ def kubeconfig(port):
     return path
 
 
-def proxy(upstream, *flags, cpu=PROXY_CPU, threads="1", env={}):
+def proxy(upstream, *flags, cpu=PROXY_CPU, threads="1", env=None):
     port, health = free_port(), free_port()
     process = Process(f"proxy-{port}", [
         str(PROXY), "serve", f"--upstream-kubeconfig={upstream}", "--bind-address=127.0.0.1", f"--secure-port={port}",
         f"--health-bind-address=127.0.0.1:{health}", f"--tls-cert-file={WORK}/server.crt",
         f"--tls-private-key-file={WORK}/server.key", f"--token-auth-file={WORK}/tokens.csv",
-        "--authorization-mode=AlwaysAllow", *flags], cpu, {"TOKIO_WORKER_THREADS": threads, **env})
+        "--authorization-mode=AlwaysAllow", *flags], cpu, {"TOKIO_WORKER_THREADS": threads, **(env or {})})
     return process, port, f"http://127.0.0.1:{health}/readyz"
 
 
@@ -206,7 +210,8 @@ def hop(rounds):
     folder = static / "api/v1/namespaces/default/configmaps"
     folder.mkdir(parents=True)
     (folder / "one").write_text(json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "data": {"x": "y" * 960}}))
-    (static / "api/v1/configmaps").write_text(json.dumps({"kind": "ConfigMapList", "apiVersion": "v1", "items": [{"data": {"x": "y" * 1000}}] * 990}))
+    items = [{"data": {"x": "y" * 1000}}] * 990
+    (static / "api/v1/configmaps").write_text(json.dumps({"kind": "ConfigMapList", "apiVersion": "v1", "items": items}))
     origin, origin_port = nginx("origin", LOAD_CPU, f"location / {{ root {static}; }}")
     peer, peer_port = nginx_proxy(origin_port)
     ours, our_port, _ = proxy(kubeconfig(origin_port), no_proxy_plugins())
@@ -214,15 +219,15 @@ def hop(rounds):
     for what, path, requests in [("GET 1 KB", "/api/v1/namespaces/default/configmaps/one", 1000), ("LIST 1 MB", "/api/v1/configmaps", 40)]:
         arms = {"direct": (origin, origin_port), "nginx": (peer, peer_port), "ours": (ours, our_port)}
         latency, cpu = {name: [] for name in arms}, {name: [] for name in arms}
-        for name, (_, port) in arms.items():
+        for _, port in arms.values():
             load(port, path, max(requests // 10, 10))
         for _ in range(rounds):
             for name, (process, port) in arms.items():
                 before = process.cpu_microseconds()
                 latency[name].append(load(port, path, requests))
                 cpu[name].append((process.cpu_microseconds() - before) / requests)
-        added = {name: [a - b for a, b in zip(latency[name], latency["direct"])] for name in ("nginx", "ours")}
-        cpu_ratio = [a / b for a, b in zip(cpu["ours"], cpu["nginx"])]
+        added = {name: [a - b for a, b in zip(latency[name], latency["direct"], strict=True)] for name in ("nginx", "ours")}
+        cpu_ratio = [a / b for a, b in zip(cpu["ours"], cpu["nginx"], strict=True)]
         added_ratio = median(added["ours"]) / max(median(added["nginx"]), 1)
         print(f"{what}: CPU µs a request: ours {spread(cpu['ours'])}, nginx {spread(cpu['nginx'])}; ratio {median(cpu_ratio):.2f}")
         print(f"{what}: added p50 µs: ours {spread(added['ours'])}, nginx {spread(added['nginx'])}; ratio {added_ratio:.2f}")
@@ -250,7 +255,7 @@ def apiserver(rounds):
         for name, at in ports.items():
             latency[name].append(load(at, path, 400, "0,1"))
     for name in ("nginx", "ours"):
-        ratio = [b / a for a, b in zip(latency["direct"], latency[name])]
+        ratio = [b / a for a, b in zip(latency["direct"], latency[name], strict=True)]
         print(f"GET from kube-apiserver: p50 µs direct {spread(latency['direct'])}, through {name} {spread(latency[name])}; "
               f"ratio {median(ratio):.3f}")
     for process in (ours, peer, server, etcd):
@@ -290,7 +295,10 @@ def watches(_):
 
 
 PODS = "/api/v1/namespaces/bench/pods"
-BODIES = {"json": ("application/json", ROOT / "e2e/bench/pod.json"), "protobuf": ("application/vnd.kubernetes.protobuf", ROOT / "e2e/bench/pod.pb")}
+BODIES = {
+    "json": ("application/json", ROOT / "e2e/bench/pod.json"),
+    "protobuf": ("application/vnd.kubernetes.protobuf", ROOT / "e2e/bench/pod.pb"),
+}
 NO_SERVICE_ACCOUNTS = "--disable-admission-plugins=ServiceAccount"
 
 
@@ -360,8 +368,8 @@ def load_creates(port, path, requests, form, cpu="0,1", rate=None):
     log.unlink(missing_ok=True)
     out = subprocess.run(
         ["taskset", "-c", cpu, need("h2load"), f"-n{requests}", "-c1", "-m1", "-t1", *([f"--rps={rate}"] if rate else []),
-         f"--log-file={log}", f"--data={body}", "-H", f"content-type: {content_type}", "-H", f"accept: {content_type}", "-H", f"authorization: Bearer {TOKEN}",
-         f"https://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True).stdout
+         f"--log-file={log}", f"--data={body}", "-H", f"content-type: {content_type}", "-H", f"accept: {content_type}",
+         "-H", f"authorization: Bearer {TOKEN}", f"https://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True).stdout
     if f"status codes: {requests} 2xx" not in out:
         sys.exit(f"bench: not every create succeeded:\n{out}")
     return statistics.median(int(line.split()[2]) for line in log.read_text().splitlines())
@@ -415,14 +423,14 @@ def creates(rounds, paths, forms):
                 cpu.append((process.cpu_microseconds() - before) / requests)
         for form in forms:
             (direct, direct_cpu), (through, cpu), (_, bare_cpu) = (figures[name, form] for name in arms)
-            ratio = [a / b for a, b in zip(through, direct)]
+            ratio = [a / b for a, b in zip(through, direct, strict=True)]
             print(f"{what}, {form}: p50 µs direct {spread(direct)}, through the proxy {spread(through)}; ratio {median(ratio):.2f} "
                   f"({min(ratio):.2f}-{max(ratio):.2f})")
             print(f"{what}, {form}: CPU µs a create: the proxy {spread(cpu)}, without its plugins {spread(bare_cpu)}; kube-apiserver "
                   f"with plugins {spread(direct_cpu)}")
             print(f"{what}, {form}: µs in the admission phases, by the proxy's own metrics: {spread(in_phases[form])}")
         if len(forms) > 1:
-            ratio = [a / b for a, b in zip(figures["ours", "protobuf"][1], figures["ours", "json"][1])]
+            ratio = [a / b for a, b in zip(figures["ours", "protobuf"][1], figures["ours", "json"][1], strict=True)]
             print(f"{what}: CPU of protobuf against JSON {median(ratio):.2f} ({min(ratio):.2f}-{max(ratio):.2f})")
     for process in (bare, ours, plain, peer, etcd):
         process.stop()
@@ -559,8 +567,9 @@ def quota(rounds):
             if round:
                 found.append(rate)
     for name in arms:
-        ratio = [with_one / without for with_one, without in zip(rates[name, "limited"], rates[name, "bench"])]
-        print(f"quota: {name}: pods a second by 8 clients: without {spread(rates[name, 'bench'])}, with one {spread(rates[name, 'limited'])}; "
+        without, with_one = rates[name, "bench"], rates[name, "limited"]
+        ratio = [more / less for more, less in zip(with_one, without, strict=True)]
+        print(f"quota: {name}: pods a second by 8 clients: without {spread(without)}, with one {spread(with_one)}; "
               f"ratio {median(ratio):.2f} ({min(ratio):.2f}-{max(ratio):.2f})")
 
     def dry_runs():
@@ -579,12 +588,12 @@ def quota(rounds):
     (alone, alone_in_phases), names = dry_runs(), [f"limited-{number}" for number in range(1000)]
     for port in (peer_port, plain_port):
         with concurrent.futures.ThreadPoolExecutor(8) as makers:
-            list(makers.map(lambda name: make_limited(port, name), names))
+            list(makers.map(functools.partial(make_limited, port), names))
     time.sleep(5)
     among, among_in_phases = dry_runs()
     for name in arms:
-        print(f"quota: {name}: p50 µs of a dry-run create in a limited namespace: alone {spread(alone[name])}, among 1,000 {spread(among[name])}; "
-              f"ratio {median(among[name]) / median(alone[name]):.3f}")
+        print(f"quota: {name}: p50 µs of a dry-run create in a limited namespace: alone {spread(alone[name])}, "
+              f"among 1,000 {spread(among[name])}; ratio {median(among[name]) / median(alone[name]):.3f}")
     print(f"quota: ours: µs in the admission phases: alone {spread(alone_in_phases)}, among 1,000 {spread(among_in_phases)}; "
           f"ratio {median(among_in_phases) / median(alone_in_phases):.3f}")
     for process in (ours, plain, peer, etcd):
@@ -608,7 +617,8 @@ def policy(name, resource="pods"):
     """A policy of one validation as users write them."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]}
     expression = "object.spec.containers.all(c, !c.image.endsWith(':latest') && !c.?securityContext.?privileged.orValue(false))"
-    return {"metadata": {"name": name}, "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 def binding(name, of):
@@ -658,9 +668,9 @@ def policies(rounds):
                 in_phases[name].append(microseconds)
 
         def added(figures):
-            return [more - less for more, less in zip(figures["ours"], figures["without"])]
+            return [more - less for more, less in zip(figures["ours"], figures["without"], strict=True)]
 
-        ratio = [more / less for more, less in zip(latency["ours"], latency["without"])]
+        ratio = [more / less for more, less in zip(latency["ours"], latency["without"], strict=True)]
         print(f"policies: {what}: p50 {median(ratio):.2f} times that without ({min(ratio):.2f}-{max(ratio):.2f}); added CPU µs "
               f"{spread(added(cpu))}, in the admission phases {spread(added(in_phases))}")
         print(f"policies: {what}: kube-apiserver: p50 µs {spread(latency['kube-apiserver'])}, CPU µs {spread(cpu['kube-apiserver'])}")
@@ -720,11 +730,13 @@ def hook_answer(**fields):
 def hooks(kind, name, namespace, url, count):
     """A configuration of so many hooks for the config maps of a namespace, which may have the hook's number in its name."""
     ca = base64.b64encode((WORK / "ca.crt").read_bytes()).decode()
-    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{kind}WebhookConfiguration", "metadata": {"name": name}, "webhooks": [{
+    webhooks = [{
         "name": f"hook-{number}.{name}.test", "sideEffects": "None", "admissionReviewVersions": ["v1beta1"],
         "clientConfig": {"url": url, "caBundle": ca},
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace.format(number)}}} for number in range(count)]}
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace.format(number)}}} for number in range(count)]
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{kind}WebhookConfiguration", "metadata": {"name": name},
+            "webhooks": webhooks}
 
 
 def config_map(name, size):
@@ -775,16 +787,20 @@ def webhooks(rounds):
                 if round:
                     latency.append(p50)
                     cpu.append((process.cpu_microseconds() - before) / requests)
-        return {(namespace, name): [[a - b for a, b in zip(*each)] for each in zip(figures[namespace, None, name], figures["hooks-none", rate, name])]
-                for namespace, rate in namespaces.items() for name in arms}
 
-    def say(what, of_arm):
-        print(f"{what}: " + ", ".join(f"{name} {spread(of_arm(name))}" for name in arms))
+        def added_by(namespace, rate, name):
+            kinds = zip(figures[namespace, None, name], figures["hooks-none", rate, name], strict=True)
+            return [[a - b for a, b in zip(more, less, strict=True)] for more, less in kinds]
+
+        return {(namespace, name): added_by(namespace, rate, name) for namespace, rate in namespaces.items() for name in arms}
+
+    def say(what, of_arms):
+        print(f"{what}: " + ", ".join(f"{name} {spread(figures)}" for name, figures in of_arms.items()))
 
     added = measure({"hooks-validating": None, "hooks-mutating": None}, 150)
     for what, namespace in [("validating call", "hooks-validating"), ("mutating call with a patch", "hooks-mutating")]:
-        say(f"{what}: added CPU µs", lambda name: added[namespace, name][1])
-        say(f"{what}: added p50 µs", lambda name: added[namespace, name][0])
+        say(f"{what}: added CPU µs", {name: added[namespace, name][1] for name in arms})
+        say(f"{what}: added p50 µs", {name: added[namespace, name][0] for name in arms})
     slowest, sums = [], []
 
     def call_hooks():
@@ -795,9 +811,11 @@ def webhooks(rounds):
     for what, namespace, bound, least in [
             ("10 validating calls of 10 ms", "hooks-ten", "the slowest of ten called at once", slowest),
             ("10 mutating calls of 10 ms", "hooks-ten-mutating", "ten called in turn", sums)]:
-        say(f"{what}: added p50 µs", lambda name: added[namespace, name][0])
-        say(f"{what}: more than {bound} ({spread(least)}), p50 µs", lambda name: [a - b for a, b in zip(added[namespace, name][0], least)])
-        say(f"{what}: added CPU µs a call", lambda name: [figure / 10 for figure in added[namespace, name][1]])
+        p50, cpu = ({name: added[namespace, name][kind] for name in arms} for kind in (0, 1))
+        say(f"{what}: added p50 µs", p50)
+        say(f"{what}: more than {bound} ({spread(least)}), p50 µs",
+            {name: [a - b for a, b in zip(figures, least, strict=True)] for name, figures in p50.items()})
+        say(f"{what}: added CPU µs a call", {name: [figure / 10 for figure in figures] for name, figures in cpu.items()})
     # A heap that returns free memory at once holds only used memory.
     frugal, frugal_port, frugal_ready = proxy(
         kubeconfig(plain_port), "--validation-view=submitted", cpu=None, threads="2", env={"MIMALLOC_PURGE_DELAY": "0"})
@@ -812,8 +830,9 @@ def webhooks(rounds):
             peaks[namespace, name] = (process.resident_kib("VmHWM"), before)
     frugal.stop()
     added = measure({"hooks-large": None}, 8, "large config map")
-    say("10 validating calls with an object of 1 MB: added p50 ms", lambda name: [figure / 1000 for figure in added["hooks-large", name][0]])
-    say("10 validating calls with an object of 1 MB: added CPU ms", lambda name: [figure / 1000 for figure in added["hooks-large", name][1]])
+    for kind, what in enumerate(("p50", "CPU")):
+        say(f"10 validating calls with an object of 1 MB: added {what} ms",
+            {name: [figure / 1000 for figure in added["hooks-large", name][kind]] for name in arms})
     for name in arms:
         (peak, before), (none, _) = peaks["hooks-large", name], peaks["hooks-none", name]
         print(f"10 validating calls with an object of 1 MB: peak memory of {name}: {peak} KiB, without hooks {none} KiB: "

@@ -92,7 +92,7 @@ def krew(folder):
 
 
 def bill(folder):
-    """The bill of materials names the libraries and no folder of this machine, and the licences of the same libraries are in the archive."""
+    """The bill of materials names the libraries and no folder of this machine, and the archive has the licences of the same libraries."""
     text = one(folder, "*.cdx.json").read_text()
     assert str(Path(__file__).resolve().parent.parent) not in text
     described = json.loads(text)
@@ -102,7 +102,8 @@ def bill(folder):
     assert len(libraries) > 50 and {"rustls", "hyper", "kube-client"} <= libraries, libraries
     with opened(gzip.decompress(one(folder, "*-linux-*.tar.gz").read_bytes())) as files:
         (notices,) = [file for file in files if file.name.endswith("/THIRD-PARTY.txt")]
-        named = {line.split()[0] for line in files.extractfile(notices).read().decode().splitlines() if line.startswith("    ") and line.strip()}
+        lines = files.extractfile(notices).read().decode().splitlines()
+        named = {line.split()[0] for line in lines if line.startswith("    ") and line.strip()}
     own = {"kube-admission-proxy", "kubernetes-cel", "kubernetes-object"}
     assert libraries - own <= named, libraries - own - named
 

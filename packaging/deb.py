@@ -58,4 +58,5 @@ def package(files, version, architecture, time, target):
 
 
 def maintainer():
-    return os.environ.get("DEBFULLNAME", "kube-admission-proxy") + f" <{os.environ.get('DEBEMAIL', 'maintainers@kube-admission-proxy.dev')}>"
+    name = os.environ.get("DEBFULLNAME", "kube-admission-proxy")
+    return f"{name} <{os.environ.get('DEBEMAIL', 'maintainers@kube-admission-proxy.dev')}>"

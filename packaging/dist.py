@@ -100,7 +100,7 @@ class Release:
 
     @staticmethod
     def bill(text):
-        """Returns the bill of materials with the libraries in the binary alone: cargo-cyclonedx also lists those of features that are off."""
+        """Returns the bill of materials with the libraries in the binary: cargo-cyclonedx also lists those of features that are off."""
         # The identifiers of the workspace's own packages have the folder of this checkout.
         described = json.loads(text.replace(f"file://{ROOT.resolve()}", "file:///source"))
         host = re.search("^host: (.*)$", output("rustc", "-vV"), re.MULTILINE)[1]

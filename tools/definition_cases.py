@@ -1,6 +1,7 @@
 """The CustomResourceDefinitions of tools/record-schema-validation.py."""
 
 import copy
+import functools
 import time
 
 STRING, INTEGER, OBJECT = {"type": "string"}, {"type": "integer"}, {"type": "object"}
@@ -91,8 +92,8 @@ def at(*path):
     return change
 
 
-SPEC = lambda *path: at("spec", *path)
-VERSION = lambda *path: at("spec", "versions", 0, *path)
+SPEC = functools.partial(at, "spec")
+VERSION = functools.partial(at, "spec", "versions", 0)
 V2 = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": of(b=STRING)}}
 HOOK = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://a.b/c"}}}
 
@@ -156,10 +157,12 @@ OLD = [
 
 
 def record(server, write, path, result, crd, wait):
-    for change in CHANGES + [VERSION("schema", "openAPIV3Schema")(of(x=value)) for value in PROPERTIES] + [VERSION("schema", "openAPIV3Schema")(value) for value in SCHEMAS]:
+    schema = VERSION("schema", "openAPIV3Schema")
+    for change in CHANGES + [schema(of(x=value)) for value in PROPERTIES] + [schema(value) for value in SCHEMAS]:
         create(server, write, path, result, crd, change)
     for value in SCHEMAS:
-        create(server, write, path, result, crd, lambda d: d["spec"]["versions"][0].update(schema={"openAPIV3Schema": value}, subresources={"status": {}}))
+        version = {"schema": {"openAPIV3Schema": value}, "subresources": {"status": {}}}
+        create(server, write, path, result, crd, lambda d, version=version: d["spec"]["versions"][0].update(version))
     code, answer = server.call("POST", path, crd("upds", BASE_SCHEMA))
     if code != 201:
         raise SystemExit(str(answer))

@@ -120,8 +120,9 @@ CONFIG_MAPS = [
 ]
 
 
-def pod(container={}, metadata={}, **spec):
-    return {"metadata": {**NAMED, **metadata}, "spec": {"containers": [{"name": "c", "image": "i", **container}], **spec}}
+def pod(container=None, metadata=None, **spec):
+    containers = [{"name": "c", "image": "i", **(container or {})}]
+    return {"metadata": {**NAMED, **(metadata or {})}, "spec": {"containers": containers, **spec}}
 
 
 PODS = [
@@ -159,8 +160,8 @@ DEFINITIONS = [
 ]
 
 
-def foo(metadata={}, **spec):
-    return {"apiVersion": "lab.dev/v1", "kind": "Foo", "metadata": {**NAMED, **metadata}, "spec": spec}
+def foo(metadata=None, **spec):
+    return {"apiVersion": "lab.dev/v1", "kind": "Foo", "metadata": {**NAMED, **(metadata or {})}, "spec": spec}
 
 
 def foo_pairs(*more):

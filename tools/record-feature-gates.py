@@ -15,7 +15,8 @@ files = [f"{modules}/kubernetes@v{version}/pkg/features/kube_features.go", f"{mo
 for package in ("apiserver", "apiextensions-apiserver", "kube-aggregator", "component-base", "controller-manager"):
     files += glob.glob(f"{modules}/{package}{staging}/**/*features*.go", recursive=True)
 sources = [open(file).read() for file in files if not file.endswith("_test.go")]
-names = {constant: name for source in sources for constant, name in re.findall(r'^\s*(\w+)\s+(?:\w+\.)?Feature\s*=\s*"([^"]+)"', source, re.M)}
+CONSTANT = r'^\s*(\w+)\s+(?:\w+\.)?Feature\s*=\s*"([^"]+)"'
+names = {constant: name for source in sources for constant, name in re.findall(CONSTANT, source, re.M)}
 gates = {}
 for source in sources:
     for constant, body in re.findall(r"^\t(?:\w+\.)?(\w+):\s*\{\n((?:\t\t(?:\{|//).*\n)+)\t\}", source, re.M):
@@ -26,6 +27,7 @@ for source in sources:
                 locked = " locked" if "LockToDefault: true" in line else ""
                 gates[names.get(constant, constant)] = f"{default} {stage}{locked}"
 # These gates are registered in other forms.
-gates |= {"ContextualLogging": "true Beta", "LoggingAlphaOptions": "false Alpha", "LoggingBetaOptions": "true Beta", "NativeHistograms": "false Alpha"}
+gates |= {"ContextualLogging": "true Beta", "LoggingAlphaOptions": "false Alpha", "LoggingBetaOptions": "true Beta",
+          "NativeHistograms": "false Alpha"}
 for name, facts in sorted(gates.items()):
     print(name, facts)

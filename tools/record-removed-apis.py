@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes src/removed/*.yaml: CustomResourceDefinitions of the APIs that Kubernetes removed, from the Go types of their last releases.
 
-Needs Go. controller-gen makes the schemas; descriptions are left out, and what the types do not say (scope, short names, columns, defaults) is
-added here. A definition is in the kind's original group if a kube-apiserver serves it there, else in a group of the proxy.
+Needs Go. controller-gen makes the schemas; descriptions are left out, and what the types do not say (scope, short names, columns, defaults)
+is added here. A definition is in the kind's original group if a kube-apiserver serves it there, else in a group of the proxy.
 """
 import json
 import shutil
@@ -22,7 +22,8 @@ KINDS = [
     ("PodPreset", "k8s.io/api@v0.19.16", "settings/v1alpha1", "v0.19.16"),
     ("PodSecurityPolicy", "k8s.io/api@v0.24.17", "policy/v1beta1", "v0.24.17"),
     ("InitializerConfiguration", "k8s.io/kubernetes@v1.13.12", "staging/src/k8s.io/api/admissionregistration/v1alpha1", "v0.24.17"),
-    ("ExternalAdmissionHookConfiguration", "k8s.io/kubernetes@v1.8.15", "staging/src/k8s.io/api/admissionregistration/v1alpha1", "v0.24.17"),
+    ("ExternalAdmissionHookConfiguration", "k8s.io/kubernetes@v1.8.15", "staging/src/k8s.io/api/admissionregistration/v1alpha1",
+     "v0.24.17"),
 ]
 GROUPS = {
     "PodPreset": "settings.k8s.io", "PodSecurityPolicy": "policy.kube-admission-proxy.dev",
@@ -34,8 +35,9 @@ SHORT_NAMES = {"PodSecurityPolicy": ["psp"]}
 # Pod security policies are the only removed kind with columns of its own.
 COLUMNS = {
     "PodSecurityPolicy": [
-        ("Priv", "string", ".spec.privileged"), ("Caps", "string", ".spec.allowedCapabilities"), ("SELinux", "string", ".spec.seLinux.rule"),
-        ("RunAsUser", "string", ".spec.runAsUser.rule"), ("FsGroup", "string", ".spec.fsGroup.rule"),
+        ("Priv", "string", ".spec.privileged"), ("Caps", "string", ".spec.allowedCapabilities"),
+        ("SELinux", "string", ".spec.seLinux.rule"), ("RunAsUser", "string", ".spec.runAsUser.rule"),
+        ("FsGroup", "string", ".spec.fsGroup.rule"),
         ("SupGroup", "string", ".spec.supplementalGroups.rule"), ("ReadOnlyRootFs", "string", ".spec.readOnlyRootFilesystem"),
         ("Volumes", "string", ".spec.volumes"),
     ]

@@ -85,8 +85,11 @@ class Server:
     def put_in_storage(self, key, value):
         """Writes an object that no API server accepts any more."""
         import base64
+
+        def encode(text):
+            return base64.b64encode(text.encode()).decode()
+
         connection = http.client.HTTPConnection("127.0.0.1", self.etcd_port)
-        encode = lambda text: base64.b64encode(text.encode()).decode()
         connection.request("POST", "/v3/kv/put", json.dumps({"key": encode(key), "value": encode(json.dumps(value))}))
         answer = connection.getresponse()
         if answer.status != 200:
@@ -295,9 +298,10 @@ STATUSES = [{"n": 9}, {"n": 8}, {"n": 9, "m": "x"}, {"n": 9, "m": 5}, {}, None, 
 
 def crd(plural, schema, **version):
     kind = plural.capitalize()
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.lab.dev"}, "spec": {
-        "group": "lab.dev", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}]}}
+    spec = {"group": "lab.dev", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}]}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.lab.dev"},
+            "spec": spec}
 
 
 def establish(server, definition):
@@ -317,10 +321,13 @@ def wait(server, path):
 
 
 def objects(server, write):
-    cases = {name: (schema, [{"spec": spec} if spec is not None else {} for spec in values] + EXTRA.get(name, []), {}) for name, (schema, values) in OBJECTS.items()}
+    cases = {}
+    for name, (schema, values) in OBJECTS.items():
+        cases[name] = (schema, [{"spec": spec} if spec is not None else {} for spec in values] + EXTRA.get(name, []), {})
     schema, values = formats()
     cases["formats"] = (schema, [{"spec": value} for value in values], {})
-    cases["scaled"] = (SCALE[0], [{"spec": spec} for spec in SCALE[1]], {"subresources": {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}})
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    cases["scaled"] = (SCALE[0], [{"spec": spec} for spec in SCALE[1]], {"subresources": {"scale": scale}})
     for name, (schema, _, version) in cases.items():
         establish(server, crd(name, schema, **version))
     for name, (schema, values, version) in cases.items():
@@ -349,8 +356,9 @@ def updates(server, write):
     code, answer = server.call("PUT", f"{CRD}/{name}.lab.dev", live)
     if code != 200:
         sys.exit(str(answer))
+    invalid = {"apiVersion": "lab.dev/v1", "kind": "Rats", "metadata": {"name": "b"}, "spec": {}}
     for _ in range(100):
-        if server.call("POST", f"{path}?dryRun=All", {"apiVersion": "lab.dev/v1", "kind": "Rats", "metadata": {"name": "b"}, "spec": {}})[0] == 422:
+        if server.call("POST", f"{path}?dryRun=All", invalid)[0] == 422:
             break
         time.sleep(0.2)
     time.sleep(2)
@@ -370,18 +378,21 @@ def updates(server, write):
         write({"object": value, "of": name, "old": stored, "subresource": "status", **result(code, answer)})
 
 
+def keep(server, record, path):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    lines = []
+    record(server, lambda line: lines.append(json.dumps(line, separators=(",", ":"), ensure_ascii=False)))
+    with open(path, "wb") as file:
+        file.write(gzip.compress("".join(f"{line}\n" for line in lines).encode(), 9, mtime=0))
+
+
 def main(programs, crate):
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     with tempfile.TemporaryDirectory() as folder:
         server = Server(programs, folder)
         try:
-            for path, record in (("structural/validate/recorded.jsonl.gz", objects), ("custom_resource_definition/recorded.jsonl.gz", definitions)):
-                path = os.path.join(crate, path)
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                lines = []
-                record(server, lambda line: lines.append(json.dumps(line, separators=(",", ":"), ensure_ascii=False)))
-                with open(path, "wb") as file:
-                    file.write(gzip.compress("".join(f"{line}\n" for line in lines).encode(), 9, mtime=0))
+            keep(server, objects, os.path.join(crate, "structural/validate/recorded.jsonl.gz"))
+            keep(server, definitions, os.path.join(crate, "custom_resource_definition/recorded.jsonl.gz"))
         finally:
             server.stop()
 

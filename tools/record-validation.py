@@ -4,8 +4,8 @@
     tools/record-validation.py FOLDER CRATE
 
 FOLDER has the programs etcd and kube-apiserver; CRATE is crates/kubernetes-object/src. The script starts both on free ports of 127.0.0.1.
-PyYAML reads the valid objects: those of e2e/kinds, and tools/validation-objects.yaml. The script changes one value of an object at a time, and
-sends the result as a dry run. The changes follow from the types of the values and from the OpenAPI document; a seed chooses among them.
+PyYAML reads the valid objects: those of e2e/kinds, and tools/validation-objects.yaml. The script changes one value of an object at a time,
+and sends the result as a dry run. The changes follow from the types of the values and from the OpenAPI document; a seed chooses among them.
 
 One JSON object a line. `base` lines have a valid object: its number, its resource, and the object as it is sent (`object`) or stored
 (`stored`, with the status of status writes). `case` lines have the number of the object, the request (create, update, status), the change
@@ -38,8 +38,8 @@ METADATA = {"name", "generateName"}
 CHANGES = {"create": 60, "update": 30, "status": 12}
 MANY = {"Pod": 5, "Service": 3, "Deployment": 2, "Job": 2, "StatefulSet": 2, "PersistentVolume": 2, "HorizontalPodAutoscaler": 2}
 # The plugins that kube-apiserver runs by default.
-PLUGINS = ("NamespaceLifecycle,LimitRanger,ServiceAccount,TaintNodesByCondition,PodSecurity,Priority,DefaultTolerationSeconds,DefaultStorageClass,"
-           "StorageObjectInUseProtection,PersistentVolumeClaimResize,RuntimeClass,CertificateApproval,CertificateSigning,ClusterTrustBundleAttest,"
+PLUGINS = ("NamespaceLifecycle,LimitRanger,ServiceAccount,TaintNodesByCondition,PodSecurity,Priority,DefaultTolerationSeconds,"
+           "DefaultStorageClass,StorageObjectInUseProtection,PersistentVolumeClaimResize,RuntimeClass,CertificateApproval,CertificateSigning,ClusterTrustBundleAttest,"
            "CertificateSubjectRestriction,DefaultIngressClass,PodTopologyLabels,NodeDeclaredFeatureValidator,MutatingAdmissionPolicy,"
            "MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ResourceQuota")
 LONG = ["a" * 64, "a" * 254, "a" * 300]
@@ -87,7 +87,7 @@ class Schemas:
             code, document = server.call("GET", f"/openapi/v3/{path}")
             if code == 200:
                 self.all.update(document.get("components", {}).get("schemas", {}))
-        for name, schema in self.all.items():
+        for schema in self.all.values():
             for kind in schema.get("x-kubernetes-group-version-kind", []):
                 self.kinds[(kind["group"], kind["version"], kind["kind"])] = schema
 
@@ -266,7 +266,7 @@ def record(server, write):
         factor = MANY.get(value["kind"], 1) * (1 if which == "rich" else 0.4)
         write({"base": number, "at": at, "object": value})
 
-        def send(request, method, path, base, found):
+        def send(request, method, path, base, found, number=number, choose=choose, factor=factor):
             choose.shuffle(found)
             most, kept = CHANGES[request] * factor, 0
             for change in found:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An external admission hook: refuses config maps with the name "secret".
 
-hook.py FOLDER serves on this machine, with a certificate of its own. FOLDER gets the certificate and hook.yaml: the Service of the hook with its
-endpoint, which --enable-aggregator-routing calls, and the configuration that names the Service.
+hook.py FOLDER serves on this machine, with a certificate of its own. FOLDER gets the certificate and hook.yaml: the Service of the hook
+with its endpoint, which --enable-aggregator-routing calls, and the configuration that names the Service.
 """
 import base64
 import json

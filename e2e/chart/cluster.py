@@ -190,8 +190,8 @@ class Cluster:
         succeed("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=front-proxy", "-keyout", key, "-out", request)
         # An extension makes a certificate of version 3.
         (self.folder / "extensions").write_text("extendedKeyUsage=clientAuth\n")
-        succeed("openssl", "x509", "-req", "-extfile", self.folder / "extensions", "-in", request, "-CA", self.folder / "front-proxies.crt", "-CAkey",
-                self.folder / "front-proxies.key", "-CAcreateserial", "-out", certificate)
+        succeed("openssl", "x509", "-req", "-extfile", self.folder / "extensions", "-in", request, "-CA", self.folder / "front-proxies.crt",
+                "-CAkey", self.folder / "front-proxies.key", "-CAcreateserial", "-out", certificate)
         return certificate.read_bytes(), key.read_bytes()
 
     def stop(self):

@@ -32,8 +32,8 @@ def bundles(client):
 def with_webhook(server, **changes):
     given = values(server)
     given["admission"] = {"enablePlugins": ["AlwaysPullImages"]}
-    given["webhook"] = {"enabled": True, "port": free_port(), "plugins": ["AlwaysPullImages", "PodSecurity"], "callers": {"anonymous": True, "anonymousFromEverywhere": True},
-                        **changes}
+    given["webhook"] = {"enabled": True, "port": free_port(), "plugins": ["AlwaysPullImages", "PodSecurity"],
+                        "callers": {"anonymous": True, "anonymousFromEverywhere": True}, **changes}
     return given
 
 
@@ -103,7 +103,8 @@ def writes_past_the_proxy_are_refused():
         made = eventually("a pod that uses the proxy", lambda: injected(through), 20)
         sources = made["spec"]["volumes"][0]["projected"]["sources"]
         expect(sources[1]["configMap"]["name"] == "kube-admission-proxy-ca", sources)
-        published = eventually("the authority", lambda: client.send("GET", "/api/v1/namespaces/default/configmaps/kube-admission-proxy-ca")[1].get("data"))
+        authority = "/api/v1/namespaces/default/configmaps/kube-admission-proxy-ca"
+        published = eventually("the authority", lambda: client.send("GET", authority)[1].get("data"))
         expect(published["ca.crt"] == made_authority(client).read_text(), "another authority")
 
 

@@ -357,7 +357,8 @@ def pods_are_restricted(through, direct):
         body = copy.deepcopy(pod)
         body |= {"apiVersion": "v1", "kind": "Pod"}
         body["metadata"]["name"] = "checked"
-        answer = eventually(lambda: f"{name}: {attempt(through, body)}", lambda: accepted(through, body), 20)
+        answer = eventually(
+            lambda name=name, body=body: f"{name}: {attempt(through, body)}", lambda body=body: accepted(through, body), 20)
         expect(answer["spec"]["containers"], name)
         checked += 1
     expect(checked > 4, "too few cases have pods")
@@ -414,5 +415,5 @@ def rights_are_used(cluster):
     expect(unused <= SELDOM_USED, f"rights that nothing uses: {sorted(unused - SELDOM_USED)}")
 
 
-ALL = [a_release_serves_and_is_upgraded, a_pod_is_ready_when_its_caches_are_listed, a_front_proxy_needs_the_printed_rights, replicas_share_the_certificate_that_the_first_made,
-       the_commands_of_the_documentation_succeed]
+ALL = [a_release_serves_and_is_upgraded, a_pod_is_ready_when_its_caches_are_listed, a_front_proxy_needs_the_printed_rights,
+       replicas_share_the_certificate_that_the_first_made, the_commands_of_the_documentation_succeed]

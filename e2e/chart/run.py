@@ -4,8 +4,9 @@
     run.py [--record] [TEST ...]
 
 Without names all tests run; the name renders stands for those that need no API server. --record writes the golden renders and the README's
-table of values again, and runs nothing else. Helm, helm-unittest, the decoder of objects, the parser of expressions and the writer of load.py are in target/e2e-assets (`make chart` builds them), the program in
-target/debug. Work files, and the logs of all processes, are in target/chart.
+table of values again, and runs nothing else. Helm, helm-unittest, the decoder of objects, the parser of expressions and the writer of
+load.py are in target/e2e-assets (`make chart` builds them), the program in target/debug. Work files, and the logs of all processes, are in
+target/chart.
 """
 import argparse
 import sys

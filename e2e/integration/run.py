@@ -4,8 +4,8 @@
     run.py [--fast] [--baseline] [--run REGEX] [--binary FILE] [--jobs N] [PACKAGE ...]
 
 The tests of k8s.io/kubernetes/test/integration start kube-apiserver in their own process. They are compiled from a copy of the module
-in which the package admissionproxy, beside this file, puts the proxy in front of each of these API servers. baseline.txt lists the tests that
-pass on kube-apiserver itself (--baseline writes it); without PACKAGE, all of its packages run. not-translatable.txt lists tests that
+in which the package admissionproxy, beside this file, puts the proxy in front of each of these API servers. baseline.txt lists the tests
+that pass on kube-apiserver itself (--baseline writes it); without PACKAGE, all of its packages run. not-translatable.txt lists tests that
 cannot pass through any proxy, or that the proxy is known not to pass, with the reason.
 
 Exit code 1: a test of the baseline does not pass through the proxy and is not in not-translatable.txt, or a test of
@@ -132,7 +132,8 @@ CALLS_OF_THE_HOOK = {
         before("\tcompleted, err := config.Complete()\n",
                "\tproxy.RequestInformers(config.KubeAPIs.ControlPlane.Extra.VersionedInformers)\n"),
         before("\tresult.ClientConfig.QPS = 1000\n",
-               "\tif err := proxy.Serve(result.ClientConfig, !instanceOptions.SkipHealthzCheck); err != nil {\n\t\treturn result, err\n\t}\n"),
+               "\tif err := proxy.Serve(result.ClientConfig, !instanceOptions.SkipHealthzCheck); err != nil {\n"
+               "\t\treturn result, err\n\t}\n"),
     ],
     "test/integration/framework/test_server.go": [
         after('\t"k8s.io/kubernetes/test/utils"\n', IMPORT),
@@ -223,7 +224,7 @@ class Runner:
 
 
 def read_events(folder):
-    """Returns the result of each test: pass, fail, skip, or lost if the test did not end. Writes the output of each failed test to a file."""
+    """Returns the result of each test: pass, fail, skip, or lost if the test did not end. Writes the output of a failed test to a file."""
     results, output = {}, collections.defaultdict(list)
     for line in open(folder / "events.json", errors="replace"):
         try:
@@ -276,7 +277,8 @@ class Lists:
     def record(self, package, results, partly):
         passed = {test: subtests_passed(test, results) for test in top_level(results) if results[test] == "pass"}
         self.baseline[package] = {**self.baseline[package], **passed} if partly else passed
-        lines = [f"{package} {test} {subtests}\n" for package in sorted(self.baseline) for test, subtests in sorted(self.baseline[package].items())]
+        lines = [f"{package} {test} {subtests}\n"
+                 for package in sorted(self.baseline) for test, subtests in sorted(self.baseline[package].items())]
         BASELINE.write_text("# The tests that pass on kube-apiserver: package, test, number of its subtests that pass.\n"
                             "# `make integration ARGS=--baseline` writes it.\n" + "".join(lines))
 
@@ -289,7 +291,8 @@ class Lists:
         """Whether the test failed, and only where not-translatable.txt names it."""
         leaves = failed_leaves(test, results)
         return not self.recording and bool(leaves) and all(
-            any(fnmatchcase(leaf, form) for pattern in self.not_translatable[package] for form in (pattern, pattern + "/*")) for leaf in leaves)
+            any(fnmatchcase(leaf, form) for pattern in self.not_translatable[package] for form in (pattern, pattern + "/*"))
+            for leaf in leaves)
 
     def stale(self, package, pattern, results):
         """Returns the lines of not-translatable.txt of which no test failed, although it ran or the whole package did."""
@@ -364,7 +367,9 @@ def report(package, pattern, lists, results, repeated, folder, seconds):
         return f"{len(tests)} ({subtests})"
     through = "" if lists.recording else figure(passed, sum(subtests_passed(test, results) for test in baseline))
     print(f"{package:34} {figure(baseline, sum(baseline.values())):>12} {through:>12} {seconds[0]:5.0f}s {seconds[1]:5.0f}s")
-    for title, tests in ("passes when repeated", repeated), ("not translatable", excused), ("listed as not translatable, but does not fail", stale):
+    lists_of_tests = {
+        "passes when repeated": repeated, "not translatable": excused, "listed as not translatable, but does not fail": stale}
+    for title, tests in lists_of_tests.items():
         if tests:
             print(f"    {title}: {', '.join(tests)}")
     for test in failed:

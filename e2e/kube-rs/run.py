@@ -3,15 +3,15 @@
 
     run.py [--lock] [--binary FILE]
 
-The tests are those of the crates in CRATES, in the version of Cargo.lock and unchanged: cargo downloads the crates, and the tests are compiled
-from copies of them in target/kube-rs, with the dependencies of Cargo.lock beside this file (--lock writes it and runs nothing). The embedded
-API server has the admission plugins and the controllers of its defaults, kube-scheduler binds the pods to a node, and kwok
+The tests are those of the crates in CRATES, in the version of Cargo.lock and unchanged: cargo downloads the crates, and the tests are
+compiled from copies of them in target/kube-rs, with the dependencies of Cargo.lock beside this file (--lock writes it and runs nothing).
+The embedded API server has the admission plugins and the controllers of its defaults, kube-scheduler binds the pods to a node, and kwok
 reports that they run.
 
 tests.txt lists the tests that pass, left-out.txt those that cannot, each with a text of its failure and the reason.
 
-Exit code 1: a test of tests.txt did not pass, a test of left-out.txt did not fail with its text, or a test that needs a cluster is in neither
-list. The logs of the programs and the output of the tests are in target/kube-rs.
+Exit code 1: a test of tests.txt did not pass, a test of left-out.txt did not fail with its text, or a test that needs a cluster is in
+neither list. The logs of the programs and the output of the tests are in target/kube-rs.
 """
 import argparse
 import contextlib
@@ -166,8 +166,8 @@ def stages():
     """The files of kwok's own module by which nodes are ready, and pods run and end, at once."""
     module = json.loads(subprocess.check_output([GO, "mod", "download", "-json", "sigs.k8s.io/kwok"], cwd=ROOT / "e2e/assets"))
     folder = Path(module["Dir"]) / "kustomize/stage"
-    files = [file for kind in ("node", "pod") for file in sorted((folder / kind / "fast").glob("*.yaml")) if file.name != "kustomization.yaml"]
-    return [f"--config={file}" for file in files]
+    files = [file for kind in ("node", "pod") for file in sorted((folder / kind / "fast").glob("*.yaml"))]
+    return [f"--config={file}" for file in files if file.name != "kustomization.yaml"]
 
 
 @contextlib.contextmanager
@@ -182,9 +182,10 @@ def cluster(binary):
         def kubectl(*arguments, **options):
             return subprocess.run([KUBECTL, f"--kubeconfig={kubeconfig}", *arguments], text=True, capture_output=True, **options)
 
-        server = start("server", binary, "serve", "--bind-address=127.0.0.1", f"--secure-port={free_port()}", "--health-bind-address=127.0.0.1:0",
-                       "--authorization-mode=RBAC", f"--write-kubeconfig={kubeconfig}")
-        eventually("API server", lambda: server.poll() is not None or kubeconfig.exists() and kubectl("get", "--raw=/readyz").returncode == 0)
+        server = start("server", binary, "serve", "--bind-address=127.0.0.1", f"--secure-port={free_port()}",
+                       "--health-bind-address=127.0.0.1:0", "--authorization-mode=RBAC", f"--write-kubeconfig={kubeconfig}")
+        eventually("API server",
+                   lambda: server.poll() is not None or kubeconfig.exists() and kubectl("get", "--raw=/readyz").returncode == 0)
         start("kube-scheduler", ASSETS / "kube-scheduler", f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--bind-address=127.0.0.1",
               f"--secure-port={free_port()}", f"--cert-dir={WORK / 'kube-scheduler'}")
         start("kwok", ASSETS / "kwok", f"--kubeconfig={kubeconfig}", *stages(), f"--manage-single-node={NODE}")
@@ -224,7 +225,8 @@ def main():
                     wrong.append(f"{crate} {test}: {results.get(test, 'did not run')}\n{outputs.get(test, '')}")
             for (of, test), (text, _reason) in left_out.items():
                 if of == crate and (results.get(test) != "FAILED" or text not in outputs.get(test, "")):
-                    wrong.append(f"{crate} {test}: {results.get(test, 'did not run')}, but left-out.txt says: {text}\n{outputs.get(test, '')}")
+                    wrong.append(f"{crate} {test}: {results.get(test, 'did not run')}, but left-out.txt says: {text}\n"
+                                 f"{outputs.get(test, '')}")
             passed += list(results.values()).count("ok")
     for line in wrong:
         print(line)

@@ -43,7 +43,10 @@ def main():
     remake(data / "well-known.jsonl", lambda _: subject, ["expression"], ["cost", "error", "value"])
     data = SOURCES / "estimate/testdata"
     schemas = json.loads((data / "schemas.json").read_text())
-    of_schema = lambda question: {"schema": schemas[question["schema"]]}
+
+    def of_schema(question):
+        return {"schema": schemas[question["schema"]]}
+
     remake(data / "estimates.jsonl", of_schema, ["schema", "expression"], ["estimate"])
     data = SOURCES / "rules/testdata"
     subject = json.loads((data / "subject.json").read_text())
