@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Pages outside of `docs/src`.
-const AT_THE_ROOT: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+const ELSEWHERE: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/SECURITY.md"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -19,7 +19,7 @@ fn root() -> &'static Path {
 fn pages() -> BTreeMap<PathBuf, String> {
     let book = fs::read_dir(root().join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
     let book = book.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-    let all = book.chain(AT_THE_ROOT.iter().map(|name| root().join(name)));
+    let all = book.chain(ELSEWHERE.iter().map(|name| root().join(name)));
     all.map(|path| (path.strip_prefix(root()).unwrap().to_owned(), fs::read_to_string(&path).unwrap())).collect()
 }
 
