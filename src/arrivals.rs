@@ -1,9 +1,10 @@
 //! A bounded memory for bodies that arrive. A body always gets memory: if there is none, another body is given up, the oldest one of the
 //! sharer with most bytes. A client that sends slowly, under however many names, keeps nobody out.
 
+use crate::body::Buffer;
 use crate::crowd::Crowd;
 use crate::sharer::{self, Sharer};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// The memory, which clones share.
@@ -21,8 +22,15 @@ struct Memory {
 #[derive(Debug, Default)]
 struct Taken {
     next: u64,
-    of_service_accounts: Crowd<Sharer, CancellationToken>,
-    of_others: Crowd<Sharer, CancellationToken>,
+    of_service_accounts: Crowd<Sharer, Arc<Place>>,
+    of_others: Crowd<Sharer, Arc<Place>>,
+}
+
+/// A body, as who gives it up sees it.
+#[derive(Debug, Default)]
+struct Place {
+    given_up: CancellationToken,
+    buffer: OnceLock<Buffer>,
 }
 
 /// The memory of a body, free again when it is dropped.
@@ -31,7 +39,7 @@ pub struct Arrival {
     arrivals: Arrivals,
     number: u64,
     sharer: Sharer,
-    given_up: CancellationToken,
+    place: Arc<Place>,
 }
 
 impl Arrivals {
@@ -43,13 +51,13 @@ impl Arrivals {
 
     /// Takes the memory for a new body.
     pub fn enter(&self, sharer: Sharer) -> Arrival {
-        let (mut taken, given_up) = (self.taken(), CancellationToken::new());
+        let (mut taken, place) = (self.taken(), Arc::<Place>::default());
         let number = taken.next;
         taken.next += 1;
-        taken.crowd(&sharer).insert(number, &sharer, self.0.least, given_up.clone());
+        taken.crowd(&sharer).insert(number, &sharer, self.0.least, place.clone());
         self.make_room(&mut taken);
         drop(taken);
-        Arrival { arrivals: self.clone(), number, sharer, given_up }
+        Arrival { arrivals: self.clone(), number, sharer, place }
     }
 
     /// Gives up bodies until there is room.
@@ -59,7 +67,7 @@ impl Arrivals {
         {
             give_up(&mut taken.of_service_accounts);
         }
-        let most = |crowd: &Crowd<Sharer, CancellationToken>| crowd.greediest().map(|greediest| greediest.size);
+        let most = |crowd: &Crowd<Sharer, Arc<Place>>| crowd.greediest().map(|greediest| greediest.size);
         while taken.of_service_accounts.size() + taken.of_others.size() > self.0.all {
             match most(&taken.of_service_accounts) > most(&taken.of_others) {
                 true => give_up(&mut taken.of_service_accounts),
@@ -80,16 +88,17 @@ impl Arrivals {
 }
 
 impl Taken {
-    fn crowd(&mut self, sharer: &Sharer) -> &mut Crowd<Sharer, CancellationToken> {
+    fn crowd(&mut self, sharer: &Sharer) -> &mut Crowd<Sharer, Arc<Place>> {
         if sharer.is_service_accounts() { &mut self.of_service_accounts } else { &mut self.of_others }
     }
 }
 
 /// Gives up the oldest body of the sharer that has most.
-fn give_up(crowd: &mut Crowd<Sharer, CancellationToken>) {
+fn give_up(crowd: &mut Crowd<Sharer, Arc<Place>>) {
     let Some((number, sharer)) = crowd.greediest().map(|of| (of.oldest, of.owner.clone())) else { return };
-    if let Some(given_up) = crowd.remove(number, &sharer) {
-        given_up.cancel();
+    if let Some(place) = crowd.remove(number, &sharer) {
+        place.given_up.cancel();
+        place.buffer.get().inspect(|buffer| buffer.clear());
     }
 }
 
@@ -97,6 +106,11 @@ impl Arrival {
     /// The sharer of the body.
     pub fn sharer(&self) -> &Sharer {
         &self.sharer
+    }
+
+    /// Has the data in the buffer freed when the body is given up. A body has one buffer.
+    pub fn keep_in(&self, buffer: &Buffer) {
+        let _one = self.place.buffer.set(buffer.clone());
     }
 
     /// Records the memory that the body takes by now. A body counts as half of all memory at most: the longest one can arrive beside others.
@@ -112,9 +126,14 @@ impl Arrival {
         }
     }
 
+    /// Whether the body is given up for another one.
+    pub fn is_given_up(&self) -> bool {
+        self.place.given_up.is_cancelled()
+    }
+
     /// Resolves when the body is given up for another one.
     pub async fn given_up(&self) {
-        self.given_up.cancelled().await;
+        self.place.given_up.cancelled().await;
     }
 }
 
@@ -129,7 +148,7 @@ mod tests {
     use super::*;
 
     fn given_up(arrivals: &[Arrival]) -> Vec<usize> {
-        (0..arrivals.len()).filter(|at| arrivals[*at].given_up.is_cancelled()).collect()
+        (0..arrivals.len()).filter(|at| arrivals[*at].is_given_up()).collect()
     }
 
     #[test]

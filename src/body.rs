@@ -9,6 +9,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll};
 
 /// Any error of a body or transport.
@@ -50,8 +51,9 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// The growth of the buffer for announced data, in its length: a client that announces much and sends little reserves little.
-    const GROWTH: usize = 8;
+    /// The most memory of the buffer, in its length: a client that announces much and sends little reserves little, and who counts the bytes that
+    /// arrive counts them so many times. Memory that is reserved and not written is not free: the allocator gives memory that was used before.
+    pub const GROWTH: usize = 2;
 
     /// Appends data. The rest of the body announces at least `announced` bytes more ([`SizeHint::lower`]).
     pub fn push(&mut self, data: Bytes, announced: u64) {
@@ -66,7 +68,10 @@ impl Pieces {
         if self.whole.capacity() < length {
             let announced = usize::try_from(announced).unwrap_or(usize::MAX);
             let more = announced.min(length.saturating_mul(Self::GROWTH - 1));
-            self.whole.reserve(length - self.whole.len() + more);
+            // `BytesMut::reserve` would at least double the buffer, and with it the memory of a long body whose end is announced.
+            let grown = BytesMut::with_capacity(length + more);
+            let shorter = std::mem::replace(&mut self.whole, grown);
+            self.whole.extend_from_slice(&shorter);
         }
         self.whole.extend_from_slice(&std::mem::take(&mut self.first));
         self.whole.extend_from_slice(&data);
@@ -85,6 +90,36 @@ impl Pieces {
     /// Returns the data.
     pub fn into_bytes(self) -> Bytes {
         if self.whole.is_empty() { self.first } else { self.whole.freeze() }
+    }
+}
+
+/// The data of a body that arrives. Whoever gives the body up frees the data at once: the task that reads the body runs only when all others
+/// have had their turn, which have received more data by then.
+#[derive(Clone, Debug, Default)]
+pub struct Buffer(Arc<Mutex<Pieces>>);
+
+impl Buffer {
+    /// Appends data, as [`Pieces::push`].
+    pub fn push(&self, data: Bytes, announced: u64) {
+        self.pieces().push(data, announced);
+    }
+
+    /// Frees the data. Data that is being appended stays, until the next call.
+    pub fn clear(&self) {
+        match self.0.try_lock() {
+            Ok(mut pieces) => *pieces = Pieces::default(),
+            Err(TryLockError::Poisoned(pieces)) => *pieces.into_inner() = Pieces::default(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
+    /// Takes the data out.
+    pub fn take(&self) -> Pieces {
+        std::mem::take(&mut *self.pieces())
+    }
+
+    fn pieces(&self) -> MutexGuard<'_, Pieces> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -176,6 +211,6 @@ mod tests {
             assert!(pieces.whole.capacity() <= pieces.len() * Pieces::GROWTH, "{capacities:?}");
         }
         capacities.dedup();
-        assert_eq!(capacities, [0, 160_000, length]);
+        assert_eq!(capacities, [0, 40_000, 100_000, 220_000, 460_000, 940_000, length]);
     }
 }

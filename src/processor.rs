@@ -183,6 +183,15 @@ pub async fn expect_long() {
     .await;
 }
 
+/// Does work of this size, in decoded bytes, outside of [`Processor::run`]: for long work another thread takes over the worker. On a
+/// single-threaded runtime the work blocks the worker.
+pub fn block<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) if bytes > SHORT_BYTES => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 /// Returns the work that this poll may still do on its worker, in decoded bytes; `None` if long work is allowed.
 pub fn short_left() -> Option<usize> {
     match EXPECTED.get() {
@@ -215,15 +224,15 @@ fn with<S: Copy, T>(key: &'static LocalKey<Cell<Option<S>>>, state: S, poll: imp
 /// Runs long work, off the worker. Outside of [`migrating`], another thread takes over the worker; on a single-threaded runtime the
 /// work blocks the worker.
 fn off_worker<T>(context: &mut Context<'_>, work: impl FnOnce(&mut Context<'_>) -> T) -> Poll<T> {
-    match (PLACE.get(), Handle::try_current().map(|runtime| runtime.runtime_flavor())) {
-        (Some(Place::Worker | Place::LeftWorker), _) => {
+    match PLACE.get() {
+        Some(Place::Worker | Place::LeftWorker) => {
             PLACE.set(Some(Place::LeftWorker));
             // Futures between this one and `migrating` may poll only what was woken.
             context.waker().wake_by_ref();
             Poll::Pending
         }
-        (None, Ok(RuntimeFlavor::MultiThread)) => Poll::Ready(tokio::task::block_in_place(|| work(context))),
-        (Some(Place::OffWorker) | None, _) => Poll::Ready(work(context)),
+        Some(Place::OffWorker) => Poll::Ready(work(context)),
+        None => Poll::Ready(block(usize::MAX, || work(context))),
     }
 }
 
@@ -458,8 +467,14 @@ mod tests {
             assert!(dropped.await.unwrap_err().is_cancelled());
             end.send(()).unwrap();
             processor.run(&Sharer::named("b"), expect_long()).await;
+            // The other thread drops the future after the turn.
+            let gone = async {
+                while !processor.0.lines().is_empty() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(60), gone).await.unwrap();
         });
-        assert!(processor.0.lines().is_empty());
     }
 
     /// Runs long work that counts its concurrent runs and yields between them.
@@ -555,5 +570,15 @@ mod tests {
         assert!(processor.0.lines().is_empty());
         drop(held);
         processor.run(&Sharer::named("a"), expect_long()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn another_thread_takes_over_a_worker_with_long_work() {
+        let long = async {
+            let (sent, received) = std::sync::mpsc::channel();
+            tokio::spawn(async move { sent.send(()).unwrap() });
+            block(SHORT_BYTES + 1, || received.recv_timeout(Duration::from_secs(60)))
+        };
+        assert_eq!(tokio::spawn(long).await.unwrap(), Ok(()));
     }
 }

@@ -3,9 +3,10 @@
 //! A [`Follower`] gets items and events as text, one by one, so that an undecodable object does not affect the others. Pages
 //! are bounded in bytes.
 
-use super::decode::{Event, Identity, List};
+use super::decode::{Event, Identity, List, ListMeta};
 use crate::body::Pieces;
 use crate::config::Limits;
+use crate::processor;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
@@ -301,26 +302,27 @@ async fn list(source: &Source, bounds: Bounds, follower: &mut impl Follower) -> 
             }
             Ok(page) => page?,
         };
-        let text = String::from_utf8_lossy(&page);
-        let list: List<'_> = serde_json::from_str(&text).map_err(|_| Failure::Garbled)?;
-        let listed = list.items.unwrap_or_default();
-        for item in &listed {
-            follower.item(item.get());
-        }
-        if follower.is_full() {
-            return Err(Failure::Full);
-        }
-        let wanted = PAGE_TARGET / (page.len() / listed.len().max(1)).max(1);
+        let (metadata, count) = processor::block(page.len(), || read_page(&page, follower))?;
+        let wanted = PAGE_TARGET / (page.len() / count.max(1)).max(1);
         items = wanted.clamp(1, (items * 4).min(LARGEST_PAGE));
-        next = list.metadata.r#continue.filter(|token| !token.is_empty());
+        next = metadata.r#continue.filter(|token| !token.is_empty());
         let Some(token) = &next else {
             follower.end();
-            return Ok(list.metadata.resource_version.unwrap_or_default());
+            return Ok(metadata.resource_version.unwrap_or_default());
         };
         if !seen.insert(hasher.hash_one(token)) {
             return Err(Failure::Endless);
         }
     }
+}
+
+/// Passes the items of a page to the follower. Returns the metadata of the list, and the number of items.
+fn read_page(page: &[u8], follower: &mut impl Follower) -> Result<(ListMeta, usize), Failure> {
+    let text = String::from_utf8_lossy(page);
+    let list: List<'_> = serde_json::from_str(&text).map_err(|_| Failure::Garbled)?;
+    let items = list.items.unwrap_or_default();
+    items.iter().for_each(|item| follower.item(item.get()));
+    if follower.is_full() { Err(Failure::Full) } else { Ok((list.metadata, items.len())) }
 }
 
 /// Watches from a resourceVersion on. Returns when a new list is needed.
@@ -392,16 +394,7 @@ async fn watch_once(
         }
     };
     while let Some(line) = next {
-        let line = String::from_utf8_lossy(&line);
-        let event: Event<'_> = serde_json::from_str(&line).map_err(|_| Failure::Garbled)?;
-        let object = event.object.get();
-        match &*event.r#type {
-            "ADDED" | "MODIFIED" => follower.applied(object),
-            "DELETED" => follower.deleted(object),
-            "ERROR" => return Err(error_event(object)),
-            _ => {}
-        }
-        if let Some(seen) = Identity::of(object).resource_version.filter(|seen| !seen.is_empty()) {
+        if let Some(seen) = processor::block(line.len(), || read_event(&line, follower))? {
             *version = seen;
         }
         follower.answered();
@@ -411,6 +404,20 @@ async fn watch_once(
         next = lines.next().await?;
     }
     Ok(())
+}
+
+/// Passes an event to the follower. Returns the resourceVersion of its object.
+fn read_event(line: &[u8], follower: &mut impl Follower) -> Result<Option<String>, Failure> {
+    let line = String::from_utf8_lossy(line);
+    let event: Event<'_> = serde_json::from_str(&line).map_err(|_| Failure::Garbled)?;
+    let object = event.object.get();
+    match &*event.r#type {
+        "ADDED" | "MODIFIED" => follower.applied(object),
+        "DELETED" => follower.deleted(object),
+        "ERROR" => return Err(error_event(object)),
+        _ => {}
+    }
+    Ok(Identity::of(object).resource_version.filter(|seen| !seen.is_empty()))
 }
 
 /// The failure in an event of the type `ERROR`, whose object is a Status.

@@ -4,7 +4,7 @@ use super::call::Call;
 use super::catalog::ServedResource;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
-use super::store::{self, Collection, Reads, State, Store, Task, Unkept, Work, Writer};
+use super::store::{self, Collection, Reads, SizedObject, State, Store, Task, Unkept, Work, Writer};
 use super::{api_services, attempts, body, custom, initial, metadata};
 use crate::body::Body;
 use crate::object::{Object, kinds};
@@ -42,9 +42,9 @@ enum Deletion {
     /// The object stays as it is.
     Unchanged,
     /// The object stays, in this state.
-    Marked(Object),
+    Marked(SizedObject),
     /// The object goes, in this last state.
-    Gone(Object),
+    Gone(SizedObject),
 }
 
 /// The result of a deletion.
@@ -170,7 +170,13 @@ pub(super) fn is_over(object: &Object) -> bool {
 }
 
 /// Removes an object. The last object of a terminating namespace or definition takes that with it.
-pub(super) fn finish(state: &mut State, collection: &Collection, key: &str, last: Object) -> Arc<Object> {
+pub(super) fn finish(
+    state: &mut State,
+    collection: &Collection,
+    key: &str,
+    last: impl Into<SizedObject>,
+) -> Arc<Object> {
+    let last = last.into();
     let (namespace, name) = (last.namespace().to_owned(), last.name().to_owned());
     let removed = state.remove(collection, key, last);
     if collection == initial::SERVICES {
@@ -286,7 +292,7 @@ fn planned(collection: &Collection, current: &Arc<Object>, options: &Options) ->
     let mut object = Object::clone(current);
     if collection == custom::DEFINITIONS && !metadata::is_deleting(&object) {
         custom::mark_as_deleting(&mut object);
-        return Deletion::Marked(object);
+        return Deletion::Marked(object.into());
     }
     if collection == initial::NAMESPACES {
         return match metadata::is_deleting(&object) {
@@ -294,7 +300,7 @@ fn planned(collection: &Collection, current: &Arc<Object>, options: &Options) ->
             false => {
                 let _ = object.set(&["metadata", "deletionTimestamp"], Value::from(metadata::now()));
                 let _ = object.set(&["status", "phase"], Value::from("Terminating"));
-                Deletion::Marked(object)
+                Deletion::Marked(object.into())
             }
         };
     }
@@ -305,13 +311,14 @@ fn planned(collection: &Collection, current: &Arc<Object>, options: &Options) ->
     let finalizers = options.finalizers(&object);
     if finalizers.is_empty() {
         object.remove(&["metadata", "finalizers"]);
+        let object = object.into();
         return if grace == Grace::Period { Deletion::Marked(object) } else { Deletion::Gone(object) };
     }
     let _ = object.set(&["metadata", "finalizers"], Value::Array(finalizers));
     if grace == Grace::None {
         mark_as_deleting(&mut object);
     }
-    if object == **current { Deletion::Unchanged } else { Deletion::Marked(object) }
+    if object == **current { Deletion::Unchanged } else { Deletion::Marked(object.into()) }
 }
 
 /// Stores a deletion of the current object.
@@ -335,8 +342,8 @@ fn commit(state: &mut State, collection: &Collection, key: &str, current: &Arc<O
 /// The outcome of a dry run.
 fn tried(current: &Arc<Object>, deletion: Deletion) -> Outcome {
     match deletion {
-        Deletion::Gone(last) => Outcome { object: Arc::new(last), is_deleted: true },
-        Deletion::Marked(object) => Outcome { object: Arc::new(object), is_deleted: false },
+        Deletion::Gone(last) => Outcome { object: Arc::new(last.into_object()), is_deleted: true },
+        Deletion::Marked(object) => Outcome { object: Arc::new(object.into_object()), is_deleted: false },
         Deletion::Unchanged => Outcome { object: current.clone(), is_deleted: false },
     }
 }

@@ -5,7 +5,7 @@
 //! has each object at most once, so that its bound is the number of objects.
 
 use super::delete::{self, FOREGROUND, ORPHAN, Options};
-use super::store::{Action, Change, Collection, Reads, Store, Unkept, Work, Writer};
+use super::store::{Action, Change, Collection, Reads, SizedObject, Store, Unkept, Work, Writer};
 use super::{Server, metadata, tasks};
 use crate::object::Object;
 use serde_json::Value;
@@ -338,7 +338,7 @@ fn edit(work: &Work, place: &Place, only: Option<&Arc<Object>>, edit: impl Fn(&m
         }
         let mut object = Object::clone(current);
         edit(&mut object);
-        Ok(object)
+        Ok(SizedObject::from(object))
     };
     let edited = work.change(collection, key, plan, |state, _, object| match delete::is_over(&object) {
         true => delete::finish(state, collection, key, object),

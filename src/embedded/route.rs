@@ -70,28 +70,22 @@ async fn answer_from_store(
             return answered;
         }
     }
-    let is_built_in = || catalog::resource(&info.api_group, &info.api_version, &info.resource).is_some();
-    if !info.is_resource_request || !is_built_in() {
-        server.index.prepare(&server.store).await;
-    }
-    if is_read
-        && !info.is_resource_request
-        && let Some(response) = document(server, &parts.uri, &parts.headers)
-    {
-        return Ok(response);
-    }
     if !info.is_resource_request {
+        let index = server.index.current(&server.store).await;
+        if let Some(response) = is_read.then(|| document(&index, &parts.uri, &parts.headers)).flatten() {
+            return Ok(response);
+        }
         let mut segments = parts.uri.path().trim_start_matches('/').split('/');
         return Err(match (segments.next(), segments.next(), segments.next()) {
             (Some("apis"), Some(group), version) => {
-                check_is_local(&server.index.current(&server.store), group, version.unwrap_or_default())?;
+                check_is_local(&index, group, version.unwrap_or_default())?;
                 nothing_of_group(group)
             }
             (Some("api"), Some(_), _) => Status::no_such_path(),
             _ => Status::page_not_found(),
         });
     }
-    let resource = resource(server, &info)?;
+    let resource = resource(server, &info).await?;
     let form = negotiate::form(header(&parts.headers, ACCEPT))?;
     let body = if is_read { Bytes::new() } else { body::read(body, server.limits.body_bytes).await? };
     let call = Call {
@@ -156,10 +150,9 @@ fn vitals(server: &Server, uri: &Uri) -> Option<Response<Body>> {
 }
 
 /// The document at a path that belongs to no resource.
-fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
+fn document(index: &custom::Index, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
     let path = uri.path();
     let accept = header(headers, ACCEPT).unwrap_or_default();
-    let index = server.index.current(&server.store);
     let document = discovery::respond(&index.groups, path, accept)
         .or_else(|| openapi::respond(&index.openapi, path, uri.query().unwrap_or_default(), accept))?;
     match header(headers, IF_NONE_MATCH) {
@@ -184,7 +177,7 @@ fn is_below(path: &str, parent: &str) -> bool {
 }
 
 /// The resource that a URL names, if the URL's form is valid for that resource.
-fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<ServedResource>, Status> {
+async fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<ServedResource>, Status> {
     let (group, version, plural) = (&*info.api_group, &*info.api_version, &*info.resource);
     let found = catalog::resource(group, version, plural)
         .filter(|_| server.apis.serves(group, version))
@@ -192,7 +185,7 @@ fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<ServedResource>, 
     let resource = match found {
         Some(resource) => resource.clone(),
         None => {
-            let index = server.index.current(&server.store);
+            let index = server.index.current(&server.store).await;
             check_is_local(&index, group, version)?;
             index.resource(group, version, plural).ok_or_else(|| nothing_of_group(group))?.clone()
         }

@@ -38,6 +38,7 @@ use keeper::{Keeper, Progress};
 use leftovers::Leftovers;
 use lock::Locked;
 use serde::{Deserialize, Serialize};
+pub(super) use size::SizedObject;
 pub(super) use slot::Slot;
 pub(super) use state::State;
 use std::collections::VecDeque;

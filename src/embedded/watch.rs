@@ -9,6 +9,7 @@ use super::select::Selection;
 use super::store::{self, Action, Change, Expired, Signal, Slot, Start, Subscription};
 use crate::body::{Body, BoxError};
 use crate::object::Object;
+use crate::processor;
 use crate::status::{Status, invalid};
 use bytes::Bytes;
 use futures_util::stream;
@@ -174,21 +175,25 @@ impl Watch {
             Some(before) => Some(custom::shown_to(&self.call, before.clone()).await?),
             None => None,
         };
+        Ok(processor::block(change.bytes, || self.event_of(change, object, before)))
+    }
+
+    /// The event of a change whose states are in the client's version.
+    fn event_of(&mut self, change: &Change, object: Arc<Object>, before: Option<Arc<Object>>) -> Option<Bytes> {
         let was = before.as_ref().is_some_and(|before| self.selection.matches(before));
         let is = change.action != Action::Deleted && self.selection.matches(&object);
-        Ok(match (was, is) {
+        match (was, is) {
             (false, false) => None,
             (false, true) => Some(self.event("ADDED", &object)),
             (true, true) => Some(self.event("MODIFIED", &object)),
             (true, false) if change.action == Action::Deleted => Some(self.event("DELETED", &object)),
             // The object is no longer selected: the event has its last selected state, with the version of the change.
             (true, false) => {
-                let Some(before) = before else { return Ok(None) };
-                let mut last = Object::clone(&before);
+                let mut last = Object::clone(before?.as_ref());
                 let _ = last.set(&["metadata", "resourceVersion"], Value::from(change.revision.to_string()));
                 Some(self.event("DELETED", &last))
             }
-        })
+        }
     }
 
     fn event(&mut self, kind: &str, object: &Object) -> Bytes {

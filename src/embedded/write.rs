@@ -8,7 +8,7 @@ use super::call::Call;
 use super::catalog::ServedResource;
 use super::custom;
 use super::owners::{self, Subject};
-use super::store::{self, Collection, Reads, State, Writer, size};
+use super::store::{self, Collection, Reads, SizedObject, State, Writer};
 use super::{
     api_services, body, capacity, daemon_set, delete, initial, initializers, metadata, pods, rbac, removed, respond,
     services, strategy, validation,
@@ -257,7 +257,7 @@ async fn create_object<T: Send>(
     let New { object, is_apply, dry_run } = new;
     let had_namespace = has_namespace(&*call.store, call);
     if custom::is_definition(&call.resource) {
-        let object = prepare(call, object, is_apply, dry_run)?;
+        let object = SizedObject::from(prepare(call, object, is_apply, dry_run)?);
         // The rules are compiled once, whatever happens to other definitions.
         loop {
             let basis = Basis::of(call);
@@ -283,7 +283,7 @@ async fn create_object<T: Send>(
     let (mut wanted, mut names) = (object, 1);
     loop {
         let basis = Basis::of(call);
-        let object = prepare(call, wanted, is_apply, dry_run)?;
+        let object = SizedObject::from(prepare(call, wanted, is_apply, dry_run)?);
         let transaction = |state: &mut State| {
             basis.holds(call, state).then(|| Ok((insert(state, call, object, had_namespace, dry_run)?, also(state)?)))
         };
@@ -344,7 +344,7 @@ pub(super) fn check_namespace(state: &State, call: &Call, had_namespace: bool) -
 fn insert(
     state: &mut State,
     call: &Call,
-    object: Object,
+    object: SizedObject,
     had_namespace: bool,
     dry_run: bool,
 ) -> Result<Arc<Object>, Status> {
@@ -358,9 +358,9 @@ fn insert(
         return Err(taken(call, object.name()));
     }
     if dry_run {
-        return Ok(Arc::new(object));
+        return Ok(Arc::new(object.into_object()));
     }
-    capacity::check_room(state, call, &key, size::of(&object))?;
+    capacity::check_room(state, call, &key, object.bytes())?;
     let created = state.put(collection, &key, object);
     if collection == initial::NAMESPACES {
         initial::contents(state, created.name());
@@ -464,7 +464,7 @@ fn commit(
     dry_run: bool,
 ) -> Result<Option<Option<Arc<Object>>>, Status> {
     let is_same = object == **current;
-    let bytes = size::of(&object);
+    let object = SizedObject::from(object);
     let (collection, key) = (call.collection(), call.key());
     call.transact(|state| {
         if !state.has(collection, &key, current) {
@@ -477,12 +477,12 @@ fn commit(
             return Ok(Some(Some(current.clone())));
         }
         if dry_run {
-            return Ok(Some(Some(Arc::new(object))));
+            return Ok(Some(Some(Arc::new(object.into_object()))));
         }
         if delete::is_over(&object) {
             return Ok(Some(Some(delete::finish(state, collection, &key, object))));
         }
-        capacity::check_room(state, call, &key, bytes)?;
+        capacity::check_room(state, call, &key, object.bytes())?;
         let stored = state.put(collection, &key, object);
         if let Some(following) = following {
             following.write(state, &key);

@@ -14,7 +14,7 @@ pub use media_type::{MediaType, MediaTypes, media_type};
 pub use options::{OptionsKind, WriteOptions};
 pub use room::{BodyRoom, arrive};
 
-use crate::body::{Body, Pieces};
+use crate::body::{Body, Buffer};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::decode::{self, Decoded};
@@ -30,6 +30,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use std::fmt::Display;
+use std::future::pending;
 use std::time::Duration;
 
 /// The bytes past the limit that are read and discarded: a client that is still sending would not read the answer otherwise
@@ -53,20 +54,26 @@ pub async fn discard(body: Body) {
 /// # Errors
 /// 413 if the body is longer, without a read if the announced length is far longer; 500 if the body breaks off.
 pub async fn read(body: Body, limit: usize) -> Result<Bytes, Status> {
-    read_noting(body, limit, |_| ()).await
+    read_into(&Buffer::default(), body, limit, |_| true).await
 }
 
-/// As [`read`], and passes the data to `note` as it arrives.
+/// As [`read`], by way of a buffer, and passes the data to `note` as it arrives. If `note` returns false, the body is given up: the future then
+/// frees the data and never resolves, since its caller waits for the same event.
 ///
 /// # Errors
 /// As [`read`].
-pub async fn read_noting(mut body: Body, limit: usize, mut note: impl FnMut(&Bytes)) -> Result<Bytes, Status> {
+async fn read_into(
+    buffer: &Buffer,
+    mut body: Body,
+    limit: usize,
+    mut note: impl FnMut(&Bytes) -> bool,
+) -> Result<Bytes, Status> {
     let too_large = || Status::too_large(&format!("limit is {limit}"));
     let bearable = limit.saturating_add(DISCARDED_BYTES);
     if body.size_hint().lower() > bearable as u64 {
         return Err(too_large());
     }
-    let (mut pieces, mut length) = (Pieces::default(), 0);
+    let mut length = 0;
     while let Some(frame) = body.frame().await {
         let data = match frame {
             Ok(frame) => frame.into_data().unwrap_or_default(),
@@ -75,16 +82,24 @@ pub async fn read_noting(mut body: Body, limit: usize, mut note: impl FnMut(&Byt
         };
         length += data.len();
         if length <= limit {
-            note(&data);
-            pieces.push(data, body.size_hint().lower());
+            buffer.push(data.clone(), body.size_hint().lower());
+            if !note(&data) {
+                buffer.clear();
+                return pending().await;
+            }
         } else if length <= bearable {
-            pieces = Pieces::default();
+            buffer.clear();
         } else {
             break;
         }
     }
     if length > limit {
         return Err(too_large());
+    }
+    let pieces = buffer.take();
+    if pieces.len() < length {
+        // The body was given up after its last data.
+        return pending().await;
     }
     // The caller decodes the body next.
     processor::expect(length).await;

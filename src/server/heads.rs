@@ -15,6 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The memory of a head that is not counted.
 const FREE_BYTES: usize = 8 << 10;
+/// The most bytes of one read. hyper gives an HTTP/1.1 connection a buffer for twice as many as arrive at once, up to the longest head, and keeps
+/// it; a client that sends fast would fill a mebibyte for each connection.
+const READ_BYTES: usize = 16 << 10;
 /// A buffer that grows has up to twice the bytes in it.
 const GROWTH: usize = 2;
 /// The memory for a header field, besides its name and value.
@@ -209,7 +212,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+        if buffer.remaining() <= READ_BYTES {
+            ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+        } else {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(READ_BYTES));
+            ready!(Pin::new(&mut this.stream).poll_read(context, &mut part))?;
+            let read = part.filled().len();
+            buffer.advance(read);
+        }
         this.count(buffer.filled().get(before..).unwrap_or_default());
         Poll::Ready(Ok(()))
     }
@@ -300,6 +310,7 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     const A: [u8; 4] = [192, 0, 2, 1];
     const B: [u8; 4] = [192, 0, 2, 2];
@@ -314,6 +325,26 @@ mod tests {
 
     fn request(value: usize) -> Request<()> {
         Request::builder().header("x", "a".repeat(value)).body(()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn one_read_is_short_and_loses_nothing() {
+        let (mut client, stream) = duplex(1 << 20);
+        let sent: Vec<u8> = (0..100_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        client.write_all(&sent).await.unwrap();
+        drop(client);
+        let state = Arc::new(ConnectionState::of(A.into()));
+        let mut stream = Metered::new(stream, false, state, Heads::new(1 << 20, 1 << 20));
+        let (mut received, mut buffer) = (Vec::new(), vec![0; 1 << 18]);
+        loop {
+            let count = stream.read(&mut buffer).await.unwrap();
+            received.extend_from_slice(&buffer[..count]);
+            match count {
+                0 => break,
+                _ => assert!(count <= READ_BYTES),
+            }
+        }
+        assert_eq!(received, sent);
     }
 
     #[test]

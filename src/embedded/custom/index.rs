@@ -10,7 +10,9 @@ use super::resource::Custom;
 use crate::config::Apis;
 use crate::removed::Api;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::pending;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The index of the definitions at one state of the store.
 pub(in crate::embedded) struct Index {
@@ -26,65 +28,85 @@ pub(in crate::embedded) struct Index {
     pub(in crate::embedded) openapi: openapi::Documents,
 }
 
+/// The number of served custom resources from which on a worker takes too long to write the documents of discovery.
+const MANY: usize = 500;
+
 /// The newest index.
 pub(in crate::embedded) struct CurrentIndex {
     removed: Vec<&'static Api>,
     /// The built-in APIs that are not served.
     apis: Apis,
     newest: Mutex<Arc<Index>>,
+    /// The turn of the request that makes the next index: the others wait for that one.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
-
-/// The number of definitions and APIServices from which on an index takes a worker too long.
-const MANY: usize = 500;
 
 impl CurrentIndex {
     /// An index without definitions.
     pub(in crate::embedded) fn new(removed: &[&'static Api], apis: Apis) -> Self {
         let registered = api_services::built_in(&catalog::groups(removed, &apis));
         let index = Index::new(0, BTreeMap::new(), registered, removed, &apis, None);
-        Self { removed: removed.to_vec(), apis, newest: Mutex::new(Arc::new(index)) }
+        Self { removed: removed.to_vec(), apis, newest: Mutex::new(Arc::new(index)), turn: Arc::default() }
     }
 
-    /// Makes the index current off the worker if that takes long, with the documents of discovery.
-    pub(in crate::embedded) async fn prepare(self: &Arc<Self>, store: &Arc<Store>) {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).revision;
-        let count = store.with(|state| {
-            let changed = [DEFINITIONS, API_SERVICES].map(|collection| state.changed(collection)).into_iter().max();
-            let is_outdated = changed.is_some_and(|changed| changed > newest);
-            if is_outdated { state.count(DEFINITIONS) + state.count(API_SERVICES) } else { 0 }
-        });
-        if count > MANY {
-            let (index, store) = (self.clone(), store.clone());
-            // A panic happens again where the index is used.
-            let _ = tokio::task::spawn_blocking(move || index.current(&store).groups.prepare()).await;
+    /// The index of the store's current definitions and APIServices. A new one is made off the worker: a definition may have many versions.
+    pub(in crate::embedded) async fn current(self: &Arc<Self>, store: &Arc<Store>) -> Arc<Index> {
+        if let Some(newest) = self.up_to_date(store) {
+            return newest;
+        }
+        let turn = self.turn.clone().lock_owned().await;
+        if let Some(newest) = self.up_to_date(store) {
+            return newest;
+        }
+        let (index, store) = (self.clone(), store.clone());
+        let renew = move || {
+            // Even if the client leaves, no second index is made beside this one.
+            let _turn = turn;
+            index.renew(&store)
+        };
+        match tokio::task::spawn_blocking(renew).await {
+            Ok(index) => index,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime ends.
+                Err(_) => pending().await,
+            },
         }
     }
 
-    /// The index of the store's current definitions and APIServices.
-    pub(in crate::embedded) fn current(&self, store: &Store) -> Arc<Index> {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let changed = store.with(|state| {
+    fn newest(&self) -> MutexGuard<'_, Arc<Index>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest index, unless a definition or an APIService has changed since.
+    fn up_to_date(&self, store: &Store) -> Option<Arc<Index>> {
+        let newest = self.newest().clone();
+        let changed = store.with(|state| state.changed(DEFINITIONS).max(state.changed(API_SERVICES)));
+        (changed <= newest.revision).then_some(newest)
+    }
+
+    /// Makes the index of the current state, and the documents of discovery if they are long.
+    fn renew(&self, store: &Store) -> Arc<Index> {
+        let before = self.newest().clone();
+        let (revision, definitions, registered) = store.with(|state| {
             let revision = state.changed(DEFINITIONS).max(state.changed(API_SERVICES));
-            let current = || (revision, state.slots(DEFINITIONS, ""), state.slots(API_SERVICES, ""));
-            (revision > newest.revision).then(current)
+            (revision, state.slots(DEFINITIONS, ""), state.slots(API_SERVICES, ""))
         });
-        let Some((revision, definitions, registered)) = changed else { return newest };
         let registered = registered.into_iter().map(|(_, slot)| Registered::of(&slot.object())).collect();
         let definitions = definitions.into_iter().filter_map(|(name, slot)| {
             let object = slot.object();
-            let before = newest.definitions.get(&name);
+            let before = before.definitions.get(&name);
             match before.filter(|before| Arc::ptr_eq(&before.object, &object)) {
                 Some(unchanged) => Some((name, unchanged.clone())),
                 None => Some((name, Arc::new(Definition::new(&object, before.map(|before| &**before))?))),
             }
         });
         let definitions = definitions.collect();
-        let index = Index::new(revision, definitions, registered, &self.removed, &self.apis, Some(&*newest));
-        let index = Arc::new(index);
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if newest.revision < revision {
-            *newest = index.clone();
+        let index = Arc::new(Index::new(revision, definitions, registered, &self.removed, &self.apis, Some(&*before)));
+        if index.resources.values().map(Vec::len).sum::<usize>() > MANY {
+            index.groups.prepare();
         }
+        *self.newest() = index.clone();
         index
     }
 }

@@ -6,7 +6,7 @@
 use super::super::call::Call;
 use super::super::catalog::ServedResource;
 use super::super::delete::{self, Options};
-use super::super::store::{Collection, Reads, State, Store, Task, Unkept, Work, Writer, size};
+use super::super::store::{Collection, Reads, SizedObject, State, Store, Task, Unkept, Work, Writer};
 use super::super::{capacity, metadata, owners};
 use super::definition::is_true;
 use super::schema::{default_causes, pattern, rule_causes};
@@ -141,7 +141,7 @@ type Controller<'a> = &'a dyn Fn(&Object) -> Option<Object>;
 pub(in crate::embedded) struct Following {
     group: String,
     /// The states of the definition after the client's write.
-    steps: Vec<Object>,
+    steps: Vec<SizedObject>,
     has_new_names: bool,
     /// The collection whose objects may have changed their form.
     changed: Option<Collection>,
@@ -159,11 +159,12 @@ impl Following {
                 .and_then(|taken| with_names(&taken, object))
         };
         let controllers: [Controller<'_>; 3] = [&named, &established, &approved];
-        let mut steps: Vec<Object> = Vec::new();
+        let mut steps: Vec<SizedObject> = Vec::new();
         for controller in controllers {
-            let Some(step) = controller(steps.last().unwrap_or(object)) else { continue };
+            let Some(step) = controller(steps.last().map_or(object, |step| step)) else { continue };
+            let step = SizedObject::from(step);
             // The accepted names are a copy: etcd refuses the status of a definition whose names are half of its bound.
-            if size::of(&step) > call.limits.stored_object_bytes {
+            if step.bytes() > call.limits.stored_object_bytes {
                 break;
             }
             steps.push(step);
@@ -273,7 +274,7 @@ struct Renaming {
     /// The state of the definitions from which this was computed.
     basis: u64,
     name: String,
-    steps: Vec<Object>,
+    steps: Vec<SizedObject>,
 }
 
 impl Renaming {
@@ -290,7 +291,7 @@ impl Renaming {
         wanting.iter().find_map(|other| {
             let named = with_names(&taken, other)?;
             let established = established(&named);
-            let steps = [named].into_iter().chain(established).collect();
+            let steps = [named].into_iter().chain(established).map(SizedObject::from).collect();
             Some(Self { basis, name: other.name().to_owned(), steps })
         })
     }
@@ -423,7 +424,7 @@ pub(in crate::embedded) async fn empty_definition(work: &Work, name: &str) -> Re
                 set(object, "Terminating", "True", "InstanceDeletionInProgress", message);
             })
         });
-        Ok::<_, Infallible>(begun)
+        Ok::<_, Infallible>(begun.map(SizedObject::from))
     };
     let _ = work.change(DEFINITIONS, name, begin, |state, _, begun| {
         begun.into_iter().for_each(|begun| _ = state.put(DEFINITIONS, name, begun));
@@ -435,7 +436,9 @@ pub(in crate::embedded) async fn empty_definition(work: &Work, name: &str) -> Re
 
 /// Removes a definition that is being deleted after its last object.
 pub(in crate::embedded) fn finish_definition(work: &Work, name: &str) {
-    let plan = |current: &Arc<Object>| Ok::<_, Infallible>(is_terminating(current).then(|| finished(current)));
+    let plan = |current: &Arc<Object>| {
+        Ok::<_, Infallible>(is_terminating(current).then(|| SizedObject::from(finished(current))))
+    };
     let _ = work.change(DEFINITIONS, name, plan, |state, current, finished| {
         let Some(object) = finished.filter(|_| state.count(&collection_of(current)) == 0) else { return };
         if delete::is_over(&object) {

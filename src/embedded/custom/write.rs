@@ -6,7 +6,7 @@
 use super::super::attempts::{self, Attempts};
 use super::super::call::Call;
 use super::super::owners::{self, Subject};
-use super::super::store::{self, Reads, State, Writer, size};
+use super::super::store::{self, Reads, SizedObject, State, Writer};
 use super::super::{body, capacity, delete, metadata, respond, write};
 use super::convert::{shown_to, to_storage};
 use super::lifecycle::DEFINITIONS;
@@ -169,7 +169,7 @@ async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: 
     write::check_version_of_new(&object, dry_run)?;
     let stored = to_storage(call, custom, object).await?;
     let stored = if dry_run { stored } else { capacity::fitted(call, stored, is_apply)? };
-    let bytes = size::of(&stored);
+    let stored = SizedObject::from(stored);
     let name = stored.name().to_owned();
     let created = with_definition(call, custom, &name, false, |state| {
         write::check_namespace(state, call, had_namespace)?;
@@ -178,9 +178,9 @@ async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: 
             return Err(write::taken(call, stored.name()));
         }
         if dry_run {
-            return Ok(Arc::new(stored));
+            return Ok(Arc::new(stored.into_object()));
         }
-        capacity::check_room(state, call, &key, bytes)?;
+        capacity::check_room(state, call, &key, stored.bytes())?;
         delete::follow_create(state, call.namespace());
         Ok(state.put(call.collection(), &key, stored))
     });
@@ -277,7 +277,7 @@ fn commit(
     dry_run: bool,
 ) -> Result<Option<Arc<Object>>, Status> {
     let (collection, key) = (call.collection(), call.key());
-    let (is_same, bytes) = (object == **current, size::of(&object));
+    let (is_same, object) = (object == **current, SizedObject::from(object));
     let name = object.name().to_owned();
     // Objects of a definition that is being deleted may still be changed, so that their finalizers can be removed.
     with_definition(call, custom, &name, true, |state| {
@@ -286,10 +286,10 @@ fn commit(
         }
         Ok(Some(match () {
             () if is_same => current.clone(),
-            () if dry_run => Arc::new(object),
+            () if dry_run => Arc::new(object.into_object()),
             () if delete::is_over(&object) => delete::finish(state, collection, &key, object),
             () => {
-                capacity::check_room(state, call, &key, bytes)?;
+                capacity::check_room(state, call, &key, object.bytes())?;
                 state.put(collection, &key, object)
             }
         }))

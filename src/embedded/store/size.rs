@@ -2,9 +2,62 @@
 
 use crate::object::{Object, decoded_bytes};
 use serde_json::{Map, Value};
+use std::ops::Deref;
 
 /// The memory of a decoded object for each byte of its JSON, for which the bound of the history is made ([`crate::config::Limits::memory`]).
 const DECODED: usize = 4;
+
+/// An object and its sizes. Whoever takes the lock of the store for a long object counts them before.
+#[derive(Clone, Debug)]
+pub(in crate::embedded) struct SizedObject {
+    object: Object,
+    bytes: usize,
+    bytes_in_history: usize,
+}
+
+impl From<Object> for SizedObject {
+    fn from(object: Object) -> Self {
+        let bytes = of(&object);
+        Self { bytes_in_history: bytes.max(decoded_bytes(object.as_value()) / DECODED), object, bytes }
+    }
+}
+
+impl Deref for SizedObject {
+    type Target = Object;
+
+    fn deref(&self) -> &Object {
+        &self.object
+    }
+}
+
+impl SizedObject {
+    /// The size of the object in bytes.
+    pub(in crate::embedded) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The bytes of the object in the history, which keeps it decoded: an object with many small maps counts as a longer one.
+    pub(super) fn bytes_in_history(&self) -> usize {
+        self.bytes_in_history
+    }
+
+    pub(in crate::embedded) fn into_object(self) -> Object {
+        self.object
+    }
+
+    /// Sets the resourceVersion.
+    pub(super) fn stamp(&mut self, revision: u64) {
+        let version = |object: &Object| {
+            let field = |version| "resourceVersion".len() + 4 + of_value(version);
+            object.get(&["metadata", "resourceVersion"]).map_or(0, field)
+        };
+        let before = version(&self.object);
+        // `set` fails only if the metadata is no object, and such an object has no key.
+        let _ = self.object.set(&["metadata", "resourceVersion"], Value::from(revision.to_string()));
+        self.bytes = self.bytes - before + version(&self.object);
+        self.bytes_in_history = self.bytes_in_history.max(self.bytes);
+    }
+}
 
 /// The size of an object in bytes.
 pub(in crate::embedded) fn of(object: &Object) -> usize {
@@ -51,11 +104,6 @@ fn escapes(text: &str) -> usize {
         _ => 0,
     };
     text.chars().map(added).sum()
-}
-
-/// The bytes of an object in the history, which keeps it decoded: an object with many small maps counts as a longer one.
-pub(super) fn in_history(object: &Object) -> usize {
-    of(object).max(decoded_bytes(object.as_value()) / DECODED)
 }
 
 fn digits(number: i64) -> usize {

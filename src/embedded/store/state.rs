@@ -5,13 +5,12 @@ use super::file::{Entry, Loaded};
 use super::leftovers::Leftovers;
 use super::objects::Objects;
 use super::slot::Slot;
-use super::{Action, Change, Collection, Expired, Page, Reads, Signal, Start, Subscription, Task, prefix, size};
+use super::{Action, Change, Collection, Expired, Page, Reads, Signal, SizedObject, Start, Subscription, Task, prefix};
 use crate::config::Limits;
 use crate::embedded::garbage::Garbage;
 use crate::embedded::settings::Settings;
 use crate::object::Object;
 use crate::object::kinds;
-use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
@@ -112,8 +111,9 @@ impl State {
     /// Repeats a change of the file.
     pub(super) fn load(&mut self, collection: Collection, change: Loaded) {
         let Loaded { revision, key, action, object } = change;
-        let object = Arc::new(object);
-        let bytes = if action == Action::Deleted { 0 } else { size::of(&object) };
+        let object = SizedObject::from(object);
+        let bytes = if action == Action::Deleted { 0 } else { object.bytes() };
+        let (bytes_in_history, object) = (object.bytes_in_history(), Arc::new(object.into_object()));
         self.count_bytes(&collection, &key, bytes);
         let table = self.table(&collection);
         table.changed = revision;
@@ -129,8 +129,7 @@ impl State {
             }
         };
         let before = before.map(|slot| slot.object());
-        let bytes = size::in_history(&object);
-        let change = Arc::new(Change { revision, key, action, object, before, bytes });
+        let change = Arc::new(Change { revision, key, action, object, before, bytes: bytes_in_history });
         if is_history {
             self.remember(&collection, change.clone());
         }
@@ -332,31 +331,44 @@ impl State {
     }
 
     /// Stores a new or changed object with the next resourceVersion. Returns the stored object.
-    pub(in crate::embedded) fn put(&mut self, collection: &Collection, key: &str, object: Object) -> Arc<Object> {
-        let (revision, object) = self.stamp(object);
-        let bytes = size::of(&object);
+    pub(in crate::embedded) fn put(
+        &mut self,
+        collection: &Collection,
+        key: &str,
+        object: impl Into<SizedObject>,
+    ) -> Arc<Object> {
+        let object = self.stamp(object.into());
+        let (revision, bytes, bytes_in_history) = (self.revision, object.bytes(), object.bytes_in_history());
+        let object = Arc::new(object.into_object());
         self.count_bytes(collection, key, bytes);
         let before = self.table(collection).objects.insert(key, Slot::Parsed(object.clone()), bytes);
         let before = before.map(|slot| slot.object());
         let action = if before.is_some() { Action::Modified } else { Action::Added };
-        let (key, bytes) = (key.to_owned(), size::in_history(&object));
+        let (key, bytes) = (key.to_owned(), bytes_in_history);
         self.publish(collection, Change { revision, key, action, object: object.clone(), before, bytes });
         object
     }
 
     /// Removes an object whose last state is `last`, unless it does not exist. Returns the object that watchers get.
-    pub(in crate::embedded) fn remove(&mut self, collection: &Collection, key: &str, last: Object) -> Arc<Object> {
+    pub(in crate::embedded) fn remove(
+        &mut self,
+        collection: &Collection,
+        key: &str,
+        last: impl Into<SizedObject>,
+    ) -> Arc<Object> {
         self.count_bytes(collection, key, 0);
         let before = self.tables.get_mut(collection).and_then(|table| table.objects.remove(key));
-        let Some(before) = before.map(|slot| slot.object()) else { return Arc::new(last) };
-        let (revision, object) = self.stamp(last);
+        let last = last.into();
+        let Some(before) = before.map(|slot| slot.object()) else { return Arc::new(last.into_object()) };
+        let last = self.stamp(last);
+        let (bytes, object) = (last.bytes_in_history(), Arc::new(last.into_object()));
         let change = Change {
-            revision,
+            revision: self.revision,
             key: key.to_owned(),
             action: Action::Deleted,
             object: object.clone(),
             before: Some(before),
-            bytes: size::in_history(&object),
+            bytes,
         };
         self.publish(collection, change);
         object
@@ -405,11 +417,11 @@ impl State {
         }
     }
 
-    fn stamp(&mut self, mut object: Object) -> (u64, Arc<Object>) {
+    /// The object with the next resourceVersion.
+    fn stamp(&mut self, mut object: SizedObject) -> SizedObject {
         self.revision += 1;
-        // `set` fails only if the metadata is no object, and such an object has no key.
-        let _ = object.set(&["metadata", "resourceVersion"], Value::from(self.revision.to_string()));
-        (self.revision, Arc::new(object))
+        object.stamp(self.revision);
+        object
     }
 
     fn publish(&mut self, collection: &Collection, change: Change) {

@@ -2,7 +2,7 @@
 //! holds room while its client sends slowly; until then the body is one of those that arrive ([`crate::arrivals`]).
 
 use crate::arrivals::Arrival;
-use crate::body::{Body, UNCOUNTED_BYTES, Weight, held};
+use crate::body::{Body, Buffer, Pieces, UNCOUNTED_BYTES, Weight, held};
 use crate::config::Limits;
 use crate::sharer::Sharer;
 use crate::shares::{Share, Shares};
@@ -13,8 +13,6 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 const KIBIBYTE: usize = 1024;
-/// A buffer that grows has up to twice the bytes in it.
-const GROWTH: usize = 2;
 
 /// The memory for the bodies that are handled at the same time.
 #[derive(Clone, Debug)]
@@ -68,15 +66,18 @@ impl BodyRoom {
     }
 }
 
-/// Reads a whole body, of at most `limit` bytes, and records its memory among those that arrive. Returns the weight as well.
+/// Reads a whole body, of at most `limit` bytes, and records its memory among those that arrive. Returns the weight as well. Never resolves for
+/// a body that is given up: the caller waits for [`Arrival::given_up`] too.
 ///
 /// # Errors
 /// 413 if the body is longer, 500 if it breaks off.
 pub async fn arrive(body: Body, limit: usize, arrivals: [Option<&Arrival>; 2]) -> Result<(Bytes, Weight), Status> {
-    let mut weight = Weight::default();
-    let bytes = super::read_noting(body, limit, |data| {
+    let (mut weight, buffer, arrivals) = (Weight::default(), Buffer::default(), arrivals.iter().flatten());
+    arrivals.clone().for_each(|arrival| arrival.keep_in(&buffer));
+    let bytes = super::read_into(&buffer, body, limit, |data| {
         weight.add(data);
-        arrivals.iter().flatten().for_each(|arrival| arrival.grow(weight.bytes() * GROWTH));
+        arrivals.clone().for_each(|arrival| arrival.grow(weight.bytes() * Pieces::GROWTH));
+        !arrivals.clone().any(|arrival| arrival.is_given_up())
     });
     let bytes = bytes.await?;
     weight.complete(&bytes);
@@ -145,6 +146,30 @@ mod tests {
         assert_eq!(read.now_or_never().unwrap().unwrap(), text);
         let given_up = |place: &Arrival| place.given_up().now_or_never().is_some();
         assert!(!given_up(&place) && places.iter().filter(|place| given_up(place)).count() > 90);
+    }
+
+    #[tokio::test]
+    async fn the_data_of_a_body_that_is_given_up_is_freed_before_its_task_runs() {
+        let (room, memory, mallory) = (room(), Arrivals::new(2 * MEBIBYTE, MEBIBYTE / 64), Sharer::named("mallory"));
+        for ends in [false, true] {
+            let (place, used) = (memory.enter(mallory.clone()), Arc::new(()));
+            let (sender, mut pieces) = tokio::sync::mpsc::unbounded_channel();
+            let piece = held(Bytes::from(vec![b'x'; MEBIBYTE]), used.clone());
+            sender.send(Ok(Frame::data(piece))).unwrap();
+            let body = StreamBody::new(stream::poll_fn(move |context| pieces.poll_recv(context))).boxed_unsync();
+            let mut reading = Box::pin(room.read(body, 3 * MEBIBYTE, [Some(&place), None], &mallory));
+            assert!(reading.as_mut().now_or_never().is_none());
+            assert_eq!((place.is_given_up(), Arc::strong_count(&used)), (false, 2));
+            let others = [(); 2].map(|()| memory.enter(mallory.clone()));
+            others.iter().for_each(|other| other.grow(MEBIBYTE));
+            assert_eq!((place.is_given_up(), Arc::strong_count(&used)), (true, 1));
+            // Data or the end that comes later makes no shorter body of it.
+            match ends {
+                true => drop(sender),
+                false => sender.send(Ok(Frame::data(Bytes::from_static(b"more")))).unwrap(),
+            }
+            assert!(reading.now_or_never().is_none());
+        }
     }
 
     #[tokio::test(start_paused = true)]
