@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use kube_admission_proxy::cel::messages::AdmissionTypes;
-use kube_admission_proxy::cel::{Environment, EvaluationLimits, Type, Value};
+use kubernetes_cel::messages::AdmissionTypes;
+use kubernetes_cel::{Environment, EvaluationLimits, Type, Value};
 use serde_json::json;
 use std::hint::black_box;
 use std::sync::Arc;

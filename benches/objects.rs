@@ -6,9 +6,9 @@
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use kube_admission_proxy::body::{Body, empty, full};
-use kube_admission_proxy::embedded::Server;
-use kube_admission_proxy::upstream::Transport;
+use kube_admission_proxy::internal::body::{Body, empty, full};
+use kube_admission_proxy::internal::embedded::Server;
+use kube_admission_proxy::internal::upstream::Transport;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use http::{HeaderMap, Uri};
-use kube_admission_proxy::tenants::{Members, Origin, Owners, TenantAddresses, read, split_path};
-use kube_admission_proxy::user::UserInfo;
+use kube_admission_proxy::internal::UserInfo;
+use kube_admission_proxy::internal::tenants::{Members, Origin, Owners, TenantAddresses, read, split_path};
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -8,11 +8,11 @@ mod front;
 
 use bytes::Bytes;
 use front::{Front, POD_JSON, POD_PROTOBUF, VALIDATING_HOOKS, create, hooks_elsewhere};
-use kube_admission_proxy::admission::Attributes;
-use kube_admission_proxy::embedded;
-use kube_admission_proxy::kind::GroupVersionKind;
-use kube_admission_proxy::object::Object;
-use kube_admission_proxy::request::body::{BodyForm, MediaType, decode_object};
+use kube_admission_proxy::internal::admission::Attributes;
+use kube_admission_proxy::internal::embedded;
+use kube_admission_proxy::internal::request::{BodyForm, MediaType, decode_object};
+use kubernetes_object::Object;
+use kubernetes_object::kind::GroupVersionKind;
 use std::hint::black_box;
 use std::sync::Arc;
 use tokio::runtime::Builder;

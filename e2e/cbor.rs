@@ -1,7 +1,7 @@
 //! CBOR with the feature gate `CBORServingAndStorage`: responses, errors and objects equal those of a kube-apiserver with the gate.
 
 use crate::harness::{Pair, Request, User, delete, get, post};
-use kube_admission_proxy::object::cbor::encode;
+use kubernetes_object::cbor::encode;
 use serde_json::{Value, json};
 
 const GATE: &str = "--feature-gates=CBORServingAndStorage=true";

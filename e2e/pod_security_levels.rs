@@ -123,7 +123,7 @@ fn fixtures(level: &str) -> Vec<(String, Value)> {
     for verdict in ["fail", "pass"] {
         for file in std::fs::read_dir(folder.join(verdict)).unwrap() {
             let path = file.unwrap().path();
-            let mut pod = kube_admission_proxy::object::decode::yaml(&std::fs::read(&path).unwrap()).unwrap().value;
+            let mut pod = kubernetes_object::decode::yaml(&std::fs::read(&path).unwrap()).unwrap().value;
             let name = path.file_stem().unwrap().to_str().unwrap();
             // Names of some fixtures are no names of pods.
             pod["metadata"]["name"] = json!(name.replace('_', "-"));

@@ -12,7 +12,7 @@ fn print(control_plane: &str, arguments: &[&str]) -> Value {
     let control_plane = format!("--for={control_plane}");
     let output = command.args(["print", "sidecar", &control_plane]).args(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    kube_admission_proxy::object::decode::yaml(&output.stdout).unwrap().value
+    kubernetes_object::decode::yaml(&output.stdout).unwrap().value
 }
 
 /// The address of this machine in its network, which an EndpointSlice may have. No packet is sent.

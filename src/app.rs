@@ -7,8 +7,8 @@ mod reviews;
 mod server_config;
 mod tenancy;
 
-pub use server_config::{Admission, Config, enabled, listed, reviewing};
-pub use tenancy::check_tenants;
+pub(crate) use server_config::{Admission, Config, enabled, listed, reviewing};
+pub(crate) use tenancy::check_tenants;
 
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, PluginEnvironment};
@@ -49,7 +49,7 @@ use tokio_util::sync::DropGuard;
 ///
 /// # Errors
 /// If a file, an address or another resource that the configuration names is not available.
-pub async fn run(config: Config) -> Result<()> {
+pub(crate) async fn run(config: Config) -> Result<()> {
     let running = start(config).await?;
     running.drain.start_on_signal(running.shutdown_delay).await?;
     running.end().await

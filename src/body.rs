@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll};
 
 /// Any error of a body or transport.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of a request or response, which streams through; only a step that needs the whole body collects it.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -29,7 +29,7 @@ pub fn empty() -> Body {
 }
 
 /// Formats an error and its causes in one line for the log.
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -124,10 +124,10 @@ impl Buffer {
 }
 
 /// The memory of a body, or of an answer, that takes no room of its own: the number of requests bounds it.
-pub const UNCOUNTED_BYTES: usize = 64 << 10;
+pub(crate) const UNCOUNTED_BYTES: usize = 64 << 10;
 
 /// Bytes together with a value that is dropped with the last reference to them: the shares of the memory that they take.
-pub fn held(bytes: Bytes, held: impl Send + 'static) -> Bytes {
+pub(crate) fn held(bytes: Bytes, held: impl Send + 'static) -> Bytes {
     struct Owner<T>(Bytes, T);
     impl<T> AsRef<[u8]> for Owner<T> {
         fn as_ref(&self) -> &[u8] {
@@ -139,14 +139,14 @@ pub fn held(bytes: Bytes, held: impl Send + 'static) -> Bytes {
 
 /// A body together with a value that is dropped with it: a place, a count, a seat.
 #[derive(Debug)]
-pub struct Held<T> {
+pub(crate) struct Held<T> {
     body: Body,
     _held: T,
 }
 
 impl<T> Held<T> {
     /// Holds the value as long as the body exists.
-    pub fn new(body: Body, held: T) -> Self {
+    pub(crate) fn new(body: Body, held: T) -> Self {
         Self { body, _held: held }
     }
 }

@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 /// The members. A number is that of one member, and grows with time. Each member has a size.
 #[derive(Debug)]
-pub struct Crowd<K, V> {
+pub(crate) struct Crowd<K, V> {
     count: usize,
     size: usize,
     owners: HashMap<K, Owned<V>>,
@@ -35,7 +35,7 @@ impl<V> Default for Owned<V> {
 
 /// The owner of most.
 #[derive(Debug)]
-pub struct Greediest<'a, K> {
+pub(crate) struct Greediest<'a, K> {
     /// The owner.
     pub owner: &'a K,
     /// The size of its members together.
@@ -46,22 +46,17 @@ pub struct Greediest<'a, K> {
 
 impl<K: Clone + Eq + Hash, V> Crowd<K, V> {
     /// The number of members.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is no member.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// The size of all members together.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     /// Adds a member, whose number is the greatest.
-    pub fn insert(&mut self, number: u64, owner: &K, size: usize, member: V) {
+    pub(crate) fn insert(&mut self, number: u64, owner: &K, size: usize, member: V) {
         self.change(owner, |owned| {
             owned.by_age.insert(number, (size, member));
             owned.size += size;
@@ -70,7 +65,7 @@ impl<K: Clone + Eq + Hash, V> Crowd<K, V> {
     }
 
     /// Changes the size of a member. Returns false if the member is gone.
-    pub fn resize(&mut self, number: u64, owner: &K, size: usize) -> bool {
+    pub(crate) fn resize(&mut self, number: u64, owner: &K, size: usize) -> bool {
         let before = self.change(owner, |owned| {
             let (of_member, _) = owned.by_age.get_mut(&number)?;
             let before = std::mem::replace(of_member, size);
@@ -83,7 +78,7 @@ impl<K: Clone + Eq + Hash, V> Crowd<K, V> {
     }
 
     /// Removes a member; `None` if it is gone.
-    pub fn remove(&mut self, number: u64, owner: &K) -> Option<V> {
+    pub(crate) fn remove(&mut self, number: u64, owner: &K) -> Option<V> {
         let (size, removed) = self.change(owner, |owned| {
             let removed = owned.by_age.remove(&number)?;
             owned.size -= removed.0;
@@ -94,18 +89,18 @@ impl<K: Clone + Eq + Hash, V> Crowd<K, V> {
     }
 
     /// The owner of most; of several owners, the one with the oldest member.
-    pub fn greediest(&self) -> Option<Greediest<'_, K>> {
+    pub(crate) fn greediest(&self) -> Option<Greediest<'_, K>> {
         self.by_greed().next()
     }
 
     /// All owners, those of most first.
-    pub fn by_greed(&self) -> impl Iterator<Item = Greediest<'_, K>> {
+    pub(crate) fn by_greed(&self) -> impl Iterator<Item = Greediest<'_, K>> {
         let owners = self.by_size.iter().rev();
         owners.map(|((size, Reverse(oldest)), owner)| Greediest { owner, size: *size, oldest: *oldest })
     }
 
     /// The members of an owner with their numbers, the oldest first.
-    pub fn of(&self, owner: &K) -> impl Iterator<Item = (u64, &V)> {
+    pub(crate) fn of(&self, owner: &K) -> impl Iterator<Item = (u64, &V)> {
         let owned = self.owners.get(owner).into_iter();
         owned.flat_map(|owned| &owned.by_age).map(|(number, (_, member))| (*number, member))
     }
@@ -149,6 +144,6 @@ mod tests {
         for (number, owner) in [(0, "a"), (2, "b"), (3, "c"), (4, "b"), (5, "c"), (6, "none")] {
             crowd.remove(number, &owner);
         }
-        assert!(crowd.is_empty() && crowd.size() == 0 && crowd.owners.is_empty() && crowd.by_size.is_empty());
+        assert!(crowd.len() == 0 && crowd.size() == 0 && crowd.owners.is_empty() && crowd.by_size.is_empty());
     }
 }

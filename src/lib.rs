@@ -5,51 +5,120 @@
 
 #![deny(clippy::indexing_slicing)]
 
-pub use kubernetes_cel as cel;
-pub use kubernetes_object as object;
-pub use kubernetes_object::{go_text, kind, names, status};
+pub(crate) use kubernetes_cel as cel;
+pub(crate) use kubernetes_object as object;
+pub(crate) use kubernetes_object::{go_text, kind, names, status};
 
-pub mod user;
-pub mod sharer;
-pub mod crowd;
-pub mod body;
-pub mod arrivals;
+mod user;
+mod sharer;
+mod crowd;
+mod body;
+mod arrivals;
 mod answers;
 mod derived;
 mod removed;
 mod initializers;
-pub mod x509;
-pub mod metrics;
-pub mod shares;
-pub mod processor;
-pub mod turns;
+mod x509;
+mod metrics;
+mod shares;
+mod processor;
+mod turns;
 
-pub mod cli;
-pub mod app;
-pub mod config;
+mod cli;
+mod app;
+mod config;
 
-pub mod server;
-pub mod front_end;
-pub mod pipeline;
-pub mod request;
-pub mod authn;
-pub mod authz;
-pub mod impersonation;
-pub mod upstream;
-pub mod response;
+mod server;
+mod front_end;
+mod pipeline;
+mod request;
+mod authn;
+mod authz;
+mod impersonation;
+mod upstream;
+mod response;
 
-pub mod admission;
-pub mod tenants;
-pub mod plugins;
-pub mod backend;
-pub mod manifests;
-pub mod webhooks;
-pub mod policies;
-pub mod conversion;
-pub mod matching;
-pub mod expressions;
+mod admission;
+mod tenants;
+mod plugins;
+mod backend;
+mod manifests;
+mod webhooks;
+mod policies;
+mod conversion;
+mod matching;
+mod expressions;
 
-pub mod cluster;
-pub mod audit;
+mod cluster;
+mod audit;
 
-pub mod embedded;
+mod embedded;
+
+/// What the binary, tests, benchmarks, fuzz targets and kube-test-server use. It is no interface for others, and changes without notice.
+#[doc(hidden)]
+pub mod internal {
+    pub mod admission {
+        pub use crate::admission::metrics::Metrics;
+        pub use crate::admission::{Attributes, Chain, Operation, PluginEnvironment, RequestContext, Spec};
+    }
+    pub mod app {
+        pub use crate::app::{Running, start};
+    }
+    pub mod authn {
+        pub use crate::authn::{Authenticator, Config};
+    }
+    pub mod authz {
+        pub use crate::authz::{Authorizer, Config, Mode, Reviewer};
+    }
+    pub mod body {
+        pub use crate::body::{Body, Weight, empty, full};
+    }
+    pub mod cli {
+        pub use crate::cli::{configuration, main};
+    }
+    pub mod cluster {
+        pub use crate::cluster::discovery::Discovery;
+        pub use crate::cluster::{Cluster, Namespace, Need};
+    }
+    pub mod config {
+        pub use crate::config::{Limits, Upstream, Writes};
+    }
+    pub mod embedded {
+        pub use crate::embedded::Server;
+    }
+    pub mod front_end {
+        pub use crate::front_end::{FrontEnd, FrontEndMetrics, Seats};
+    }
+    pub mod metrics {
+        pub use crate::metrics::Registry;
+    }
+    pub mod pipeline {
+        pub use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
+    }
+    pub mod plugins {
+        pub use crate::plugins::ALL;
+    }
+    pub mod request {
+        pub use crate::request::accept::{AnswerType, negotiate};
+        pub use crate::request::body::{
+            BodyForm, BodyRoom, MediaType, MediaTypes, OptionsKind, WriteOptions, decode_object, media_type,
+        };
+        pub use crate::request::{is_canonical, request_info, timeout};
+    }
+    pub mod server {
+        pub use crate::server::{Connection, Drain};
+    }
+    pub mod tenants {
+        pub use crate::tenants::{Members, Origin, Owners, TenantAddresses, read, split_path};
+    }
+    pub mod upstream {
+        pub use crate::upstream::{
+            CallerIdentity, Forwarder, Release, SharedTransport, Transport, UpstreamError, kube_client,
+        };
+    }
+    pub use crate::arrivals::Arrivals;
+    pub use crate::audit::Audit;
+    pub use crate::processor::Processor;
+    pub use crate::turns::Turns;
+    pub use crate::user::UserInfo;
+}

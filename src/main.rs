@@ -6,5 +6,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    kube_admission_proxy::cli::main()
+    kube_admission_proxy::internal::cli::main()
 }

@@ -45,7 +45,7 @@ use gateway::Caller;
 pub use gateway::{Gateway, Room};
 pub use inflight::InFlight;
 use inflight::Seat;
-pub use tenancy::{Part, Tenancy, Tenant, Tenants};
+pub(crate) use tenancy::{Part, Tenancy, Tenant, Tenants};
 
 use crate::admission::{
     Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, RequestContext, Warnings,
@@ -85,7 +85,7 @@ use update::Update;
 use write::{TimeLimit, Write};
 
 /// The `tracing` target of the request log.
-pub const REQUEST_LOG: &str = concat!(env!("CARGO_CRATE_NAME"), "::requests");
+pub(crate) const REQUEST_LOG: &str = concat!(env!("CARGO_CRATE_NAME"), "::requests");
 /// The highest number of header fields in a request.
 const MAX_HEADERS: usize = 1_000;
 /// Headers with which a client asks some servers to use another method. The proxy removes them from every request.

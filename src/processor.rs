@@ -161,7 +161,7 @@ impl Drop for Line {
 
 /// Announces the decoding of so many bytes, or other work of that size. Long work goes on at the next poll, in its turn. Has no
 /// effect outside of [`Processor::run`].
-pub async fn expect(bytes: usize) {
+pub(crate) async fn expect(bytes: usize) {
     let Some(left) = short_left() else { return };
     match left.checked_sub(bytes) {
         Some(left) => set_short_left(left),
@@ -170,7 +170,7 @@ pub async fn expect(bytes: usize) {
 }
 
 /// Announces work of unknown length.
-pub async fn expect_long() {
+pub(crate) async fn expect_long() {
     let mut is_announced = short_left().is_none();
     poll_fn(|context| {
         if std::mem::replace(&mut is_announced, true) {
@@ -185,7 +185,7 @@ pub async fn expect_long() {
 
 /// Does work of this size, in decoded bytes, outside of [`Processor::run`]: for long work another thread takes over the worker. On a
 /// single-threaded runtime the work blocks the worker.
-pub fn block<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+pub(crate) fn block<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) if bytes > SHORT_BYTES => tokio::task::block_in_place(work),
         _ => work(),
@@ -193,7 +193,7 @@ pub fn block<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 }
 
 /// Returns the work that this poll may still do on its worker, in decoded bytes; `None` if long work is allowed.
-pub fn short_left() -> Option<usize> {
+pub(crate) fn short_left() -> Option<usize> {
     match EXPECTED.get() {
         Some(Work::Short(left)) => Some(left),
         Some(Work::Long) | None => None,
@@ -201,7 +201,7 @@ pub fn short_left() -> Option<usize> {
 }
 
 /// Sets the value of [`short_left`] after short work.
-pub fn set_short_left(left: usize) {
+pub(crate) fn set_short_left(left: usize) {
     if short_left().is_some() {
         EXPECTED.set(Some(Work::Short(left)));
     }
@@ -238,7 +238,7 @@ fn off_worker<T>(context: &mut Context<'_>, work: impl FnOnce(&mut Context<'_>) 
 
 /// Runs a future that moves to a thread of its own for each poll with long work in [`Processor::run`]. If the returned future is
 /// dropped during such a poll, the poll ends first.
-pub fn migrating<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> impl Future<Output = T> {
+pub(crate) fn migrating<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> impl Future<Output = T> {
     // On the heap from here on: the returned future is small, and is moved often.
     migrating_on_heap(Box::pin(work))
 }

@@ -2,7 +2,7 @@
 
 mod yaml;
 
-pub use yaml::entry as yaml_entry;
+pub(crate) use yaml::entry as yaml_entry;
 
 use crate::body::{Body, full};
 use crate::go_text::json::escape_html;
@@ -15,23 +15,23 @@ use http::{HeaderMap, Response, StatusCode, Uri};
 
 /// The form of a Status for a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ResponseForm(Option<Agreed>);
+pub(crate) struct ResponseForm(Option<Agreed>);
 
 impl ResponseForm {
     /// Returns the form that a request accepts; indented JSON if the server supports no such form
     /// (`responsewriters.ErrorNegotiated`).
-    pub fn of(headers: &HeaderMap, uri: &Uri, known: MediaTypes) -> Self {
+    pub(crate) fn of(headers: &HeaderMap, uri: &Uri, known: MediaTypes) -> Self {
         Self(accept::negotiate(headers, uri, AnswerType::Failure, known))
     }
 
     /// Whether the form is JSON.
-    pub fn is_json(self) -> bool {
+    pub(crate) fn is_json(self) -> bool {
         self.0.is_none_or(|agreed| agreed.media_type == MediaType::Json)
     }
 }
 
 /// Writes a Status as an HTTP response, in the form that the client accepts.
-pub fn status(status: &Status, form: ResponseForm) -> Response<Body> {
+pub(crate) fn status(status: &Status, form: ResponseForm) -> Response<Body> {
     if status.is_text {
         return text(status);
     }

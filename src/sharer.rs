@@ -91,7 +91,7 @@ impl Hash for Sharer {
 }
 
 /// Returns the part of a quantity that service accounts may have together.
-pub fn of_service_accounts(all: usize) -> usize {
+pub(crate) fn of_service_accounts(all: usize) -> usize {
     all - all / RESERVED_PART
 }
 
@@ -102,7 +102,7 @@ fn namespace_of(username: &str) -> Option<&str> {
 }
 
 /// Returns the address that stands for all addresses of a client's network.
-pub fn whole(address: IpAddr) -> IpAddr {
+pub(crate) fn whole(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> NETWORK_BITS << NETWORK_BITS).into(),
         address => address,

@@ -42,7 +42,7 @@ pub struct Share {
 
 /// A share that grows, up to all that one sharer may have.
 #[derive(Debug, Default)]
-pub struct Growing {
+pub(crate) struct Growing {
     parts: Vec<Share>,
     count: usize,
     has_turn: bool,
@@ -54,17 +54,17 @@ pub struct Growing {
 impl Growing {
     /// Creates a share that grows step by step: of one sharer, one such share at a time grows, until [`Self::complete`]. Otherwise shares
     /// that wait for more could keep each other waiting for ever.
-    pub fn by_turns() -> Self {
+    pub(crate) fn by_turns() -> Self {
         Self { has_turn: true, ..Self::default() }
     }
 
     /// Ends the turn of a share that needs no more.
-    pub fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         self.turn = None;
     }
 
     /// Waits until the share has `count` of the quantity. The quantity and the sharer are the same in each call.
-    pub async fn grow_to(&mut self, shares: &Arc<Shares>, sharer: &Sharer, count: usize) {
+    pub(crate) async fn grow_to(&mut self, shares: &Arc<Shares>, sharer: &Sharer, count: usize) {
         let count = count.min(shares.part_of(sharer));
         if count > self.count {
             if self.has_turn && self.turn.is_none() {
@@ -78,7 +78,7 @@ impl Growing {
     }
 
     /// As [`Self::grow_to`]. Of the shares that would have more than all that one sharer may have, there is one at a time.
-    pub async fn grow_beyond(&mut self, shares: &Arc<Shares>, sharer: &Sharer, count: usize) {
+    pub(crate) async fn grow_beyond(&mut self, shares: &Arc<Shares>, sharer: &Sharer, count: usize) {
         if count > shares.part_of(sharer) && self.beyond.is_none() {
             self.beyond = shares.beyond.clone().acquire_owned().await.ok();
         }
@@ -86,7 +86,7 @@ impl Growing {
     }
 
     /// Whether the share is empty.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 }

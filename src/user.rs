@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The user of a request without credentials (`user.Anonymous`).
-pub const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
 /// The group of all users with valid credentials (`user.AllAuthenticated`).
-pub const ALL_AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const ALL_AUTHENTICATED: &str = "system:authenticated";
 /// The group of all users without valid credentials (`user.AllUnauthenticated`).
-pub const ALL_UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const ALL_UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The extra field by which the API server behind recognizes requests that the proxy has admitted. No client can have it.
-pub const ADMITTED_EXTRA: &str = "kube-admission-proxy.dev/admitted";
+pub(crate) const ADMITTED_EXTRA: &str = "kube-admission-proxy.dev/admitted";
 
 /// An `authentication.k8s.io/v1` `UserInfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

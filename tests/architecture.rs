@@ -173,7 +173,7 @@ const ROOMS: [Room; 4] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 23] = [
+const WITH_TASKS: [&str; 22] = [
     "app.rs",
     "app/reviews.rs",
     "app/tenancy.rs",
@@ -184,7 +184,6 @@ const WITH_TASKS: [&str; 23] = [
     "embedded/custom/index.rs",
     "embedded/expiry.rs",
     "embedded/garbage.rs",
-    "embedded/serve.rs",
     "embedded/store/keeper.rs",
     "pipeline/answers.rs",
     PLUGIN_WITH_A_TASK,

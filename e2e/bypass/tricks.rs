@@ -1,7 +1,7 @@
 //! Attempts to bypass admission, as requests that a client can send.
 
 use crate::harness::{Request, field, post, protobuf_of};
-use kube_admission_proxy::object::cbor::encode as cbor;
+use kubernetes_object::cbor::encode as cbor;
 use serde_json::{Value, json};
 
 /// The object that must not be stored.

@@ -10,7 +10,7 @@ use super::reviewed::{Reviewed, Side};
 use super::user::User;
 use super::webhook::{Review, Webhook};
 use jiff::{SignedDuration, Timestamp};
-use kube_admission_proxy::object::cbor;
+use kubernetes_object::cbor;
 use serde_json::{Map, Value, json};
 
 /// A list of requests, and the plugins for them. In bodies, `{uid of PATH}` is the uid of the object at that path, and

@@ -7,7 +7,7 @@ use super::pki::pki;
 use super::proxy::{Proxy, proxy_only};
 use super::user::User;
 use super::{Request, eventually, folder, free_port};
-use kube_admission_proxy::object::decode;
+use kubernetes_object::decode;
 use serde_json::{Value, json};
 use std::fs;
 use std::ops::Deref;

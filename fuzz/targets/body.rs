@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use kube_admission_proxy::kind::GroupVersionKind;
-use kube_admission_proxy::request::body::{BodyForm, MediaType, WriteOptions, decode_object};
+use kubernetes_object::kind::GroupVersionKind;
+use kube_admission_proxy::internal::request::{BodyForm, MediaType, WriteOptions, decode_object};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,8 +3,8 @@
 
 #![no_main]
 
-use kube_admission_proxy::cel::messages::AdmissionTypes;
-use kube_admission_proxy::cel::{Environment, EvaluationLimits, Type, Value, work};
+use kubernetes_cel::messages::AdmissionTypes;
+use kubernetes_cel::{Environment, EvaluationLimits, Type, Value, work};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use std::sync::{Arc, LazyLock};

@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use kube_admission_proxy::cel::Value;
-use kube_admission_proxy::cel::library::strings;
+use kubernetes_cel::Value;
+use kubernetes_cel::library::strings;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &str| {

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use kube_admission_proxy::object::decode;
+use kubernetes_object::decode;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

@@ -2,10 +2,10 @@
 
 #![no_main]
 
-use kube_admission_proxy::kind::GroupVersionKind;
-use kube_admission_proxy::object::decode;
-use kube_admission_proxy::object::patch::{PatchType, apply, merge_diff};
-use kube_admission_proxy::object::schema;
+use kubernetes_object::kind::GroupVersionKind;
+use kubernetes_object::decode;
+use kubernetes_object::patch::{PatchType, apply, merge_diff};
+use kubernetes_object::schema;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

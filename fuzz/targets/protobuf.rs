@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use kube_admission_proxy::object::{Object, decode, protobuf, schema};
+use kubernetes_object::{Object, decode, protobuf, schema};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use kube_admission_proxy::object::quantity::Amount;
+use kubernetes_object::quantity::Amount;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &str| {

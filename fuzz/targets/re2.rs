@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use kube_admission_proxy::cel::re2::Regex;
+use kubernetes_cel::re2::Regex;
 use libfuzzer_sys::fuzz_target;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};

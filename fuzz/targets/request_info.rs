@@ -3,9 +3,9 @@
 #![no_main]
 
 use http::{HeaderMap, Method, Uri};
-use kube_admission_proxy::request::accept::{AnswerType, negotiate};
-use kube_admission_proxy::request::body::{MediaTypes, OptionsKind, WriteOptions, media_type};
-use kube_admission_proxy::request::{is_canonical, request_info, timeout};
+use kube_admission_proxy::internal::request::{AnswerType, negotiate};
+use kube_admission_proxy::internal::request::{MediaTypes, OptionsKind, WriteOptions, media_type};
+use kube_admission_proxy::internal::request::{is_canonical, request_info, timeout};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

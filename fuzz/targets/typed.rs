@@ -2,9 +2,9 @@
 
 #![no_main]
 
-use kube_admission_proxy::kind::{GroupVersionKind, split_api_version};
-use kube_admission_proxy::object::decode;
-use kube_admission_proxy::object::typed::{self, Typed};
+use kubernetes_object::kind::{GroupVersionKind, split_api_version};
+use kubernetes_object::decode;
+use kubernetes_object::typed::{self, Typed};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use kube_admission_proxy::object::decode;
+use kubernetes_object::decode;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -16,7 +16,7 @@ pub enum Level {
 }
 
 /// Key, value and level of an annotation.
-pub type Annotation = (String, String, Level);
+pub(crate) type Annotation = (String, String, Level);
 
 /// The audit annotations of one phase. Each key keeps its first value.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 //! the proxy's own.
 
 mod conditions;
-pub mod conversions;
-pub mod manifests;
+pub(crate) mod conversions;
+pub(crate) mod manifests;
 mod passes;
 mod quantiles;
 mod summary;
@@ -11,15 +11,15 @@ mod webhooks;
 
 use super::{Operation, shadow};
 use crate::metrics::Registry;
-pub use conditions::{ConditionMetrics, MatchConditions};
+pub(crate) use conditions::{ConditionMetrics, MatchConditions};
 use passes::Controllers;
-pub use passes::Pass;
+pub(crate) use passes::Pass;
 use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use summary::{Summary, SummaryVec};
-pub use webhooks::{RejectionError, WebhookCall, WebhookMetrics};
+pub(crate) use webhooks::{RejectionError, WebhookCall, WebhookMetrics};
 
 /// The buckets of steps and plugins, in seconds.
 const LATENCIES: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
@@ -170,7 +170,7 @@ impl Metrics {
 /// The metrics of the common outcome (not rejected), by operation. A lookup by labels takes longer than the measured code, so
 /// the metric of each operation is cached at its first observation.
 #[derive(Debug)]
-pub struct Accepted<T>([OnceLock<T>; 4]);
+pub(crate) struct Accepted<T>([OnceLock<T>; 4]);
 
 impl<T> Default for Accepted<T> {
     fn default() -> Self {
@@ -180,7 +180,7 @@ impl<T> Default for Accepted<T> {
 
 impl<T> Accepted<T> {
     /// The metric of an operation. `find` looks up the metric at the first observation.
-    pub fn of(&self, operation: Operation, find: impl FnOnce() -> T) -> &T {
+    pub(crate) fn of(&self, operation: Operation, find: impl FnOnce() -> T) -> &T {
         let [create, update, delete, connect] = &self.0;
         let kept = match operation {
             Operation::Create => create,

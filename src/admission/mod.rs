@@ -9,27 +9,29 @@ mod budget;
 mod caller;
 mod denial;
 mod effects;
-pub mod chain;
-pub mod metrics;
+pub(crate) mod chain;
+pub(crate) mod metrics;
 mod options;
 mod request_context;
-pub mod shadow;
+pub(crate) mod shadow;
 mod spec;
 mod warnings;
 
-pub use annotations::{Annotation, Annotations, Level};
-pub use attributes::{Attributes, Marks, Operation, Reinvocation, WebhookTime};
-pub use budget::Budget;
-pub use caller::CallerAuthorizer;
-pub use chain::{Chain, Phase};
-pub use denial::Denial;
-pub use effects::Effects;
-pub use options::PolicyOptions;
+pub(crate) use annotations::{Annotation, Annotations, Level};
+pub use attributes::{Attributes, Operation};
+pub(crate) use budget::Budget;
+pub(crate) use caller::CallerAuthorizer;
+pub use chain::Chain;
+pub(crate) use chain::Phase;
+pub(crate) use denial::Denial;
+pub(crate) use effects::Effects;
+pub(crate) use options::PolicyOptions;
 pub use request_context::RequestContext;
-pub use spec::{FrontEndSupport, Operations, Phases, PluginEnvironment, Removed, Resources, Spec};
-pub use warnings::Warnings;
+pub(crate) use spec::{FrontEndSupport, Operations, Phases, Removed, Resources};
+pub use spec::{PluginEnvironment, Spec};
+pub(crate) use warnings::Warnings;
 
-pub use crate::config::BuildError;
+pub(crate) use crate::config::BuildError;
 
 use async_trait::async_trait;
 

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The annotation that puts a configuration's webhooks into shadow mode: `true` for all webhooks, or their names separated by commas.
-pub const HOOKS: &str = "shadow.kube-admission-proxy.dev/hooks";
+pub(crate) const HOOKS: &str = "shadow.kube-admission-proxy.dev/hooks";
 /// The annotation that puts a policy with all its bindings, or a single binding, into shadow mode: `true`.
-pub const POLICY: &str = "shadow.kube-admission-proxy.dev/policy";
+pub(crate) const POLICY: &str = "shadow.kube-admission-proxy.dev/policy";
 
 /// The histogram buckets in seconds, equal to those of webhook calls.
 const LATENCIES: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
@@ -78,24 +78,24 @@ fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
 }
 
 /// The annotation of a webhook configuration that names hooks in shadow mode.
-pub fn of_hooks(metadata: &ObjectMeta) -> Option<&str> {
+pub(crate) fn of_hooks(metadata: &ObjectMeta) -> Option<&str> {
     annotation(metadata, HOOKS)
 }
 
 /// Whether the annotation of a policy or a binding puts it into shadow mode.
-pub fn is_policy(metadata: &ObjectMeta) -> bool {
+pub(crate) fn is_policy(metadata: &ObjectMeta) -> bool {
     annotation(metadata, POLICY).is_some_and(|value| value.trim() == "true")
 }
 
 /// Whether a configuration's annotation puts the hook into shadow mode.
-pub fn is_annotated(hook: &str, annotation: Option<&str>) -> bool {
+pub(crate) fn is_annotated(hook: &str, annotation: Option<&str>) -> bool {
     annotation.is_some_and(|value| value.trim() == "true" || value.split(',').any(|name| name.trim() == hook))
 }
 
 /// The decision that a shadow would have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ShadowVerdict {
+pub(crate) enum ShadowVerdict {
     /// The request would have passed unchanged.
     Allowed,
     /// The request would have been refused.
@@ -122,7 +122,7 @@ impl ShadowVerdict {
 
 /// The identity of a webhook or a policy in shadow mode.
 #[derive(Clone, Debug, Serialize)]
-pub struct Shadow {
+pub(crate) struct Shadow {
     /// The webhook's configuration, or the policy's binding.
     pub configuration: String,
     /// The webhook's or the policy's name.
@@ -141,7 +141,7 @@ pub struct Shadow {
 /// The decision that a shadow would have made. A report contains no values of the object.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub(crate) struct Report {
     /// The webhook or the policy.
     #[serde(flatten)]
     pub shadow: Shadow,
@@ -174,25 +174,25 @@ fn is_empty(bytes: &usize) -> bool {
 
 impl Report {
     /// A report without code, message and patch.
-    pub fn new(shadow: Shadow, decision: ShadowVerdict, elapsed: Duration) -> Self {
+    pub(crate) fn new(shadow: Shadow, decision: ShadowVerdict, elapsed: Duration) -> Self {
         Self { shadow, decision, code: 0, message: String::new(), paths: Vec::new(), patch_bytes: 0, elapsed }
     }
 
     /// Sets the code and the reason.
     #[must_use]
-    pub fn because(self, code: u16, message: &str) -> Self {
+    pub(crate) fn because(self, code: u16, message: &str) -> Self {
         Self { code, message: message.chars().take(MAX_MESSAGE_CHARACTERS).collect(), ..self }
     }
 
     /// Sets the paths and the length of the patch.
     #[must_use]
-    pub fn changing<'a>(self, paths: impl Iterator<Item = &'a str>, patch_bytes: usize) -> Self {
+    pub(crate) fn changing<'a>(self, paths: impl Iterator<Item = &'a str>, patch_bytes: usize) -> Self {
         let paths = paths.take(MAX_PATHS).map(|path| path.chars().take(MAX_PATH_CHARACTERS).collect());
         Self { paths: paths.collect(), patch_bytes, ..self }
     }
 
     /// Counts the decision.
-    pub fn count(&self, attributes: &Attributes, metrics: &Metrics) {
+    pub(crate) fn count(&self, attributes: &Attributes, metrics: &Metrics) {
         let Shadow { kind, name, step, .. } = &self.shadow;
         let labels = [kind, &**name, step, attributes.operation.as_str(), self.decision.as_str()];
         metrics.seconds.with_label_values(&labels[..4]).observe(self.elapsed.as_secs_f64());
@@ -200,7 +200,7 @@ impl Report {
     }
 
     /// Counts the decision, logs the decision, and adds an audit annotation.
-    pub fn publish(&self, attributes: &Attributes, metrics: &Metrics) {
+    pub(crate) fn publish(&self, attributes: &Attributes, metrics: &Metrics) {
         self.count(attributes, metrics);
         let Self { shadow, decision, code, message, paths, patch_bytes, .. } = self;
         let Shadow { configuration, name, kind, step, index } = shadow;

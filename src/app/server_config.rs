@@ -182,7 +182,7 @@ impl fmt::Debug for Admission {
 ///
 /// # Errors
 /// If a name is not in `all`, or the other flags are given too (`kubeapiserver.AdmissionOptions.Validate`).
-pub fn listed(
+pub(crate) fn listed(
     all: &[&'static Spec],
     names: &[String],
     enable: &[String],
@@ -215,7 +215,7 @@ pub fn listed(
 ///
 /// # Errors
 /// If a name is not in `all`, or is in both lists (`AdmissionOptions.Validate`).
-pub fn enabled(
+pub(crate) fn enabled(
     all: &[&'static Spec],
     enable: &[String],
     disable: &[String],
@@ -244,7 +244,7 @@ pub fn enabled(
 ///
 /// # Errors
 /// If a name is not in `all`, a named or enabled plugin does not work in the front end, or no plugin is left.
-pub fn reviewing(
+pub(crate) fn reviewing(
     all: &[&'static Spec],
     enabled: &[&'static Spec],
     names: &[String],

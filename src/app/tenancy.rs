@@ -3,7 +3,7 @@
 
 mod prepared;
 
-pub use prepared::check_tenants;
+pub(crate) use prepared::check_tenants;
 
 use super::Audited;
 use super::backend::{Backend, Caches, Upstream, all_needs};

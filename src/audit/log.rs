@@ -19,7 +19,7 @@ const WRITE_BYTES: usize = 1 << 20;
 
 /// The bytes in the queue of a log.
 #[derive(Debug)]
-pub struct Queued {
+pub(crate) struct Queued {
     bytes: AtomicUsize,
     most: usize,
     /// The queues of all logs of which this is one.
@@ -28,13 +28,13 @@ pub struct Queued {
 
 impl Queued {
     /// Creates an empty queue of at most `most` bytes.
-    pub fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { bytes: AtomicUsize::new(0), most, all: None }
     }
 
     /// Creates the queue of one of several logs, which has at most a quarter of the bytes of all.
     #[must_use]
-    pub fn quarter(self: &Arc<Self>) -> Self {
+    pub(crate) fn quarter(self: &Arc<Self>) -> Self {
         Self { all: Some(self.clone()), ..Self::new(self.most / 4) }
     }
 
@@ -60,7 +60,7 @@ impl Queued {
 }
 
 /// The log and its queue.
-pub struct Log {
+pub(crate) struct Log {
     queue: Mutex<Option<SyncSender<String>>>,
     queued: Arc<Queued>,
     done: Mutex<Option<oneshot::Receiver<()>>>,
@@ -73,7 +73,7 @@ impl Log {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub fn open(path: &str, metrics: Metrics, limits: Arc<Limits>) -> io::Result<Self> {
+    pub(crate) fn open(path: &str, metrics: Metrics, limits: Arc<Limits>) -> io::Result<Self> {
         let queued = Queued::new(limits.audit_queue_bytes);
         Self::open_with(queued, path, metrics, limits)
     }
@@ -82,7 +82,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_with(queued: Queued, path: &str, metrics: Metrics, limits: Arc<Limits>) -> io::Result<Self> {
+    pub(crate) fn open_with(queued: Queued, path: &str, metrics: Metrics, limits: Arc<Limits>) -> io::Result<Self> {
         if path == "-" {
             return Self::to(io::stdout(), queued, metrics, limits);
         }
@@ -100,7 +100,7 @@ impl Log {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn to(
+    pub(crate) fn to(
         output: impl Write + Send + 'static,
         queued: Queued,
         metrics: Metrics,
@@ -119,7 +119,7 @@ impl Log {
     }
 
     /// Closes the queue, and waits until the queued events are written. Returns whether that happened in time.
-    pub async fn shutdown(&self) -> bool {
+    pub(crate) async fn shutdown(&self) -> bool {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).take();
         match done {

@@ -3,26 +3,26 @@
 //! Without a policy, and for requests that the policy omits, no event is created and no data is kept.
 
 mod event;
-pub mod log;
+pub(crate) mod log;
 mod metrics;
 mod origin;
 mod policy;
 mod validation;
 
-pub use event::{EventInProgress, Request};
-pub use log::{Log, Queued};
-pub use metrics::Metrics;
-pub use origin::{AUDIT_ID, audit_id, source_ips};
-pub use policy::{AuditDecision, Level, Policy, PolicyError, Stage};
+pub(crate) use event::{EventInProgress, Request};
+pub(crate) use log::{Log, Queued};
+pub(crate) use metrics::Metrics;
+pub(crate) use origin::{AUDIT_ID, audit_id, source_ips};
+pub(crate) use policy::{AuditDecision, Level, Policy, Stage};
 
 use crate::user::UserInfo;
 use jiff::Timestamp;
 use std::sync::Arc;
 
 /// The annotation with the authorizer's decision: `allow` or `forbid`.
-pub const DECISION_ANNOTATION: &str = "authorization.k8s.io/decision";
+pub(crate) const DECISION_ANNOTATION: &str = "authorization.k8s.io/decision";
 /// The annotation with the authorizer's reason.
-pub const REASON_ANNOTATION: &str = "authorization.k8s.io/reason";
+pub(crate) const REASON_ANNOTATION: &str = "authorization.k8s.io/reason";
 
 /// A destination of events, one line each. A sink must not block.
 pub trait Sink: Send + Sync + 'static {
@@ -43,7 +43,7 @@ pub(crate) struct Parts {
 }
 
 /// The maximum bytes of an object in an event. A larger object is replaced by a note (`--audit-log-truncate-max-event-size`'s default).
-pub const OBJECT_BYTES: usize = 10 << 20;
+pub(crate) const OBJECT_BYTES: usize = 10 << 20;
 
 impl Audit {
     /// No auditing, which is also the effect of a log path without a policy.

@@ -4,17 +4,17 @@ use http::{HeaderMap, HeaderName};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// A request's audit ID: the client's, else a new ID. The response carries the ID too (`WithAuditInit`).
-pub fn audit_id(headers: &HeaderMap) -> String {
+pub(crate) fn audit_id(headers: &HeaderMap) -> String {
     let given = headers.get(AUDIT_ID).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     given.filter(|given| !given.is_empty()).unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
 }
 
 /// The header of the audit ID, in requests and responses.
-pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The addresses of a request: `X-Forwarded-For`, `X-Real-Ip`, and the connection's (`net.SourceIPs`). A client can forge all
 /// addresses but the last.
-pub fn source_ips(headers: &HeaderMap, remote: IpAddr) -> Vec<IpAddr> {
+pub(crate) fn source_ips(headers: &HeaderMap, remote: IpAddr) -> Vec<IpAddr> {
     let first = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut addresses: Vec<IpAddr> =
         first("x-forwarded-for").split(',').filter_map(|part| parse_ip(part.trim())).collect();

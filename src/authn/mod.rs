@@ -4,20 +4,20 @@
 
 #[cfg(test)]
 pub(crate) mod fake;
-pub mod certificate;
+pub(crate) mod certificate;
 mod passthrough;
 mod metrics;
 mod places;
-pub mod request_header;
-pub mod static_tokens;
+pub(crate) mod request_header;
+pub(crate) mod static_tokens;
 mod token;
 mod token_review;
 
-pub use crate::x509::Roots as CertificateAuthority;
-pub use certificate::{TenantAuthority, TenantNames};
-pub use metrics::Metrics;
-pub use request_header::RequestHeaderConfig;
-pub use static_tokens::StaticTokens;
+pub(crate) use crate::x509::Roots as CertificateAuthority;
+pub(crate) use certificate::{TenantAuthority, TenantNames};
+pub(crate) use metrics::Metrics;
+pub(crate) use request_header::RequestHeaderConfig;
+pub(crate) use static_tokens::StaticTokens;
 
 use crate::config::Limits;
 use crate::server::Connection;

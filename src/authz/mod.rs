@@ -3,14 +3,14 @@
 mod attributes;
 mod selectors;
 
-pub use attributes::AccessAttributes;
+pub(crate) use attributes::AccessAttributes;
 
 use crate::answers::{AnswerCache, AnswerScope, Key};
 use crate::request::RequestInfo;
 use crate::sharer::Sharer;
 use crate::shares::Shares;
 use crate::status::Status;
-pub use crate::upstream::review::ReviewError;
+pub(crate) use crate::upstream::review::ReviewError;
 use crate::upstream::{ClientCredentials, SharedTransport, review};
 use crate::user::UserInfo;
 use k8s_openapi::api::authorization::v1::{

@@ -86,7 +86,7 @@ struct Open {
 /// A call must not be made: so many calls in a row got no answer, the last one for this reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the circuit breaker is open: {calls} calls in a row got no answer, the last: {last}")]
-pub struct CircuitOpen {
+pub(crate) struct CircuitOpen {
     calls: usize,
     last: String,
 }
@@ -165,19 +165,19 @@ impl Drop for Breaker {
 }
 
 /// A call that was allowed. Dropping the permit without a report counts as neither an answer nor a failure.
-pub struct Permit<'a> {
+pub(crate) struct Permit<'a> {
     breaker: &'a Breaker,
     is_probe: bool,
 }
 
 impl Permit<'_> {
     /// Reports an answer.
-    pub fn answered(self) {
+    pub(crate) fn answered(self) {
         self.breaker.answered();
     }
 
     /// Reports that no answer came.
-    pub fn failed(self, why: String) {
+    pub(crate) fn failed(self, why: String) {
         self.breaker.failed(why);
     }
 }

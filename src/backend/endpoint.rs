@@ -24,7 +24,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
 
 /// The address of a webhook, and the CA bundle of its certificate: two hooks share connections if these are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     is_plain: bool,
     authority: String,
     host: String,
@@ -47,7 +47,7 @@ struct Service {
 
 /// The address of a TCP connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Address {
+pub(crate) struct Address {
     /// An IP address, or a name to resolve.
     pub host: String,
     /// The port.
@@ -56,7 +56,7 @@ pub struct Address {
 
 /// The reason why a text is no address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidAddress {
+pub(crate) enum InvalidAddress {
     /// A part of the URL is invalid.
     #[error("parse \"{url}\": {why}")]
     Url {
@@ -78,7 +78,7 @@ pub enum InvalidAddress {
 
 /// The invalid part of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidUrl {
+pub(crate) enum InvalidUrl {
     /// The scheme of a webhook's URL.
     #[error("'https' is the only allowed URL scheme")]
     NotHttps,
@@ -98,7 +98,7 @@ pub enum InvalidUrl {
 
 /// The reason why a Service has no address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unroutable {
+pub(crate) enum Unroutable {
     /// There is no Service of this name.
     #[error("service \"{0}\" not found")]
     NoService(String),
@@ -123,7 +123,7 @@ pub enum Unroutable {
 
 impl Endpoint {
     /// Creates the endpoint of `clientConfig.service`.
-    pub fn service(namespace: &str, name: &str, port: i32, path: &str, ca: Vec<u8>) -> Self {
+    pub(crate) fn service(namespace: &str, name: &str, port: i32, path: &str, ca: Vec<u8>) -> Self {
         let host = format!("{name}.{namespace}.svc");
         Self {
             is_plain: false,
@@ -143,7 +143,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// As for [`Self::address`].
-    pub fn resolved(self, cluster: &Cluster, turn: usize) -> Result<Self, Unroutable> {
+    pub(crate) fn resolved(self, cluster: &Cluster, turn: usize) -> Result<Self, Unroutable> {
         let Address { host, port } = self.address(cluster, turn)?;
         // `net.JoinHostPort`
         let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
@@ -154,7 +154,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the text is no https URL.
-    pub fn url(url: &str, ca: Vec<u8>) -> Result<Self, InvalidAddress> {
+    pub(crate) fn url(url: &str, ca: Vec<u8>) -> Result<Self, InvalidAddress> {
         let broken = |why| InvalidAddress::Url { url: url.to_owned(), why };
         let rest = url.strip_prefix("https://").ok_or_else(|| broken(InvalidUrl::NotHttps))?;
         Self::after_scheme(false, rest, ca).map_err(broken)
@@ -164,7 +164,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the text is neither.
-    pub fn server(server: &str) -> Result<Self, InvalidAddress> {
+    pub(crate) fn server(server: &str) -> Result<Self, InvalidAddress> {
         if server.contains('@') {
             return Err(InvalidAddress::Credentials);
         }
@@ -185,7 +185,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the text is no authority.
-    pub fn server_at(is_plain: bool, authority: &str) -> Result<Self, InvalidUrl> {
+    pub(crate) fn server_at(is_plain: bool, authority: &str) -> Result<Self, InvalidUrl> {
         Self::after_scheme(is_plain, authority, Vec::new())
     }
 
@@ -222,34 +222,34 @@ impl Endpoint {
 
     /// Returns the endpoint as one that the operator of the proxy names: its address may be any ([`Cluster::webhook_targets`]).
     #[must_use]
-    pub fn of_operator(self) -> Self {
+    pub(crate) fn of_operator(self) -> Self {
         Self { is_of_operator: true, ..self }
     }
 
     /// Whether the operator of the proxy names the endpoint.
-    pub fn is_of_operator(&self) -> bool {
+    pub(crate) fn is_of_operator(&self) -> bool {
         self.is_of_operator
     }
 
     /// Returns scheme and authority, as the configuration has them.
-    pub fn base(&self) -> String {
+    pub(crate) fn base(&self) -> String {
         format!("{}://{}", if self.is_plain { "http" } else { "https" }, self.authority)
     }
 
     /// Whether the endpoint is reached without TLS.
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
     }
 
     /// Whether the endpoint is on this machine: kube-apiserver offers HTTP/2 only to such webhooks, since a balancer of connections would
     /// send all requests to one backend (`isLocalHost`).
-    pub fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         let is_loopback = || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         !self.is_service() && (self.host.eq_ignore_ascii_case("localhost") || is_loopback())
     }
 
     /// Returns `host:port`, by which the users of a kubeconfig are looked up.
-    pub fn target(&self) -> String {
+    pub(crate) fn target(&self) -> String {
         if self.found.is_some() {
             return format!("{}:{}", self.host, self.port);
         }
@@ -262,43 +262,43 @@ impl Endpoint {
     }
 
     /// Whether the other endpoint is at the same server.
-    pub fn is_same_server(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_server(&self, other: &Self) -> bool {
         let is_same_host = self.host.eq_ignore_ascii_case(&other.host);
         is_same_host && (self.is_plain, self.port) == (other.is_plain, other.port)
     }
 
     /// Returns the `Host` header.
-    pub fn authority(&self) -> &str {
+    pub(crate) fn authority(&self) -> &str {
         &self.authority
     }
 
     /// Returns the name that the certificate must have.
-    pub fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
     /// The port.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// Returns the path, cleaned and escaped.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
     /// Returns the CA bundle; empty for the system's roots.
-    pub fn ca(&self) -> &[u8] {
+    pub(crate) fn ca(&self) -> &[u8] {
         &self.ca
     }
 
     /// Whether the endpoint is a Service, which is looked up in the cluster.
-    pub fn is_service(&self) -> bool {
+    pub(crate) fn is_service(&self) -> bool {
         self.service.is_some()
     }
 
     /// Whether the endpoint is the API server itself (`NewDefaultAuthenticationInfoResolverWrapper`, `loopbackResolver`).
-    pub fn is_api_server(&self) -> bool {
+    pub(crate) fn is_api_server(&self) -> bool {
         let is_kubernetes =
             |service: &Service| (&*service.namespace, &*service.name, service.port) == ("default", "kubernetes", 443);
         self.service.as_ref().is_some_and(is_kubernetes)
@@ -309,7 +309,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If there is no such Service or port, or the Service has no address.
-    pub fn address(&self, cluster: &Cluster, turn: usize) -> Result<Address, Unroutable> {
+    pub(crate) fn address(&self, cluster: &Cluster, turn: usize) -> Result<Address, Unroutable> {
         if let Some(found) = &self.found {
             return Ok(found.clone());
         }

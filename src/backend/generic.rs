@@ -17,7 +17,7 @@ use tokio::time::Instant;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A backend with its retries.
-pub struct GenericWebhook {
+pub(crate) struct GenericWebhook {
     client: Client,
     cluster: Arc<Cluster>,
     retry_backoff: Duration,
@@ -25,7 +25,7 @@ pub struct GenericWebhook {
 
 /// The reason why a backend gave no usable answer.
 #[derive(Debug, thiserror::Error)]
-pub enum CallFailure {
+pub(crate) enum CallFailure {
     /// The backend answered with an error.
     #[error(transparent)]
     Status(Box<Status>),
@@ -87,7 +87,7 @@ const KNOWN_REASONS: [&str; 18] = [
 ];
 
 /// Whether the Status is a rejection (`errors.IsForbidden`).
-pub fn is_forbidden(status: &Status) -> bool {
+pub(crate) fn is_forbidden(status: &Status) -> bool {
     status.reason == "Forbidden" || status.code == 403 && !KNOWN_REASONS.contains(&&*status.reason)
 }
 
@@ -96,7 +96,7 @@ impl GenericWebhook {
     ///
     /// # Errors
     /// If the file is no kubeconfig, or its contents cannot be used.
-    pub fn new(
+    pub(crate) fn new(
         kubeconfig: &Path,
         retry_backoff: Duration,
         cluster: Arc<Cluster>,
@@ -110,7 +110,7 @@ impl GenericWebhook {
     ///
     /// # Errors
     /// If no object comes back until the deadline.
-    pub async fn post(&self, body: Bytes, deadline: Instant) -> Result<Map<String, Value>, CallFailure> {
+    pub(crate) async fn post(&self, body: Bytes, deadline: Instant) -> Result<Map<String, Value>, CallFailure> {
         let attempt = || self.attempt(body.clone(), deadline);
         let answer = with_exponential_backoff(self.retry_backoff, deadline, CallFailure::is_transient, attempt);
         Ok(response::object(&answer.await?)?)

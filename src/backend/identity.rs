@@ -14,7 +14,7 @@ const TOKEN_FILE_PERIOD: Duration = Duration::from_secs(50);
 
 /// The credentials of a call; by default none.
 #[derive(Default)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// The source of the `Authorization` header.
     pub authorization: Authorization,
     /// The client's certificate and its key.
@@ -25,7 +25,7 @@ pub struct Identity {
 
 /// The source of the `Authorization` header.
 #[derive(Default)]
-pub enum Authorization {
+pub(crate) enum Authorization {
     /// No header.
     #[default]
     None,
@@ -36,7 +36,7 @@ pub enum Authorization {
 }
 
 /// A file with a token, read again at intervals.
-pub struct TokenFile {
+pub(crate) struct TokenFile {
     path: PathBuf,
     /// The last header; before the first read, the fallback.
     last: Mutex<(HeaderValue, Option<Instant>)>,
@@ -44,7 +44,7 @@ pub struct TokenFile {
 
 impl TokenFile {
     /// Creates the source; `fallback` is used if the file cannot be read.
-    pub fn new(path: PathBuf, fallback: HeaderValue) -> Self {
+    pub(crate) fn new(path: PathBuf, fallback: HeaderValue) -> Self {
         Self { path, last: Mutex::new((fallback, None)) }
     }
 
@@ -73,7 +73,7 @@ impl TokenFile {
 
 /// The reason why a token cannot be sent; never with the token.
 #[derive(Debug, thiserror::Error)]
-pub enum UnusableToken {
+pub(crate) enum UnusableToken {
     /// The file of the token cannot be read.
     #[error(transparent)]
     Unreadable(#[from] std::io::Error),
@@ -87,7 +87,7 @@ pub enum UnusableToken {
 
 impl Identity {
     /// Adds the headers that never change.
-    pub fn add_to(&self, headers: &mut HeaderMap) {
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
         if let Authorization::Fixed(value) = &self.authorization {
             headers.insert(AUTHORIZATION, value.clone());
         }
@@ -97,7 +97,7 @@ impl Identity {
     }
 
     /// Returns the present `Authorization` header, if it changes over time.
-    pub async fn changing_authorization(&self) -> Option<HeaderValue> {
+    pub(crate) async fn changing_authorization(&self) -> Option<HeaderValue> {
         match &self.authorization {
             Authorization::File(file) => Some(file.value().await),
             Authorization::None | Authorization::Fixed(_) => None,

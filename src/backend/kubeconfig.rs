@@ -41,11 +41,11 @@ const AGENT: &str = "Go-http-client/1.1";
 
 /// The contents of a kubeconfig file.
 #[derive(Default)]
-pub struct Kubeconfig(Document);
+pub(crate) struct Kubeconfig(Document);
 
 /// The reason why a kubeconfig cannot be used; never with a secret of the file.
 #[derive(Debug, thiserror::Error)]
-pub enum KubeconfigError {
+pub(crate) enum KubeconfigError {
     /// A file cannot be read: the kubeconfig, or one with a token.
     #[error("open {}: {why}", path.display())]
     Unreadable {
@@ -116,7 +116,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// If the file cannot be read, or is no kubeconfig.
-    pub fn load(path: &Path) -> Result<Self, KubeconfigError> {
+    pub(crate) fn load(path: &Path) -> Result<Self, KubeconfigError> {
         let bytes = fs::read(path).map_err(|why| KubeconfigError::Unreadable { path: path.to_owned(), why })?;
         let folder = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_owned));
         let document = Document::read(&bytes, &folder.unwrap_or_default());
@@ -127,7 +127,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// If there is no such server, or the fields of the cluster or of the user are invalid.
-    pub fn client(&self, answer_bytes: usize) -> Result<Client, SetupError> {
+    pub(crate) fn client(&self, answer_bytes: usize) -> Result<Client, SetupError> {
         let Document { clusters, users, contexts, current_context } = &self.0;
         let context = contexts.get(current_context);
         let mut faults = Vec::new();
@@ -157,7 +157,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// If the fields of the user are invalid.
-    pub fn identity(&self, target: &str) -> Result<Identity, KubeconfigError> {
+    pub(crate) fn identity(&self, target: &str) -> Result<Identity, KubeconfigError> {
         let Document { users, contexts, current_context, .. } = &self.0;
         let mut names = around(target);
         if let Some(host) = target.strip_suffix(":443") {
@@ -179,7 +179,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// If a user is invalid; the first one counts.
-    pub fn check_users(&self) -> Result<(), KubeconfigError> {
+    pub(crate) fn check_users(&self) -> Result<(), KubeconfigError> {
         for (name, user) in &self.0.users {
             if let Some(fault) = user_faults(name, user).into_iter().next() {
                 return Err(KubeconfigError::Rule(fault));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 /// A backend at a URL.
-pub struct Lookup {
+pub(crate) struct Lookup {
     client: Client,
     cluster: Arc<Cluster>,
     path: String,
@@ -25,7 +25,7 @@ impl Lookup {
     ///
     /// # Errors
     /// If the URL cannot be used or has a query, or the file cannot be read.
-    pub fn new(
+    pub(crate) fn new(
         url: &str,
         authorities: Option<PathBuf>,
         cluster: Arc<Cluster>,
@@ -52,7 +52,11 @@ impl Lookup {
     ///
     /// # Errors
     /// If no object comes back until the deadline.
-    pub async fn ask(&self, question: &[(&str, &str)], deadline: Instant) -> Result<Map<String, Value>, CallFailure> {
+    pub(crate) async fn ask(
+        &self,
+        question: &[(&str, &str)],
+        deadline: Instant,
+    ) -> Result<Map<String, Value>, CallFailure> {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(question).finish();
         let path = if self.path.is_empty() { "/" } else { &self.path };
         let path = PathAndQuery::from_maybe_shared(format!("{path}?{query}"));

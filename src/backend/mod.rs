@@ -18,20 +18,20 @@ mod nesting;
 mod pool;
 mod redirect;
 mod request;
-pub mod response;
+pub(crate) mod response;
 mod room;
 mod tls;
 mod wire;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use breaker::{CircuitOpen, Permit};
-pub use endpoint::{Endpoint, InvalidAddress, Unroutable};
-pub use generic::{CallFailure, GenericWebhook, is_forbidden};
-pub use kubeconfig::{Kubeconfig, KubeconfigError};
-pub use lookup::Lookup;
+pub(crate) use breaker::{CircuitOpen, Permit};
+pub(crate) use endpoint::{Endpoint, InvalidAddress, Unroutable};
+pub(crate) use generic::{CallFailure, GenericWebhook, is_forbidden};
+pub(crate) use kubeconfig::{Kubeconfig, KubeconfigError};
+pub(crate) use lookup::Lookup;
 pub(crate) use nesting::carried;
-pub use room::bound_answers;
+pub(crate) use room::bound_answers;
 
 use crate::admission::metrics::Metrics;
 use crate::body::Pieces;
@@ -56,7 +56,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use identity::Identity;
 use pool::Pool;
-pub use proxy_variables::obey_proxy_variables;
+pub(crate) use proxy_variables::obey_proxy_variables;
 use proxy_variables::{Proxies, Proxy};
 use request::{Chunks, Target, Template};
 use room::{AnswerRoom, FREE_BYTES, Taking};
@@ -82,7 +82,7 @@ const RESENDS: u32 = 6;
 const AGENT: &str = "kube-apiserver-admission";
 
 /// All clients, by endpoint. Equal endpoints share connections, also across changes of the configurations.
-pub struct Clients {
+pub(crate) struct Clients {
     cache: Lazy<moka::sync::Cache<Endpoint, Arc<Client>>>,
     /// The clients in use, whether they are in the cache or not.
     live: Mutex<HashMap<Endpoint, Weak<Client>>>,
@@ -95,7 +95,7 @@ pub struct Clients {
 impl Clients {
     /// Creates an empty set. `limits` bound the number of cached clients (`defaultCacheSize`), also of those that no configuration uses any
     /// more, and the bytes of an answer.
-    pub fn new(limits: &Limits, users: Kubeconfig) -> Self {
+    pub(crate) fn new(limits: &Limits, users: Kubeconfig) -> Self {
         let clients = limits.webhook_clients;
         let cache = Lazy::new(Box::new(move || moka::sync::Cache::new(clients)));
         let live = Mutex::default();
@@ -104,7 +104,7 @@ impl Clients {
 
     /// Adds circuit breakers, if the limits enable them; `kind` is the `type` of their metrics.
     #[must_use]
-    pub fn with_breakers(self, limits: &Limits, kind: &'static str, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn with_breakers(self, limits: &Limits, kind: &'static str, metrics: Arc<Metrics>) -> Self {
         Self { breakers: Breakers::new(limits, kind, metrics), ..self }
     }
 
@@ -112,7 +112,7 @@ impl Clients {
     ///
     /// # Errors
     /// If the CA bundle, the host name or the user of the endpoint cannot be used.
-    pub fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, SetupError> {
+    pub(crate) fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, SetupError> {
         let live = || self.lock().get(&endpoint).and_then(Weak::upgrade);
         if let Some(client) = self.cache.get(&endpoint).or_else(live) {
             return Ok(client);
@@ -148,7 +148,7 @@ impl Clients {
 
 /// The reason why a client cannot be created.
 #[derive(Debug, thiserror::Error)]
-pub enum SetupError {
+pub(crate) enum SetupError {
     /// The address of the server is invalid.
     #[error(transparent)]
     Address(#[from] InvalidAddress),
@@ -164,7 +164,7 @@ pub enum SetupError {
 }
 
 /// The client of the webhook at one endpoint.
-pub struct Client {
+pub(crate) struct Client {
     endpoint: Endpoint,
     access: Access,
     template: Template,
@@ -201,7 +201,7 @@ impl fmt::Debug for Client {
 
 /// The answer of a webhook.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// The HTTP status.
     pub status: StatusCode,
     /// `Content-Type`, or empty.
@@ -215,7 +215,7 @@ pub struct Answer {
 /// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-pub struct NoAnswer {
+pub(crate) struct NoAnswer {
     /// The text of Go's client.
     text: String,
     is_reset: bool,
@@ -244,7 +244,7 @@ impl Client {
     ///
     /// # Errors
     /// If the breaker allows no call.
-    pub fn enter(&self) -> Result<Option<Permit<'_>>, CircuitOpen> {
+    pub(crate) fn enter(&self) -> Result<Option<Permit<'_>>, CircuitOpen> {
         self.breaker.as_ref().map(Breaker::enter).transpose()
     }
 
@@ -253,7 +253,7 @@ impl Client {
     ///
     /// # Errors
     /// If no answer comes.
-    pub async fn post(
+    pub(crate) async fn post(
         &self,
         cluster: &Cluster,
         body: [Bytes; 4],

@@ -102,7 +102,7 @@ impl Proxies {
 }
 
 /// Makes the clients that are created from now on use the proxies of the environment. Only the first call has an effect.
-pub fn obey_proxy_variables() {
+pub(crate) fn obey_proxy_variables() {
     OF_PROCESS.get_or_init(|| {
         let value = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let variable = |names: [&str; 2]| names.iter().find_map(value).unwrap_or_default();

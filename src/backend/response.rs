@@ -11,7 +11,7 @@ use std::fmt;
 
 /// The reason why an answer cannot be decoded, with client-go's text.
 #[derive(Debug, thiserror::Error)]
-pub enum Undecodable {
+pub(crate) enum Undecodable {
     /// The body is empty.
     #[error("0-length response with status code: {code} and content type: {content_type}")]
     Empty {
@@ -74,7 +74,7 @@ const BROKEN: &str = "couldn't get version/kind; json parse error";
 ///
 /// # Errors
 /// If the answer is an error: with the Status in it, or the Status that client-go makes from the code.
-pub fn check(answer: &Answer) -> Result<(), Status> {
+pub(crate) fn check(answer: &Answer) -> Result<(), Status> {
     media_type(&answer.content_type).map_err(|why| Status::internal_error(format!("mime: {why}")))?;
     if (200..=206).contains(&answer.status.as_u16()) { Ok(()) } else { Err(server_error(answer)) }
 }
@@ -84,7 +84,7 @@ pub fn check(answer: &Answer) -> Result<(), Status> {
 ///
 /// # Errors
 /// If the answer has no object, or another object.
-pub fn review(
+pub(crate) fn review(
     answer: &Answer,
     api_version: &str,
     kind: &str,
@@ -118,7 +118,7 @@ pub fn review(
 
 /// The apiVersion and the kind that an object names (`metav1.TypeMeta`); empty if missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeclaredType<'a> {
+pub(crate) struct DeclaredType<'a> {
     /// The apiVersion.
     pub api_version: &'a str,
     /// The kind.
@@ -127,7 +127,7 @@ pub struct DeclaredType<'a> {
 
 impl<'a> DeclaredType<'a> {
     /// Returns the type that a review names.
-    pub fn of(review: &'a Map<String, Value>) -> Self {
+    pub(crate) fn of(review: &'a Map<String, Value>) -> Self {
         let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
         Self { api_version: text("apiVersion"), kind: text("kind") }
     }
@@ -145,7 +145,7 @@ impl fmt::Display for DeclaredType<'_> {
 ///
 /// # Errors
 /// If the answer has no object.
-pub fn object(answer: &Answer) -> Result<Map<String, Value>, Undecodable> {
+pub(crate) fn object(answer: &Answer) -> Result<Map<String, Value>, Undecodable> {
     match document(answer)?.0.value {
         Value::Object(fields) => Ok(fields),
         other => Err(Undecodable::NoObject(go_type(&other))),
@@ -206,7 +206,7 @@ fn type_of(value: &Value) -> Result<DeclaredType<'_>, Undecodable> {
 ///
 /// # Errors
 /// If the value is no Status.
-pub fn status(value: Value) -> Result<Status, Undecodable> {
+pub(crate) fn status(value: Value) -> Result<Status, Undecodable> {
     let kind = GroupVersionKind::new("", "v1", "Status");
     let typed = typed::decode(&kind, value).unwrap_or_else(|| Ok(Typed::default()))?;
     typed_status(typed.value)
@@ -216,7 +216,7 @@ pub fn status(value: Value) -> Result<Status, Undecodable> {
 ///
 /// # Errors
 /// If the value is no Status.
-pub fn typed_status(mut typed: Value) -> Result<Status, Undecodable> {
+pub(crate) fn typed_status(mut typed: Value) -> Result<Status, Undecodable> {
     if let Some(code) = typed.get_mut("code") {
         *code = code.as_u64().unwrap_or(0).min(u16::MAX.into()).into();
     }

@@ -18,7 +18,7 @@ pub(super) struct AnswerRoom(Arc<Shares>);
 static OF_PROCESS: OnceLock<AnswerRoom> = OnceLock::new();
 
 /// Sets the bound of the answers of webhooks. Only the first call has an effect, and none after a call of a webhook.
-pub fn bound_answers(limits: &Limits) {
+pub(crate) fn bound_answers(limits: &Limits) {
     let _the_first_counts = OF_PROCESS.set(AnswerRoom::new(limits.webhook_answers_bytes));
 }
 

@@ -16,7 +16,7 @@ pub(super) const HTTP2: &[u8] = b"h2";
 
 /// The reason why connections to a server cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub(crate) enum TlsError {
     /// No certificate can have the name of the host.
     #[error("invalid host name \"{0}\"")]
     HostName(String),
@@ -55,7 +55,7 @@ pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
 
 /// PEM, in memory or in a file. A file is read again for each new connection, as client-go does.
 #[derive(Clone)]
-pub enum Source {
+pub(crate) enum Source {
     /// The PEM itself.
     Data(Vec<u8>),
     /// The path of the file.
@@ -86,7 +86,7 @@ impl Source {
 
 /// A client certificate and its key.
 #[derive(Clone)]
-pub struct KeyPair {
+pub(crate) struct KeyPair {
     /// The certificate.
     pub certificate: Source,
     /// The private key.

@@ -13,9 +13,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// The label by which a namespace asks for in-cluster clients that use the proxy, and by which a pod declines.
-pub const INJECT_LABEL: &str = "inject.kube-admission-proxy.dev/clients";
+pub(crate) const INJECT_LABEL: &str = "inject.kube-admission-proxy.dev/clients";
 /// The name of the ConfigMaps.
-pub const AUTHORITY_CONFIG_MAP: &str = "kube-admission-proxy-ca";
+pub(crate) const AUTHORITY_CONFIG_MAP: &str = "kube-admission-proxy-ca";
 /// The key of the authorities, that of `kube-root-ca.crt`.
 const KEY: &str = "ca.crt";
 /// Objects in one page of a list.
@@ -23,12 +23,12 @@ const PAGE: u32 = 500;
 
 /// A task that keeps the ConfigMaps. Dropping the value ends it; the ConfigMaps stay.
 #[derive(Debug)]
-pub struct AuthorityMaps(Keeping);
+pub(crate) struct AuthorityMaps(Keeping);
 
 impl AuthorityMaps {
     /// Compares the ConfigMaps with the file at once, and then again every `every`. `patience` bounds one call. Must be called inside a
     /// tokio runtime.
-    pub fn keep(client: Client, file: PathBuf, every: Duration, patience: Duration) -> Self {
+    pub(crate) fn keep(client: Client, file: PathBuf, every: Duration, patience: Duration) -> Self {
         Self(Keeping::start(Maps { client, file, patience, authorities: String::new(), seen: HashMap::new() }, every))
     }
 
@@ -36,7 +36,7 @@ impl AuthorityMaps {
     ///
     /// # Errors
     /// If the last comparison failed, with the reason.
-    pub fn check(&self) -> Result<(), Unhealthy> {
+    pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         self.0.check()
     }
 }

@@ -19,13 +19,13 @@ use tokio::time::timeout;
 
 /// A task that keeps the CA bundles. Dropping the value ends it; the configurations stay.
 #[derive(Debug)]
-pub struct CaBundles(Keeping);
+pub(crate) struct CaBundles(Keeping);
 
 impl CaBundles {
     /// Compares the bundles in the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration of this name with the authorities of
     /// the certificates at once, and then again every `every`. A missing configuration is left out. `patience` bounds one call. Must
     /// be called inside a tokio runtime.
-    pub fn keep(
+    pub(crate) fn keep(
         client: Client,
         name: String,
         certificates: ServingCertificates,
@@ -39,7 +39,7 @@ impl CaBundles {
     ///
     /// # Errors
     /// If the last comparison failed, with the reason.
-    pub fn check(&self) -> Result<(), Unhealthy> {
+    pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         self.0.check()
     }
 }

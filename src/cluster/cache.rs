@@ -3,7 +3,7 @@
 mod following;
 mod room;
 
-pub use room::CacheRoom;
+pub(crate) use room::CacheRoom;
 
 use super::follow::{Bounds, Failure, Source, follow};
 use super::{AnyCache, Health, Need};

@@ -52,7 +52,7 @@ pub struct CustomResource {
 
 /// `spec.conversion`
 #[derive(Debug, PartialEq)]
-pub enum Conversion {
+pub(crate) enum Conversion {
     /// The conversion changes only the apiVersion.
     None,
     /// A webhook converts the objects.
@@ -61,7 +61,7 @@ pub enum Conversion {
 
 /// `spec.conversion.webhook`
 #[derive(Debug, PartialEq)]
-pub struct ConversionWebhook {
+pub(crate) struct ConversionWebhook {
     /// The address of the webhook.
     pub client_config: WebhookClientConfig,
     /// The ConversionReview versions that the webhook accepts, the preferred version first.

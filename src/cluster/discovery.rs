@@ -7,8 +7,6 @@ mod fetch;
 mod parse;
 mod refresh;
 
-pub use fetch::ClientTransport;
-
 use crate::config::Limits;
 use crate::kind::GroupVersionKind;
 use crate::upstream::SharedTransport;

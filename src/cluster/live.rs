@@ -150,7 +150,7 @@ where
 }
 
 /// Escapes a name as a path segment. A client may send a namespace name with `?` and `#`.
-pub fn segment(name: &str) -> String {
+pub(crate) fn segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()
 }
 

@@ -7,7 +7,7 @@ use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
 use std::sync::Arc;
 
 /// `kube_admission_proxy_watch_*`, with a label for the kind of the objects.
-pub struct Metrics {
+pub(crate) struct Metrics {
     cluster: Arc<Cluster>,
     families: Families,
 }
@@ -83,7 +83,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If a metric's name is invalid.
-    pub fn new(cluster: Arc<Cluster>) -> prometheus::Result<Self> {
+    pub(crate) fn new(cluster: Arc<Cluster>) -> prometheus::Result<Self> {
         Ok(Self { cluster, families: Families::new()? })
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The time to live of Events (`--event-ttl`).
-pub const EVENT_TTL: Duration = Duration::from_secs(3600);
+pub(crate) const EVENT_TTL: Duration = Duration::from_secs(3600);
 
 /// The API server in this process.
 #[derive(Clone, Debug, Default)]

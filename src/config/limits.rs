@@ -4,7 +4,7 @@ use crate::body::UNCOUNTED_BYTES;
 use std::time::Duration;
 
 /// The least memory for which bounds are derived.
-pub const LEAST_MEMORY: usize = 256 << 20;
+pub(crate) const LEAST_MEMORY: usize = 256 << 20;
 /// The memory of the process without clients and caches: the program, its tables, its threads, and free memory of the allocator.
 const PROCESS_BYTES: usize = 64 << 20;
 /// The parts into which [`Limits::within_memory`] divides the rest of the memory.

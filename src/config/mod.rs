@@ -3,23 +3,24 @@
 //! Each component has one struct, without types of the command line. The values are checked before the structs are created,
 //! except for checks that only the component itself can make.
 
-pub mod admission_file;
+pub(crate) mod admission_file;
 mod controllers;
 mod embedded;
 mod feature_gates;
-pub mod written_kubeconfig;
+pub(crate) mod written_kubeconfig;
 mod limits;
 mod plugin;
 mod tls;
 mod webhook_targets;
 
-pub use controllers::{Controllers, UnknownController};
-pub use embedded::{Addresses, Apis, EVENT_TTL, Embedded, InvalidRange, InvalidSwitch, TokenFiles};
-pub use feature_gates::{FeatureGates, InvalidFeatureGates};
-pub use limits::{LEAST_MEMORY, Limits};
-pub use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
-pub use tls::{NamedCertificate, TlsFlagError, TlsProtocol};
-pub use webhook_targets::{InvalidTarget, WebhookTargets, is_within};
+pub(crate) use controllers::Controllers;
+pub(crate) use embedded::{Addresses, Apis, EVENT_TTL, Embedded, TokenFiles};
+pub(crate) use feature_gates::FeatureGates;
+pub(crate) use limits::LEAST_MEMORY;
+pub use limits::Limits;
+pub(crate) use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
+pub(crate) use tls::{NamedCertificate, TlsFlagError, TlsProtocol};
+pub(crate) use webhook_targets::{WebhookTargets, is_within};
 
 use crate::user::UserInfo;
 use std::net::SocketAddr;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 /// The apiVersion of the proxy's own configurations of plugins.
-pub const OWN_API_VERSION: &str = "config.kube-admission-proxy.dev/v1alpha1";
+pub(crate) const OWN_API_VERSION: &str = "config.kube-admission-proxy.dev/v1alpha1";
 
 /// The reason why a plugin cannot be built.
 #[derive(Debug, thiserror::Error)]

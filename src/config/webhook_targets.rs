@@ -102,7 +102,7 @@ impl Network {
 }
 
 /// Whether an address is in a network of the same family with so many fixed bits.
-pub fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
+pub(crate) fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     let number = |address: IpAddr| match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
         IpAddr::V6(address) => (address.to_bits(), 128),

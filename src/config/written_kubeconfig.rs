@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The data with which a client reaches the proxy as one user.
-pub struct WrittenKubeconfig<'a> {
+pub(crate) struct WrittenKubeconfig<'a> {
     /// `https://host:port`.
     pub server: &'a str,
     /// The authorities of the server's certificate, as PEM.
@@ -27,7 +27,7 @@ const NAME: &str = "kube-admission-proxy";
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write(path: &Path, kubeconfig: &str) -> io::Result<()> {
+pub(crate) fn write(path: &Path, kubeconfig: &str) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
     }
@@ -47,7 +47,7 @@ pub fn write(path: &Path, kubeconfig: &str) -> io::Result<()> {
 
 impl WrittenKubeconfig<'_> {
     /// Returns the kubeconfig as JSON, which is YAML too.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let data = |pem: &str| STANDARD.encode(pem);
         let config = json!({
             "apiVersion": "v1",

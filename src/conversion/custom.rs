@@ -27,7 +27,7 @@ pub(super) fn as_version(object: &Object, to: &GroupVersionKind) -> Object {
 
 /// The reason why a webhook has no address.
 #[derive(Debug, thiserror::Error)]
-pub enum NoAddress {
+pub(crate) enum NoAddress {
     /// The definition has neither.
     #[error("webhook configuration must have either service or URL")]
     Missing,
@@ -38,7 +38,7 @@ pub enum NoAddress {
 
 /// The fault of a webhook that does not convert an object.
 #[derive(Debug, thiserror::Error)]
-pub enum WebhookFault {
+pub(crate) enum WebhookFault {
     /// The call gives no objects.
     #[error("failed: {0}")]
     Call(#[from] NoObjects),

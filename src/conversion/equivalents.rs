@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A resource that shares its storage with another resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Equivalent {
+pub(crate) struct Equivalent {
     /// The resource.
     pub resource: GroupVersionResource,
     /// The kind of the objects, or of the subresource's body if a subresource was given.
@@ -23,7 +23,7 @@ impl Converter {
     ///
     /// # Errors
     /// If the definition of a custom resource is neither in the cache nor readable from the API server.
-    pub async fn equivalents(
+    pub(crate) async fn equivalents(
         &self,
         resource: &GroupVersionResource,
         subresource: &str,
@@ -38,7 +38,11 @@ impl Converter {
     }
 
     /// The equivalents that are known without a call to the API server. `None` if the definition is not in the cache.
-    pub fn known_equivalents(&self, resource: &GroupVersionResource, subresource: &str) -> Option<Vec<Equivalent>> {
+    pub(crate) fn known_equivalents(
+        &self,
+        resource: &GroupVersionResource,
+        subresource: &str,
+    ) -> Option<Vec<Equivalent>> {
         let group = &*resource.group;
         let groups = cohabiting_groups(group, &resource.resource);
         // The group `extensions` has no resources but removed ones.

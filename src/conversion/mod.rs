@@ -9,11 +9,11 @@ mod custom;
 mod review;
 mod versioned;
 
-pub use crate::admission::metrics::conversions::Metrics;
-pub use custom::{NoAddress, WebhookFault};
-pub use equivalents::Equivalent;
-pub use review::{InvalidMetadata, NoObject, NoObjects};
-pub use versioned::{Objects, Versioned};
+pub(crate) use crate::admission::metrics::conversions::Metrics;
+pub(crate) use custom::{NoAddress, WebhookFault};
+pub(crate) use equivalents::Equivalent;
+pub(crate) use review::NoObject;
+pub(crate) use versioned::{Objects, Versioned};
 
 use crate::backend::{Clients, Kubeconfig, SetupError};
 use crate::cluster::discovery::Discovery;
@@ -32,7 +32,7 @@ use tokio::time::Instant;
 
 /// The reason why an object cannot be converted, with kube-apiserver's text.
 #[derive(Debug, thiserror::Error)]
-pub enum ConversionError {
+pub(crate) enum ConversionError {
     /// The definition of the resource is not known.
     #[error(transparent)]
     Definition(Box<Status>),
@@ -85,7 +85,7 @@ struct Kinds<'a> {
 }
 
 /// Finds equivalent resources, and converts objects between their kinds.
-pub struct Converter {
+pub(crate) struct Converter {
     cluster: Arc<Cluster>,
     discovery: Arc<Discovery>,
     /// The HTTP clients of the webhooks that convert custom resources.
@@ -95,7 +95,7 @@ pub struct Converter {
 
 impl Converter {
     /// A converter for the resources of the upstream API server. `limits` bounds the webhooks' answers.
-    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, limits: &Limits, metrics: &Metrics) -> Self {
+    pub(crate) fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, limits: &Limits, metrics: &Metrics) -> Self {
         // Conversion webhooks are called without credentials (`NewDefaultAuthenticationInfoResolver("")`).
         let clients = Clients::new(limits, Kubeconfig::default());
         Self { cluster, discovery, clients, metrics: metrics.clone() }
@@ -105,7 +105,7 @@ impl Converter {
     ///
     /// # Errors
     /// If the conversion fails or takes longer than the deadline.
-    pub async fn convert(
+    pub(crate) async fn convert(
         &self,
         object: &Object,
         resource: &GroupVersionResource,

@@ -49,7 +49,7 @@ pub(super) fn request(versions: &[String], object: &Object, to: &GroupVersionKin
 
 /// The reason why a call gives no objects.
 #[derive(Debug, thiserror::Error)]
-pub enum NoObjects {
+pub(crate) enum NoObjects {
     /// No answer comes. In Go, the client's own timeout ends such a call and adds its text.
     #[error("{}{}", .0, waits(.0))]
     NoAnswer(NoAnswer),
@@ -127,7 +127,7 @@ impl Request {
 
 /// The reason why a value is no object, with kube-apiserver's text.
 #[derive(Debug, thiserror::Error)]
-pub enum NoObject {
+pub(crate) enum NoObject {
     /// The object has no kind.
     #[error("Object 'Kind' is missing in '{0}'")]
     NoKind(Value),
@@ -157,7 +157,7 @@ pub(super) fn object(mut value: Value) -> Result<Object, NoObject> {
 
 /// The reason why the metadata of a converted object is invalid.
 #[derive(Debug, thiserror::Error)]
-pub enum InvalidMetadata {
+pub(crate) enum InvalidMetadata {
     /// There is none.
     #[error("missing metadata in converted object")]
     Missing,

@@ -8,7 +8,7 @@ use crate::object::{Object, normal};
 
 /// A request's objects in another version than the request's.
 #[derive(Debug)]
-pub struct Objects {
+pub(crate) struct Objects {
     /// The kind of the objects.
     pub kind: GroupVersionKind,
     /// The converted `Attributes::object`.
@@ -22,7 +22,7 @@ impl Converter {
     ///
     /// # Errors
     /// If an object cannot be converted.
-    pub async fn objects(
+    pub(crate) async fn objects(
         &self,
         attributes: &Attributes,
         kind: &GroupVersionKind,
@@ -49,7 +49,7 @@ impl Converter {
 
 /// A request's objects in the last required version (`admission.VersionedAttributes`). Changes are converted back into the
 /// request before the next conversion, and at the end.
-pub struct Versioned<'a> {
+pub(crate) struct Versioned<'a> {
     converter: &'a Converter,
     /// The objects in the current version; `None` for the request's own version.
     current: Option<Objects>,
@@ -64,44 +64,44 @@ pub struct Versioned<'a> {
 
 impl<'a> Versioned<'a> {
     /// The request's objects in the request's own version.
-    pub fn new(converter: &'a Converter) -> Self {
+    pub(crate) fn new(converter: &'a Converter) -> Self {
         Self { converter, current: None, changed: None, is_new: false, is_defaulted: true, conversions: 0 }
     }
 
     /// The kind in the current version.
-    pub fn kind<'b>(&'b self, attributes: &'b Attributes) -> &'b GroupVersionKind {
+    pub(crate) fn kind<'b>(&'b self, attributes: &'b Attributes) -> &'b GroupVersionKind {
         self.current.as_ref().map_or(&attributes.kind, |current| &current.kind)
     }
 
     /// The object in the current version.
-    pub fn object<'b>(&'b self, attributes: &'b Attributes) -> Option<&'b Object> {
+    pub(crate) fn object<'b>(&'b self, attributes: &'b Attributes) -> Option<&'b Object> {
         self.current.as_ref().map_or(attributes.object.as_ref(), |current| current.object.as_ref())
     }
 
     /// The old object in the current version.
-    pub fn old_object<'b>(&'b self, attributes: &'b Attributes) -> Option<&'b Object> {
+    pub(crate) fn old_object<'b>(&'b self, attributes: &'b Attributes) -> Option<&'b Object> {
         self.current.as_ref().map_or(attributes.old_object.as_deref(), |current| current.old_object.as_ref())
     }
 
     /// Whether the object in the current version changed since the last call.
-    pub fn is_new(&mut self) -> bool {
+    pub(crate) fn is_new(&mut self) -> bool {
         std::mem::take(&mut self.is_new)
     }
 
     /// Whether an object of a built-in kind is in the form that `normal::defaulted` returns. The request's object has this form
     /// from the start; a converted object may not.
-    pub fn is_defaulted(&self) -> bool {
+    pub(crate) fn is_defaulted(&self) -> bool {
         self.is_defaulted
     }
 
     /// The number of conversions so far.
-    pub fn conversions(&self) -> usize {
+    pub(crate) fn conversions(&self) -> usize {
         self.conversions
     }
 
     /// Replaces the object in the current version by a changed, defaulted object. An equal object counts as changed too,
     /// because the conversion through the internal version may change it.
-    pub fn set_object(&mut self, attributes: &mut Attributes, object: Object) {
+    pub(crate) fn set_object(&mut self, attributes: &mut Attributes, object: Object) {
         self.is_defaulted = true;
         let (place, kind) = match &mut self.current {
             Some(current) => (&mut current.object, &current.kind),
@@ -119,7 +119,7 @@ impl<'a> Versioned<'a> {
     ///
     /// # Errors
     /// If an object cannot be converted.
-    pub async fn convert(
+    pub(crate) async fn convert(
         &mut self,
         attributes: &mut Attributes,
         kind: &GroupVersionKind,
@@ -138,7 +138,7 @@ impl<'a> Versioned<'a> {
     ///
     /// # Errors
     /// If the object cannot be converted.
-    pub async fn finish(&mut self, attributes: &mut Attributes) -> Result<(), ConversionError> {
+    pub(crate) async fn finish(&mut self, attributes: &mut Attributes) -> Result<(), ConversionError> {
         let (current, changed) = (self.current.take(), self.changed.take());
         let Some(kept) = changed else { return Ok(()) };
         match current {

@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 /// A resource whose objects can be written and read.
 #[derive(Debug)]
-pub struct ServedResource {
+pub(crate) struct ServedResource {
     /// API group; empty for the core group.
     pub group: Name,
     /// API version.
@@ -49,7 +49,7 @@ pub struct ServedResource {
 
 /// A subresource of a [`ServedResource`].
 #[derive(Debug)]
-pub struct Subresource {
+pub(crate) struct Subresource {
     /// The name, as in URLs.
     pub name: Name,
     /// Kind of the subresource's bodies, which may be of another group (`Scale`, `Eviction`).
@@ -60,12 +60,12 @@ pub struct Subresource {
 
 impl ServedResource {
     /// Group, version and kind of the objects.
-    pub fn gvk(&self) -> GroupVersionKind {
+    pub(crate) fn gvk(&self) -> GroupVersionKind {
         GroupVersionKind::new(&*self.group, &*self.version, &*self.kind)
     }
 
     /// The facts about the resource in Kubernetes.
-    pub fn facts(&self) -> &BuiltIn {
+    pub(crate) fn facts(&self) -> &BuiltIn {
         static NONE: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::default);
         if let Some(custom) = &self.custom {
             return &custom.facts;
@@ -87,7 +87,7 @@ impl ServedResource {
     ///
     /// # Errors
     /// 400 for an object that does not fit its kind.
-    pub fn stored(&self, object: Object) -> Result<Object, Status> {
+    pub(crate) fn stored(&self, object: Object) -> Result<Object, Status> {
         match self.other_stored_kind() {
             Some(kind) => converted(object, &self.gvk(), &kind).map_err(Status::bad_request),
             None => Ok(object),
@@ -95,7 +95,7 @@ impl ServedResource {
     }
 
     /// Converts a stored object to this resource's kind.
-    pub fn shown<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
+    pub(crate) fn shown<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
         if let Some(custom) = &self.custom {
             return custom.shown(object);
         }
@@ -105,22 +105,22 @@ impl ServedResource {
     }
 
     /// A stored object in the version in which kube-apiserver validates it: the stored one, and the resource's own for events.
-    pub fn validated<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
+    pub(crate) fn validated<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
         if self.group == "events.k8s.io" { self.shown(object) } else { Cow::Borrowed(object) }
     }
 
     /// The subresource with that name.
-    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
     /// Whether a verb is served.
-    pub fn serves(&self, verb: &str) -> bool {
+    pub(crate) fn serves(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
 
     /// The URL path of the collection without a namespace: `/api/v1/pods`, `/apis/apps/v1/deployments`.
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("{}/{}", group_version_path(&self.group, &self.version), self.name)
     }
 }
@@ -154,12 +154,12 @@ fn converted(mut object: Object, from: &GroupVersionKind, to: &GroupVersionKind)
 }
 
 /// Every resource, in the order of discovery.
-pub fn resources() -> &'static [Arc<ServedResource>] {
+pub(crate) fn resources() -> &'static [Arc<ServedResource>] {
     &CATALOG.resources
 }
 
 /// The resource with that group, version and plural name.
-pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Arc<ServedResource>> {
+pub(crate) fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Arc<ServedResource>> {
     let index: &HashMap<(&str, &str, &str), &'static Arc<ServedResource>> = &INDEX;
     index.get(&(group, version, plural)).copied()
 }

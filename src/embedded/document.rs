@@ -47,7 +47,7 @@ pub(super) fn not_acceptable(accepted: &[&str]) -> Response<Body> {
 }
 
 /// Applies `If-None-Match` to a response: 304 without a body if the client has this document already.
-pub fn conditional(response: Response<Body>, if_none_match: &str) -> Response<Body> {
+pub(crate) fn conditional(response: Response<Body>, if_none_match: &str) -> Response<Body> {
     let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
     let known = tag.is_some_and(|tag| if_none_match.split(',').any(|each| each.trim().trim_start_matches("W/") == tag));
     if !known || response.status() != StatusCode::OK {

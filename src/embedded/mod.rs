@@ -4,13 +4,13 @@
 //! The embedded API server is not a cluster: it schedules and runs nothing. It has no admission, no authentication and no authorization of
 //! its own, and trusts its callers to name the user: the proxy in front does all three.
 
-pub mod name;
-pub mod catalog;
-pub mod document;
+pub(crate) mod name;
+pub(crate) mod catalog;
+pub(crate) mod document;
 mod discovery;
 mod openapi;
 mod open_id;
-pub mod table;
+pub(crate) mod table;
 
 mod route;
 mod call;
@@ -59,15 +59,13 @@ mod settings;
 
 mod store;
 mod data_dir;
-mod serve;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use custom::Webhooks;
 pub(crate) use data_dir::DataDir;
-pub use rbac::controllers;
-pub use serve::serve;
+pub(crate) use rbac::controllers;
 pub(crate) use tokens::Tokens;
 
 use crate::body::Body;

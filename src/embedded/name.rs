@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A text that costs no allocation to clone.
 #[derive(Clone)]
-pub enum Name {
+pub(crate) enum Name {
     /// A text of the program.
     Static(&'static str),
     /// A text of a definition.

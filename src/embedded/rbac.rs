@@ -62,7 +62,7 @@ fn completed(current: &Object, wanted: &Object) -> Option<Object> {
 }
 
 /// Returns the service accounts of `kube-system` that the bootstrap policy binds to the roles of controllers, in order.
-pub fn controllers() -> Vec<String> {
+pub(crate) fn controllers() -> Vec<String> {
     let accounts = recorded().into_iter().filter(|object| {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         name.starts_with("system:controller:")

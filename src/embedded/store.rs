@@ -48,7 +48,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 /// The objects of one resource in all of its versions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Collection {
+pub(crate) struct Collection {
     /// API group under which the objects are stored.
     pub group: Name,
     /// Plural resource name.

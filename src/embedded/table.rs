@@ -27,7 +27,7 @@ use view::View;
 
 /// The part of each object that its row contains (`includeObject` of the request).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IncludeObject {
+pub(crate) enum IncludeObject {
     /// The metadata, as a PartialObjectMetadata: the default.
     #[default]
     Metadata,
@@ -39,7 +39,7 @@ pub enum IncludeObject {
 
 impl IncludeObject {
     /// Parses the query parameter; `None` for an unknown value.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         match text {
             "" | "Metadata" => Some(Self::Metadata),
             "Object" => Some(Self::Object),
@@ -50,7 +50,7 @@ impl IncludeObject {
 }
 
 /// The `meta.k8s.io/v1` Table of objects of a resource: of a list if there is list metadata, otherwise of one object.
-pub fn table(
+pub(crate) fn table(
     resource: &ServedResource,
     objects: &[Value],
     list_metadata: Option<&Map<String, Value>>,
@@ -74,7 +74,7 @@ pub fn table(
 }
 
 /// The columns of a resource's table.
-pub fn column_definitions(resource: &ServedResource) -> Value {
+pub(crate) fn column_definitions(resource: &ServedResource) -> Value {
     if let Some(custom) = &resource.custom {
         return custom::columns(custom);
     }

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Compiled matchConditions.
 #[derive(Debug, Default)]
-pub struct Conditions {
+pub(crate) struct Conditions {
     all: Box<[Expression]>,
     /// Whether failurePolicy is `Ignore`: an error then excludes the request.
     ignores_failure: bool,
@@ -26,7 +26,7 @@ pub struct Conditions {
 
 /// The result of matchConditions for a request.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// All conditions hold.
     Matches,
     /// A condition is false, or an error is ignored.
@@ -37,7 +37,7 @@ pub enum Verdict {
 
 /// The inputs of an evaluation other than the request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// The policy's variables.
     pub variables: &'a [Variable],
     /// The policy's parameters.
@@ -48,7 +48,7 @@ pub struct Inputs<'a> {
 
 impl Conditions {
     /// Compiles conditions.
-    pub fn compile(
+    pub(crate) fn compile(
         conditions: &[MatchCondition],
         compiler: &Compiler,
         declarations: Declarations,
@@ -61,7 +61,7 @@ impl Conditions {
     }
 
     /// Compiles the conditions of a webhook.
-    pub fn of_webhook(conditions: &[MatchCondition], failure_policy: Option<&str>) -> Self {
+    pub(crate) fn of_webhook(conditions: &[MatchCondition], failure_policy: Option<&str>) -> Self {
         if conditions.is_empty() {
             return Self::default();
         }
@@ -70,7 +70,7 @@ impl Conditions {
     }
 
     /// Evaluates a webhook's conditions, again after each pause: an access review, or long work.
-    pub async fn ask(
+    pub(crate) async fn ask(
         &self,
         attributes: &Attributes,
         view: View<'_>,
@@ -95,12 +95,12 @@ impl Conditions {
     }
 
     /// Whether there are no conditions.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     /// Returns the expressions.
-    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expression> {
         self.all.iter()
     }
 
@@ -108,7 +108,7 @@ impl Conditions {
     ///
     /// # Errors
     /// If the evaluation has to be repeated.
-    pub fn evaluate(
+    pub(crate) fn evaluate(
         &self,
         shown: &RequestValues<'_>,
         inputs: Inputs<'_>,

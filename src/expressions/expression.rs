@@ -13,22 +13,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The maximum cost of one evaluation (`PerCallLimit`).
-pub const EXPRESSION_COST: u64 = 1_000_000;
+pub(crate) const EXPRESSION_COST: u64 = 1_000_000;
 /// The maximum cost of a policy's expressions for one binding and parameter (`RuntimeCELCostBudget`).
-pub const POLICY_COST: u64 = 10_000_000;
+pub(crate) const POLICY_COST: u64 = 10_000_000;
 /// The maximum cost of matchConditions (`RuntimeCELCostBudgetMatchConditions`).
-pub const CONDITIONS_COST: u64 = 2_500_000;
+pub(crate) const CONDITIONS_COST: u64 = 2_500_000;
 
 /// The maximum nesting of variables and the variables that they use; their values nest as deeply.
 const MAX_NESTING: usize = 1_000;
 
 /// The error text for a spent budget.
-pub const OUT_OF_BUDGET: &str =
+pub(crate) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// The variables that expressions may use beyond the ones that all may use (`OptionalVariableDeclarations`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Declarations {
+pub(crate) struct Declarations {
     /// `params`
     pub parameters: bool,
     /// `authorizer` and `authorizer.requestResource`
@@ -41,7 +41,7 @@ pub struct Declarations {
 
 /// A compiled expression, or its compile error.
 #[derive(Debug)]
-pub struct Expression {
+pub(crate) struct Expression {
     source: Box<str>,
     declarations: Declarations,
     program: Result<Program, CompileError>,
@@ -49,17 +49,17 @@ pub struct Expression {
 
 impl Declarations {
     /// The declarations of most policy expressions.
-    pub const OF_POLICIES: Self = Self { parameters: false, authorizer: true, variables: true, patches: false };
+    pub(crate) const OF_POLICIES: Self = Self { parameters: false, authorizer: true, variables: true, patches: false };
 }
 
 impl Expression {
     /// Returns the source text.
-    pub fn source(&self) -> &str {
+    pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
     /// Returns the compile error, if the expression has one.
-    pub fn compile_error(&self) -> Option<&str> {
+    pub(crate) fn compile_error(&self) -> Option<&str> {
         self.program.as_ref().err().map(|CompileError(why)| why.as_str())
     }
 
@@ -69,7 +69,7 @@ impl Expression {
     }
 
     /// Whether the expression may use a name.
-    pub fn mentions(&self, name: &str) -> bool {
+    pub(crate) fn mentions(&self, name: &str) -> bool {
         self.source.contains(name)
     }
 
@@ -87,7 +87,7 @@ impl Expression {
 
 /// The reason why an expression has no value.
 #[derive(Clone, Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The expression does not compile.
     Compilation(String),
     /// The evaluation fails.
@@ -96,19 +96,19 @@ pub enum Failure {
 
 /// The compiler of the expressions of one policy or webhook.
 #[derive(Debug, Default)]
-pub struct Compiler {
+pub(crate) struct Compiler {
     messages: AdmissionTypes,
     has_parameters: bool,
 }
 
 impl Compiler {
     /// Creates the compiler for a policy with or without a paramKind.
-    pub fn new(has_parameters: bool) -> Self {
+    pub(crate) fn new(has_parameters: bool) -> Self {
         Self { messages: AdmissionTypes::default().with_variables(), has_parameters }
     }
 
     /// Compiles the policy's variables. A variable may use the variables before it, and expressions that are compiled later may use all.
-    pub fn variables<'a>(&mut self, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Box<[Variable]> {
+    pub(crate) fn variables<'a>(&mut self, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Box<[Variable]> {
         let mut nesting: HashMap<&str, usize> = HashMap::new();
         let compile = |(name, source): (&'a str, &'a str)| {
             let mut expression = self.compile(source, Declarations::OF_POLICIES, &[]);
@@ -127,14 +127,14 @@ impl Compiler {
     }
 
     /// Compiles an expression whose value must have one of these types; any type if the list is empty.
-    pub fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
+    pub(crate) fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
         let program = self.environment(declarations).compile_to(source, types);
         let declarations = Declarations { parameters: self.has_parameters, ..declarations };
         Expression { source: source.into(), declarations, program }
     }
 
     /// Estimates the cost of an expression on unknown values; `None` if the expression does not compile.
-    pub fn estimate(&self, source: &str, declarations: Declarations) -> Option<Range> {
+    pub(crate) fn estimate(&self, source: &str, declarations: Declarations) -> Option<Range> {
         let environment = self.environment(declarations);
         let checked = environment.check(source).ok()?;
         environment.estimate(&checked, &|_| None).ok()
@@ -173,7 +173,7 @@ fn environment(messages: AdmissionTypes, declarations: Declarations) -> Environm
 
 /// The values of variables.
 #[derive(Clone, Debug)]
-pub struct Slots<'a> {
+pub(crate) struct Slots<'a> {
     /// `object`
     pub object: Value<'a>,
     /// `oldObject`
@@ -210,7 +210,7 @@ impl<'a> Slots<'a> {
 
 /// The reason to stop a series of evaluations.
 #[derive(Debug, PartialEq)]
-pub enum Stop {
+pub(crate) enum Stop {
     /// The budget is spent.
     OutOfBudget,
     /// An access review has to be asked for first.
@@ -220,11 +220,11 @@ pub enum Stop {
 /// The reason why an expression has no value, as kube-apiserver shows it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct EvaluationError(pub String);
+pub(crate) struct EvaluationError(pub String);
 
 /// The result of one expression.
 #[derive(Debug)]
-pub struct Evaluated<'a> {
+pub(crate) struct Evaluated<'a> {
     /// The value, or the error (`EvaluationResult.Error`).
     pub value: Result<Value<'a>, EvaluationError>,
     /// The time that the evaluation took.
@@ -233,7 +233,7 @@ pub struct Evaluated<'a> {
 
 /// A series of evaluations with one budget (`ConditionEvaluator.ForInput`).
 #[derive(Debug)]
-pub struct Series<'a> {
+pub(crate) struct Series<'a> {
     variables: &'a Variables<'a>,
     limits: EvaluationLimits,
     budget: u64,
@@ -241,12 +241,12 @@ pub struct Series<'a> {
 
 impl<'a> Series<'a> {
     /// Creates a series that evaluates these variables anew; `budget` is the maximum cost of the series.
-    pub fn new(variables: &'a Variables<'a>, limits: EvaluationLimits, budget: u64) -> Self {
+    pub(crate) fn new(variables: &'a Variables<'a>, limits: EvaluationLimits, budget: u64) -> Self {
         Self { variables, limits, budget }
     }
 
     /// Returns the rest of the budget.
-    pub fn budget(&self) -> u64 {
+    pub(crate) fn budget(&self) -> u64 {
         self.budget
     }
 
@@ -254,7 +254,7 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     /// If the budget is spent, or an access review has to be asked for first.
-    pub fn evaluate(&mut self, expression: &'a Expression) -> Result<Evaluated<'a>, Stop> {
+    pub(crate) fn evaluate(&mut self, expression: &'a Expression) -> Result<Evaluated<'a>, Stop> {
         if let Some(why) = expression.compile_error() {
             let why = EvaluationError(format!("compilation error: {why}"));
             return Ok(Evaluated { value: Err(why), elapsed: Duration::ZERO });

@@ -1,10 +1,10 @@
 //! Expressions of policies and of webhooks' `matchConditions`: compiled, and evaluated with the values of a request.
 
-pub mod expression;
-pub mod variables;
-pub mod request;
-pub mod reviews;
+pub(crate) mod expression;
+pub(crate) mod variables;
+pub(crate) mod request;
+pub(crate) mod reviews;
 mod conditions;
 
-pub use conditions::{Conditions, Inputs, Verdict};
-pub use expression::{Compiler, Declarations};
+pub(crate) use conditions::{Conditions, Inputs, Verdict};
+pub(crate) use expression::{Compiler, Declarations};

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 
 /// The state that the evaluations of one request share.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     /// The access reviews that the evaluations asked for.
     pub reviews: Reviews,
     /// `request`, in the request's own kind and resource.
@@ -28,7 +28,7 @@ pub struct Shared {
 
 impl Shared {
     /// Creates the state for a request of this caller.
-    pub fn new(authorizer: CallerAuthorizer) -> Self {
+    pub(crate) fn new(authorizer: CallerAuthorizer) -> Self {
         let (own, authorizer_value) = (OnceLock::new(), OnceLock::new());
         Self { reviews: Reviews::new(authorizer), own, authorizer: authorizer_value }
     }
@@ -52,7 +52,7 @@ impl Shared {
 
 /// A request in one kind and resource, as expressions read it.
 #[derive(Clone)]
-pub struct RequestValues<'a> {
+pub(crate) struct RequestValues<'a> {
     /// The request.
     pub attributes: &'a Attributes,
     /// The object in that version.
@@ -72,7 +72,7 @@ pub struct RequestValues<'a> {
 
 /// The values that the expressions of a policy may read; the others are not made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reads {
+pub(crate) struct Reads {
     /// `request`
     pub request: bool,
     /// `namespaceObject`
@@ -83,7 +83,7 @@ pub struct Reads {
 
 impl Reads {
     /// Returns the values that these expressions may read.
-    pub fn of<'a>(expressions: impl Iterator<Item = &'a Expression>) -> Self {
+    pub(crate) fn of<'a>(expressions: impl Iterator<Item = &'a Expression>) -> Self {
         let mut reads = Self::default();
         for expression in expressions {
             reads.request |= expression.mentions("request");
@@ -96,7 +96,7 @@ impl Reads {
 
 impl<'a> RequestValues<'a> {
     /// Creates the view of a request with these objects.
-    pub fn new(
+    pub(crate) fn new(
         attributes: &'a Attributes,
         View { kind, resource, object, old_object }: View<'a>,
         namespace: Option<&'a JsonMap<String, Json>>,
@@ -107,7 +107,7 @@ impl<'a> RequestValues<'a> {
     }
 
     /// Returns the view with the request's own resource, whatever resource matched.
-    pub fn on_its_own_resource(&self) -> Cow<'_, Self> {
+    pub(crate) fn on_its_own_resource(&self) -> Cow<'_, Self> {
         if *self.matched.1 == self.attributes.resource {
             return Cow::Borrowed(self);
         }
@@ -116,7 +116,7 @@ impl<'a> RequestValues<'a> {
     }
 
     /// Returns the values of the variables, with these parameters.
-    pub fn slots<'s>(&'s self, reads: Reads, parameters: Option<&'s Json>) -> Slots<'s> {
+    pub(crate) fn slots<'s>(&'s self, reads: Reads, parameters: Option<&'s Json>) -> Slots<'s> {
         let map =
             |fields: Option<&'s JsonMap<String, Json>>| fields.map_or(Value::Null, |all| Value::Map(Map::Json(all)));
         let request = reads.request.then(|| self.request());
@@ -138,7 +138,7 @@ impl<'a> RequestValues<'a> {
     }
 
     /// Returns the bounds of an evaluation.
-    pub fn limits(&self) -> EvaluationLimits {
+    pub(crate) fn limits(&self) -> EvaluationLimits {
         EvaluationLimits { cost: EXPRESSION_COST, deadline: Some(self.attributes.context.deadline.into_std()) }
     }
 
@@ -195,7 +195,7 @@ fn resource_value(resource: &GroupVersionResource) -> Json {
 }
 
 /// Creates the value of `namespaceObject` (`cel.CreateNamespaceObject`).
-pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
+pub(crate) fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
     let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.rest).unwrap_or_default();
     if namespace.usual {
         fields.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
@@ -215,7 +215,7 @@ pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
 }
 
 /// Returns the name of the namespace in `namespaceObject`; `None` for cluster-scoped objects and for namespaces.
-pub fn namespace_name(attributes: &Attributes) -> Option<&str> {
+pub(crate) fn namespace_name(attributes: &Attributes) -> Option<&str> {
     let GroupVersionKind { group, version, kind } = &attributes.kind;
     let is_namespace = (group.as_str(), version.as_str(), kind.as_str()) == ("", "v1", "Namespace");
     Some(&*attributes.namespace).filter(|name| !is_namespace && !name.is_empty())

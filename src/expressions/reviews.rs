@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The reason why an evaluation has to be repeated.
 #[derive(Debug, PartialEq)]
-pub enum Pause {
+pub(crate) enum Pause {
     /// An access review has to be asked for first.
     Review(Box<Review>),
     /// The evaluation takes longer than it may block an async worker.
@@ -22,7 +22,7 @@ pub enum Pause {
 ///
 /// # Errors
 /// If the evaluation has to be repeated.
-pub fn evaluated<T>(evaluate: impl FnOnce() -> Result<T, Pause>) -> Result<T, Pause> {
+pub(crate) fn evaluated<T>(evaluate: impl FnOnce() -> Result<T, Pause>) -> Result<T, Pause> {
     let Some(left) = processor::short_left() else { return work::bounded(evaluate) };
     let (result, left) = work::briefly(left, evaluate).ok_or(Pause::LongWork)?;
     processor::set_short_left(left);
@@ -31,14 +31,14 @@ pub fn evaluated<T>(evaluate: impl FnOnce() -> Result<T, Pause>) -> Result<T, Pa
 
 /// The access reviews of one request so far.
 #[derive(Debug)]
-pub struct Reviews {
+pub(crate) struct Reviews {
     authorizer: CallerAuthorizer,
     answers: Arc<Answers>,
 }
 
 /// The answers of access reviews, as expressions read them.
 #[derive(Debug, Default)]
-pub struct Answers(Mutex<Vec<(Review, Result<AccessDecision, AccessReviewError>)>>);
+pub(crate) struct Answers(Mutex<Vec<(Review, Result<AccessDecision, AccessReviewError>)>>);
 
 impl authz::Answers for Answers {
     fn answer(&self, review: &Review) -> Option<Result<AccessDecision, AccessReviewError>> {
@@ -49,17 +49,17 @@ impl authz::Answers for Answers {
 
 impl Reviews {
     /// Creates the reviews for the caller of one request.
-    pub fn new(authorizer: CallerAuthorizer) -> Self {
+    pub(crate) fn new(authorizer: CallerAuthorizer) -> Self {
         Self { authorizer, answers: Arc::default() }
     }
 
     /// Returns the answers so far; later answers are added to the same value.
-    pub fn answers(&self) -> Arc<Answers> {
+    pub(crate) fn answers(&self) -> Arc<Answers> {
         self.answers.clone()
     }
 
     /// Waits for the end of a pause, after which the evaluation is repeated.
-    pub async fn end(&self, pause: Pause) {
+    pub(crate) async fn end(&self, pause: Pause) {
         let review = match pause {
             Pause::Review(review) => *review,
             Pause::LongWork => return processor::expect_long().await,

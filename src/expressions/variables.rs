@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A variable of a policy.
 #[derive(Debug)]
-pub struct Variable {
+pub(crate) struct Variable {
     /// The name below `variables`.
     pub name: Arc<str>,
     /// The expression of the value.
@@ -18,7 +18,7 @@ pub struct Variable {
 
 /// The variables of one series of evaluations. Their values may refer to each other, so they live as long as the slots from which they
 /// are made.
-pub struct Variables<'a> {
+pub(crate) struct Variables<'a> {
     list: &'a [Variable],
     limits: EvaluationLimits,
     found: Box<[OnceLock<Result<Value<'a>, Error>>]>,
@@ -36,7 +36,7 @@ struct Names<'a>(&'a Variables<'a>);
 
 impl<'a> Variables<'a> {
     /// Creates unevaluated variables, for expressions with these values.
-    pub fn new(list: &'a [Variable], slots: Slots<'a>, limits: EvaluationLimits) -> Self {
+    pub(crate) fn new(list: &'a [Variable], slots: Slots<'a>, limits: EvaluationLimits) -> Self {
         let found = list.iter().map(|_| OnceLock::new()).collect();
         let busy = list.iter().map(|_| AtomicBool::new(false)).collect();
         let (own, names) = (OnceLock::new(), OnceLock::new());
@@ -44,13 +44,13 @@ impl<'a> Variables<'a> {
     }
 
     /// Returns the values that expressions read, `variables` among them.
-    pub fn slots(&'a self) -> &'a Slots<'a> {
+    pub(crate) fn slots(&'a self) -> &'a Slots<'a> {
         let names = self.names.get_or_init(|| Names(self));
         self.own.get_or_init(|| Slots { variables: Some(Map::Lazy(names)), ..self.slots.clone() })
     }
 
     /// Returns the cost of the variables that were evaluated since the last call.
-    pub fn take_cost(&self) -> u64 {
+    pub(crate) fn take_cost(&self) -> u64 {
         self.cost.swap(0, Ordering::Relaxed)
     }
 

@@ -10,7 +10,7 @@ mod review;
 mod seats;
 
 pub use metrics::FrontEndMetrics;
-pub use own_user::OwnUserName;
+pub(crate) use own_user::OwnUserName;
 pub use seats::Seats;
 
 use crate::admission::{

@@ -13,7 +13,7 @@ use crate::status::Status;
 use crate::upstream::ClientCredentials;
 use crate::user::{ADMITTED_EXTRA, UserInfo};
 use http::HeaderMap;
-pub use metrics::Metrics;
+pub(crate) use metrics::Metrics;
 use modes::{Checks, MODES, Mode};
 use std::sync::Arc;
 use std::time::Instant;

@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// A value that follows one file.
 #[derive(Debug)]
-pub struct FollowedFile<T>(Reloading<Arc<T>>);
+pub(crate) struct FollowedFile<T>(Reloading<Arc<T>>);
 
 impl<T: Send + Sync + 'static> FollowedFile<T> {
     /// Reads the file, decodes its content to a `W`, and makes the value from it; again after each change, until the value is
@@ -22,7 +22,7 @@ impl<T: Send + Sync + 'static> FollowedFile<T> {
     ///
     /// # Errors
     /// If the first read fails; the error names the file.
-    pub fn follow<W: DeserializeOwned, E: Display>(
+    pub(crate) fn follow<W: DeserializeOwned, E: Display>(
         path: PathBuf,
         make: impl Fn(W) -> Result<T, E> + Send + Sync + 'static,
     ) -> Result<Self, LoadError> {
@@ -35,7 +35,7 @@ impl<T: Send + Sync + 'static> FollowedFile<T> {
     }
 
     /// The current value. The `Arc` stays the same until the value changes.
-    pub fn load(&self) -> Arc<T> {
+    pub(crate) fn load(&self) -> Arc<T> {
         Arc::clone(&**self.0.load())
     }
 }

@@ -90,7 +90,7 @@ fn is_manifest(name: &Path) -> bool {
 ///
 /// # Errors
 /// If text other than a comment follows a separator on its line.
-pub fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, LoadError> {
+pub(crate) fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, LoadError> {
     let mut documents = Vec::new();
     let mut current: Vec<u8> = Vec::new();
     let mut finish = |document: &[u8]| {

@@ -6,28 +6,28 @@
 
 mod folder;
 mod document;
-pub mod validation;
+pub(crate) mod validation;
 mod set;
-pub mod webhooks;
-pub mod policies;
+pub(crate) mod webhooks;
+pub(crate) mod policies;
 mod source;
 mod removed;
 mod file;
 mod names;
 
-pub use crate::admission::metrics::manifests::Metrics;
-pub use file::FollowedFile;
-pub use folder::documents_of;
-pub use names::ReservedNames;
+pub(crate) use crate::admission::metrics::manifests::Metrics;
+pub(crate) use file::FollowedFile;
+pub(crate) use folder::documents_of;
+pub(crate) use names::ReservedNames;
 pub(crate) use removed::RemovedObjects;
-pub use set::{LoadError, Set};
-pub use source::{Loaded, Source};
+pub(crate) use set::{LoadError, Set};
+pub(crate) use source::{Loaded, Source};
 
 use crate::config::FeatureGates;
 use std::path::{Path, PathBuf};
 
 /// The suffix that names of objects from files must have, and other names must not have (`StaticConfigSuffix`).
-pub const SUFFIX: &str = ".static.k8s.io";
+pub(crate) const SUFFIX: &str = ".static.k8s.io";
 
 /// The feature gate that enables manifests.
 const GATE: &str = "ManifestBasedAdmissionControlConfig";
@@ -36,7 +36,7 @@ const GATE: &str = "ManifestBasedAdmissionControlConfig";
 ///
 /// # Errors
 /// If the feature gate is off, the path is not absolute, or the folder does not exist, in kube-apiserver's words.
-pub fn folder(given: &str, gates: &FeatureGates) -> Result<Option<PathBuf>, LoadError> {
+pub(crate) fn folder(given: &str, gates: &FeatureGates) -> Result<Option<PathBuf>, LoadError> {
     if given.is_empty() {
         return Ok(None);
     }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A kind of policy, and the kind of its bindings.
-pub trait Policy: DeserializeOwned {
+pub(crate) trait Policy: DeserializeOwned {
     /// The type of the bindings.
     type Binding: DeserializeOwned;
     /// Both kinds, the policy's first.
@@ -35,7 +35,7 @@ impl Policy for MutatingAdmissionPolicy {
 
 /// The policies and bindings of a folder, each list sorted by name.
 #[derive(Debug)]
-pub struct Policies<P: Policy> {
+pub(crate) struct Policies<P: Policy> {
     /// The policies.
     pub policies: Arc<Vec<Arc<P>>>,
     /// Their bindings.
@@ -46,7 +46,7 @@ pub struct Policies<P: Policy> {
 ///
 /// # Errors
 /// If the folder or an object is invalid, or a binding names a policy that the folder lacks. Loading stops at the first error.
-pub fn load<P: Policy>(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Policies<P>>, LoadError> {
+pub(crate) fn load<P: Policy>(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Policies<P>>, LoadError> {
     let [policies, bindings] = P::KINDS else { return Err(LoadError::Invalid("a policy has two kinds".into())) };
     let validate = |kind: &str, object: &Object| match kind == *policies {
         true => policy(kind, object).0,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The reason why a folder or a file cannot be loaded. The texts are kube-apiserver's, with the file, the object and the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LoadError {
+pub(crate) enum LoadError {
     /// The plugin's configuration names no folder that may be used.
     #[error("staticManifestsDir: {0}")]
     Setting(String),
@@ -66,14 +66,14 @@ impl LoadError {
 
 /// The objects of a folder.
 #[derive(Debug, Default)]
-pub struct Set {
+pub(crate) struct Set {
     /// The objects by kind and name.
     objects: BTreeMap<&'static str, BTreeMap<String, Object>>,
     hash: String,
 }
 
 /// The requirements for the objects of one plugin's folder.
-pub struct Rules<'a> {
+pub(crate) struct Rules<'a> {
     /// The allowed kinds.
     pub kinds: &'static [&'static str],
     /// Returns the validation errors of an object, as `field: text` in the API's words.
@@ -87,7 +87,7 @@ impl Set {
     ///
     /// # Errors
     /// If the folder or an object is invalid. Reading stops at the first error.
-    pub fn load(folder: &Path, rules: &Rules<'_>) -> Result<Self, LoadError> {
+    pub(crate) fn load(folder: &Path, rules: &Rules<'_>) -> Result<Self, LoadError> {
         let contents = folder::read(folder)?;
         let mut set = Self { hash: contents.hash, ..Self::default() };
         let mut files = BTreeMap::new();
@@ -138,12 +138,12 @@ impl Set {
     }
 
     /// The hash `sha256:…` of the files' text; empty for an empty folder.
-    pub fn hash(&self) -> &str {
+    pub(crate) fn hash(&self) -> &str {
         &self.hash
     }
 
     /// The objects of a kind, sorted by name.
-    pub fn objects(&self, kind: &str) -> impl Iterator<Item = &Object> {
+    pub(crate) fn objects(&self, kind: &str) -> impl Iterator<Item = &Object> {
         self.objects.get(kind).into_iter().flat_map(BTreeMap::values)
     }
 
@@ -151,7 +151,7 @@ impl Set {
     ///
     /// # Errors
     /// If an object does not fit the type, which does not happen to an object that was decoded as its kind.
-    pub fn take<T: DeserializeOwned>(&mut self, kind: &str) -> Result<Arc<Vec<Arc<T>>>, LoadError> {
+    pub(crate) fn take<T: DeserializeOwned>(&mut self, kind: &str) -> Result<Arc<Vec<Arc<T>>>, LoadError> {
         let objects = self.objects.remove(kind).unwrap_or_default().into_iter().map(|(name, object)| {
             let typed = serde_json::from_value(object.into_value());
             typed.map(Arc::new).map_err(|error| LoadError::Invalid(format!("{kind} {name:?}: {error}")))

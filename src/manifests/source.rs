@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The result of loading a folder.
 #[derive(Debug)]
-pub struct Loaded<T> {
+pub(crate) struct Loaded<T> {
     /// The value.
     pub value: Arc<T>,
     /// The hash `sha256:…` of the files' text; empty for an empty folder.
@@ -16,7 +16,7 @@ pub struct Loaded<T> {
 
 /// A value that is reloaded when its folder changes, or a constant without a folder.
 #[derive(Debug)]
-pub struct Source<T> {
+pub(crate) struct Source<T> {
     current: Reloading<Arc<T>>,
     is_followed: bool,
 }
@@ -33,7 +33,7 @@ impl<T: Send + Sync + 'static> Source<T> {
     ///
     /// # Errors
     /// If the first load fails.
-    pub fn follow(
+    pub(crate) fn follow(
         folder: PathBuf,
         plugin: &'static str,
         metrics: Metrics,
@@ -66,12 +66,12 @@ impl<T: Send + Sync + 'static> Source<T> {
 
 impl<T> Source<T> {
     /// The current value. The `Arc` stays the same until the value changes.
-    pub fn load(&self) -> Arc<T> {
+    pub(crate) fn load(&self) -> Arc<T> {
         Arc::clone(&**self.current.load())
     }
 
     /// Whether the value comes from a folder.
-    pub fn is_followed(&self) -> bool {
+    pub(crate) fn is_followed(&self) -> bool {
         self.is_followed
     }
 }

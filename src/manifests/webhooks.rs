@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A kind of webhook configuration.
-pub trait Configuration: DeserializeOwned {
+pub(crate) trait Configuration: DeserializeOwned {
     /// The kind, as the only element: the kinds that a folder of such configurations may contain.
     const KINDS: &'static [&'static str];
 }
@@ -28,7 +28,7 @@ impl Configuration for ValidatingWebhookConfiguration {
 ///
 /// # Errors
 /// If the folder or a configuration is invalid. Loading stops at the first error.
-pub fn load<C: Configuration>(folder: &Path) -> Result<Loaded<Vec<Arc<C>>>, LoadError> {
+pub(crate) fn load<C: Configuration>(folder: &Path) -> Result<Loaded<Vec<Arc<C>>>, LoadError> {
     let validate = |_: &str, object: &Object| validation::configuration(object).0;
     let rules = Rules { kinds: C::KINDS, validate: &validate, constrain: &|_, object, file| by_url(object, file) };
     let mut set = Set::load(folder, &rules)?;

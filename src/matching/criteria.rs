@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector
 
 /// The answer of rules for a kind of request.
 #[derive(Debug, PartialEq)]
-pub enum RuleMatch<'a> {
+pub(crate) enum RuleMatch<'a> {
     /// The rules may match, whatever the object's name.
     Always,
     /// The rules may match if the object has one of these names.
@@ -20,7 +20,7 @@ pub enum RuleMatch<'a> {
 
 /// Compiled rules and selectors.
 #[derive(Debug, PartialEq)]
-pub struct Criteria {
+pub(crate) struct Criteria {
     /// The rules that match resources.
     rules: Box<[Rule]>,
     /// The rules that exclude resources.
@@ -70,7 +70,7 @@ fn selector(selector: Option<&ApiSelector>) -> Result<LabelSelector, InvalidSele
 
 impl Criteria {
     /// Compiles the criteria of a webhook.
-    pub fn of_webhook(
+    pub(crate) fn of_webhook(
         rules: &[RuleWithOperations],
         match_policy: Option<&str>,
         namespaces: Option<&ApiSelector>,
@@ -87,7 +87,7 @@ impl Criteria {
     }
 
     /// Returns whether the rules may match requests of this kind, and for which object names.
-    pub fn means(&self, attributes: &Attributes) -> RuleMatch<'_> {
+    pub(crate) fn means(&self, attributes: &Attributes) -> RuleMatch<'_> {
         let leaves_out = |rule: &Rule| rule.object_names().is_empty() && rule.matches(attributes, &attributes.resource);
         if self.excluded.iter().any(leaves_out) {
             return RuleMatch::Never;
@@ -108,12 +108,12 @@ impl Criteria {
     }
 
     /// Whether a rule names the resource, which is the request's own or an equivalent of it.
-    pub fn names(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
+    pub(crate) fn names(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         self.is_any || self.rules.iter().any(|rule| rule.matches(attributes, resource))
     }
 
     /// Returns the first of these resources that a rule names, in the order of the rules.
-    pub fn first_named<'a, T>(
+    pub(crate) fn first_named<'a, T>(
         &self,
         attributes: &Attributes,
         resources: &'a [T],
@@ -123,17 +123,17 @@ impl Criteria {
     }
 
     /// Whether a rule may name an equivalent of the request's resource.
-    pub fn concerns_equivalents(&self, attributes: &Attributes) -> bool {
+    pub(crate) fn concerns_equivalents(&self, attributes: &Attributes) -> bool {
         self.equivalent && self.rules.iter().any(|rule| rule.concerns(attributes))
     }
 
     /// Whether a rule excludes the resource.
-    pub fn excludes(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
+    pub(crate) fn excludes(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         self.excluded.iter().any(|rule| rule.matches(attributes, resource))
     }
 
     /// Whether an equivalent of the request's resource may be excluded, and with it the request.
-    pub fn may_exclude_equivalents(&self, attributes: &Attributes) -> bool {
+    pub(crate) fn may_exclude_equivalents(&self, attributes: &Attributes) -> bool {
         self.equivalent && self.excluded.iter().any(|rule| rule.concerns(attributes))
     }
 }

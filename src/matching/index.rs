@@ -14,7 +14,7 @@ const KINDS: usize = 512;
 
 /// An index of criteria by their positions.
 #[derive(Debug, Default)]
-pub struct Index {
+pub(crate) struct Index {
     kinds: RwLock<Kinds>,
     namespaces: SelectorSet,
     objects: SelectorSet,
@@ -94,7 +94,7 @@ impl Listed {
 
 impl Index {
     /// Creates an index of these criteria, in this order; `None` matches every request.
-    pub fn new<'a>(all: impl Iterator<Item = Option<&'a Criteria>> + Clone) -> Self {
+    pub(crate) fn new<'a>(all: impl Iterator<Item = Option<&'a Criteria>> + Clone) -> Self {
         let everything = LabelSelector::everything();
         let selectors = |of: fn(&Criteria) -> &Result<LabelSelector, InvalidSelector>| {
             // A broken selector selects everything here, so that the matcher finds the error.
@@ -108,7 +108,7 @@ impl Index {
 
     /// Returns the items of `all` that may match the request, in order, whatever its object contains until [`Candidates::narrow`] gets the
     /// object. `criteria` must return the criteria from which the index was made.
-    pub fn candidates<'a, T>(
+    pub(crate) fn candidates<'a, T>(
         &'a self,
         all: &'a [T],
         criteria: impl Fn(&'a T) -> Option<&'a Criteria>,
@@ -153,7 +153,7 @@ impl Index {
 }
 
 /// The items that may match a request, each with its position among all.
-pub struct Candidates<'a, T> {
+pub(crate) struct Candidates<'a, T> {
     index: &'a Index,
     all: &'a [T],
     /// The remaining positions; `next` counts how many of each list are consumed.
@@ -168,12 +168,12 @@ pub struct Candidates<'a, T> {
 impl<T> Candidates<'_, T> {
     /// Keeps only the candidates among the first `count` items.
     #[must_use]
-    pub fn among_first(self, count: usize) -> Self {
+    pub(crate) fn among_first(self, count: usize) -> Self {
         Self { all: self.all.get(..count).unwrap_or(self.all), ..self }
     }
 
     /// Drops the candidates whose selectors do not match this object, which is the request's object in some version.
-    pub fn narrow(&mut self, attributes: &Attributes, object: Option<&Object>) {
+    pub(crate) fn narrow(&mut self, attributes: &Attributes, object: Option<&Object>) {
         if self.left.iter().zip(self.next).all(|(list, next)| next >= list.len()) {
             return;
         }
@@ -190,7 +190,7 @@ impl<T> Candidates<'_, T> {
     }
 
     /// Whether no candidate is left.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.after(&mut { self.next }).is_none()
     }
 

@@ -21,13 +21,13 @@ const EXEMPT_KINDS: &[&str] = &[
 ];
 
 /// Whether the request is on admission configuration (`rules.IsExemptAdmissionConfigurationResource`).
-pub fn is_exempt(attributes: &Attributes) -> bool {
+pub(crate) fn is_exempt(attributes: &Attributes) -> bool {
     attributes.kind.group == "admissionregistration.k8s.io" && EXEMPT_KINDS.contains(&&*attributes.kind.kind)
 }
 
 /// The kind and resource in which a hook or a policy gets a request (`generic.WebhookInvocation`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InvocationKind {
+pub(crate) enum InvocationKind {
     /// The request's own kind and resource.
     AsItIs,
     /// An equivalent resource and its kind.
@@ -36,7 +36,7 @@ pub enum InvocationKind {
 
 impl InvocationKind {
     /// Returns the resource that the hook gets.
-    pub fn resource<'a>(&'a self, attributes: &'a Attributes) -> &'a GroupVersionResource {
+    pub(crate) fn resource<'a>(&'a self, attributes: &'a Attributes) -> &'a GroupVersionResource {
         match self {
             Self::AsItIs => &attributes.resource,
             Self::As(equivalent) => &equivalent.resource,
@@ -44,7 +44,7 @@ impl InvocationKind {
     }
 
     /// Returns the kind of the objects that the hook gets.
-    pub fn kind<'a>(&'a self, attributes: &'a Attributes) -> &'a GroupVersionKind {
+    pub(crate) fn kind<'a>(&'a self, attributes: &'a Attributes) -> &'a GroupVersionKind {
         match self {
             Self::AsItIs => &attributes.kind,
             Self::As(equivalent) => &equivalent.kind,
@@ -54,7 +54,7 @@ impl InvocationKind {
 
 /// The content of a request's object that the answer to "may this match?" assumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub(crate) enum Content {
     /// The present content.
     Present,
     /// Any content, because plugins may still change the object.
@@ -62,7 +62,7 @@ pub enum Content {
 }
 
 /// A matcher of one request with hooks or policies. Reads the namespace and the equivalents of the resource at most once each.
-pub struct Matcher<'a> {
+pub(crate) struct Matcher<'a> {
     cluster: &'a Cluster,
     converter: &'a Converter,
     namespace: Option<Result<Arc<Namespace>, Status>>,
@@ -71,7 +71,7 @@ pub struct Matcher<'a> {
 
 impl<'a> Matcher<'a> {
     /// Creates a matcher for one pass over hooks or policies.
-    pub fn new(cluster: &'a Cluster, converter: &'a Converter) -> Self {
+    pub(crate) fn new(cluster: &'a Cluster, converter: &'a Converter) -> Self {
         Self { cluster, converter, namespace: None, equivalents: None }
     }
 
@@ -79,7 +79,7 @@ impl<'a> Matcher<'a> {
     ///
     /// # Errors
     /// If the rules may match, but a selector is invalid, or the equivalents or the namespace cannot be read.
-    pub async fn wants(
+    pub(crate) async fn wants(
         &mut self,
         criteria: &Criteria,
         attributes: &Attributes,
@@ -133,7 +133,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// Whether a request may match, as far as is known without a call to the API server.
-    pub fn may_match(&self, criteria: &Criteria, attributes: &Attributes, content: Content) -> bool {
+    pub(crate) fn may_match(&self, criteria: &Criteria, attributes: &Attributes, content: Content) -> bool {
         let object_may_match = || match content {
             Content::Any => true,
             Content::Present => object_matches(&criteria.objects, attributes, attributes.object.as_ref()) != Ok(false),
@@ -180,7 +180,7 @@ impl<'a> Matcher<'a> {
     ///
     /// # Errors
     /// If the namespace does not exist, or the API server cannot be asked.
-    pub async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
+    pub(crate) async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
         if let Some(asked) = &self.namespace {
             return asked.clone();
         }

@@ -7,7 +7,7 @@ use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 
 /// A compiled rule.
 #[derive(Debug, PartialEq)]
-pub struct Rule {
+pub(crate) struct Rule {
     operations: Operations,
     groups: Names,
     versions: Names,
@@ -49,7 +49,7 @@ impl Names {
 
 impl Rule {
     /// Compiles a rule; a missing scope counts as `*`.
-    pub fn new(rule: &RuleWithOperations) -> Self {
+    pub(crate) fn new(rule: &RuleWithOperations) -> Self {
         let mut operations = Operations::NONE;
         for operation in rule.operations.iter().flatten() {
             operations = operations.or(match &**operation {
@@ -81,18 +81,18 @@ impl Rule {
     }
 
     /// Restricts the rule to objects of these names, unless the list is empty; an object without a name yet matches no name.
-    pub fn for_objects(mut self, names: &[String]) -> Self {
+    pub(crate) fn for_objects(mut self, names: &[String]) -> Self {
         self.object_names = names.into();
         self
     }
 
     /// Returns the names of the objects that the rule matches; empty if the rule matches any object.
-    pub fn object_names(&self) -> &[String] {
+    pub(crate) fn object_names(&self) -> &[String] {
         &self.object_names
     }
 
     /// Whether the rule may match for some object name; with `equivalent`, also through an equivalent resource.
-    pub fn may_match(&self, attributes: &Attributes, equivalent: bool) -> bool {
+    pub(crate) fn may_match(&self, attributes: &Attributes, equivalent: bool) -> bool {
         let GroupVersionResource { group, version, resource } = &attributes.resource;
         self.is_of_kind(attributes)
             && match equivalent {
@@ -102,12 +102,12 @@ impl Rule {
     }
 
     /// Whether the rule matches the request's own resource or an equivalent of it (`rules.Matcher.Matches`).
-    pub fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
+    pub(crate) fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         self.concerns(attributes) && self.groups.contain(&resource.group) && self.versions.contain(&resource.version)
     }
 
     /// Whether the rule would match in some group and version. Equivalent resources have the same resource name in all of them.
-    pub fn concerns(&self, attributes: &Attributes) -> bool {
+    pub(crate) fn concerns(&self, attributes: &Attributes) -> bool {
         self.is_of_kind(attributes) && (self.object_names.is_empty() || self.object_names.contains(&attributes.name))
     }
 

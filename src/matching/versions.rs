@@ -9,11 +9,11 @@ use crate::object::Object;
 
 /// The versions made so far, other than the request's own.
 #[derive(Debug, Default)]
-pub struct Versions(Vec<Objects>);
+pub(crate) struct Versions(Vec<Objects>);
 
 /// The view of a request in one version.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     /// The kind of the objects.
     pub kind: &'a GroupVersionKind,
     /// The resource that the hook or policy names.
@@ -26,7 +26,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Returns the view of the request as it is.
-    pub fn own(attributes: &'a Attributes) -> Self {
+    pub(crate) fn own(attributes: &'a Attributes) -> Self {
         Self {
             kind: &attributes.kind,
             resource: &attributes.resource,
@@ -41,7 +41,7 @@ impl Versions {
     ///
     /// # Errors
     /// If the objects cannot be converted.
-    pub async fn prepare(
+    pub(crate) async fn prepare(
         &mut self,
         converter: &Converter,
         attributes: &Attributes,
@@ -55,7 +55,7 @@ impl Versions {
     }
 
     /// Returns the view of the request in the wanted version, which must be prepared.
-    pub fn view<'a>(&'a self, attributes: &'a Attributes, wanted: &'a InvocationKind) -> View<'a> {
+    pub(crate) fn view<'a>(&'a self, attributes: &'a Attributes, wanted: &'a InvocationKind) -> View<'a> {
         let (kind, resource) = (wanted.kind(attributes), wanted.resource(attributes));
         match self.0.iter().find(|objects| objects.kind == *kind) {
             Some(Objects { object, old_object, .. }) => {
@@ -66,7 +66,7 @@ impl Versions {
     }
 
     /// Returns the object in the wanted version, for changes.
-    pub fn object_mut<'a>(
+    pub(crate) fn object_mut<'a>(
         &'a mut self,
         attributes: &'a mut Attributes,
         wanted: &InvocationKind,

@@ -89,7 +89,7 @@ impl Known {
 }
 
 /// A tenant with its pipeline.
-pub struct Part {
+pub(crate) struct Part {
     /// The tenant.
     pub tenant: Arc<Tenant>,
     /// The pipeline.
@@ -103,7 +103,7 @@ pub struct Part {
 }
 
 /// The tenants at one time. A request ends with those that it began with.
-pub struct Tenants {
+pub(crate) struct Tenants {
     /// The tenants by address.
     pub addresses: TenantAddresses,
     /// The members of the tenants.
@@ -117,7 +117,7 @@ pub struct Tenants {
 }
 
 /// The gateway of several tenants.
-pub struct Tenancy {
+pub(crate) struct Tenancy {
     /// The present tenants.
     pub current: Arc<ArcSwap<Tenants>>,
     /// The metrics.
@@ -126,7 +126,7 @@ pub struct Tenancy {
 
 impl Tenancy {
     /// Answers a request by the pipeline of its tenant.
-    pub async fn handle(&self, mut request: Request<Body>, drain: &Drain) -> Response<Body> {
+    pub(crate) async fn handle(&self, mut request: Request<Body>, drain: &Drain) -> Response<Body> {
         let tenants = self.current.load_full();
         let (index, known) = Box::pin(tenants.choose(&mut request)).await;
         let is_refused = known.is_refused();
@@ -152,7 +152,7 @@ impl Tenancy {
     ///
     /// # Errors
     /// If the namespace cannot be read.
-    pub async fn of_object(&self, of: &admission::Attributes) -> Result<Option<Arc<Part>>, Status> {
+    pub(crate) async fn of_object(&self, of: &admission::Attributes) -> Result<Option<Arc<Part>>, Status> {
         let tenants = self.current.load_full();
         let Some(default) = tenants.parts.get(tenants.default).cloned() else { return Ok(None) };
         let owner = match (of.writes_namespace(), &*of.namespace) {

@@ -3,7 +3,7 @@
 use crate::admission::{FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "AlwaysAdmit",
     default_on: false,
     phases: Phases::Both,

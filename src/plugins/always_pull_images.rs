@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "AlwaysPullImages",
     default_on: false,
     phases: Phases::Both,

@@ -5,7 +5,7 @@ use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, 
 use async_trait::async_trait;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "CertificateApproval",
     default_on: true,
     phases: Phases::Validating,

@@ -6,7 +6,7 @@ use crate::object::Object;
 use async_trait::async_trait;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "CertificateSigning",
     default_on: true,
     phases: Phases::Validating,

@@ -8,7 +8,7 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "CertificateSubjectRestriction",
     default_on: true,
     phases: Phases::Validating,

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 const GROUP: &str = "certificates.k8s.io";
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "ClusterTrustBundleAttest",
     default_on: true,
     phases: Phases::Validating,

@@ -9,7 +9,7 @@ use k8s_openapi::api::networking::v1::IngressClass;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "DefaultIngressClass",
     default_on: true,
     phases: Phases::Mutating,

@@ -8,7 +8,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "DefaultStorageClass",
     default_on: true,
     phases: Phases::Mutating,

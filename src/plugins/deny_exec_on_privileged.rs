@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "DenyExecOnPrivileged",
     default_on: false,
     phases: Phases::Validating,

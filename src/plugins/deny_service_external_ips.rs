@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "DenyServiceExternalIPs",
     default_on: false,
     phases: Phases::Validating,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "ExtendedResourceToleration",
     default_on: false,
     phases: Phases::Mutating,

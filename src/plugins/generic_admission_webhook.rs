@@ -12,7 +12,7 @@ use crate::webhooks::v1alpha1::{External, NEEDS};
 use async_trait::async_trait;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "GenericAdmissionWebhook",
     default_on: false,
     phases: Phases::Mutating,

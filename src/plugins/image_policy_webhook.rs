@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "ImagePolicyWebhook",
     default_on: false,
     phases: Phases::Validating,

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "InClusterClients",
     default_on: false,
     phases: Phases::Mutating,
@@ -39,7 +39,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The configuration of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Configuration {
+pub(crate) struct Configuration {
     /// The name or address of the proxy, for pods.
     pub host: String,
     /// The port of the proxy, for pods.
@@ -66,7 +66,7 @@ impl Configuration {
     ///
     /// # Errors
     /// If there is none, the kind is wrong, or a field is unknown, invalid or missing.
-    pub fn read(given: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
+    pub(crate) fn read(given: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
         let Some(given) = given else {
             return Err(BuildError::Unconfigured(
                 "InClusterClients needs a configuration in --admission-control-config-file: the address of the proxy",

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use usage::{Kind, Question, Source};
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "InitialResources",
     default_on: false,
     phases: Phases::Mutating,

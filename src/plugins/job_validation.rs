@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "JobValidation",
     default_on: true,
     phases: Phases::Validating,

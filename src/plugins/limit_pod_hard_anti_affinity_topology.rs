@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "LimitPodHardAntiAffinityTopology",
     default_on: false,
     phases: Phases::Validating,

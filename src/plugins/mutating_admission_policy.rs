@@ -8,7 +8,7 @@ use crate::policies::{MUTATING_NEEDS, MutatingPolicies, config};
 use async_trait::async_trait;
 
 /// MutatingAdmissionPolicy's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "MutatingAdmissionPolicy",
     default_on: true,
     phases: Phases::Mutating,

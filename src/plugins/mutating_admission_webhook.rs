@@ -9,7 +9,7 @@ use crate::webhooks::{MutatingWebhooks, config, manifests};
 use async_trait::async_trait;
 
 /// MutatingAdmissionWebhook's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "MutatingAdmissionWebhook",
     default_on: true,
     phases: Phases::Mutating,

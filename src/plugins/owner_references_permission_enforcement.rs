@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "OwnerReferencesPermissionEnforcement",
     default_on: false,
     phases: Phases::Validating,

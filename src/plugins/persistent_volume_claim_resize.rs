@@ -10,7 +10,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "PersistentVolumeClaimResize",
     default_on: true,
     phases: Phases::Validating,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use volumes::Looked;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "PersistentVolumeLabel",
     default_on: false,
     phases: Phases::Mutating,

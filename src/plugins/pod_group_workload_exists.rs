@@ -8,7 +8,7 @@ use k8s_openapi::api::scheduling::v1alpha2::Workload;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "PodGroupWorkloadExists",
     default_on: true,
     phases: Phases::Validating,

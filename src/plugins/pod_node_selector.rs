@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "PodNodeSelector",
     default_on: false,
     phases: Phases::Both,

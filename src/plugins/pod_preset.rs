@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "PodPreset",
     default_on: false,
     phases: Phases::Mutating,

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "PodResizeValidator",
     default_on: true,
     phases: Phases::Validating,

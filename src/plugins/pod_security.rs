@@ -30,7 +30,7 @@ use std::sync::{Arc, LazyLock};
 
 /// The plugin's facts. The plugin itself skips the resources that it does not handle. It checks unknown subresources of pods,
 /// because they may change a pod.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "PodSecurity",
     default_on: true,
     phases: Phases::Validating,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "PodTopologyLabels",
     default_on: true,
     phases: Phases::Mutating,

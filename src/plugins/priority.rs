@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "Priority",
     default_on: true,
     phases: Phases::Both,

@@ -30,7 +30,7 @@ use rounds::Rounds;
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "ResourceQuota",
     default_on: true,
     phases: Phases::Validating,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// The plugin's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "RuntimeClass",
     default_on: true,
     phases: Phases::Both,

@@ -8,7 +8,7 @@ use crate::policies::{VALIDATING_NEEDS, ValidatingPolicies, config};
 use async_trait::async_trait;
 
 /// ValidatingAdmissionPolicy's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "ValidatingAdmissionPolicy",
     default_on: true,
     phases: Phases::Validating,

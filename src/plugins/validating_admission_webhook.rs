@@ -9,7 +9,7 @@ use crate::webhooks::{ValidatingWebhooks, config, manifests};
 use async_trait::async_trait;
 
 /// ValidatingAdmissionWebhook's facts.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     name: "ValidatingAdmissionWebhook",
     default_on: true,
     phases: Phases::Validating,

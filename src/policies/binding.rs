@@ -19,7 +19,7 @@ pub(crate) const MUTATING_BINDINGS: Need = Need::of::<Binding<MutatingAdmissionP
 
 /// The effect of a failed validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// The request is refused.
     Deny,
     /// The client is warned.
@@ -30,7 +30,7 @@ pub enum Action {
 
 impl Action {
     /// Returns the action as a binding spells it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Deny => "Deny",
             Self::Warn => "Warn",
@@ -41,7 +41,7 @@ impl Action {
 
 /// The place of a binding's parameters (`paramRef`).
 #[derive(Debug, PartialEq)]
-pub struct ParameterReference {
+pub(crate) struct ParameterReference {
     /// The name of one object.
     pub name: Option<Box<str>>,
     /// The namespace of the parameters; `None` for the request's namespace.
@@ -66,7 +66,7 @@ impl From<ParamRef> for ParameterReference {
 
 /// A binding of the kind `A`.
 #[derive(Debug)]
-pub struct Binding<A> {
+pub(crate) struct Binding<A> {
     /// The name of the binding.
     pub name: Box<str>,
     /// The name of its policy.

@@ -13,7 +13,7 @@ const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 ///
 /// # Errors
 /// If the kind is another, a field is unknown, or the folder is not allowed.
-pub fn read(
+pub(crate) fn read(
     configuration: Option<&PluginConfiguration>,
     kind: &str,
     gates: &FeatureGates,

@@ -16,17 +16,17 @@ mod shadow;
 mod machinery;
 mod validating;
 mod mutating;
-pub mod config;
+pub(crate) mod config;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use binding::Binding;
+pub(crate) use binding::Binding;
 #[cfg(test)]
 pub(crate) use binding::{MUTATING_BINDINGS, VALIDATING_BINDINGS};
 pub(crate) use mutating::MutatingPolicies;
-pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
+pub(crate) use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub(crate) use validating::ValidatingPolicies;
 
 use crate::admission::Attributes;

@@ -262,6 +262,6 @@ where
 }
 
 /// The cluster state that validating policies need.
-pub const VALIDATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::VALIDATING_POLICIES, VALIDATING_BINDINGS];
+pub(crate) const VALIDATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::VALIDATING_POLICIES, VALIDATING_BINDINGS];
 /// The cluster state that mutating policies need.
-pub const MUTATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::MUTATING_POLICIES, MUTATING_BINDINGS];
+pub(crate) const MUTATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::MUTATING_POLICIES, MUTATING_BINDINGS];

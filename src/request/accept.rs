@@ -51,7 +51,7 @@ pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: AnswerType, known: Medi
 }
 
 /// Whether a route that produces these media types matches the header (`restful.Route.matchesAccept`): compares literally.
-pub fn routes_match(headers: &HeaderMap, produced: &[&str]) -> bool {
+pub(crate) fn routes_match(headers: &HeaderMap, produced: &[&str]) -> bool {
     let accept = accept(headers);
     accept.is_empty()
         || accept.split(',').any(|range| {
@@ -76,7 +76,7 @@ fn is_pretty(headers: &HeaderMap, uri: &Uri) -> bool {
 
 /// One media range of an `Accept` header.
 #[derive(Debug, PartialEq)]
-pub struct MediaRange<'a> {
+pub(crate) struct MediaRange<'a> {
     type_: &'a str,
     subtype: &'a str,
     quality: f32,
@@ -114,7 +114,7 @@ impl<'a> MediaRange<'a> {
     }
 
     /// Returns the value of a parameter. The last of several values counts.
-    pub fn parameter(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.iter().rev().find(|(other, _)| *other == name).map(|(_, value)| *value)
     }
 
@@ -126,7 +126,7 @@ impl<'a> MediaRange<'a> {
     }
 
     /// Whether the range contains `application/<subtype>`.
-    pub fn contains(&self, subtype: &str) -> bool {
+    pub(crate) fn contains(&self, subtype: &str) -> bool {
         match (self.type_, self.subtype) {
             ("*", own) => own == "*",
             (type_, own) => type_ == "application" && (own == "*" || own == subtype),
@@ -140,7 +140,7 @@ impl<'a> MediaRange<'a> {
     }
 
     /// Whether the range asks for another form than the object itself: a Table, or metadata alone.
-    pub fn is_converted(&self) -> bool {
+    pub(crate) fn is_converted(&self) -> bool {
         ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some())
     }
 
@@ -170,7 +170,7 @@ impl<'a> MediaRange<'a> {
 
 /// Returns the media ranges of an `Accept` header in the order in which the API server tries them: that of Go's `sort.Sort` for so
 /// few, by insertion (`goautoneg.ParseAccept`). A header without text accepts everything.
-pub fn media_ranges(accept: &str) -> Vec<MediaRange<'_>> {
+pub(crate) fn media_ranges(accept: &str) -> Vec<MediaRange<'_>> {
     let accept = if accept.trim().is_empty() { "*/*" } else { accept };
     let mut ranges: Vec<_> = accept.split(',').take(MAX_RANGES).filter_map(MediaRange::parse).collect();
     for last in 1..ranges.len() {

@@ -9,10 +9,11 @@ mod options;
 mod initializers;
 mod room;
 
-pub use check::{check_name, check_new_name, ensure_namespace};
+pub(crate) use check::{check_name, check_new_name, ensure_namespace};
 pub use media_type::{MediaType, MediaTypes, media_type};
 pub use options::{OptionsKind, WriteOptions};
-pub use room::{BodyRoom, arrive};
+pub use room::BodyRoom;
+pub(crate) use room::arrive;
 
 use crate::body::{Body, Buffer};
 use crate::go_text::go_quote;
@@ -43,7 +44,7 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 const SUMMARY_BYTES: usize = 30;
 
 /// Reads and discards the short body of an answer, so that its connection stays open: an HTTP/1.1 connection with unread bytes is closed.
-pub async fn discard(body: Body) {
+pub(crate) async fn discard(body: Body) {
     if body.size_hint().lower() <= DISCARDED_BYTES as u64 {
         let _whatever_it_is = tokio::time::timeout(DISCARD_TIMEOUT, read(body, 0)).await;
     }
@@ -53,7 +54,7 @@ pub async fn discard(body: Body) {
 ///
 /// # Errors
 /// 413 if the body is longer, without a read if the announced length is far longer; 500 if the body breaks off.
-pub async fn read(body: Body, limit: usize) -> Result<Bytes, Status> {
+pub(crate) async fn read(body: Body, limit: usize) -> Result<Bytes, Status> {
     read_into(&Buffer::default(), body, limit, |_| true).await
 }
 
@@ -174,7 +175,7 @@ const TWICE: &str = "it has fields that are there twice, and fields that are not
 
 /// The treatment of a kind that has no decoder of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OtherKind {
+pub(crate) enum OtherKind {
     /// The object needs an apiVersion and a kind, as a custom resource.
     Custom,
     /// The kind was built into earlier releases of kube-apiserver: a missing apiVersion or kind is that of the URL's resource.
@@ -199,7 +200,7 @@ pub fn decode_object(
 ///
 /// # Errors
 /// As [`decode_object`].
-pub fn decode_object_of(
+pub(crate) fn decode_object_of(
     bytes: &[u8],
     media_type: MediaType,
     expected: &GroupVersionKind,
@@ -438,7 +439,7 @@ fn cannot_be_handled(kind: &str, version: &str, expected: &GroupVersionKind, why
 }
 
 /// The reason why a patched object is not an object of its kind any more.
-pub enum InvalidOutcome {
+pub(crate) enum InvalidOutcome {
     /// The object cannot be decoded: the patch is invalid.
     Invalid(String),
     /// The object is refused with this Status.
@@ -449,7 +450,7 @@ pub enum InvalidOutcome {
 ///
 /// # Errors
 /// If apiVersion or kind changed, or a field has another type.
-pub fn decode_patched(
+pub(crate) fn decode_patched(
     patched: Value,
     expected: &GroupVersionKind,
     schema: Option<&Structural>,
@@ -480,7 +481,7 @@ pub fn decode_patched(
 }
 
 /// Returns the 422 for a patch that cannot be decoded, or whose outcome (`shown`) cannot.
-pub fn invalid_patch(shown: &str, why: &str) -> Status {
+pub(crate) fn invalid_patch(shown: &str, why: &str) -> Status {
     let why = format!("Invalid value: {}: {why}", go_quote(shown));
     let text = format!("patch: {why}");
     let cause = Cause { reason: "FieldValueInvalid".into(), message: why, field: "patch".into() };

@@ -1,9 +1,10 @@
 //! The parts of a request: its info from method and URL, and its body.
 
-pub mod info;
-pub mod query;
-pub mod body;
-pub mod accept;
+pub(crate) mod info;
+pub(crate) mod query;
+pub(crate) mod body;
+pub(crate) mod accept;
 pub mod timeout;
 
-pub use info::{RequestInfo, is_canonical, request_info};
+pub(crate) use info::RequestInfo;
+pub use info::{is_canonical, request_info};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Returns the names and values of a query, in order, as Go's `url.ParseQuery` reads them: pairs with a `;` or a malformed escape
 /// are dropped, `+` is a space. Another parser would see other values than the API server.
-pub fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
+pub(crate) fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
     query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).filter_map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         Some((query_unescape(name)?, query_unescape(value)?))
@@ -12,12 +12,12 @@ pub fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
 }
 
 /// Returns all values of `key` in a query, in order.
-pub fn query_values<'a>(query: &'a str, key: &'a str) -> impl Iterator<Item = String> + 'a {
+pub(crate) fn query_values<'a>(query: &'a str, key: &'a str) -> impl Iterator<Item = String> + 'a {
     query_pairs(query).filter_map(move |(name, value)| (name == key).then_some(value))
 }
 
 /// Returns the first value of `key` in a query.
-pub fn query_value(query: &str, key: &str) -> Option<String> {
+pub(crate) fn query_value(query: &str, key: &str) -> Option<String> {
     query_values(query, key).next()
 }
 

@@ -20,7 +20,7 @@ pub(super) fn status(status: &Status) -> String {
 }
 
 /// Writes a field with its value and the end of the line, after the indent.
-pub fn entry(text: &mut String, indent: usize, key: &str, value: &Value) {
+pub(crate) fn entry(text: &mut String, indent: usize, key: &str, value: &Value) {
     match style(key) {
         Style::Plain => text.push_str(key),
         Style::Single => quoted(text, "'", key, Style::Single),

@@ -17,7 +17,7 @@ const DAYS: i32 = 365;
 
 /// A certificate and its key, both as PEM.
 #[derive(Clone)]
-pub struct Issued {
+pub(crate) struct Issued {
     /// The certificate.
     pub certificate_pem: String,
     /// The private key of the certificate, PKCS#8.
@@ -25,7 +25,7 @@ pub struct Issued {
 }
 
 /// A certificate authority.
-pub struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
 }
@@ -35,7 +35,7 @@ impl Authority {
     ///
     /// # Errors
     /// If no key can be generated.
-    pub fn generate(common_name: &str) -> Result<Self, Error> {
+    pub(crate) fn generate(common_name: &str) -> Result<Self, Error> {
         Self::create(common_name, DAYS)
     }
 
@@ -59,7 +59,7 @@ impl Authority {
     }
 
     /// Returns the authority's certificate, for clients to trust.
-    pub fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.pem.clone()
     }
 
@@ -80,7 +80,7 @@ impl Authority {
     ///
     /// # Errors
     /// If a name is neither a DNS name nor an IP address.
-    pub fn serving(&self, names: &[String]) -> Result<Issued, Error> {
+    pub(crate) fn serving(&self, names: &[String]) -> Result<Issued, Error> {
         self.serving_for(names, DAYS)
     }
 
@@ -99,7 +99,7 @@ impl Authority {
     ///
     /// # Errors
     /// If a name cannot be written in a certificate.
-    pub fn client(&self, user: &str, group: &str) -> Result<Issued, Error> {
+    pub(crate) fn client(&self, user: &str, group: &str) -> Result<Issued, Error> {
         let mut parameters = parameters(user, &[], DAYS)?;
         parameters.distinguished_name.push(DnType::OrganizationName, group);
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];

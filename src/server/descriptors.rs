@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the soft limit of open files to the hard one, as Go's runtime does (`syscall.adjustFileLimit`). Returns the limit after that;
 /// `None` without a limit.
-pub fn raise() -> Option<u64> {
+pub(crate) fn raise() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
         return limit.current;

@@ -50,22 +50,22 @@ struct Check {
 
 /// A task that must be done before the process is ready.
 #[must_use]
-pub struct Pending(Arc<AtomicBool>);
+pub(crate) struct Pending(Arc<AtomicBool>);
 
 impl Pending {
     /// Records that the task is done.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
 /// The named checks of liveness and readiness, shared between clones.
 #[derive(Clone, Default)]
-pub struct Checks(Arc<RwLock<Vec<Check>>>);
+pub(crate) struct Checks(Arc<RwLock<Vec<Check>>>);
 
 impl Checks {
     /// Creates the checks with kube-apiserver's `ping`, and `shutdown` for readiness.
-    pub fn new(drain: &Drain) -> Self {
+    pub(crate) fn new(drain: &Drain) -> Self {
         let checks = Self::default();
         checks.live("ping", || Ok(()));
         let drain = drain.clone();
@@ -76,17 +76,17 @@ impl Checks {
     }
 
     /// Adds a check of liveness, which also counts for readiness. It must be quick; the list of checks withholds the reason.
-    pub fn live(&self, name: &'static str, probe: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
+    pub(crate) fn live(&self, name: &'static str, probe: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
         self.add(Check { name, of_life: true, is_advice: false, probe: Box::new(probe) });
     }
 
     /// Adds a check of readiness.
-    pub fn ready(&self, name: &'static str, probe: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
+    pub(crate) fn ready(&self, name: &'static str, probe: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
         self.add(Check { name, of_life: false, is_advice: false, probe: Box::new(probe) });
     }
 
     /// Adds a check of readiness that fails until the returned task is finished.
-    pub fn pending(&self, name: &'static str) -> Pending {
+    pub(crate) fn pending(&self, name: &'static str) -> Pending {
         let done = Arc::new(AtomicBool::new(false));
         let reported = done.clone();
         self.ready(
@@ -97,7 +97,7 @@ impl Checks {
     }
 
     /// Adds a check that never fails readiness: its failure is a warning in the lines of `verbose`.
-    pub fn advise(&self, name: &'static str, probe: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
+    pub(crate) fn advise(&self, name: &'static str, probe: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
         self.add(Check { name, of_life: false, is_advice: true, probe: Box::new(probe) });
     }
 
@@ -106,7 +106,7 @@ impl Checks {
     }
 
     /// Whether every check of readiness passes, warnings aside.
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
         checks.iter().all(|check| check.is_advice || (check.probe)().is_ok())
     }
@@ -172,7 +172,7 @@ impl Checks {
 ///
 /// # Errors
 /// If no thread or runtime can be created.
-pub fn start(listener: Listener, checks: Checks, registry: Registry, limits: &Limits) -> io::Result<DropGuard> {
+pub(crate) fn start(listener: Listener, checks: Checks, registry: Registry, limits: &Limits) -> io::Result<DropGuard> {
     let socket = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (budget, stop) = (ConnectionBudget::of_health_port(limits), CancellationToken::new());

@@ -30,7 +30,7 @@ const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// The bound sockets of one server.
 #[derive(Debug)]
-pub struct Listener {
+pub(crate) struct Listener {
     first: TcpListener,
     others: Vec<TcpListener>,
     refusals: Option<Refusals>,
@@ -41,7 +41,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the address is in use, or not one of this machine's.
-    pub fn bind(address: SocketAddr) -> std::io::Result<Self> {
+    pub(crate) fn bind(address: SocketAddr) -> std::io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
@@ -52,7 +52,7 @@ impl Listener {
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
-    pub fn bind_also(&mut self, address: IpAddr) -> std::io::Result<()> {
+    pub(crate) fn bind_also(&mut self, address: IpAddr) -> std::io::Result<()> {
         let other = Self::bind(SocketAddr::new(address, self.local_addr()?.port()))?;
         self.others.push(other.first);
         Ok(())
@@ -60,7 +60,7 @@ impl Listener {
 
     /// Reports failed handshakes there.
     #[must_use]
-    pub fn reporting(self, refusals: Refusals) -> Self {
+    pub(crate) fn reporting(self, refusals: Refusals) -> Self {
         Self { refusals: Some(refusals), ..self }
     }
 
@@ -68,7 +68,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the socket is broken.
-    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+    pub(crate) fn local_addr(&self) -> std::io::Result<SocketAddr> {
         self.first.local_addr()
     }
 
@@ -82,8 +82,13 @@ impl Listener {
 
     /// Serves until the drain has started and everything in flight has finished, or the drain timeout is over. Every request
     /// has an `Arc<Connection>` as extension.
-    pub async fn serve<H, F>(self, tls: Arc<Reloading<ServerConfig>>, limits: Arc<Limits>, drain: Drain, handler: H)
-    where
+    pub(crate) async fn serve<H, F>(
+        self,
+        tls: Arc<Reloading<ServerConfig>>,
+        limits: Arc<Limits>,
+        drain: Drain,
+        handler: H,
+    ) where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {

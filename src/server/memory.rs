@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Returns the memory limit of the process's control group and of the groups above it, in bytes; `None` without a limit.
-pub fn limit() -> Option<u64> {
+pub(crate) fn limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     limit_below(Path::new("/sys/fs/cgroup"), &groups)
 }

@@ -20,7 +20,7 @@ const MAX_TEXT: usize = 256;
 
 /// The refusals of a process.
 #[derive(Clone, Debug)]
-pub struct Refusals {
+pub(crate) struct Refusals {
     handshakes: IntCounter,
     of_handshakes: Arc<Mutex<Lines>>,
     of_certificates: Arc<Mutex<Lines>>,
@@ -52,7 +52,7 @@ impl Refusals {
     ///
     /// # Errors
     /// If another metric of the name is registered.
-    pub fn of(registry: &Registry) -> prometheus::Result<Self> {
+    pub(crate) fn of(registry: &Registry) -> prometheus::Result<Self> {
         registry.once("tls_handshake_errors", |registry| {
             let opts = Opts::new(
                 "apiserver_tls_handshake_errors_total",
@@ -79,7 +79,7 @@ impl Refusals {
     }
 
     /// Logs a certificate by which nobody was authenticated.
-    pub fn certificate(&self, remote: SocketAddr, subject: &str, reason: &dyn fmt::Display) {
+    pub(crate) fn certificate(&self, remote: SocketAddr, subject: &str, reason: &dyn fmt::Display) {
         log(&self.of_certificates, "client certificate refused", remote, Some(subject), reason);
     }
 }

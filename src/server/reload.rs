@@ -26,7 +26,7 @@ const RETIREMENT: Duration = Duration::from_secs(1);
 
 /// A value that follows the files from which it was made. Dropping it ends the watch.
 #[derive(Debug)]
-pub struct Reloading<T> {
+pub(crate) struct Reloading<T> {
     current: Arc<ArcSwap<T>>,
     forced: Arc<Notify>,
     task: Option<JoinHandle<()>>,
@@ -34,27 +34,27 @@ pub struct Reloading<T> {
 
 impl<T> Reloading<T> {
     /// Creates a value that never changes.
-    pub fn fixed(value: T) -> Self {
+    pub(crate) fn fixed(value: T) -> Self {
         Self { current: Arc::new(ArcSwap::from_pointee(value)), forced: Arc::default(), task: None }
     }
 
     /// Returns a guard of the current value, for a short use.
-    pub fn load(&self) -> Guard<Arc<T>> {
+    pub(crate) fn load(&self) -> Guard<Arc<T>> {
         self.current.load()
     }
 
     /// Returns the value for other holders; it follows the files as long as `self` lives.
-    pub fn shared(&self) -> Arc<ArcSwap<T>> {
+    pub(crate) fn shared(&self) -> Arc<ArcSwap<T>> {
         Arc::clone(&self.current)
     }
 
     /// Returns a notifier that has the value made again, even if no watched file has changed.
-    pub fn forced(&self) -> Arc<Notify> {
+    pub(crate) fn forced(&self) -> Arc<Notify> {
         Arc::clone(&self.forced)
     }
 
     /// Returns the current value, to keep.
-    pub fn load_full(&self) -> Arc<T> {
+    pub(crate) fn load_full(&self) -> Arc<T> {
         self.current.load_full()
     }
 }
@@ -72,7 +72,7 @@ impl<T> Drop for Reloading<T> {
 ///
 /// # Errors
 /// If the first `load` fails.
-pub fn watch<T, E>(
+pub(crate) fn watch<T, E>(
     paths: Vec<PathBuf>,
     load: impl Fn() -> Result<T, E> + Send + Sync + 'static,
 ) -> Result<Reloading<T>, E>
@@ -87,7 +87,7 @@ where
 ///
 /// # Errors
 /// If the first `load` fails.
-pub fn watch_folder<T, E>(
+pub(crate) fn watch_folder<T, E>(
     folder: PathBuf,
     load: impl Fn() -> Result<T, E> + Send + Sync + 'static,
 ) -> Result<Reloading<T>, E>

@@ -15,7 +15,7 @@ const SERVING_DAYS: i32 = 90;
 
 /// A serving certificate and the authority that issued it, all as PEM.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Renewable {
+pub(crate) struct Renewable {
     /// The certificates that clients trust: the authority, and before the end of an authority's lifetime the one before it.
     pub authorities_pem: String,
     /// The private key of the authority, PKCS#8.
@@ -29,14 +29,14 @@ pub struct Renewable {
 /// The reason why no certificate can be issued.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct RenewalError(#[from] rcgen::Error);
+pub(crate) struct RenewalError(#[from] rcgen::Error);
 
 impl Renewable {
     /// Creates an authority, and a serving certificate for these DNS names and IP addresses.
     ///
     /// # Errors
     /// If a name is neither a DNS name nor an IP address.
-    pub fn create(names: &[String]) -> Result<Self, RenewalError> {
+    pub(crate) fn create(names: &[String]) -> Result<Self, RenewalError> {
         Self::issued(&Authority::create(AUTHORITY, AUTHORITY_DAYS)?, "", names)
     }
 
@@ -46,7 +46,7 @@ impl Renewable {
     ///
     /// # Errors
     /// If a name is neither a DNS name nor an IP address.
-    pub fn renewed(&self, names: &[String], now: Timestamp) -> Result<Option<Self>, RenewalError> {
+    pub(crate) fn renewed(&self, names: &[String], now: Timestamp) -> Result<Option<Self>, RenewalError> {
         let authority = Certificate::parse(&self.authorities_pem);
         let Some(authority) = authority.filter(|authority| !authority.is_due(now)) else {
             // Clients with the certificate of the authority before trust the proxy as long as the other replicas serve with it.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The reason why a serving certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub(crate) enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {}", .0.display())]
     Read(PathBuf, #[source] std::io::Error),
@@ -35,11 +35,11 @@ pub enum TlsError {
 }
 
 /// Serving certificates by TLS server name in lower case; the first label of a name may be `*`.
-pub type Certificates = HashMap<String, Arc<CertifiedKey>>;
+pub(crate) type Certificates = HashMap<String, Arc<CertifiedKey>>;
 
 /// The common parts of the handshakes of a listener, for all its certificates.
 #[derive(Clone, Debug, Default)]
-pub struct Handshake {
+pub(crate) struct Handshake {
     /// The files of the CAs whose client certificates the handshake requests. Without files it requests any certificate.
     pub authorities: Vec<PathBuf>,
     /// The versions and cipher suites.
@@ -53,7 +53,7 @@ impl Handshake {
     ///
     /// # Errors
     /// If the PEM is broken, certificate and key do not belong together, or a file of an authority cannot be read.
-    pub fn config(&self, certificate_pem: &[u8], key_pem: &[u8]) -> Result<ServerConfig, TlsError> {
+    pub(crate) fn config(&self, certificate_pem: &[u8], key_pem: &[u8]) -> Result<ServerConfig, TlsError> {
         let pem = self.authorities.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         self.config_naming(certificate_pem, key_pem, names(&pem.join(&b'\n')))
     }
@@ -62,7 +62,7 @@ impl Handshake {
     ///
     /// # Errors
     /// If the PEM is broken, or certificate and key do not belong together.
-    pub fn config_naming(
+    pub(crate) fn config_naming(
         &self,
         certificate_pem: &[u8],
         key_pem: &[u8],
@@ -87,7 +87,7 @@ impl Handshake {
     ///
     /// # Errors
     /// If a file cannot be read or used at the start.
-    pub fn watch(self, files: &CertificateFiles) -> Result<Reloading<ServerConfig>, TlsError> {
+    pub(crate) fn watch(self, files: &CertificateFiles) -> Result<Reloading<ServerConfig>, TlsError> {
         let CertificateFiles { certificate, key } = files.clone();
         let paths = [certificate.clone(), key.clone()].into_iter().chain(self.authorities.clone()).collect();
         reload::watch(paths, move || self.config(&read(&certificate)?, &read(&key)?))
@@ -97,7 +97,7 @@ impl Handshake {
     ///
     /// # Errors
     /// If certificate and key cannot be used, or a file cannot be read at the start.
-    pub fn watch_authorities(
+    pub(crate) fn watch_authorities(
         self,
         certificate_pem: String,
         key_pem: String,
@@ -119,7 +119,7 @@ fn provider(protocol: &TlsProtocol) -> CryptoProvider {
 ///
 /// # Errors
 /// If the PEM is broken, or certificate and key do not belong together.
-pub fn certified_key(certificate_pem: &[u8], key_pem: &[u8]) -> Result<CertifiedKey, TlsError> {
+pub(crate) fn certified_key(certificate_pem: &[u8], key_pem: &[u8]) -> Result<CertifiedKey, TlsError> {
     read_certified_key(certificate_pem, key_pem, &aws_lc_rs::default_provider())
 }
 
@@ -138,7 +138,7 @@ fn read_certified_key(
 ///
 /// # Errors
 /// If a file cannot be read or used at the start.
-pub fn watch_named(named: Vec<NamedCertificate>) -> Result<Reloading<Certificates>, TlsError> {
+pub(crate) fn watch_named(named: Vec<NamedCertificate>) -> Result<Reloading<Certificates>, TlsError> {
     let paths = named.iter().flat_map(|named| [named.files.certificate.clone(), named.files.key.clone()]).collect();
     reload::watch(paths, move || {
         let (mut given, mut own) = (Certificates::new(), Certificates::new());
@@ -195,7 +195,7 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 
 /// Returns the subjects of CA certificates in PEM form, for [`Handshake::config_naming`]. Empty if one of the certificates cannot be read: clients of
 /// its CA would only see the names of the others, and send no certificate.
-pub fn names(authorities_pem: &[u8]) -> Vec<DistinguishedName> {
+pub(crate) fn names(authorities_pem: &[u8]) -> Vec<DistinguishedName> {
     let roots = Roots::parse(authorities_pem).unwrap_or_default();
     roots.subjects().map(|subject| subject.to_vec().into()).collect()
 }

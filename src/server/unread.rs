@@ -22,16 +22,16 @@ const REST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The places of unread rests.
 #[derive(Clone, Debug)]
-pub struct Unread(Arc<Semaphore>);
+pub(crate) struct Unread(Arc<Semaphore>);
 
 impl Unread {
     /// Creates the places. A rest without a place is not read.
-    pub fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize) -> Self {
         Self(Arc::new(Semaphore::new(places)))
     }
 
     /// Returns the request with a body whose rest is read after a drop.
-    pub fn watch(&self, request: Request<Incoming>) -> Request<Body> {
+    pub(crate) fn watch(&self, request: Request<Incoming>) -> Request<Body> {
         // A read would ask a client of HTTP/1.1 for the body.
         let waits = request.version() < Version::HTTP_2 && request.headers().contains_key(header::EXPECT);
         request.map(|body| match body.is_end_stream() || waits {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The number of tenants in a folder.
-pub const MAX_TENANTS: usize = 10_000;
+pub(crate) const MAX_TENANTS: usize = 10_000;
 /// The bytes of a tenant's file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -98,7 +98,7 @@ impl TenantFile {
 
 /// The files of a folder, as they were parsed last. A file with the same bytes is not parsed again, and its tenant is the same `Arc`.
 #[derive(Debug, Default)]
-pub struct Files(HashMap<PathBuf, ReadFile>);
+pub(crate) struct Files(HashMap<PathBuf, ReadFile>);
 
 /// Reads the tenants in the YAML and JSON files of a folder, sorted by name, and validates them together. `plugins` are the names of all
 /// plugins. A file that a tenant names is no file of a tenant.
@@ -113,7 +113,11 @@ pub fn read(folder: &Path, plugins: &[&str]) -> Result<Vec<Arc<TenantFile>>, Vec
 ///
 /// # Errors
 /// All errors that were found.
-pub fn read_again(folder: &Path, plugins: &[&str], known: &mut Files) -> Result<Vec<Arc<TenantFile>>, Vec<Fault>> {
+pub(crate) fn read_again(
+    folder: &Path,
+    plugins: &[&str],
+    known: &mut Files,
+) -> Result<Vec<Arc<TenantFile>>, Vec<Fault>> {
     let of_folder = |why: String| vec![Fault { file: folder.to_owned(), line: 0, field: String::new(), why }];
     let entries = std::fs::read_dir(folder).map_err(|error| of_folder(format!("cannot read the folder: {error}")))?;
     let mut files = Vec::new();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const EVENT_REFERENCES: [&str; 3] = ["involvedObject", "regarding", "related"];
 
 /// The guard of one tenant.
-pub struct Guard {
+pub(crate) struct Guard {
     /// The tenant's name.
     pub tenant: Arc<str>,
     /// The names of namespaces of all tenants of the API server.

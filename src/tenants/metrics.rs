@@ -12,7 +12,7 @@ const OTHER: &str = "other";
 
 /// The metrics of tenants, which clones share.
 #[derive(Clone, Debug)]
-pub struct TenantMetrics {
+pub(crate) struct TenantMetrics {
     requests: IntCounterVec,
     reloads: IntCounterVec,
     labels: Arc<Mutex<HashSet<String>>>,
@@ -23,7 +23,7 @@ impl TenantMetrics {
     ///
     /// # Errors
     /// If one of the names is registered already.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+    pub(crate) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let requests = Opts::new(
             "kube_admission_proxy_tenant_requests_total",
             "Number of requests, by tenant and HTTP code. After 1000 tenants, all others have the value other.",
@@ -43,7 +43,7 @@ impl TenantMetrics {
     }
 
     /// Counts an answer to a request of a tenant.
-    pub fn answered(&self, tenant: &str, code: u16) {
+    pub(crate) fn answered(&self, tenant: &str, code: u16) {
         let label = self.label(tenant);
         self.requests.with_label_values(&[label, &code.to_string()]).inc();
     }
@@ -61,7 +61,7 @@ impl TenantMetrics {
     }
 
     /// Counts a reload.
-    pub fn reloaded(&self, is_success: bool) {
+    pub(crate) fn reloaded(&self, is_success: bool) {
         self.reloads.with_label_values(&[if is_success { "success" } else { "failure" }]).inc();
     }
 }

@@ -10,27 +10,31 @@ mod guard;
 mod members;
 mod metrics;
 mod namespaces;
-pub mod profile;
+pub(crate) mod profile;
 mod rate;
 mod scope;
 
-pub use address::{Addressed, Misaddressed, TenantAddresses, split_path};
-pub use folder::{Fault, Files, MAX_TENANTS, TenantFile, read, read_again};
-pub use guard::Guard;
-pub use members::{Members, Membership, Origin};
-pub use metrics::TenantMetrics;
-pub use namespaces::{Owner, Owners};
-pub use rate::Rate;
-pub use scope::{NamespaceNeed, need};
+pub(crate) use address::{Addressed, Misaddressed};
+pub use address::{TenantAddresses, split_path};
+pub use folder::read;
+pub(crate) use folder::{Fault, Files, TenantFile, read_again};
+pub(crate) use guard::Guard;
+pub(crate) use members::Membership;
+pub use members::{Members, Origin};
+pub(crate) use metrics::TenantMetrics;
+pub(crate) use namespaces::Owner;
+pub use namespaces::Owners;
+pub(crate) use rate::Rate;
+pub(crate) use scope::{NamespaceNeed, need};
 
 /// The tenant of callers and namespaces without another tenant.
-pub const DEFAULT: &str = "default";
+pub(crate) const DEFAULT: &str = "default";
 /// The tenant whose members change the tenants of namespaces.
-pub const OPERATORS: &str = "operators";
+pub(crate) const OPERATORS: &str = "operators";
 /// The base of admission without plugins, which is therefore no tenant's name.
-pub const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 /// The label of a Namespace with its tenant; also the audit annotation with a request's tenant.
-pub const LABEL: &str = "kube-admission-proxy.dev/tenant";
+pub(crate) const LABEL: &str = "kube-admission-proxy.dev/tenant";
 
 #[cfg(test)]
 mod tests;

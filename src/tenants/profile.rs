@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The kind of a tenant's file.
-pub const KIND: &str = "Tenant";
+pub(crate) const KIND: &str = "Tenant";
 
 /// A tenant of the gateway: its members, its API server, its admission and its limits.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(title = "Tenant")]
-pub struct Document {
+pub(crate) struct Document {
     /// `config.kube-admission-proxy.dev/v1alpha1`.
     pub api_version: String,
     /// `Tenant`.
@@ -26,7 +26,7 @@ pub struct Document {
 /// The name of a tenant.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Metadata {
+pub(crate) struct Metadata {
     /// The name, a DNS label. `default` is the tenant of callers and namespaces without another tenant, and must exist. `operators`
     /// is the tenant whose members change the tenants of namespaces.
     pub name: String,
@@ -252,7 +252,7 @@ pub struct Tls {
 }
 
 /// The JSON Schema of a tenant's file.
-pub fn schema() -> String {
+pub(crate) fn schema() -> String {
     let schema = schemars::schema_for!(Document);
     // Strings and numbers as keys are always valid JSON.
     serde_json::to_string_pretty(&schema).map(|text| text + "\n").unwrap_or_default()

@@ -5,7 +5,7 @@ use http::Method;
 
 /// The requirement of a request on the namespace that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamespaceNeed<'a> {
+pub(crate) enum NamespaceNeed<'a> {
     /// No object: the answer contains no object, or only data about the caller.
     Nothing,
     /// The namespace must be the tenant's own.
@@ -27,7 +27,7 @@ const ABOUT_ONESELF: [(&str, &str); 3] = [
 ];
 
 /// Returns the requirement of a request, whose path must be canonical.
-pub fn need<'a>(method: &Method, info: &'a RequestInfo) -> NamespaceNeed<'a> {
+pub(crate) fn need<'a>(method: &Method, info: &'a RequestInfo) -> NamespaceNeed<'a> {
     if !info.is_resource_request {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         let is_known = PATHS

@@ -27,7 +27,7 @@ const LINE_BYTES: usize = 64 << 10;
 
 /// The plugins that call webhooks both here and in the upstream API server. Dropping the value ends the reads.
 #[derive(Debug)]
-pub struct DoubleAdmission {
+pub(crate) struct DoubleAdmission {
     found: Arc<[AtomicBool; 2]>,
     _task: Option<AbortOnDropHandle<()>>,
 }
@@ -35,7 +35,7 @@ pub struct DoubleAdmission {
 impl DoubleAdmission {
     /// Reads the upstream's metrics at once, and then every hour, for those of `plugins` that call webhooks. Metrics that cannot be read
     /// change nothing. Must be called inside a tokio runtime.
-    pub fn watch(transport: SharedTransport, plugins: &[&'static str], patience: Duration) -> Self {
+    pub(crate) fn watch(transport: SharedTransport, plugins: &[&'static str], patience: Duration) -> Self {
         let mine = PLUGINS.map(|plugin| plugins.contains(&plugin));
         let found: Arc<[AtomicBool; 2]> = Arc::default();
         let seen = Arc::clone(&found);
@@ -61,7 +61,7 @@ impl DoubleAdmission {
     }
 
     /// Creates the value from a configured answer, without reading metrics.
-    pub fn known(calls: bool, plugins: &[&'static str]) -> Self {
+    pub(crate) fn known(calls: bool, plugins: &[&'static str]) -> Self {
         let found: Arc<[AtomicBool; 2]> = Arc::default();
         note(&found, PLUGINS.map(|plugin| calls && plugins.contains(&plugin)));
         Self { found, _task: None }
@@ -71,7 +71,7 @@ impl DoubleAdmission {
     ///
     /// # Errors
     /// If a plugin calls webhooks twice, with advice.
-    pub fn check(&self) -> Result<(), Unhealthy> {
+    pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         let names = PLUGINS.iter().zip(&*self.found).filter(|(_, found)| found.load(Ordering::Relaxed));
         let names: Vec<&str> = names.map(|(name, _)| *name).collect();
         if names.is_empty() { Ok(()) } else { Err(Unhealthy::of(advice(&names.join(",")))) }

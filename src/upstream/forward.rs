@@ -127,7 +127,7 @@ pub(super) fn bad_gateway() -> Status {
 ///
 /// Called before the proxy sets headers of its own, which `Connection` could name as well; and after authentication, since a
 /// client must not be able to hide headers that a front proxy has set.
-pub fn strip_connection(request: &mut Request<Body>) {
+pub(crate) fn strip_connection(request: &mut Request<Body>) {
     let protocol = upgrade::protocol(request.headers());
     strip_hop_by_hop(request.headers_mut());
     if let Some(protocol) = protocol {

@@ -100,11 +100,11 @@ impl RequestHeaders {
 }
 
 /// The names that are known now; `None` until the ConfigMap has been read.
-pub type KnownHeaders = Arc<ArcSwapOption<RequestHeaders>>;
+pub(crate) type KnownHeaders = Arc<ArcSwapOption<RequestHeaders>>;
 
 /// A task that follows the ConfigMap. Dropping the value ends the reads; the known names stay.
 #[derive(Debug)]
-pub struct FrontProxy {
+pub(crate) struct FrontProxy {
     last: watch::Receiver<Result<(), Unhealthy>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -112,7 +112,7 @@ pub struct FrontProxy {
 impl FrontProxy {
     /// Reads at once, and then again every `every`; an answer that takes longer than `patience` counts as missing. Keeps the names in
     /// `known`. Must be called inside a tokio runtime.
-    pub fn follow(transport: SharedTransport, known: KnownHeaders, every: Duration, patience: Duration) -> Self {
+    pub(crate) fn follow(transport: SharedTransport, known: KnownHeaders, every: Duration, patience: Duration) -> Self {
         let (said, last) = watch::channel(Err(Unhealthy::of("the API server's front-proxy headers were not read yet")));
         let reading = async move {
             let mut ticks = interval(every);
@@ -147,7 +147,7 @@ impl FrontProxy {
     ///
     /// # Errors
     /// If the last read failed, with the reason.
-    pub fn check(&self) -> Result<(), Unhealthy> {
+    pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         self.last.borrow().clone()
     }
 }

@@ -20,7 +20,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The transport of requests that the service account sends. Dropping the value ends the renewal.
 #[derive(Debug)]
-pub struct Impersonator {
+pub(crate) struct Impersonator {
     transport: Opaque,
     token: Arc<ArcSwapOption<ClientCredentials>>,
     rejected: Arc<Notify>,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Opaque {
 impl Impersonator {
     /// Requests a token at once, with `client`, and sends requests over `transport`. A token is renewed after four fifths of its lifetime,
     /// or when the API server rejects it. `patience` bounds one request for a token. Must be called inside a tokio runtime.
-    pub fn start(
+    pub(crate) fn start(
         transport: SharedTransport,
         client: kube::Client,
         namespace: &str,
@@ -77,7 +77,7 @@ impl Impersonator {
     ///
     /// # Errors
     /// If it failed, with the reason.
-    pub fn check(&self) -> Result<(), Unhealthy> {
+    pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         self.last.borrow().clone()
     }
 }

@@ -19,17 +19,19 @@ mod upgrade;
 mod double_admission;
 
 pub use client::kube_client;
-pub use double_admission::DoubleAdmission;
-pub use forward::{Forwarder, strip_connection};
-pub use front_proxy::{FrontProxy, KnownHeaders, RequestHeaders};
-pub use identity::{CallerIdentity, ClientCredentials};
-pub use impersonator::Impersonator;
-pub use own_user::OwnUser;
-pub use probe::Probe;
+pub(crate) use double_admission::DoubleAdmission;
+pub use forward::Forwarder;
+pub(crate) use forward::strip_connection;
+pub(crate) use front_proxy::{FrontProxy, KnownHeaders};
+pub use identity::CallerIdentity;
+pub(crate) use identity::ClientCredentials;
+pub(crate) use impersonator::Impersonator;
+pub(crate) use own_user::OwnUser;
+pub(crate) use probe::Probe;
 pub use release::Release;
-pub use remote::{Remote, RemoteError};
-pub use serving_secret::{ServingCertificates, ServingSecret, ServingSecretError};
-pub use upgrade::Upgrade;
+pub(crate) use remote::Remote;
+pub(crate) use serving_secret::{ServingCertificates, ServingSecret};
+pub(crate) use upgrade::Upgrade;
 
 use crate::body::{Body, BoxError};
 use async_trait::async_trait;
@@ -39,15 +41,17 @@ use std::sync::Arc;
 
 /// The mark, as a request extension, of a request whose answer may last without a limit: a watch, a log.
 #[derive(Clone, Copy, Debug)]
-pub struct LongRunning;
+pub(crate) struct LongRunning;
 
 /// The mark, as a request extension, of a client's request: it takes no place of the proxy's own requests.
 #[derive(Clone, Copy, Debug)]
-pub struct OfClient;
+pub(crate) struct OfClient;
 
 /// A value, as a request extension, that is dropped when the connection that the request upgrades has ended.
 #[derive(Clone)]
-pub struct KeptUntilClose(pub Arc<dyn Any + Send + Sync>);
+pub(crate) struct KeptUntilClose(
+    #[expect(dead_code, reason = "only its end has an effect")] pub Arc<dyn Any + Send + Sync>,
+);
 
 /// The reason why a request got no answer from the API server.
 #[derive(Debug, thiserror::Error)]

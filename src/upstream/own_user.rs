@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use http::{Request, Response};
 
 /// A transport that names a user in every request that is not a client's.
-pub struct OwnUser {
+pub(crate) struct OwnUser {
     transport: SharedTransport,
     known: KnownHeaders,
     user: UserInfo,
@@ -16,7 +16,7 @@ pub struct OwnUser {
 impl OwnUser {
     /// Creates the transport. While the names of the headers are not `known`, they are the usual ones (`X-Remote-…`): the names are read
     /// by such a request.
-    pub fn new(transport: SharedTransport, known: KnownHeaders, user: UserInfo) -> Self {
+    pub(crate) fn new(transport: SharedTransport, known: KnownHeaders, user: UserInfo) -> Self {
         Self { transport, known, user }
     }
 }
@@ -37,7 +37,8 @@ impl Transport for OwnUser {
 mod tests {
     use super::*;
     use crate::body::{empty, full};
-    use crate::upstream::{RequestHeaders, from_fn};
+    use crate::upstream::from_fn;
+    use crate::upstream::front_proxy::RequestHeaders;
     use http::HeaderName;
     use http_body_util::BodyExt;
     use std::sync::Arc;

@@ -17,7 +17,7 @@ const BODY_BYTES: usize = 16 << 10;
 
 /// The last answer of the API server. Dropping the value ends the probes.
 #[derive(Debug)]
-pub struct Probe {
+pub(crate) struct Probe {
     last: watch::Receiver<Result<(), Unhealthy>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -25,7 +25,7 @@ pub struct Probe {
 impl Probe {
     /// Sends a probe at once, and then again every `every`; an answer that takes longer than `patience` counts as missing. Must be called
     /// inside a tokio runtime.
-    pub fn start(transport: SharedTransport, every: Duration, patience: Duration) -> Self {
+    pub(crate) fn start(transport: SharedTransport, every: Duration, patience: Duration) -> Self {
         let (said, last) = watch::channel(Err(Unhealthy::of("the API server was not asked yet")));
         let asking = async move {
             let mut ticks = interval(every);
@@ -49,7 +49,7 @@ impl Probe {
     }
 
     /// Whether the last probe failed. False before the first probe has ended.
-    pub fn is_down(&self) -> bool {
+    pub(crate) fn is_down(&self) -> bool {
         // The first value of the channel is none of a probe.
         self.last.has_changed().unwrap_or(true) && self.last.borrow().is_err()
     }
@@ -58,7 +58,7 @@ impl Probe {
     ///
     /// # Errors
     /// If the last probe failed, with the reason.
-    pub fn check(&self) -> Result<(), Unhealthy> {
+    pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         self.last.borrow().clone()
     }
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// The reason why a kubeconfig cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum RemoteError {
+pub(crate) enum RemoteError {
     /// The kubeconfig cannot be read, or is incomplete.
     #[error(transparent)]
     Kubeconfig(#[from] kube::config::KubeconfigError),
@@ -43,7 +43,7 @@ pub enum RemoteError {
 /// The API server that a kubeconfig names. Follows the kubeconfig and the files that it names; a change makes new
 /// connections, and requests on the old ones go on to their end.
 #[derive(Debug)]
-pub struct Remote {
+pub(crate) struct Remote {
     target: Reloading<Target>,
 }
 
@@ -52,7 +52,7 @@ impl Remote {
     ///
     /// # Errors
     /// If the kubeconfig cannot be used.
-    pub async fn from_kubeconfig(path: &Path, limits: Arc<Limits>) -> Result<Self, RemoteError> {
+    pub(crate) async fn from_kubeconfig(path: &Path, limits: Arc<Limits>) -> Result<Self, RemoteError> {
         let path = path.to_owned();
         // The closure reads files, and runs the command of an `exec` entry.
         let reading = tokio::task::spawn_blocking(move || {
@@ -68,7 +68,7 @@ impl Remote {
     }
 
     /// Returns the URL of the API server, for messages.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.target.load().url.clone()
     }
 }

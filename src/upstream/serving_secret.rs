@@ -26,7 +26,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const KEYS: [&str; 4] = ["ca.crt", "ca.key", "tls.crt", "tls.key"];
 
 /// The Secret with the serving certificate. The ConfigMap with the same name holds the authority's certificate for clients.
-pub struct ServingSecret {
+pub(crate) struct ServingSecret {
     client: kube::Client,
     namespace: String,
     name: String,
@@ -36,7 +36,7 @@ pub struct ServingSecret {
 
 /// The reason why there is no certificate.
 #[derive(Debug, thiserror::Error)]
-pub enum ServingSecretError {
+pub(crate) enum ServingSecretError {
     /// The API server refused a call, or there was no answer.
     #[error("the {0} {1}: {2}")]
     Call(&'static str, String, #[source] Box<kube::Error>),
@@ -53,12 +53,12 @@ pub enum ServingSecretError {
 
 impl ServingSecret {
     /// Names the Secret.
-    pub fn new(client: kube::Client, namespace: &str, name: &str, names: Vec<String>) -> Self {
+    pub(crate) fn new(client: kube::Client, namespace: &str, name: &str, names: Vec<String>) -> Self {
         Self { client, namespace: namespace.to_owned(), name: name.to_owned(), names }
     }
 
     /// Returns the certificate of the Secret. Waits until there is one; writes it if there is none that can be used.
-    pub async fn first(&self) -> Renewable {
+    pub(crate) async fn first(&self) -> Renewable {
         loop {
             match self.current().await {
                 Ok(current) => return current,
@@ -69,7 +69,7 @@ impl ServingSecret {
     }
 
     /// Follows the Secret from this certificate on, as long as the process runs.
-    pub fn follow(self, first: Renewable) -> ServingCertificates {
+    pub(crate) fn follow(self, first: Renewable) -> ServingCertificates {
         let (known, latest) = watch::channel(first);
         tokio::spawn(async move {
             loop {
@@ -177,17 +177,17 @@ impl ServingSecret {
 
 /// The latest certificate of a Secret. Clones follow the same Secret.
 #[derive(Clone)]
-pub struct ServingCertificates(watch::Receiver<Renewable>);
+pub(crate) struct ServingCertificates(watch::Receiver<Renewable>);
 
 impl ServingCertificates {
     /// Returns certificates that stay as they are.
     #[cfg(test)]
-    pub fn fixed(certificate: Renewable) -> Self {
+    pub(crate) fn fixed(certificate: Renewable) -> Self {
         Self(watch::channel(certificate).1)
     }
 
     /// Returns the authorities, as PEM.
-    pub fn authorities_pem(&self) -> String {
+    pub(crate) fn authorities_pem(&self) -> String {
         self.0.borrow().authorities_pem.clone()
     }
 
@@ -196,7 +196,7 @@ impl ServingCertificates {
     ///
     /// # Errors
     /// If the first `make` fails.
-    pub fn make<T: Send + Sync + 'static, E: std::fmt::Display + Send>(
+    pub(crate) fn make<T: Send + Sync + 'static, E: std::fmt::Display + Send>(
         &self,
         make: impl Fn(&Renewable) -> Result<T, E> + Send + Sync + 'static,
     ) -> Result<Reloading<T>, E> {

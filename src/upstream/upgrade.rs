@@ -14,7 +14,7 @@ const BUFFER_SIZE: usize = 16 << 10;
 
 /// The protocol that a client's upgrade names, as an extension of its request.
 #[derive(Clone, Debug)]
-pub struct Upgrade(pub(super) HeaderValue);
+pub(crate) struct Upgrade(pub(super) HeaderValue);
 
 /// Whether a request has an upgrade to one of Kubernetes' protocols (`httpstream.IsUpgradeRequest`). Any other protocol, `h2c` above all,
 /// would let requests inside it pass the proxy unseen.

@@ -12,7 +12,7 @@ const KIND: &str = "WebhookAdmissionConfiguration";
 
 /// The parsed configuration file.
 #[derive(Default)]
-pub struct Configuration {
+pub(crate) struct Configuration {
     /// The kubeconfig users as which webhooks are called; none if no kubeconfig is named.
     pub users: Kubeconfig,
     /// The folder of static manifests: webhook configurations that are not objects of the API.
@@ -23,7 +23,10 @@ pub struct Configuration {
 ///
 /// # Errors
 /// If the kind is another, a field is unknown, the kubeconfig cannot be used, or a folder of manifests is not allowed.
-pub fn read(configuration: Option<&PluginConfiguration>, gates: &FeatureGates) -> Result<Configuration, BuildError> {
+pub(crate) fn read(
+    configuration: Option<&PluginConfiguration>,
+    gates: &FeatureGates,
+) -> Result<Configuration, BuildError> {
     let mut read = Configuration::default();
     let Some(configuration) = configuration else { return Ok(read) };
     let error = |text: String| Err(configuration.invalid(text));

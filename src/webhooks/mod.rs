@@ -4,7 +4,7 @@
 //! once per change (`hook.rs`), so that a request pays only for the hooks that name its resource. A hook that names only an
 //! equivalent resource gets the objects in the version of that resource, and its patch is converted back: `conversion/`.
 
-pub mod config;
+pub(crate) mod config;
 mod cached;
 mod hook;
 mod machinery;
@@ -15,12 +15,12 @@ mod shadow;
 mod patched;
 mod mutating;
 mod validating;
-pub mod v1alpha1;
+pub(crate) mod v1alpha1;
 #[cfg(test)]
 pub(crate) mod tests;
 
 /// The configurations of one kind from a folder of static manifests.
-pub type Manifests<C> = Source<Vec<Arc<C>>>;
+pub(crate) type Manifests<C> = Source<Vec<Arc<C>>>;
 
 pub(crate) use mutating::MutatingWebhooks;
 pub(crate) use validating::ValidatingWebhooks;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// If the files in the folder cannot be used.
-pub fn manifests<C>(
+pub(crate) fn manifests<C>(
     folder: Option<PathBuf>,
     plugin: &'static str,
     environment: &PluginEnvironment<'_>,

@@ -13,7 +13,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// If Go would refuse the handshake because of the certificate.
-pub fn parse(certificate: &CertificateDer<'_>) -> Result<Certificate, Error> {
+pub(crate) fn parse(certificate: &CertificateDer<'_>) -> Result<Certificate, Error> {
     let parsed = Certificate::parse(certificate).map_err(|error| {
         tracing::debug!(%error, "certificate not parsed");
         CertificateError::BadEncoding
@@ -35,7 +35,7 @@ fn parse_signer(certificate: &CertificateDer<'_>) -> Result<Certificate, Error> 
 
 /// Returns the error of a handshake that is refused because of a certificate.
 #[must_use]
-pub fn refusal(why: VerifyError) -> Error {
+pub(crate) fn refusal(why: VerifyError) -> Error {
     let time = |seconds: i64| UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
     let error = match why {
         VerifyError::UnknownAuthority(_) => CertificateError::UnknownIssuer,
@@ -55,7 +55,7 @@ pub fn refusal(why: VerifyError) -> Error {
 ///
 /// # Errors
 /// If the signature is not that of the key.
-pub fn verify_tls12_signature(
+pub(crate) fn verify_tls12_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
     signature: &DigitallySignedStruct,
@@ -78,7 +78,7 @@ pub fn verify_tls12_signature(
 ///
 /// # Errors
 /// If the signature is not that of the key.
-pub fn verify_tls13_signature(
+pub(crate) fn verify_tls13_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
     signature: &DigitallySignedStruct,
@@ -92,7 +92,7 @@ pub fn verify_tls13_signature(
 ///
 /// # Errors
 /// If the leaf cannot be parsed, or has another key, or the key is not supported.
-pub fn certified_key(
+pub(crate) fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     provider: &CryptoProvider,

@@ -10,13 +10,14 @@ mod signature;
 mod certificate;
 mod verify;
 mod server;
-pub mod handshake;
+pub(crate) mod handshake;
 
-pub use certificate::Certificate;
-pub use name::Name;
-pub use server::ServerVerifier;
-pub use signature::SignatureError;
-pub use verify::{BundleError, Purpose, Roots, Validity, VerifyError};
+pub(crate) use certificate::Certificate;
+pub(crate) use name::Name;
+pub(crate) use server::ServerVerifier;
+#[cfg(test)]
+pub(crate) use verify::BundleError;
+pub(crate) use verify::{Purpose, Roots, Validity, VerifyError};
 
 /// The reason why a certificate cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Go's verification of a server's certificate.
 #[derive(Debug)]
-pub struct ServerVerifier {
+pub(crate) struct ServerVerifier {
     /// `None` accepts any certificate, as long as the server has its key.
     roots: Option<Roots>,
     provider: Arc<CryptoProvider>,
@@ -20,20 +20,20 @@ pub struct ServerVerifier {
 impl ServerVerifier {
     /// Accepts any certificate that Go parses, as long as the server has its key.
     #[must_use]
-    pub fn anybody(provider: Arc<CryptoProvider>) -> Self {
+    pub(crate) fn anybody(provider: Arc<CryptoProvider>) -> Self {
         Self { roots: None, provider }
     }
 
     /// Accepts servers of these authorities. Certificates that cannot be parsed verify nothing (`AppendCertsFromPEM`).
     #[must_use]
-    pub fn of(listed: &[CertificateDer<'_>], provider: Arc<CryptoProvider>) -> Self {
+    pub(crate) fn of(listed: &[CertificateDer<'_>], provider: Arc<CryptoProvider>) -> Self {
         let mut roots = Roots::default();
         listed.iter().filter_map(|certificate| Certificate::parse(certificate).ok()).for_each(|root| roots.add(root));
         Self { roots: Some(roots), provider }
     }
 
     /// Returns the verifier with the system's roots, which are read once.
-    pub fn of_system(provider: Arc<CryptoProvider>) -> Arc<Self> {
+    pub(crate) fn of_system(provider: Arc<CryptoProvider>) -> Arc<Self> {
         static VERIFIER: OnceLock<Arc<ServerVerifier>> = OnceLock::new();
         let read = || Arc::new(Self::of(&rustls_native_certs::load_native_certs().certs, provider));
         VERIFIER.get_or_init(read).clone()

@@ -4,28 +4,28 @@
 use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
-use kube_admission_proxy::admission::metrics::Metrics;
-use kube_admission_proxy::admission::{Attributes, Chain, Operation, PluginEnvironment, RequestContext};
-use kube_admission_proxy::arrivals::Arrivals;
-use kube_admission_proxy::audit::Audit;
-use kube_admission_proxy::authn::{self, Authenticator};
-use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
-use kube_admission_proxy::body::full;
-use kube_admission_proxy::cluster::discovery::Discovery;
-use kube_admission_proxy::cluster::{Cluster, Need};
-use kube_admission_proxy::config::{Limits, Writes};
-use kube_admission_proxy::embedded;
-use kube_admission_proxy::front_end::{self, FrontEnd, Seats};
-use kube_admission_proxy::kind::{GroupVersionKind, GroupVersionResource};
-use kube_admission_proxy::object::Object;
-use kube_admission_proxy::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
-use kube_admission_proxy::plugins;
-use kube_admission_proxy::processor::Processor;
-use kube_admission_proxy::request::body::BodyRoom;
-use kube_admission_proxy::server::{Connection, Drain};
-use kube_admission_proxy::turns::Turns;
-use kube_admission_proxy::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, kube_client};
-use kube_admission_proxy::user::UserInfo;
+use kube_admission_proxy::internal::Arrivals;
+use kube_admission_proxy::internal::Audit;
+use kube_admission_proxy::internal::Processor;
+use kube_admission_proxy::internal::Turns;
+use kube_admission_proxy::internal::UserInfo;
+use kube_admission_proxy::internal::admission::Metrics;
+use kube_admission_proxy::internal::admission::{Attributes, Chain, Operation, PluginEnvironment, RequestContext};
+use kube_admission_proxy::internal::authn::{self, Authenticator};
+use kube_admission_proxy::internal::authz::{self, Authorizer, Mode, Reviewer};
+use kube_admission_proxy::internal::body::full;
+use kube_admission_proxy::internal::cluster::Discovery;
+use kube_admission_proxy::internal::cluster::{Cluster, Need};
+use kube_admission_proxy::internal::config::{Limits, Writes};
+use kube_admission_proxy::internal::embedded;
+use kube_admission_proxy::internal::front_end::{self, FrontEnd, Seats};
+use kube_admission_proxy::internal::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
+use kube_admission_proxy::internal::plugins;
+use kube_admission_proxy::internal::request::BodyRoom;
+use kube_admission_proxy::internal::server::{Connection, Drain};
+use kube_admission_proxy::internal::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, kube_client};
+use kubernetes_object::Object;
+use kubernetes_object::kind::{GroupVersionKind, GroupVersionResource};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Front {
             on.iter().flat_map(|spec| spec.needs).copied().chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
         let cluster = Cluster::start(client.clone(), &needs, Arc::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
-        let metrics = Arc::new(Metrics::new(&kube_admission_proxy::metrics::Registry::new()).unwrap());
+        let metrics = Arc::new(Metrics::new(&kube_admission_proxy::internal::metrics::Registry::new()).unwrap());
         // The test's only client sends more requests at a time than one user may.
         let limits = Limits { requests_inflight: 0, mutating_requests_inflight: 0, ..Limits::default() };
         let chain = Chain::build(&on, metrics.clone(), |_| PluginEnvironment {
@@ -124,7 +124,7 @@ impl Front {
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             bodies: BodyRoom::new(&limits),
-            in_flight: InFlight::new(&limits, &kube_admission_proxy::metrics::Registry::new()).unwrap(),
+            in_flight: InFlight::new(&limits, &kube_admission_proxy::internal::metrics::Registry::new()).unwrap(),
             answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
             processor: Processor::new(0),
@@ -152,7 +152,8 @@ impl Front {
     /// The webhook front end without plugins.
     #[allow(dead_code, reason = "not every user of this module needs it")]
     pub(crate) fn front_end(&self) -> FrontEnd {
-        let metrics = front_end::FrontEndMetrics::register(&kube_admission_proxy::metrics::Registry::new()).unwrap();
+        let metrics =
+            front_end::FrontEndMetrics::register(&kube_admission_proxy::internal::metrics::Registry::new()).unwrap();
         FrontEnd {
             authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
             allowed_names: Vec::new(),

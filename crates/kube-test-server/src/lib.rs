@@ -2,8 +2,8 @@
 
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube_admission_proxy::app::{self, Running};
-use kube_admission_proxy::cli;
+use kube_admission_proxy::internal::app::{self, Running};
+use kube_admission_proxy::internal::cli;
 use std::error::Error as StdError;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Builder {
         let flags = FLAGS.iter().map(|flag| (*flag).to_owned()).chain(self.flags);
         let mut config = cli::configuration(flags).map_err(refused)?;
         config.serving.health_address = None;
-        if let kube_admission_proxy::config::Upstream::Embedded(embedded) = &mut config.upstream {
+        if let kube_admission_proxy::internal::config::Upstream::Embedded(embedded) = &mut config.upstream {
             embedded.kubeconfig = None;
         }
         // The server needs several threads, and those of a test may stop its time.

@@ -83,7 +83,7 @@ impl Metrics {
 }
 
 /// A hash as labels have it: the text `sha256:` and the digest in hexadecimal.
-pub fn sha256_text(digest: &[u8]) -> String {
+pub(crate) fn sha256_text(digest: &[u8]) -> String {
     digest.iter().fold("sha256:".to_owned(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

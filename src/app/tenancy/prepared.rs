@@ -56,7 +56,7 @@ pub(super) fn prepare<'a>(tenants: &'a [Arc<TenantFile>], config: &Config) -> Re
 ///
 /// # Errors
 /// All errors that were found.
-pub fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<Fault>> {
+pub(crate) fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<Fault>> {
     let names: Vec<&str> = all.iter().map(|spec| spec.name).collect();
     let tenants = read(folder, &names)?;
     let of_folder = |why: String| vec![Fault { file: folder.to_owned(), line: 0, field: String::new(), why }];

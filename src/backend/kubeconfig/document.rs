@@ -54,7 +54,7 @@ pub(super) struct Context {
 
 /// The reason why a file is no kubeconfig: with the place of the error, and never with the value there.
 #[derive(Debug, thiserror::Error)]
-pub enum InvalidDocument {
+pub(crate) enum InvalidDocument {
     /// The file is no YAML.
     #[error(transparent)]
     Yaml(#[from] InvalidYaml),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The memory for the caches of one API server, which may be a part of the memory for the caches of several API servers.
 #[derive(Debug)]
-pub struct CacheRoom {
+pub(crate) struct CacheRoom {
     bytes: usize,
     taken: AtomicUsize,
     of: Option<Arc<Self>>,
@@ -15,7 +15,7 @@ pub struct CacheRoom {
 
 impl CacheRoom {
     /// Creates a memory of `bytes`.
-    pub fn new(bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self { bytes, taken: AtomicUsize::new(0), of: None, full: AtomicUsize::new(0) })
     }
 
@@ -25,7 +25,7 @@ impl CacheRoom {
     }
 
     /// Creates the memory for one of several API servers, of at most a quarter of the memory for all.
-    pub fn quarter(self: &Arc<Self>) -> Arc<Self> {
+    pub(crate) fn quarter(self: &Arc<Self>) -> Arc<Self> {
         let (taken, full) = Default::default();
         Arc::new(Self { bytes: self.bytes / 4, taken, of: Some(self.clone()), full })
     }

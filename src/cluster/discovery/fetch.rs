@@ -4,13 +4,12 @@ use super::parse::{self, Document, Found, Undiscovered};
 use super::{GroupVersion, Table};
 use crate::body::{Body, BoxError, Pieces};
 use crate::config::Limits;
-use crate::upstream::{SharedTransport, Transport, UpstreamError};
-use async_trait::async_trait;
+use crate::upstream::SharedTransport;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
 use http::header::ACCEPT;
-use http::{Request, Response, StatusCode};
+use http::{Request, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use std::collections::HashMap;
@@ -174,21 +173,4 @@ async fn collect(mut body: Body, limit: usize) -> Result<Bytes, BoxError> {
         pieces.push(data, body.size_hint().lower().min(limit as u64));
     }
     Ok(pieces.into_bytes())
-}
-
-/// A [`Transport`] for the proxy's own calls through a kube client, with the client's credentials. Request bodies are collected.
-pub struct ClientTransport(pub kube::Client);
-
-/// The maximum bytes of a request body that [`ClientTransport`] sends.
-const OWN_REQUEST_BYTES: usize = 4 << 20;
-
-#[async_trait]
-impl Transport for ClientTransport {
-    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
-        let (head, body) = request.into_parts();
-        let body = collect(body, OWN_REQUEST_BYTES).await.map_err(UpstreamError::Unreachable)?;
-        let request = Request::from_parts(head, kube::client::Body::from(body));
-        let response = self.0.send(request).await.map_err(|error| UpstreamError::Unreachable(error.into()))?;
-        Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
-    }
 }

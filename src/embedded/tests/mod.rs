@@ -17,7 +17,6 @@ mod capacity;
 mod expiry;
 mod disk;
 mod kept;
-mod socket;
 mod initializers;
 mod rbac;
 mod removed;

@@ -10,9 +10,9 @@ mod rules;
 mod selector;
 mod url;
 mod webhook;
-pub mod policy;
+pub(crate) mod policy;
 
-pub use webhook::configuration;
+pub(crate) use webhook::configuration;
 
 use crate::cel::environment::NOT_INSTANTIATED;
 use crate::go_text::go_quote;
@@ -33,7 +33,7 @@ const REASONS: [(&str, &str); 8] = [
 ];
 
 /// The errors of a webhook configuration, a policy or a binding, or those of expressions that select devices, as the causes of a Status.
-pub fn causes(object: &Object) -> Vec<Cause> {
+pub(crate) fn causes(object: &Object) -> Vec<Cause> {
     let faults = match object.kind() {
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => configuration(object),
         kind @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => policy::policy(kind, object),
@@ -52,7 +52,7 @@ pub fn causes(object: &Object) -> Vec<Cause> {
 
 /// The validation errors of an object in the texts of `field.Error`, in kube-apiserver's order.
 #[derive(Debug, Default)]
-pub struct Faults(pub Vec<String>);
+pub(crate) struct Faults(pub Vec<String>);
 
 impl Faults {
     fn add(&mut self, field: &str, kind: &str, detail: &str) {

@@ -12,7 +12,7 @@ const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
 /// Validates a ValidatingAdmissionPolicy (`validateValidatingAdmissionPolicySpec`) or a MutatingAdmissionPolicy
 /// (`validateMutatingAdmissionPolicySpec`).
-pub fn policy(kind: &str, object: &Object) -> Faults {
+pub(crate) fn policy(kind: &str, object: &Object) -> Faults {
     let mut faults = Faults::default();
     metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
     let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
@@ -43,7 +43,7 @@ pub fn policy(kind: &str, object: &Object) -> Faults {
 }
 
 /// Validates a binding of either kind (`validateValidatingAdmissionPolicyBindingSpec`).
-pub fn binding(kind: &str, object: &Object) -> Faults {
+pub(crate) fn binding(kind: &str, object: &Object) -> Faults {
     let mut faults = Faults::default();
     metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
     let spec = object.get(&["spec"]).unwrap_or(&Value::Null);

@@ -13,7 +13,7 @@ const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 const MAX_MATCH_CONDITIONS: usize = 64;
 
 /// Validates a new configuration of either kind.
-pub fn configuration(object: &Object) -> Faults {
+pub(crate) fn configuration(object: &Object) -> Faults {
     let mut faults = Faults::default();
     metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
     let mut names = HashSet::new();

@@ -272,7 +272,7 @@ pub(super) fn check_custom(
 ///
 /// # Errors
 /// 400 if the object has another namespace.
-pub fn ensure_namespace(object: &mut Object, namespace: &str) -> Result<(), Status> {
+pub(crate) fn ensure_namespace(object: &mut Object, namespace: &str) -> Result<(), Status> {
     let found = object.namespace();
     if found == namespace {
         return Ok(());
@@ -291,7 +291,7 @@ pub fn ensure_namespace(object: &mut Object, namespace: &str) -> Result<(), Stat
 ///
 /// # Errors
 /// 400 if the object has no name, or another one.
-pub fn check_name(object: &Object, name: &str) -> Result<(), Status> {
+pub(crate) fn check_name(object: &Object, name: &str) -> Result<(), Status> {
     let found = object.name();
     if found.is_empty() {
         let message = format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
@@ -309,7 +309,7 @@ pub fn check_name(object: &Object, name: &str) -> Result<(), Status> {
 ///
 /// # Errors
 /// 422 if the object has neither.
-pub fn check_new_name(object: &Object, kind: &GroupVersionKind) -> Result<(), Status> {
+pub(crate) fn check_new_name(object: &Object, kind: &GroupVersionKind) -> Result<(), Status> {
     if !object.name().is_empty() || !object.generate_name().is_empty() {
         return Ok(());
     }

@@ -71,7 +71,11 @@ impl BodyRoom {
 ///
 /// # Errors
 /// 413 if the body is longer, 500 if it breaks off.
-pub async fn arrive(body: Body, limit: usize, arrivals: [Option<&Arrival>; 2]) -> Result<(Bytes, Weight), Status> {
+pub(crate) async fn arrive(
+    body: Body,
+    limit: usize,
+    arrivals: [Option<&Arrival>; 2],
+) -> Result<(Bytes, Weight), Status> {
     let (mut weight, buffer, arrivals) = (Weight::default(), Buffer::default(), arrivals.iter().flatten());
     arrivals.clone().for_each(|arrival| arrival.keep_in(&buffer));
     let bytes = super::read_into(&buffer, body, limit, |data| {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// failurePolicy `Ignore`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ExternalAdmissionHookConfiguration {
+pub(crate) struct ExternalAdmissionHookConfiguration {
     metadata: Metadata,
     external_admission_hooks: Option<Vec<ExternalAdmissionHook>>,
 }

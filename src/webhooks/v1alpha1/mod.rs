@@ -10,7 +10,7 @@ mod configuration;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use configuration::ExternalAdmissionHookConfiguration;
+pub(crate) use configuration::ExternalAdmissionHookConfiguration;
 
 use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
 use crate::admission::{Attributes, Denial};
@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The cluster state that the hooks need.
-pub const NEEDS: &[Need] = &[ExternalAdmissionHookConfiguration::NEED, Need::SERVICES];
+pub(crate) const NEEDS: &[Need] = &[ExternalAdmissionHookConfiguration::NEED, Need::SERVICES];
 /// The longest time that a call may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The port of a hook's Service.
@@ -42,7 +42,7 @@ const STEP: &str = "admit";
 type Configurations = Arc<Vec<Arc<ExternalAdmissionHookConfiguration>>>;
 
 /// The caller of the hooks.
-pub struct External {
+pub(crate) struct External {
     cluster: Arc<Cluster>,
     configurations: RemovedObjects<ExternalAdmissionHookConfiguration>,
     metrics: Arc<Metrics>,
@@ -82,7 +82,7 @@ impl External {
     ///
     /// # Errors
     /// If a hook refuses the request; the refusal that comes first counts. A failed call refuses nothing.
-    pub async fn admit(&self, attributes: &Attributes) -> Result<(), Denial> {
+    pub(crate) async fn admit(&self, attributes: &Attributes) -> Result<(), Denial> {
         self.check_ready(attributes).await?;
         let hooks = self.hooks();
         let matching: Vec<&ExternalHook> = hooks.iter().filter(|hook| hook.matches(attributes)).collect();
