@@ -10,9 +10,11 @@ mod signature;
 mod certificate;
 mod verify;
 mod server;
+mod client;
 pub mod handshake;
 
 pub use certificate::Certificate;
+pub use client::{Issuers, client_config};
 pub use name::Name;
 pub use server::ServerVerifier;
 pub use signature::SignatureError;
