@@ -25,6 +25,7 @@ mod owner_references;
 mod owners;
 mod patch;
 mod permission;
+mod ready;
 mod resource_version;
 mod rest;
 mod before_storage;
@@ -229,6 +230,7 @@ impl Pipeline {
     /// Answers a request; a refusal becomes a response too.
     pub async fn handle(&self, mut request: Request<Body>, drain: &Drain) -> Response<Body> {
         let info = request_info(request.method(), request.uri());
+        let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let audit_id = audit::audit_id(request.headers());
         for header in METHOD_OVERRIDES {
             request.headers_mut().remove(header);
@@ -266,7 +268,7 @@ impl Pipeline {
         let code = response.status().as_u16();
         let tenant = self.tenant.as_ref().map(|tenant| &*tenant.name);
         tracing::debug!(target: REQUEST_LOG, tenant, verb = info.verb, path = info.path, code, "answered");
-        let response = match exchange.event.take() {
+        let mut response = match exchange.event.take() {
             None => response,
             Some(event) => {
                 let (is_long, patience) = (info.is_long_running(), self.limits.request_timeout);
@@ -278,9 +280,13 @@ impl Pipeline {
             }
         };
         let Some(seat) = exchange.seat.take() else { return response };
+        let room = response.extensions_mut().remove();
         response.map(|body| match info.is_long_running() {
             true => answers::seated_long(body, seat),
-            false => self.answers.seated(body, seat),
+            false => {
+                let reader = answers::Reader { connection, ready: self.gateway.room.ready.clone(), room };
+                self.answers.seated(body, seat, reader)
+            }
         })
     }
 

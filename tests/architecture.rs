@@ -51,7 +51,8 @@ const LAYERS: [&str; 39] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 32] = [
+const LAYERS_OF_PIPELINE: [&str; 33] = [
+    "ready",
     "gateway",
     "target",
     "rest",

@@ -24,8 +24,7 @@ pub(crate) fn bound_answers(limits: &Limits) {
 
 impl AnswerRoom {
     fn new(bytes: usize) -> Self {
-        let all = bytes / KIBIBYTE;
-        Self(Shares::new(all, all / 2))
+        Self(Shares::in_halves(bytes / KIBIBYTE))
     }
 
     /// The room of the process.

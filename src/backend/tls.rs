@@ -1,9 +1,8 @@
 //! TLS to webhooks: the issuers of a webhook's certificate (a CA bundle, or else the system's roots), and the client's certificate.
 
-use crate::x509::{ServerVerifier, handshake};
-use rustls::client::danger::ServerCertVerifier;
+use crate::x509::{Issuers, client_config, handshake};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, Error};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -171,21 +170,13 @@ fn config(
     offers_http2: bool,
 ) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anybody => Arc::new(ServerVerifier::anybody(provider.clone())),
-        Trust::System => ServerVerifier::of_system(provider.clone()),
-        Trust::Bundle(_) => Arc::new(ServerVerifier::of(&bundle(&inputs.bundle)?, provider.clone())),
+    let issuers = match trust {
+        Trust::Anybody => Issuers::Anybody,
+        Trust::System => Issuers::System,
+        Trust::Bundle(_) => Issuers::Listed(bundle(&inputs.bundle)?),
     };
-    let mut config = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(TlsError::Versions)?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
-    if shows_certificate {
-        let pair = certified_key(inputs, &provider)?;
-        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(pair));
-    }
+    let pair = shows_certificate.then(|| certified_key(inputs, &provider)).transpose()?;
+    let mut config = client_config(&issuers, pair, &provider).map_err(TlsError::Versions)?;
     let offered: &[&[u8]] = if offers_http2 { &[HTTP2, b"http/1.1"] } else { &[b"http/1.1"] };
     config.alpn_protocols = offered.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(Arc::new(config))

@@ -83,10 +83,10 @@ pub struct Limits {
     pub upstream_send_buffer_bytes: usize,
     /// Size of the body of a request (`MaxRequestBodyBytes`).
     pub body_bytes: usize,
-    /// Memory for bodies that have arrived, of writes and of reviews, and for what is made of them until the request is answered: four times
-    /// the memory of the decoded object. An object with many small maps takes far more memory than its text: a map about 740 bytes. Up to
-    /// 64 KiB are not counted. The bodies of one user have at most half of it, unless a single one needs more; a body that needs more than all
-    /// of it is refused. Further bodies wait, for `connection_wait_timeout` at most.
+    /// Memory for bodies that have arrived, of writes and of reviews, and for what is made of them until the request is answered: four times the
+    /// memory of the decoded object. An object with many small maps takes far more memory than its text: a map about 740 bytes. Up to 64 KiB are
+    /// not counted. The bodies of one user have at most three eighths of it, unless a single one needs more; a body that needs more than three
+    /// quarters of it is refused. Further bodies wait, for `connection_wait_timeout` at most.
     pub whole_bodies_bytes: usize,
     /// Size of an answer of the upstream API server that the proxy reads itself: a stored object, a review, a dry run.
     pub response_bytes: usize,
@@ -167,13 +167,20 @@ pub struct Limits {
     /// Number of SubjectAccessReviews about one user at the same time, or about the service accounts of one namespace. Further ones wait.
     pub user_access_reviews: usize,
     /// Memory for what the proxy reads from the upstream API server for writes: for the stored object of a write as for `whole_bodies_bytes`,
-    /// for lists their length. Up to 64 KiB are not counted. One user has at most half of it; of stored objects that need more, the proxy
+    /// for lists their length. Up to 64 KiB are not counted. One user has at most three eighths of it; of stored objects that need more, the proxy
     /// has one at a time. Further requests wait, for `connection_wait_timeout` at most.
     pub whole_answers_bytes: usize,
     /// Size of the answers to writes that the proxy reads from the upstream API server at the same time. Up to 64 KiB of an answer are
-    /// not counted. One user has at most half of it. Further answers wait until the deadline of their write.
+    /// not counted. One user has at most three eighths of it. Further answers wait until the deadline of their write, and answers that clients do not
+    /// read give way to them.
     pub write_answers_bytes: usize,
-    /// Memory for the answers that the proxy reads as a whole for the audit log. One user has at most half of it. Up to 64 KiB of an
+    /// Time that a client has to read the answer to a write while another answer waits for room (`write_answers_bytes`). Then the answer gives
+    /// way: the oldest one of the user that has most, or of the user itself if its part is full. The client loses it.
+    pub unread_answer_timeout: Duration,
+    /// Number of answers that the proxy has given up because the client did not read them, and of which 64 KiB are in the buffers of a
+    /// connection. For a further one the proxy closes the connection that has most of them. HTTP/1.1 connections are closed at once.
+    pub given_up_answers: usize,
+    /// Memory for the answers that the proxy reads as a whole for the audit log. One user has at most three eighths of it. Up to 64 KiB of an
     /// answer are not counted. An answer that gets no room within `connection_wait_timeout` is not in its audit event.
     pub audited_answers_bytes: usize,
     /// Size of a page of the list of objects that a deletecollection deletes.
@@ -282,7 +289,7 @@ pub struct Limits {
     /// Size of the answer of a webhook, after decompression too.
     pub webhook_response_bytes: usize,
     /// Size of the answers of webhooks that are being read at the same time. Up to 64 KiB of an answer are not counted. One webhook
-    /// has at most half of it. Further calls wait until their timeout.
+    /// has at most three eighths of it. Further calls wait until their timeout.
     pub webhook_answers_bytes: usize,
     /// Number of calls in a row without an answer after which the circuit breaker of a webhook endpoint opens
     /// (`--webhook-circuit-breaker-failures`). 0 for never.
@@ -382,6 +389,8 @@ impl Default for Limits {
             user_access_reviews: 32,
             whole_answers_bytes: 256 * MEBIBYTE,
             write_answers_bytes: 128 * MEBIBYTE,
+            unread_answer_timeout: seconds(1),
+            given_up_answers: 16,
             audited_answers_bytes: 256 * MEBIBYTE,
             page_bytes: 4 * MEBIBYTE,
             answer_window_bytes: 256 * 1024,
@@ -591,7 +600,7 @@ impl Limits {
     }
 
     /// The memory that each bound allows, in bytes, and that of the process without clients. Further bounds lie within these: policy
-    /// parameters within the caches, silent connections and handshakes within the connections.
+    /// parameters within the caches, silent connections and handshakes within the connections, answers that were given up within the process.
     pub fn memory(&self) -> Vec<(&'static str, usize)> {
         let entries = |entries: u64, bytes: usize| usize::try_from(entries).unwrap_or(usize::MAX).saturating_mul(bytes);
         vec![
@@ -691,9 +700,9 @@ mod tests {
         assert!(limits.connections >= 1024 && limits.long_running_requests >= 1024);
         // The longest body fits into the share of one user.
         let weight = |length: usize| Weight::default().of(length);
-        assert!(limits.whole_bodies_bytes / 2 >= weight(limits.body_bytes));
+        assert!(limits.whole_bodies_bytes / 8 * 3 >= weight(limits.body_bytes));
         // So do the longest bodies of several users that arrive, and the longest reviews.
         assert!(limits.arriving_bodies_bytes >= 3 * 2 * limits.body_bytes);
-        assert!(limits.whole_bodies_bytes >= weight(limits.review_bytes));
+        assert!(limits.whole_bodies_bytes / 4 * 3 >= weight(limits.review_bytes));
     }
 }

@@ -189,7 +189,8 @@ pub(super) fn start(store: &Arc<Store>, groups: &[Group]) {
 }
 
 /// Follows the definitions of a group. The work starts over after each write of a definition: that of an older state could undo that of a newer
-/// one.
+/// one. This ends, because a request that writes a definition does such work itself before its answer: once all seats for writes are taken by
+/// requests that start over, nobody writes a definition, and each of them has started over once for each of the others at most.
 ///
 /// # Errors
 /// If the file cannot be written.

@@ -26,11 +26,15 @@ impl<'a> Attempts<'a> {
     /// Waits for the turn of the object for a further attempt.
     ///
     /// # Errors
-    /// 409 after too many attempts. kube-apiserver goes on until the request times out.
+    /// 409 after too many attempts, or 429 for a create, which no other write of the object can be in conflict with. kube-apiserver goes on until
+    /// the request times out.
     pub(super) async fn start_over(&mut self) -> Result<(), Status> {
         let Call { limits, resource, info, store, .. } = self.call;
         self.made += 1;
         if self.made >= limits.conflict_retries {
+            if info.verb == "create" {
+                return Err(Status::try_again_later());
+            }
             return Err(Status::conflict(&resource.group, &resource.name, &info.name, OPTIMISTIC_LOCK));
         }
         if self.turn.is_none() {

@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::status::{Cause, Status};
 use crate::user::UserInfo;
 use http::{Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Whether a resource is a review.
 pub(super) fn is_review(group: &str, resource: &str) -> bool {
@@ -28,6 +28,8 @@ pub(super) fn is_review(group: &str, resource: &str) -> bool {
 /// If the review's spec is incomplete.
 pub(super) fn review(call: &Call) -> Result<Response<Body>, Status> {
     let mut review = body::object(call, &call.resource.gvk())?;
+    body::ensure_namespace(&mut review, call.namespace())?;
+    keep_known_metadata(&mut review);
     Subject::object(call).record(None, &mut review);
     let status = match &*call.resource.name {
         "selfsubjectreviews" => json!({"userInfo": call.caller}),
@@ -35,9 +37,6 @@ pub(super) fn review(call: &Call) -> Result<Response<Body>, Status> {
         "selfsubjectrulesreviews" => rules_status(call, &review)?,
         name => {
             check_access(call, &review)?;
-            if name == "localsubjectaccessreviews" {
-                let _metadata_is_an_object = review.set(&["metadata", "namespace"], Value::from(call.namespace()));
-            }
             match name {
                 "selfsubjectaccessreviews" => access_status(call, &call.caller, &review),
                 _ => access_status(call, &reviewed_user(&review), &review),
@@ -135,10 +134,66 @@ fn token_status(call: &Call, review: &Object) -> Result<Value, Status> {
     })
 }
 
-/// Checks the spec of an access review (`ValidateSubjectAccessReviewSpec`, `ValidateLocalSubjectAccessReview`).
+/// The fields of metadata that a client may set, in Go's order (`metav1.ObjectMeta`, `WipeObjectMetaSystemFields`).
+const METADATA: [&str; 10] = [
+    "name",
+    "generateName",
+    "namespace",
+    "resourceVersion",
+    "generation",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+/// The fields of an item of `ownerReferences` and of `managedFields`, in Go's order.
+const OWNER_REFERENCE: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+const MANAGER: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+
+/// Removes what kube-apiserver does not decode, or wipes. A review is not stored, so that fields of a later release have no use here.
+fn keep_known_metadata(review: &mut Object) {
+    if let Some(metadata) = review.fields_mut().get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|field, value| METADATA.contains(&&**field) && !is_zero(value));
+    }
+}
+
+/// True for the values that Go omits (`omitempty`).
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) => false,
+    }
+}
+
+/// The metadata of a review as kube-apiserver writes it into the text of an error.
+fn metadata_text(metadata: &Map<String, Value>) -> String {
+    let of = |fields: &Map<String, Value>, order: &[&str], text: &dyn Fn(&str, &Value) -> String| {
+        let present = order.iter().filter_map(|field| Some((*field, fields.get(*field)?)));
+        let texts: Vec<String> = present.map(|(field, value)| format!("\"{field}\":{}", text(field, value))).collect();
+        format!("{{{}}}", texts.join(","))
+    };
+    let plain = |_: &str, value: &Value| go_text::json::text(value);
+    of(metadata, &METADATA, &|field, value| {
+        let order: &[&str] = match field {
+            "ownerReferences" => &OWNER_REFERENCE,
+            "managedFields" => &MANAGER,
+            _ => return plain(field, value),
+        };
+        let items = value.as_array().into_iter().flatten().filter_map(Value::as_object);
+        format!("[{}]", items.map(|item| of(item, order, &plain)).collect::<Vec<_>>().join(","))
+    })
+}
+
+/// Checks an access review (`ValidateSubjectAccessReview`, `ValidateSelfSubjectAccessReview`, `ValidateLocalSubjectAccessReview`).
 ///
 /// # Errors
-/// 422 if the spec does not describe one action of a user, or if the action of a local review is not in its namespace.
+/// 422 if the spec does not describe one action of a user, if the action of a local review is not in its namespace, or if the review has
+/// metadata.
 fn check_access(call: &Call, review: &Object) -> Result<(), Status> {
     let mut causes = Vec::new();
     let mut invalid = |field: &str, value: &str, why: &str| {
@@ -162,7 +217,14 @@ fn check_access(call: &Call, review: &Object) -> Result<(), Status> {
     if !is_about_caller && review.str(&["spec", "user"]).is_empty() && review.items(&["spec", "groups"]).is_empty() {
         invalid("spec.user", "\"\"", "at least one of user or group must be specified");
     }
-    if call.resource.name == "localsubjectaccessreviews" {
+    let is_local = call.resource.name == "localsubjectaccessreviews";
+    if let Some(metadata) = review.get(&["metadata"]).and_then(Value::as_object)
+        && metadata.keys().any(|field| field != "managedFields" && !(is_local && field == "namespace"))
+    {
+        let why = if is_local { "must be empty except for namespace" } else { "must be empty" };
+        invalid("metadata", &metadata_text(metadata), why);
+    }
+    if is_local {
         let field = ["spec", "resourceAttributes", "namespace"];
         if resource && review.str(&field) != call.namespace() {
             invalid(&field.join("."), &text(&field), "must match metadata.namespace");

@@ -68,7 +68,7 @@ pub(super) fn with_owners(answer: &Answer, resource_version: &str, managed_field
     };
     let mut headers = answer.headers.clone();
     headers.remove(CONTENT_LENGTH);
-    Some(Answer { status: answer.status, headers, body })
+    Some(Answer { status: answer.status, headers, body, room: answer.room.clone() })
 }
 
 /// Returns the answer, a Table in JSON, without the objects of its rows (`includeObject=None`). Any other answer stays unchanged.
@@ -80,7 +80,8 @@ pub(super) fn without_objects(answer: Answer) -> Answer {
         let (before, after) = around(body, object)?;
         let mut headers = answer.headers.clone();
         headers.remove(CONTENT_LENGTH);
-        Some(Answer { status: answer.status, headers, body: format!("{before}null{after}").into() })
+        let (body, room) = (format!("{before}null{after}").into(), answer.room.clone());
+        Some(Answer { status: answer.status, headers, body, room })
     };
     replaced().unwrap_or(answer)
 }
@@ -235,7 +236,7 @@ mod tests {
 
     fn answer(content_type: &'static str, body: impl Into<bytes::Bytes>) -> Answer {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
-        Answer { status: StatusCode::CREATED, headers, body: body.into() }
+        Answer { status: StatusCode::CREATED, headers, body: body.into(), room: None }
     }
 
     fn owners() -> Value {

@@ -1,5 +1,6 @@
 //! The path to the API server: streamed requests of callers, and the proxy's own requests during admission.
 
+use super::ready::{AnswerRoom, ReadyAnswers};
 use crate::body::{Body, Pieces, UNCOUNTED_BYTES, Weight, full, held};
 use crate::config::Limits;
 use crate::object::{Object, cbor, decode, protobuf};
@@ -18,6 +19,7 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::io::Read;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +54,8 @@ pub struct Room {
     /// The memory for answers to writes. A write holds a stored object while it reads answers, so they have a memory of their own: no
     /// write waits for room that other writes hold while they wait as well.
     answers: Arc<Shares>,
+    /// The answers to writes that their clients have not read.
+    pub(super) ready: Arc<ReadyAnswers>,
     /// The memory for answers that are read for the audit log.
     audited: Arc<Shares>,
     page_bytes: usize,
@@ -63,10 +67,11 @@ pub struct Room {
 impl Room {
     /// Creates the room from the limits.
     pub fn new(limits: &Limits) -> Self {
-        let shares = |bytes: usize| Shares::new(bytes / KIBIBYTE, bytes / KIBIBYTE / 2);
+        let shares = |bytes: usize| Shares::in_halves(bytes / KIBIBYTE);
         Self {
             shares: shares(limits.whole_answers_bytes),
             answers: shares(limits.write_answers_bytes),
+            ready: ReadyAnswers::new(limits.unread_answer_timeout, limits.given_up_answers),
             audited: shares(limits.audited_answers_bytes),
             page_bytes: limits.page_bytes.min(limits.response_bytes),
             wait: limits.connection_wait_timeout,
@@ -78,7 +83,7 @@ impl Room {
     #[must_use]
     pub fn of_tenant(&self, tenant: Arc<str>) -> Self {
         let (shares, answers, audited) = (self.shares.clone(), self.answers.clone(), self.audited.clone());
-        Self { shares, answers, audited, tenant: Some(tenant), ..*self }
+        Self { shares, answers, ready: self.ready.clone(), audited, tenant: Some(tenant), ..*self }
     }
 
     /// The bytes of one page of a list.
@@ -102,7 +107,7 @@ impl Room {
     /// # Errors
     /// 413 if the body is longer than `limit`, 429 if other requests hold the memory for longer than the wait timeout.
     async fn read(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<(Bytes, Growing), Status> {
-        self.take((&self.shares, self.wait), body, limit, user, Use::Decoded).await
+        self.take(&self.shares, body, limit, user, Use::Decoded).await
     }
 
     /// As [`Self::read`], of a list whose items are decoded one by one. The bytes hold the share.
@@ -110,23 +115,30 @@ impl Room {
     /// # Errors
     /// As [`Self::read`].
     async fn read_list(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<Bytes, Status> {
-        let (bytes, share) = self.take((&self.shares, self.wait), body, limit, user, Use::Text).await?;
+        let (bytes, share) = self.take(&self.shares, body, limit, user, Use::Text).await?;
         Ok(if share.is_empty() { bytes } else { held(bytes, share) })
     }
 
     /// As [`Self::read`], of an answer to a write, whose object is not kept in memory. The answer waits for room until the deadline of the
-    /// write, since 429 would say that nothing was stored.
+    /// write, since 429 would say that nothing was stored; meanwhile answers that clients do not read give way.
     ///
     /// # Errors
     /// 413 if the body is longer than `limit`.
-    async fn read_answer(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<Bytes, Status> {
-        let (bytes, share) = self.take((&self.answers, Duration::MAX), body, limit, user, Use::Text).await?;
-        Ok(if share.is_empty() { bytes } else { held(bytes, share) })
+    pub(super) async fn read_answer(
+        &self,
+        body: Body,
+        limit: usize,
+        user: &Arc<UserInfo>,
+    ) -> Result<(Bytes, Option<Arc<AnswerRoom>>), Status> {
+        let (bytes, share) = self.take(&self.answers, body, limit, user, Use::Answer).await?;
+        let share = Some(share).filter(|share| !share.is_empty());
+        let sharer = || Sharer::of(user, self.tenant.as_ref());
+        Ok((bytes, share.map(|share| Arc::new(AnswerRoom::new(share, sharer(), self.ready.clone())))))
     }
 
     async fn take(
         &self,
-        (shares, wait): (&Arc<Shares>, Duration),
+        shares: &Arc<Shares>,
         mut body: Body,
         limit: usize,
         user: &Arc<UserInfo>,
@@ -153,15 +165,18 @@ impl Room {
                     // At least doubles, as a growing buffer does.
                     room = needed.max(room * 2);
                     let count = room.div_ceil(KIBIBYTE);
-                    let taking = async {
-                        match of {
-                            Use::Decoded => share.grow_beyond(shares, &sharer, count).await,
-                            Use::Text => share.grow_to(shares, &sharer, count).await,
+                    let no_room = |_| Status::too_many_requests("there is no room in memory for the stored object");
+                    match of {
+                        Use::Decoded => {
+                            let taking = share.grow_beyond(shares, &sharer, count);
+                            tokio::time::timeout(self.wait, taking).await.map_err(no_room)?;
                         }
-                    };
-                    tokio::time::timeout(wait, taking)
-                        .await
-                        .map_err(|_| Status::too_many_requests("there is no room in memory for the stored object"))?;
+                        Use::Text => {
+                            let taking = share.grow_to(shares, &sharer, count);
+                            tokio::time::timeout(self.wait, taking).await.map_err(no_room)?;
+                        }
+                        Use::Answer => self.grow_answer(&mut share, &sharer, count).await,
+                    }
                 }
             }
             pieces.push(data, body.size_hint().lower());
@@ -169,6 +184,17 @@ impl Room {
         share.complete();
         processor::expect(pieces.len()).await;
         Ok((pieces.into_bytes(), share))
+    }
+
+    /// Waits until the share of an answer has `count` of the room. Answers that their clients do not read give way: those of the sharer itself
+    /// if it has all that one sharer may have.
+    async fn grow_answer(&self, share: &mut Growing, sharer: &Sharer, count: usize) {
+        let more = count.saturating_sub(share.count());
+        let mut growing = pin!(share.grow_to(&self.answers, sharer, count));
+        while tokio::time::timeout(self.ready.patience(), growing.as_mut()).await.is_err() {
+            let only = self.answers.is_beyond(sharer, more).then_some(sharer);
+            self.ready.give_way(only, more);
+        }
     }
 }
 
@@ -178,6 +204,8 @@ enum Use {
     /// The answer is decoded as a whole.
     Decoded,
     Text,
+    /// The client gets the answer.
+    Answer,
 }
 
 impl Use {
@@ -185,7 +213,7 @@ impl Use {
     fn bytes(self, weight: Weight, announced: usize) -> usize {
         match self {
             Self::Decoded => weight.of(announced),
-            Self::Text => announced.max(weight.bytes()),
+            Self::Text | Self::Answer => announced.max(weight.bytes()),
         }
     }
 }
@@ -203,6 +231,8 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
+    /// The room of a long answer to a write.
+    pub(super) room: Option<Arc<AnswerRoom>>,
 }
 
 impl Answer {
@@ -222,7 +252,7 @@ impl Answer {
         }
         let mut headers = self.headers.clone();
         headers.remove(CONTENT_LENGTH);
-        Ok(Self { status: self.status, headers, body: body.into() })
+        Ok(Self { status: self.status, headers, body: body.into(), room: self.room.clone() })
     }
 
     /// Returns the Status in the answer, in any form that a client may accept.
@@ -253,7 +283,14 @@ impl Answer {
 
     /// Turns the answer into a response for the client.
     pub(super) fn into_response(self) -> Response<Body> {
-        let mut response = Response::new(full(self.body));
+        let mut response = match self.room {
+            Some(room) => {
+                let mut response = Response::new(full(held(self.body, room.clone())));
+                response.extensions_mut().insert(room);
+                response
+            }
+            None => Response::new(full(self.body)),
+        };
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
         response.headers_mut().remove(TRANSFER_ENCODING);
@@ -341,7 +378,7 @@ impl Gateway {
         let response = self.own(path, HeaderMap::new(), caller).await?;
         let (parts, stream) = response.into_parts();
         let body = self.room.read_list(stream, limit, &caller.user).await;
-        match body.map(|body| Answer { status: parts.status, headers: parts.headers, body }) {
+        match body.map(|body| Answer { status: parts.status, headers: parts.headers, body, room: None }) {
             Err(why) if why.code == 413 => Ok(None),
             Err(why) => Err(unreadable(why)),
             Ok(answer) if answer.status == StatusCode::OK => Ok(Some(answer)),
@@ -371,7 +408,7 @@ impl Gateway {
     async fn read_own(&self, path: &str, caller: &Caller) -> Result<(Answer, Growing), Status> {
         let (parts, stream) = self.own(path, HeaderMap::new(), caller).await?.into_parts();
         let (body, room) = self.room.read(stream, self.response_bytes, &caller.user).await.map_err(unreadable)?;
-        Ok((Answer { status: parts.status, headers: parts.headers, body }, room))
+        Ok((Answer { status: parts.status, headers: parts.headers, body, room: None }, room))
     }
 
     /// Sends a read of the proxy's own. The answer is in JSON, unless the headers have an `Accept`.
@@ -394,8 +431,8 @@ impl Gateway {
     pub(super) async fn collect(&self, response: Response<Body>, caller: &Caller) -> Result<Answer, Status> {
         let (parts, stream) = response.into_parts();
         let read = self.room.read_answer(stream, self.response_bytes, &caller.user);
-        let body = read.await.map_err(unreadable)?;
-        Ok(Answer { status: parts.status, headers: parts.headers, body })
+        let (body, room) = read.await.map_err(unreadable)?;
+        Ok(Answer { status: parts.status, headers: parts.headers, body, room })
     }
 }
 
@@ -459,7 +496,7 @@ mod tests {
     use super::*;
 
     fn conflict(body: &'static [u8]) -> Answer {
-        Answer { status: StatusCode::CONFLICT, headers: HeaderMap::new(), body: Bytes::from_static(body) }
+        Answer { status: StatusCode::CONFLICT, headers: HeaderMap::new(), body: Bytes::from_static(body), room: None }
     }
 
     #[test]
@@ -501,7 +538,7 @@ mod tests {
             let mut packed = Vec::new();
             flate2::read::GzEncoder::new(body, flate2::Compression::fast()).read_to_end(&mut packed).unwrap();
             let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static("gzip"))]);
-            Answer { status: StatusCode::CONFLICT, headers, body: packed.into() }
+            Answer { headers, body: packed.into(), ..conflict(b"") }
         };
         assert_eq!(
             gzipped(br#"{"reason":"Conflict"}"#).status().map(|status| status.reason).as_deref(),
@@ -509,8 +546,7 @@ mod tests {
         );
         assert_eq!(gzipped(well_formed).status().map(|status| status.code), Some(409));
         assert!(gzipped(&vec![b' '; STATUS_BYTES as usize + 1]).status().is_none());
-        let broken =
-            Answer { status: StatusCode::CONFLICT, headers: HeaderMap::new(), body: Bytes::from_static(protobuf) };
+        let broken = conflict(protobuf);
         assert!(broken.status().is_none());
         assert!(conflict(b"").status().is_none());
     }

@@ -118,7 +118,7 @@ impl Metrics {
         let refused = IntCounterVec::new(opts, &["kind"])?;
         let unread = IntCounter::new(
             "kube_admission_proxy_answers_given_up_total",
-            "Number of answers that the proxy gave up because the client read nothing for --request-timeout.",
+            "Number of answers that the proxy gave up because the client read nothing for --request-timeout, or not in time while another answer waited for room.",
         )?;
         registry.register(Box::new(taken.clone()))?;
         registry.register(Box::new(refused.clone()))?;

@@ -235,7 +235,7 @@ impl Write<'_> {
         if let Some(content_type) = written.headers.get(CONTENT_TYPE) {
             headers.insert(CONTENT_TYPE, content_type.clone());
         }
-        Ok(Answer { status: refusal.status, headers, body })
+        Ok(Answer { status: refusal.status, headers, body, room: None })
     }
 
     /// Whether JSON is the form that the client prefers.

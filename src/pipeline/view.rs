@@ -354,7 +354,7 @@ pub(super) fn as_answer(status: &Status) -> Answer {
     let code = http::StatusCode::from_u16(status.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     let mut headers = HeaderMap::new();
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Answer { status: code, headers, body }
+    Answer { status: code, headers, body, room: None }
 }
 
 /// Copies a field of the metadata from another object; removes the field if the other object has none.

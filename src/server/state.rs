@@ -130,9 +130,15 @@ impl ConnectionState {
         self.closing.cancelled().await;
     }
 
-    /// Ends the connection at once.
-    pub(super) fn end(&self) {
+    /// Ends the connection at once, whatever its requests.
+    pub fn end(&self) {
         self.life.end();
+    }
+
+    /// Whether [`end`](Self::end) was called.
+    #[cfg(test)]
+    pub fn is_ended(&self) -> bool {
+        self.life.is_ended()
     }
 
     pub(super) async fn ended(&self) {

@@ -29,6 +29,11 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
+    /// No credentials but a certificate.
+    pub(super) fn none() -> Self {
+        Self { source: None, last: Mutex::default() }
+    }
+
     pub(super) fn new(config: &kube::Config) -> Result<Self, kube::Error> {
         let echo = tower::service_fn(|request: Request<kube::client::Body>| async move {
             let mut response = Response::new(());

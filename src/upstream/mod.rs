@@ -5,6 +5,7 @@ pub(crate) mod review;
 mod client;
 mod connect;
 mod credentials;
+mod exec;
 mod forward;
 mod front_proxy;
 mod identity;

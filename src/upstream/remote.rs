@@ -2,6 +2,7 @@
 
 use super::connect::{Connector, Tls};
 use super::credentials::Credentials;
+use super::exec;
 use super::identity::ClientCredentials;
 use super::pool::Pool;
 use super::{LongRunning, OfClient, Transport, UpstreamError, upgrade};
@@ -9,17 +10,16 @@ use crate::body::{Body, BoxError};
 use crate::config::Limits;
 use crate::request::is_canonical;
 use crate::server::reload::{self, Reloading};
-use crate::x509::{ServerVerifier, handshake};
+use crate::x509::{Certificate, Issuers, client_config, handshake};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::BodyExt;
-use kube::client::ConfigExt;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use rustls::ClientConfig;
-use rustls::sign::SingleCertAndKey;
+use rustls::crypto::aws_lc_rs;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use secrecy::ExposeSecret;
@@ -162,20 +162,22 @@ impl Target {
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let is_tls = scheme == Scheme::HTTPS;
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let connector = |config: &kube::Config| -> Result<Connector, RemoteError> {
-            let tls = if is_tls { Some(tls(config, &host)?) } else { None };
+        let connector = |identity: Option<&Pair>| -> Result<Connector, RemoteError> {
+            let tls = if is_tls { Some(tls(&config, &host, identity)?) } else { None };
             let (authority, host_header) = (authority.clone(), host_header.clone());
             let (limits, stream_window) = (limits.clone(), limits.stream_window_bytes);
             Ok(Connector { host: host.clone(), port, authority, host_header, tls, limits, stream_window })
         };
-        let own = Side::new(connector(&config)?);
-        let mut bare = config.clone();
-        bare.auth_info = AuthInfo::default();
-        let without_certificate = Side::new(connector(&bare)?);
+        let of_plugin = exec::certificate(&config.auth_info)?;
+        // A plugin that gives a certificate gives no token.
+        let credentials = if of_plugin.is_some() { Credentials::none() } else { Credentials::new(&config)? };
+        let identity = if of_plugin.is_some() { of_plugin } else { named_certificate(&config.auth_info)? };
+        let own = Side::new(connector(identity.as_ref())?);
+        let without_certificate = Side::new(connector(None)?);
         Ok(Self {
             url: config.cluster_url.to_string(),
             prefix: config.cluster_url.path().trim_end_matches('/').to_owned(),
-            credentials: Credentials::new(&config)?,
+            credentials,
             own,
             without_certificate,
         })
@@ -198,45 +200,45 @@ impl Target {
     }
 }
 
-fn tls(config: &kube::Config, host: &str) -> Result<Tls, RemoteError> {
+fn tls(config: &kube::Config, host: &str, identity: Option<&Pair>) -> Result<Tls, RemoteError> {
     // An empty name counts as a missing one, as in client-go.
     let name = config.tls_server_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(host).to_owned();
     let name = ServerName::try_from(name)
         .map_err(|_| RemoteError::Unsupported("the server's name is neither a DNS name nor an address".to_owned()))?;
-    Ok(Tls::new(client_config(config)?, name))
+    Ok(Tls::new(tls_settings(config, identity)?, name))
 }
 
-/// Returns the settings of TLS, with the verification of Go, and with a client certificate that rustls may not be able to parse.
-fn client_config(config: &kube::Config) -> Result<ClientConfig, RemoteError> {
-    let identity = identity(&config.auth_info)?;
-    let mut bare = config.clone();
-    if identity.is_some() {
-        let auth = &mut bare.auth_info;
-        (auth.client_certificate, auth.client_certificate_data) = (None, None);
-        (auth.client_key, auth.client_key_data) = (None, None);
+/// Returns the settings of TLS, with the proxy's certificate, if it has one.
+fn tls_settings(config: &kube::Config, identity: Option<&Pair>) -> Result<ClientConfig, RemoteError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let unusable = |what: &str, why: String| RemoteError::Unsupported(format!("{what} cannot be used: {why}"));
+    let issuers = match &config.root_cert {
+        _ if config.accept_invalid_certs => Issuers::Anybody,
+        Some(roots) => Issuers::Listed(roots.iter().map(|root| CertificateDer::from(root.clone())).collect()),
+        None => Issuers::System,
+    };
+    if let Issuers::Listed(roots) = &issuers {
+        // `rootCertPool` of client-go refuses a bundle of which Go parses no certificate.
+        let parsed: Vec<_> = roots.iter().map(|root| Certificate::parse(root)).collect();
+        if let (Some(Err(error)), true) = (parsed.first(), parsed.iter().all(Result::is_err)) {
+            return Err(unusable("certificate-authority", error.to_string()));
+        }
     }
-    let mut made = bare.rustls_client_config()?;
-    let provider = made.crypto_provider().clone();
-    if let (Some(roots), false) = (&config.root_cert, config.accept_invalid_certs) {
-        let roots: Vec<_> = roots.iter().map(|root| CertificateDer::from(root.as_slice())).collect();
-        made.dangerous().set_certificate_verifier(Arc::new(ServerVerifier::of(&roots, provider.clone())));
-    }
-    if let Some((certificate, key)) = identity {
-        let unusable = |why: String| RemoteError::Unsupported(format!("the client certificate cannot be used: {why}"));
-        let chain = CertificateDer::pem_slice_iter(&certificate).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(|_| unusable("the certificate is not in PEM form".to_owned()))?;
-        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| unusable("the key is not in PEM form".to_owned()))?;
-        let pair = handshake::certified_key(chain, key, &provider).map_err(|error| unusable(error.to_string()))?;
-        made.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(pair));
-    }
-    Ok(made)
+    let pair = identity.map(|(certificate, key)| {
+        let unusable = |why: &str| unusable("the client certificate", why.to_owned());
+        let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|_| unusable("the certificate is not in PEM form"))?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| unusable("the key is not in PEM form"))?;
+        handshake::certified_key(chain, key, &provider).map_err(|error| unusable(&error.to_string()))
+    });
+    client_config(&issuers, pair.transpose()?, &provider).map_err(|error| unusable("TLS", error.to_string()))
 }
 
 /// A certificate and its key, both in PEM.
-type Pair = (Vec<u8>, Vec<u8>);
+pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
-/// Returns the client certificate of a kubeconfig and its key. `None` if one of them is missing, or comes from a plugin.
-fn identity(auth: &AuthInfo) -> Result<Option<Pair>, RemoteError> {
+/// Returns the client certificate of a kubeconfig and its key. `None` if one of them is missing.
+fn named_certificate(auth: &AuthInfo) -> Result<Option<Pair>, RemoteError> {
     let read = |what: &str, data: Option<&str>, file: Option<&String>| -> Result<Option<Vec<u8>>, RemoteError> {
         let unreadable = |error: String| RemoteError::Unsupported(format!("{what}: {error}"));
         match (data.filter(|data| !data.is_empty()), file) {
@@ -245,9 +247,6 @@ fn identity(auth: &AuthInfo) -> Result<Option<Pair>, RemoteError> {
             (None, None) => Ok(None),
         }
     };
-    if auth.exec.is_some() {
-        return Ok(None);
-    }
     let certificate =
         read("client-certificate", auth.client_certificate_data.as_deref(), auth.client_certificate.as_ref())?;
     let data = auth.client_key_data.as_ref().map(|secret| secret.expose_secret());

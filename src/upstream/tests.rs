@@ -108,17 +108,19 @@ async fn sends_the_proxys_own_credentials_below_the_urls_path() {
     assert_eq!(text(response).await, "/prefix/api/v1/pods?watch=1 Bearer own jane 1");
 }
 
-#[tokio::test]
-async fn a_certificate_of_version_1_is_the_proxys_own_credential() {
+/// The certificate of a recorded case, with the key of another one.
+fn recorded(certificate: &str, key: &str) -> Issued {
     use crate::x509::recorded::case;
     use base64::{Engine, engine::general_purpose::STANDARD};
-    let issued = |certificate: &str, key: &str| {
-        let pem = |kind: &str, der: &[u8]| {
-            format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der))
-        };
-        let certificate_pem = pem("CERTIFICATE", &case(certificate).chain[0]);
-        Issued { certificate_pem, key_pem: pem("PRIVATE KEY", &case(key).key) }
-    };
+    let pem =
+        |kind: &str, der: &[u8]| format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der));
+    let certificate_pem = pem("CERTIFICATE", &case(certificate).chain[0]);
+    Issued { certificate_pem, key_pem: pem("PRIVATE KEY", &case(key).key) }
+}
+
+#[tokio::test]
+async fn a_certificate_of_version_1_is_the_proxys_own_credential() {
+    let issued = recorded;
     for name in ["version 1", "version 1 with an RSA key"] {
         let served = serve(describe);
         let (remote, _directory) = remote_of(&served, "", files_of(&issued(name, name))).await;
@@ -129,6 +131,70 @@ async fn a_certificate_of_version_1_is_the_proxys_own_credential() {
     let path = kubeconfig(directory.path(), "https://127.0.0.1:1", None, &user);
     let error = Remote::from_kubeconfig(&path, Arc::default()).await.unwrap_err().to_string();
     assert!(error.starts_with("the client certificate cannot be used: "), "{error}");
+    let user = files_of(&issued("version 1", "version 1"));
+    let path = kubeconfig(directory.path(), "https://127.0.0.1:1", None, &user);
+    assert!(Remote::from_kubeconfig(&path, Arc::default()).await.is_ok(), "with the system's roots");
+    let served = serve(describe);
+    let path = kubeconfig(directory.path(), &format!("https://{}", served.address), None, &user);
+    change(&path, "\"server\"", "\"insecure-skip-tls-verify\":true,\"server\"");
+    let remote = Remote::from_kubeconfig(&path, Arc::default()).await.unwrap();
+    assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "/ Bearer own - 1");
+}
+
+fn change(path: &Path, from: &str, to: &str) {
+    std::fs::write(path, std::fs::read_to_string(path).unwrap().replace(from, to)).unwrap();
+}
+
+#[tokio::test]
+async fn a_credential_plugin_gives_a_certificate_of_version_1_or_a_token() {
+    let (served, directory) = (serve(describe), tempfile::tempdir().unwrap());
+    let output = directory.path().join("credential");
+    let remote = async |status: serde_json::Value, command: &str| {
+        let version = "client.authentication.k8s.io/v1";
+        let credential = serde_json::json!({"apiVersion": version, "kind": "ExecCredential", "status": status});
+        std::fs::write(&output, credential.to_string()).unwrap();
+        let exec = serde_json::json!({
+            "apiVersion": version, "command": command, "args": [output], "interactiveMode": "Never",
+            "provideClusterInfo": true,
+        });
+        let (url, user) = (format!("https://{}", served.address), serde_json::json!({"exec": exec}));
+        let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &user);
+        Remote::from_kubeconfig(&path, Arc::default()).await
+    };
+    let issued = recorded("version 1", "version 1");
+    let pair = serde_json::json!({
+        "clientCertificateData": issued.certificate_pem, "clientKeyData": issued.key_pem,
+    });
+    for (status, answer) in [(pair, "/ - - 1"), (serde_json::json!({"token": "own"}), "/ Bearer own - 0")] {
+        let remote = remote(status, "cat").await.unwrap();
+        assert_eq!(text(remote.send(get("/")).await.unwrap()).await, answer);
+    }
+    for (command, why) in [("false", "exit status: 1"), ("/nowhere", "No such file or directory (os error 2)")] {
+        let error = remote(serde_json::json!({"token": "secret"}), command).await.unwrap_err().to_string();
+        assert_eq!(error, format!("the credential plugin \"{command}\" cannot be used: {why}"));
+    }
+}
+
+#[tokio::test]
+async fn an_authority_that_go_parses_stands_in_a_kubeconfig_beside_others() {
+    use rcgen::{CertificateParams, CustomExtension, KeyPair};
+    let mut params = CertificateParams::default();
+    let mut extension = CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![5, 0]);
+    // webpki refuses such an authority.
+    extension.set_criticality(true);
+    params.custom_extensions.push(extension);
+    let odd = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+    let (served, directory) = (serve(describe), tempfile::tempdir().unwrap());
+    let (url, user) = (format!("https://{}", served.address), serde_json::json!({"token": "own"}));
+    let version_1 = recorded("version 1", "version 1").certificate_pem;
+    let authorities = format!("{odd}\n{version_1}\n{}", served.authority.pem());
+    let path = kubeconfig(directory.path(), &url, Some(&authorities), &user);
+    let remote = Remote::from_kubeconfig(&path, Arc::default()).await.unwrap();
+    assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "/ Bearer own - 0");
+    let garbage = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+    let path = kubeconfig(directory.path(), &url, Some(garbage), &user);
+    let error = Remote::from_kubeconfig(&path, Arc::default()).await.unwrap_err().to_string();
+    assert!(error.starts_with("certificate-authority cannot be used: x509: "), "{error}");
 }
 
 #[tokio::test]

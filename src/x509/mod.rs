@@ -10,9 +10,11 @@ mod signature;
 mod certificate;
 mod verify;
 mod server;
+mod client;
 pub(crate) mod handshake;
 
 pub(crate) use certificate::Certificate;
+pub(crate) use client::{Issuers, client_config};
 pub(crate) use name::Name;
 pub(crate) use server::ServerVerifier;
 #[cfg(test)]

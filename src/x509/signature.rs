@@ -2,12 +2,14 @@
 
 use super::der::{self, Reader, constructed};
 use super::{Malformed, malformed};
-use aws_lc_rs::signature::{self as aws, UnparsedPublicKey, VerificationAlgorithm};
+use aws_lc_rs::signature::{self as aws, ParsedPublicKey, UnparsedPublicKey, VerificationAlgorithm};
 use bytes::Bytes;
 
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+const X25519: &[u8] = &[0x2b, 0x65, 0x6e];
+const DSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x38, 4, 1];
 const MGF1: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 8];
 
 /// The size of an RSA key in a presented certificate.
@@ -21,7 +23,7 @@ pub(super) enum PublicKey {
     /// The point, not compressed.
     Ec(Curve, Bytes),
     Ed25519(Bytes),
-    /// A key of an unknown algorithm, which verifies no signature.
+    /// A key of an unknown algorithm, of X25519 or of DSA, which verifies no signature.
     Other,
 }
 
@@ -76,7 +78,8 @@ impl PublicKey {
         let algorithm = info.read(der::SEQUENCE).ok_or(malformed("malformed public key algorithm identifier"))?;
         let (oid, parameters) = identifier(algorithm)?;
         let (unused, key) = info.bits().ok_or(malformed("malformed subjectPublicKey"))?;
-        if unused != 0 {
+        // Go shifts the bits of the algorithms that it knows. No key is written like this.
+        if unused != 0 && [RSA, EC, ED25519, X25519, DSA].contains(&oid) {
             return Err(malformed("malformed subjectPublicKey"));
         }
         match oid {
@@ -85,12 +88,15 @@ impl PublicKey {
             EC => {
                 let curve = Reader::new(parameters).oid().ok_or(malformed("invalid ECDSA parameters"))?;
                 let curve = Curve::of(curve).ok_or(malformed("unsupported elliptic curve"))?;
-                let is_point = key.first() == Some(&4) && key.len() == 1 + 2 * curve.bytes();
+                let is_point = key.first() == Some(&4) && key.len() == 1 + 2 * curve.bytes() && curve.has(key);
                 is_point.then(|| Self::Ec(curve, shared(key))).ok_or(malformed("invalid ECDSA public key"))
             }
             ED25519 if !parameters.is_empty() => Err(malformed("Ed25519 key encoded with illegal parameters")),
             ED25519 if key.len() != 32 => Err(malformed("wrong Ed25519 public key size")),
             ED25519 => Ok(Self::Ed25519(shared(key))),
+            X25519 if !parameters.is_empty() => Err(malformed("X25519 key encoded with illegal parameters")),
+            X25519 if key.len() != 32 => Err(malformed("invalid X25519 public key")),
+            DSA if !is_dsa(key, parameters) => Err(malformed("invalid DSA public key")),
             _ => Ok(Self::Other),
         }
     }
@@ -172,6 +178,18 @@ impl Curve {
             [0x2b, 0x81, 4, 0, 0x23] => Some(Self::P521),
             _ => None,
         }
+    }
+
+    /// Whether a point, which is not compressed, is on the curve (`ecdsa.ParseUncompressedPublicKey`). A key on P-224 verifies nothing here, so
+    /// that its points are not checked.
+    fn has(self, point: &[u8]) -> bool {
+        let algorithm = match self {
+            Self::P224 => return true,
+            Self::P256 => &aws::ECDSA_P256_SHA256_ASN1,
+            Self::P384 => &aws::ECDSA_P384_SHA384_ASN1,
+            Self::P521 => &aws::ECDSA_P521_SHA512_ASN1,
+        };
+        ParsedPublicKey::new(algorithm, point).is_ok()
     }
 
     /// The size of a coordinate.
@@ -257,6 +275,16 @@ fn identifier(mut value: Reader<'_>) -> Result<(&[u8], &[u8]), Malformed> {
     Ok((oid, value.any().ok_or(malformed("malformed parameters"))?.whole))
 }
 
+/// Whether a DSA key and its parameters are positive integers.
+fn is_dsa(key: &[u8], parameters: &[u8]) -> bool {
+    let is_positive = |reader: &mut Reader<'_>| {
+        reader.integer().is_some_and(|value| value.first().is_some_and(|first| first & 0x80 == 0) && value != [0])
+    };
+    let mut parameters = Reader::new(parameters).read(der::SEQUENCE);
+    is_positive(&mut Reader::new(key))
+        && parameters.as_mut().is_some_and(|parameters| (0..3).all(|_| is_positive(parameters)))
+}
+
 /// Reads an RSA key: a positive modulus and a positive exponent.
 fn rsa(key: &[u8]) -> Option<(&[u8], i64)> {
     let mut key = Reader::new(key).read(der::SEQUENCE)?;
@@ -264,4 +292,60 @@ fn rsa(key: &[u8]) -> Option<(&[u8], i64)> {
     let exponent = key.small_integer(der::INTEGER)?;
     let is_positive = modulus.first()? & 0x80 == 0 && modulus != [0];
     (is_positive && exponent > 0).then_some((modulus, exponent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::KeyPair;
+
+    /// The value of a `SubjectPublicKeyInfo` with this algorithm, parameters and bits.
+    fn info(oid: &[u8], parameters: &[u8], unused: u8, key: &[u8]) -> Vec<u8> {
+        let element = |tag: u8, value: &[u8]| -> Vec<u8> {
+            let length = u16::try_from(value.len()).unwrap().to_be_bytes();
+            let long: &[u8] = if value.len() < 128 { &length[1..] } else { &[0x82, length[0], length[1]] };
+            let long = if (128..256).contains(&value.len()) { &[0x81, length[1]][..] } else { long };
+            [&[tag][..], long, value].concat()
+        };
+        let identifier = [element(6, oid), parameters.to_vec()].concat();
+        [element(der::SEQUENCE, &identifier), element(3, &[&[unused][..], key].concat())].concat()
+    }
+
+    #[test]
+    fn keys_are_parsed_as_by_go() {
+        const CURVES: [(&[u8], &rcgen::SignatureAlgorithm); 2] = [
+            (&[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7], &rcgen::PKCS_ECDSA_P256_SHA256),
+            (&[6, 5, 0x2b, 0x81, 4, 0, 0x22], &rcgen::PKCS_ECDSA_P384_SHA384),
+        ];
+        let accepts = |oid: &[u8], parameters: &[u8], unused: u8, key: &[u8]| {
+            PublicKey::parse(&info(oid, parameters, unused, key), &Bytes::copy_from_slice).is_ok()
+        };
+        for (curve, algorithm) in CURVES {
+            let point = KeyPair::generate_for(algorithm).unwrap().public_key_raw().to_vec();
+            assert!(accepts(EC, curve, 0, &point));
+            let mut beside = point.clone();
+            *beside.last_mut().unwrap() ^= 1;
+            assert!(!accepts(EC, curve, 0, &beside) && !accepts(EC, &[der::NULL, 0], 0, &point));
+            let compressed = [&[2 + (point.last().unwrap() & 1)], &point[1..=point.len() / 2]].concat();
+            assert!(!accepts(EC, curve, 0, &compressed) && !accepts(EC, curve, 1, &point));
+        }
+        let dsa: &[u8] = &[0x30, 9, 2, 1, 7, 2, 1, 3, 2, 1, 2];
+        for (oid, parameters, key, wanted) in [
+            (X25519, &[][..], &[9; 32][..], true),
+            (X25519, &[], &[9; 31], false),
+            (X25519, &[der::NULL, 0], &[9; 32], false),
+            (DSA, dsa, &[2, 1, 5], true),
+            (DSA, dsa, &[2, 1, 0], false),
+            (DSA, dsa, &[2, 1, 0xff], false),
+            (DSA, dsa, &[4, 1, 5], false),
+            (DSA, &[0x30, 6, 2, 1, 7, 2, 1, 3], &[2, 1, 5], false),
+            (DSA, &[0x30, 9, 2, 1, 7, 2, 1, 0, 2, 1, 2], &[2, 1, 5], false),
+            (DSA, &[], &[2, 1, 5], false),
+            (MGF1, &[], &[1], true),
+        ] {
+            assert_eq!(accepts(oid, parameters, 0, key), wanted, "{oid:?} {parameters:?} {key:?}");
+        }
+        // Go does not read the key of an unknown algorithm.
+        assert!(accepts(MGF1, &[], 4, &[0xf0]) && !accepts(X25519, &[], 1, &[8; 32]));
+    }
 }

@@ -251,7 +251,9 @@ fn with_names(taken: &Taken, current: &Object) -> Option<Object> {
     }))
 }
 
-/// Accepts names of definitions of a group that became free. Each definition can free names for others.
+/// Accepts names of definitions of a group that became free. Each definition can free names for others. This ends: a definition that gets its names
+/// keeps them, and a step that is in vain follows the write of a definition by a request, which does this work itself before its answer, so that
+/// there are no more of them at a time than seats for writes.
 ///
 /// # Errors
 /// If the file cannot be written.

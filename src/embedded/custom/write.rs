@@ -297,10 +297,12 @@ fn commit(
 }
 
 /// Runs a transaction while the definition by which an object was validated is the stored one, or one with an equal spec. The definitions are compared
-/// without the lock of the store, again if the stored one changes meanwhile.
+/// without the lock of the store, again if the stored one changes meanwhile, `conflict_retries` times at most: others decide how often they write
+/// it.
 ///
 /// # Errors
-/// 403 if the definition is being deleted and that matters, 404 if it is gone, 429 if it has changed; those of the transaction.
+/// 403 if the definition is being deleted and that matters, 404 if it is gone, 429 if it has changed, or changes all the time; those of the
+/// transaction.
 fn with_definition<T>(
     call: &Call,
     custom: &Custom,
@@ -310,7 +312,7 @@ fn with_definition<T>(
 ) -> Result<T, Status> {
     let known = &custom.definition.object;
     let mut transaction = Some(transaction);
-    loop {
+    for _ in 0..call.limits.conflict_retries.max(1) {
         let stored = call.store.object(DEFINITIONS, known.name());
         let stored = stored.filter(|stored| stored.uid() == known.uid()).ok_or_else(Status::no_such_path)?;
         let is_same = Arc::ptr_eq(&stored, known) || stored.get(&["spec"]) == known.get(&["spec"]);
@@ -328,6 +330,7 @@ fn with_definition<T>(
             return done;
         }
     }
+    Err(Status::try_again_later())
 }
 
 /// `forbidCreateAdmission`

@@ -106,6 +106,35 @@ async fn of_services_that_are_created_at_once_one_has_a_port() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_create_that_starts_over_too_often_is_to_be_repeated_and_no_conflict() {
+    let server = Server::new(Arc::new(Limits { conflict_retries: 1, ..Limits::default() }));
+    let mut refused = 0;
+    for number in 0..400 {
+        let create = |part: usize| {
+            let client = Client::of(server.clone());
+            let metadata = json!({"name": format!("s-{number}-{part}")});
+            let spec = json!({"clusterIP": "None", "ports": [{"port": 80}]});
+            let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec});
+            tokio::spawn(async move { client.post("/api/v1/namespaces/default/services", service).await.code })
+        };
+        let creates: Vec<_> = (0..4).map(create).collect();
+        for created in creates {
+            match created.await.unwrap() {
+                201 => {}
+                code => {
+                    assert_eq!(code, 429);
+                    refused += 1;
+                }
+            }
+        }
+        // On one processor there may be no other write meanwhile.
+        if refused > 0 {
+            break;
+        }
+    }
+}
+
 /// The bytes of the objects with all lists of a kind: a thirtieth of the longest body. Tests are not optimized and take some ten times as long as the
 /// program.
 const BYTES: usize = 100 << 10;

@@ -3,7 +3,7 @@
 use super::client::{Client, PODS, deployment, pod};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn an_object_is_scaled_through_its_scale() {
@@ -139,6 +139,59 @@ async fn a_review_of_no_single_action_is_invalid() {
         let text = client.post(&path, json!({ "spec": spec })).await.refused(422);
         assert_eq!(text, format!(".authorization.k8s.io \"\" is invalid: {expected}"), "{resource} {spec}");
     }
+}
+
+/// The texts are those of a kube-apiserver 1.36.3.
+#[tokio::test]
+async fn an_access_review_with_metadata_is_invalid() {
+    let client = Client::new();
+    let action = json!({"verb": "get", "resource": "pods", "namespace": "default"});
+    let spec = json!({"user": "jane", "resourceAttributes": action});
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true});
+    let reference = r#"{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true}"#;
+    let local = "namespaces/default/localsubjectaccessreviews";
+    for resource in ["selfsubjectaccessreviews", "subjectaccessreviews", local] {
+        let spec = if resource.starts_with("self") { json!({"resourceAttributes": action}) } else { spec.clone() };
+        let path = format!("/apis/authorization.k8s.io/v1/{resource}");
+        let ask = |metadata: Value| client.post(&path, json!({ "metadata": metadata, "spec": spec }));
+        let namespace = if resource == local { r#""namespace":"default","# } else { "" };
+        let except = if resource == local { " except for namespace" } else { "" };
+        for (metadata, before, after) in [
+            (json!({"name": "a"}), r#""name":"a","#, ""),
+            (json!({"generateName": "a<"}), r#""generateName":"a\u003c","#, ""),
+            (json!({"name": "a", "uid": "u", "x": 1}), r#""name":"a","#, ""),
+            (json!({"labels": {"b": "1", "a": "2"}}), "", r#""labels":{"a":"2","b":"1"},"#),
+            (json!({"resourceVersion": "1", "generation": 2}), "", r#""resourceVersion":"1","generation":2,"#),
+            (
+                json!({"finalizers": ["a/b"], "ownerReferences": [owner]}),
+                "",
+                &format!(r#""ownerReferences":[{reference}],"finalizers":["a/b"],"#),
+            ),
+        ] {
+            let text = ask(metadata).await.refused(422);
+            let given = format!("{before}{namespace}{after}");
+            let (start, end) = text.split_once("\"managedFields\":[{").unwrap();
+            let invalid = r#".authorization.k8s.io "" is invalid: metadata: Invalid value: {"#;
+            assert_eq!(start, format!("{invalid}{given}"), "{resource}");
+            assert!(
+                end.starts_with("\"manager\":") && end.contains("\"operation\":\"Update\",\"apiVersion\":"),
+                "{end}"
+            );
+            assert!(end.ends_with(&format!("}}]}}: must be empty{except}")), "{end}");
+        }
+        // Fields that are wiped, empty or unknown are no metadata, and are not in the answer.
+        let metadata =
+            json!({"uid": "u", "creationTimestamp": "2027-01-01T00:00:00Z", "labels": {}, "name": "", "x": 1});
+        let mut answer = ask(metadata).await.with_code(201);
+        let metadata = answer["metadata"].as_object_mut().unwrap();
+        metadata.remove("managedFields");
+        let wanted = if resource == local { json!({"namespace": "default"}) } else { json!({}) };
+        assert_eq!(answer["metadata"], wanted, "{resource}");
+    }
+    let path = format!("/apis/authorization.k8s.io/v1/{local}");
+    let other = json!({"metadata": {"namespace": "other"}, "spec": spec});
+    let why = "the namespace of the provided object does not match the namespace sent on the request";
+    assert_eq!(client.post(&path, other).await.refused(400), why);
 }
 
 #[tokio::test]

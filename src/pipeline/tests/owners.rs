@@ -155,7 +155,8 @@ async fn created(accept: &'static str, between: Between) -> (Vec<u8>, Value, Val
     let body = body.collect().await.unwrap().to_bytes();
     let form = accept.split(';').next().unwrap();
     assert_eq!(parts.headers[CONTENT_TYPE], HeaderValue::from_static(form));
-    let answer = super::super::gateway::Answer { status: parts.status, headers: parts.headers, body: body.clone() };
+    let (status, headers, body_of_answer) = (parts.status, parts.headers, body.clone());
+    let answer = super::super::gateway::Answer { status, headers, body: body_of_answer, room: None };
     let metadata = answer_object::metadata(&answer).unwrap().into_value();
     (body.into(), metadata["metadata"].clone(), path.stored(&format!("{SECRETS}/s")).await)
 }

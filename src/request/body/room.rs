@@ -18,15 +18,14 @@ const KIBIBYTE: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct BodyRoom {
     whole: Arc<Shares>,
-    all: usize,
     wait: Duration,
 }
 
 impl BodyRoom {
     /// Creates the room from the limits.
     pub fn new(limits: &Limits) -> Self {
-        let all = limits.whole_bodies_bytes / KIBIBYTE;
-        Self { whole: Shares::new(all, all / 2), all, wait: limits.connection_wait_timeout }
+        let whole = Shares::in_halves(limits.whole_bodies_bytes / KIBIBYTE);
+        Self { whole, wait: limits.connection_wait_timeout }
     }
 
     /// Reads a whole body, of at most `limit` bytes, and takes the room for it from the share of `sharer`. The room is free when the last
@@ -52,14 +51,14 @@ impl BodyRoom {
     /// `None` if a body of this weight needs no room.
     ///
     /// # Errors
-    /// 413 if the body needs more than all of the room, 429 if other bodies hold the room for longer than the wait timeout.
+    /// 413 if the body needs more than a share can be, 429 if other bodies hold the room for longer than the wait timeout.
     pub async fn take(&self, weight: Weight, sharer: &Sharer) -> Result<Option<Share>, Status> {
         let bytes = weight.of(0);
         if bytes <= UNCOUNTED_BYTES {
             return Ok(None);
         }
         let count = bytes.div_ceil(KIBIBYTE);
-        if count > self.all {
+        if count > self.whole.longest() {
             return Err(Status::too_large("the body has more values than there is memory for: raise the memory limit"));
         }
         timeout(self.wait, self.whole.take_beyond(sharer, count)).await.map(Some).map_err(|_| no_room())
@@ -106,7 +105,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn room() -> BodyRoom {
-        BodyRoom::new(&Limits { whole_bodies_bytes: 16 * MEBIBYTE, ..Limits::default() })
+        BodyRoom::new(&Limits { whole_bodies_bytes: 20 * MEBIBYTE, ..Limits::default() })
     }
 
     impl BodyRoom {
@@ -132,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_that_do_not_arrive_take_no_room_and_give_way_to_others() {
-        let (room, memory) = (room(), Arrivals::new(8 * MEBIBYTE, MEBIBYTE / 64));
+        let (room, all, memory) = (room(), room().free(), Arrivals::new(8 * MEBIBYTE, MEBIBYTE / 64));
         let text = Bytes::from(vec![b'x'; MEBIBYTE]);
         let mallory = Sharer::named("mallory");
         let places: Vec<Arrival> = (0..100).map(|_| memory.enter(mallory.clone())).collect();
@@ -143,7 +142,7 @@ mod tests {
             })
             .collect();
         stalled.iter_mut().for_each(|reading| assert!(reading.as_mut().now_or_never().is_none()));
-        assert_eq!(room.free(), 16 * 1024);
+        assert_eq!(room.free(), all);
         let bob = Sharer::named("bob");
         let place = memory.enter(bob.clone());
         let read = room.read(full(text.clone()), 3 * MEBIBYTE, [Some(&place), None], &bob);
@@ -190,7 +189,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_room_of_a_body_is_free_when_its_bytes_are_dropped() {
-        let room = room();
+        let (room, all) = (room(), room().free());
         for part in ["\"x\",", "1,", "{\"a\":0},"] {
             let body = Bytes::from(format!("[{}0]", part.repeat(20_000 / part.len())));
             let mut weight = Weight::default();
@@ -198,12 +197,12 @@ mod tests {
             let read = room.read_of(&body, "alice").await.unwrap();
             let part = read.slice(..10);
             drop(read);
-            assert_eq!(16 * 1024 - room.free(), weight.of(0).div_ceil(1024));
+            assert_eq!(all - room.free(), weight.of(0).div_ceil(1024));
             drop(part);
-            assert_eq!(room.free(), 16 * 1024);
+            assert_eq!(room.free(), all);
         }
         let short = room.read_of(&Bytes::from_static(b"{}"), "alice").await.unwrap();
-        assert_eq!((short.len(), room.free()), (2, 16 * 1024));
+        assert_eq!((short.len(), room.free()), (2, all));
     }
 
     #[tokio::test(start_paused = true)]
