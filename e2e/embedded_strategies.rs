@@ -68,7 +68,7 @@ impl Drawn {
         Self {
             address: regex(r#""10\.0\.0\.\d+""#),
             node_port: regex(r#""(nodePort|healthCheckNodePort)":\d+"#),
-            version: regex(r"(ResourceVersion in object meta: |in record \()\d+\b"),
+            version: regex(r"(ResourceVersion in (?:object meta: |record \())\d+\b"),
             key: regex("Key: /[^/]+/"),
             sent,
         }
