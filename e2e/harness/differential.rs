@@ -2,7 +2,7 @@
 //! webhooks' requests must be equal.
 
 use super::api::Api;
-use super::client::{Request, get};
+use super::client::{Kept, Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
 use super::eventually;
 use super::proxy::{Proxy, proxy_only};
@@ -123,17 +123,19 @@ pub(super) fn run(case: &Case<'_>, api: &Api, ready: impl Fn(&Api)) -> Vec<Seen>
     }
     ready(api);
     let webhook = case.webhook.as_ref().map(|(webhook, ..)| *webhook);
-    case.steps.iter().map(|(user, request)| step(webhook, api, user, request)).collect()
+    let client = api.kept();
+    case.steps.iter().map(|(user, request)| step(webhook, api, &client, user, request)).collect()
 }
 
 /// Sends only the steps, to a side that knows the webhook, and records the webhook's requests.
 pub(super) fn run_asked(steps: &[(User, Request)], api: &Api, webhook: &Webhook) -> Vec<Seen> {
-    steps.iter().map(|(user, request)| step(Some(webhook), api, user, request)).collect()
+    let client = api.kept();
+    steps.iter().map(|(user, request)| step(Some(webhook), api, &client, user, request)).collect()
 }
 
-fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) -> Seen {
+fn step(webhook: Option<&Webhook>, api: &Api, client: &Kept, user: &User, request: &Request) -> Seen {
     let (sent, values) = with_values(api, request);
-    let answer = api.send(user, sent);
+    let answer = client.send(user, sent);
     let placed = |text: String| values.iter().fold(text, |text, (place, value)| text.replace(value, place));
     let text = placed(answer.text());
     let mut body = match cbor::is_cbor(&answer.body) {

@@ -20,7 +20,7 @@ pub mod seen;
 mod pair;
 
 pub use api::{Api, kube_client, kube_client_here};
-pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
+pub use client::{Answer, Kept, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
 pub use control_plane::{ControlPlane, Hidden, admitting, etcd, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
