@@ -1,6 +1,6 @@
 //! DELETE of a collection: the responses, in every form, and the deleted objects equal kube-apiserver's.
 
-use crate::harness::{Answer, Api, Proxy, Request, User, delete, eventually, get, post, upstream};
+use crate::harness::{Answer, Api, Proxy, Request, User, delete, eventually, eventually_as, get, post, upstream};
 use serde_json::{Value, json};
 
 const META: &str = "g=meta.k8s.io;v=v1";
@@ -43,15 +43,11 @@ fn seen(answer: &Answer) -> (u16, Vec<Vec<String>>, String) {
 /// between.
 fn are_answered_alike(proxy: &Api, request: &Request) {
     let ask = |api: &Api| seen(&api.send(&User::admin(), request.clone()));
-    let mut last = None;
     // Other tests write to the same API server, whose resourceVersion the answers have.
-    let alike = (0..200).any(|_| {
+    eventually_as(&format!("equal answers to {} {:?}", request.path, request.headers), || {
         let (expected, found) = (ask(upstream()), ask(proxy));
-        let is_alike = expected == found;
-        last = Some((expected, found));
-        is_alike
+        if expected == found { Ok(()) } else { Err(format!("{expected:#?}\n{found:#?}")) }
     });
-    assert!(alike, "{} {:?}: {last:#?}", request.path, request.headers);
 }
 
 fn config_map(name: &str, bytes: usize) -> Value {

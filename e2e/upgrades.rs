@@ -42,7 +42,7 @@ fn ping(api: &Api, path: &str) -> (String, String) {
         if !head.starts_with("HTTP/1.1 101") {
             let mut rest = Vec::new();
             let reading = connection.read_to_end(&mut rest);
-            let _ = tokio::time::timeout(std::time::Duration::from_secs(2), reading).await;
+            let _ = tokio::time::timeout(crate::harness::patience(), reading).await;
             return (head, String::from_utf8_lossy(&rest).into_owned());
         }
         connection.write_all(b"ping").await.unwrap();

@@ -32,8 +32,9 @@ pub use proxy::{Proxy, known_plugins, proxy_only};
 pub use relay::Relay;
 pub use reviewed::{Reviewed, Side};
 pub use user::User;
-pub use webhook::{Review, Webhook};
+pub use webhook::{Review, WEBHOOK_SECONDS, Webhook};
 
+use std::fmt::Display;
 use std::future::Future;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -44,9 +45,19 @@ use tokio::runtime::Runtime;
 
 /// The longest time to wait for a start, or for the effect of a change: 90 s, times `E2E_PATIENCE`.
 pub fn patience() -> Duration {
+    patient(Duration::from_secs(90))
+}
+
+/// A time after which a test fails, or sees less, times `E2E_PATIENCE`.
+pub fn patient(time: Duration) -> Duration {
     static FACTOR: OnceLock<f64> = OnceLock::new();
     let factor = FACTOR.get_or_init(|| std::env::var("E2E_PATIENCE").map_or(1.0, |factor| factor.parse().unwrap()));
-    Duration::from_secs(90).mul_f64(*factor)
+    time.mul_f64(*factor)
+}
+
+/// A time in seconds, as flags of kubectl and other programs in Go have it.
+pub fn seconds(time: Duration) -> String {
+    format!("{}s", time.as_secs())
 }
 
 /// The runtime of the clients and servers in this process.
@@ -108,12 +119,17 @@ fn number() -> u32 {
 
 /// Calls `ask` until it returns a value; `what` describes the wait in the error message.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    eventually_as(what, || ask().ok_or(""))
+}
+
+/// As [`eventually`], with the last error in the error message.
+pub fn eventually_as<T, E: Display>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> T {
     let end = Instant::now() + patience();
     loop {
-        if let Some(answer) = ask() {
-            return answer;
+        match ask() {
+            Ok(answer) => return answer,
+            Err(error) => assert!(Instant::now() < end, "waited in vain: {what} {error}"),
         }
-        assert!(Instant::now() < end, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
