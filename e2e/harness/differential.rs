@@ -4,11 +4,11 @@
 use super::api::Api;
 use super::client::{Kept, Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
-use super::eventually;
 use super::proxy::{Proxy, proxy_only};
 use super::reviewed::{Reviewed, Side};
 use super::user::User;
 use super::webhook::{Review, Webhook};
+use super::{eventually, patience};
 use jiff::{SignedDuration, Timestamp};
 use kube_admission_proxy::object::cbor;
 use serde_json::{Map, Value, json};
@@ -260,12 +260,12 @@ fn mask(value: &mut Value, generated: Option<&str>) {
 
 /// Whether the text is a time that a server wrote during this run, or at which it will act soon.
 fn is_now(text: &str) -> bool {
-    // The shared API server is as old as the whole run.
-    const LONGEST_RUN: SignedDuration = SignedDuration::from_mins(90);
     const AHEAD: SignedDuration = SignedDuration::from_mins(15);
+    // The shared API server is as old as the whole run: at most 90 minutes, on a machine that needs no patience.
+    let longest_run = SignedDuration::try_from(60 * patience()).unwrap();
     text.parse().is_ok_and(|time: Timestamp| {
         let age = Timestamp::now().duration_since(time);
-        -AHEAD < age && age < LONGEST_RUN
+        -AHEAD < age && age < longest_run
     })
 }
 
