@@ -12,6 +12,7 @@ use super::{eventually, patience};
 use jiff::{SignedDuration, Timestamp};
 use kube_admission_proxy::object::cbor;
 use serde_json::{Map, Value, json};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A list of requests, and the plugins for them. In bodies, `{uid of PATH}` is the uid of the object at that path, and
 /// `{resourceVersion of PATH}` its resourceVersion.
@@ -64,8 +65,8 @@ pub fn compare_when(ready: &[(User, Request, u16)], case: &Case<'_>) {
 /// If the two sides differ.
 pub fn compare_with(case: &Case<'_>, flags: &[String], ready: impl Fn(&Api)) {
     let expected = {
-        let reference = ControlPlane::start("reference", &[&only(case.plugins), flags].concat());
-        run(case, &reference, &ready)
+        let reference = reference(&[&only(case.plugins), flags].concat());
+        run(case, reference.get().unwrap(), &ready)
     };
     let side = if Side::is_front_end() {
         let gates: Vec<String> = flags.iter().filter(|flag| flag.starts_with("--feature-gates=")).cloned().collect();
@@ -77,6 +78,31 @@ pub fn compare_with(case: &Case<'_>, flags: &[String], ready: impl Fn(&Api)) {
     };
     let got = run(case, &side, &ready);
     must_be_equal(&expected, &got, side.process());
+}
+
+/// A kube-apiserver with these flags, shared by tests that compare at about the same time. Their objects have names of their own, since all of
+/// them share the upstream of the proxies too.
+fn reference(flags: &[String]) -> Arc<OnceLock<ControlPlane>> {
+    type Running = Vec<(Vec<String>, Arc<OnceLock<ControlPlane>>)>;
+    static RUNNING: Mutex<Running> = Mutex::new(Vec::new());
+    /// The number of those that wait for another test: tests of one subject follow one another.
+    const WAITING: usize = 2;
+    let shared = {
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = running.iter().position(|(of, _)| of == flags).map(|at| running.remove(at));
+        let (of, shared) = known.unwrap_or_else(|| (flags.to_vec(), Arc::default()));
+        // The oldest come first.
+        let mut unused = running.iter().filter(|(_, one)| Arc::strong_count(one) == 1).count();
+        running.retain(|(_, one)| {
+            let ends = Arc::strong_count(one) == 1 && unused >= WAITING;
+            unused -= usize::from(ends);
+            !ends
+        });
+        running.push((of, Arc::clone(&shared)));
+        shared
+    };
+    shared.get_or_init(|| ControlPlane::start("reference", flags));
+    shared
 }
 
 /// Fields of requests whose empty value a review does not show, and the message of the plugin that kube-apiserver refuses them with.
