@@ -276,8 +276,11 @@ E2E = KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_P
 # The tests whose clients are programs that take minutes to compile.
 PROGRAM_TESTS := lightweight:: public_charts:: tenants::clients::helm sidecar::controllers
 
+# A test waits for starts and intervals half of its time.
+E2E_THREADS ?= $(shell expr 2 '*' $$(nproc))
+
 e2e: e2e-assets $(VENV)/ready $(CLIENTS) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver. ARGS names tests.
-	$(E2E) $(or $(ARGS),$(addprefix --skip ,$(PROGRAM_TESTS))) $(TEST_ARGS)
+	$(E2E) $(or $(ARGS),$(addprefix --skip ,$(PROGRAM_TESTS))) --test-threads=$(E2E_THREADS) $(TEST_ARGS)
 
 e2e-programs: e2e-assets $(CONTROLLERS) $(LIGHTWEIGHT) $(HELM) ## Run whole programs through the proxy: Helm, kwok, kine, kube-controller-manager, kube-scheduler.
 	$(E2E) $(PROGRAM_TESTS)

@@ -1,7 +1,9 @@
 //! An aggregated API, for which kube-apiserver forwards requests to another server. That server's OpenAPI document declares that it
 //! supports dry runs.
 
-use crate::harness::{ControlPlane, Proxy, Request, User, Webhook, eventually, get, only, patch, pki, post, put};
+use crate::harness::{
+    ControlPlane, Proxy, Request, User, WEBHOOK_SECONDS, Webhook, eventually, get, only, patch, pki, post, put,
+};
 use serde_json::{Value, json};
 
 const THINGS: &str = "/apis/aggregated.e2e.test/v1/namespaces/default/things";
@@ -21,6 +23,7 @@ fn registration(webhook: &Webhook, kind: &str, path: &str) -> Request {
     let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("{kind}WebhookConfiguration"),
         "metadata": {"name": "aggregated"},
         "webhooks": [{"name": "things.e2e.test", "clientConfig": webhook.client_config(path), "sideEffects": "None",
+            "timeoutSeconds": WEBHOOK_SECONDS,
             "rules": [{"operations": ["*"], "apiGroups": ["aggregated.e2e.test"], "apiVersions": ["*"], "resources": ["things"]}],
             "admissionReviewVersions": ["v1"]}]});
     post(&format!("/apis/admissionregistration.k8s.io/v1/{resource}"), &object)

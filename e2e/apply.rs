@@ -1,6 +1,8 @@
 //! Field ownership after a write that admission changed: fields that admission added have no manager, as in kube-apiserver.
 
-use crate::harness::{Api, Pair, Proxy, Request, User, Webhook, eventually, get, patch, post, put, upstream};
+use crate::harness::{
+    Api, Pair, Proxy, Request, User, WEBHOOK_SECONDS, Webhook, eventually, get, patch, post, put, upstream,
+};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -83,6 +85,7 @@ fn hook(webhook: &Webhook, label: &str, operations: &Value) -> Value {
         "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps", "pods"]}],
         "objectSelector": {"matchLabels": {"apply": label}},
         "sideEffects": "None",
+        "timeoutSeconds": WEBHOOK_SECONDS,
         "admissionReviewVersions": ["v1"],
     })
 }

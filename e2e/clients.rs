@@ -1,6 +1,6 @@
 //! Client libraries: the `kube` crate, Python's `kubernetes` and client-go, in front of both kinds of API server.
 
-use crate::harness::{Api, Proxy, User, admitting, block_on, eventually, get, program, upstream};
+use crate::harness::{Api, Proxy, User, admitting, block_on, eventually, get, patience, program, seconds, upstream};
 use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{
@@ -101,7 +101,12 @@ fn client_go_works(api: &Api) {
     let session = program("clientgo");
     let namespace = api.namespace("client-go");
     let kubeconfig = api.kubeconfig(&User::admin());
-    let output = Command::new(session).arg(&namespace).env("KUBECONFIG", kubeconfig).output().unwrap();
+    let output = Command::new(session)
+        .arg(&namespace)
+        .env("KUBECONFIG", kubeconfig)
+        .env("PATIENCE", seconds(patience()))
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

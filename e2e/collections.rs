@@ -1,6 +1,6 @@
 //! DELETE of a collection: the responses, in every form, and the deleted objects equal kube-apiserver's.
 
-use crate::harness::{Answer, Api, Proxy, Request, User, delete, eventually, get, post, upstream};
+use crate::harness::{Answer, Api, Kept, Proxy, Request, User, delete, eventually, eventually_as, get, post, upstream};
 use serde_json::{Value, json};
 
 const META: &str = "g=meta.k8s.io;v=v1";
@@ -41,17 +41,12 @@ fn seen(answer: &Answer) -> (u16, Vec<Vec<String>>, String) {
 
 /// Sends the request to both and checks that the responses are equal, to the byte. Repeats if the store's resourceVersion changed in
 /// between.
-fn are_answered_alike(proxy: &Api, request: &Request) {
-    let ask = |api: &Api| seen(&api.send(&User::admin(), request.clone()));
-    let mut last = None;
+fn are_answered_alike(sides: &[Kept; 2], request: &Request) {
     // Other tests write to the same API server, whose resourceVersion the answers have.
-    let alike = (0..200).any(|_| {
-        let (expected, found) = (ask(upstream()), ask(proxy));
-        let is_alike = expected == found;
-        last = Some((expected, found));
-        is_alike
+    eventually_as(&format!("equal answers to {} {:?}", request.path, request.headers), || {
+        let [expected, found] = sides.each_ref().map(|api| seen(&api.send(&User::admin(), request.clone())));
+        if expected == found { Ok(()) } else { Err(format!("{expected:#?}\n{found:#?}")) }
     });
-    assert!(alike, "{} {:?}: {last:#?}", request.path, request.headers);
 }
 
 fn config_map(name: &str, bytes: usize) -> Value {
@@ -62,6 +57,7 @@ fn config_map(name: &str, bytes: usize) -> Value {
 #[test]
 fn a_deletecollection_is_answered_in_the_form_that_the_client_accepts() {
     let proxy = Proxy::before(upstream(), &[]);
+    let sides = [upstream().kept(), proxy.kept()];
     let here = proxy.namespace("collected");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");
     for (name, bytes) in [("a", 3), ("b", 3), ("c", 3), ("large", 200_000)] {
@@ -87,7 +83,7 @@ fn a_deletecollection_is_answered_in_the_form_that_the_client_accepts() {
                 for (name, value) in &headers {
                     request = request.header(name, value);
                 }
-                are_answered_alike(&proxy, &request);
+                are_answered_alike(&sides, &request);
             }
         }
     }
@@ -103,7 +99,7 @@ fn a_deletecollection_is_answered_in_the_form_that_the_client_accepts() {
     ] {
         for accept in ["application/json", "application/yaml", PROTOBUF, &table] {
             let request = delete(&format!("{maps}?dryRun=All&{query}")).header("accept", accept);
-            are_answered_alike(&proxy, &request);
+            are_answered_alike(&sides, &request);
         }
     }
 }

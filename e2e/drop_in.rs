@@ -1,6 +1,6 @@
 //! The program in the place of kube-apiserver and etcd: by name, with their flags, under controller-runtime's envtest.
 
-use crate::harness::{ControlPlane, Proxy, User, binary, folder, only, patience, program};
+use crate::harness::{ControlPlane, Proxy, User, binary, folder, only, patience, program, seconds};
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -22,11 +22,11 @@ fn text(output: &[u8]) -> String {
 /// Runs the test of a controller with these variables.
 pub(crate) fn envtest(variables: &[(&str, &Path)]) -> Output {
     let mut command = Command::new(program("envtest"));
-    let patience = format!("{}s", patience().as_secs());
+    let patience = seconds(patience());
     for event in ["START", "STOP"] {
         command.env(format!("KUBEBUILDER_CONTROLPLANE_{event}_TIMEOUT"), &patience);
     }
-    command.envs(variables.iter().copied()).output().unwrap()
+    command.env("PATIENCE", patience).envs(variables.iter().copied()).output().unwrap()
 }
 
 #[test]

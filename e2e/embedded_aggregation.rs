@@ -1,7 +1,7 @@
 //! Compares APIServices, the order of discovery, ComponentStatuses and the bytes of answers of the embedded API server with kube-apiserver's.
 
 use crate::harness::{
-    Api, ControlPlane, Proxy, Request, User, delete, eventually, get, only, patch, post, proxy_only, put,
+    Api, ControlPlane, Proxy, Request, User, delete, eventually, eventually_as, get, only, patch, post, proxy_only, put,
 };
 use serde_json::{Value, json};
 
@@ -56,17 +56,10 @@ fn seen(api: &Api, request: Request) -> (u16, Vec<String>, Value) {
 /// Compares the answers, once kube-apiserver's controllers have done their work.
 #[track_caller]
 fn same(real: &Api, embedded: &Api, request: &Request) {
-    let mut last = None;
-    for _ in 0..600 {
-        let both = [real, embedded].map(|api| seen(api, request.clone()));
-        if both[0] == both[1] {
-            return;
-        }
-        last = Some(both);
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    let [expected, got] = last.unwrap();
-    panic!("{} {}\n  kube-apiserver: {expected:?}\n  embedded:       {got:?}", request.method, request.path);
+    eventually_as(&format!("equal answers to {} {}", request.method, request.path), || {
+        let [expected, got] = [real, embedded].map(|api| seen(api, request.clone()));
+        if expected == got { Ok(()) } else { Err(format!("kube-apiserver: {expected:?}\n  embedded:       {got:?}")) }
+    });
 }
 
 fn definition(group: &str, versions: &[&str]) -> Value {

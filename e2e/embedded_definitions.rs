@@ -1,6 +1,8 @@
 //! Compares CustomResourceDefinitions and custom objects of the embedded API server with kube-apiserver's.
 
-use crate::harness::{Api, Proxy, Request, User, delete, eventually, get, patch, post, proxy_only, put, upstream};
+use crate::harness::{
+    Api, Proxy, Request, User, delete, eventually, get, patch, patience, post, proxy_only, put, seconds, upstream,
+};
 use serde_json::{Map, Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -471,8 +473,9 @@ fn kubectl_works_with_custom_resources_of_the_embedded_server() {
     let embedded = Proxy::embedded(&[&flags[0], &flags[1]]);
     let kubectl = embedded.kubectl(&User::admin());
     let group = "kubectl.e2e.test";
+    let patience = format!("--timeout={}", seconds(patience()));
     kubectl.ok_with_input(&["apply", "-f", "-"], &definition(group).to_string());
-    kubectl.ok(&["wait", "--for=condition=Established", &format!("crd/things.{group}"), "--timeout=10s"]);
+    kubectl.ok(&["wait", "--for=condition=Established", &format!("crd/things.{group}"), &patience]);
     let thing =
         json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "a"}, "spec": {"size": 3}});
     kubectl.ok_with_input(&["apply", "-f", "-"], &thing.to_string());
@@ -492,6 +495,6 @@ fn kubectl_works_with_custom_resources_of_the_embedded_server() {
     kubectl.ok(&["patch", "things/a", "--type=merge", "-p", r#"{"metadata":{"finalizers":["example.com/hold"]}}"#]);
     kubectl.ok(&["delete", "--wait=false", &format!("crd/things.{group}")]);
     kubectl.ok(&["patch", "things/a", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
-    kubectl.ok(&["wait", "--for=delete", &format!("crd/things.{group}"), "--timeout=10s"]);
+    kubectl.ok(&["wait", "--for=delete", &format!("crd/things.{group}"), &patience]);
     assert!(!kubectl.run(&["get", "things"]).success);
 }

@@ -1,6 +1,6 @@
 //! Sends invalid objects to the embedded API server and to a kube-apiserver: the cases that tools/record-validation.py recorded.
 
-use crate::harness::{Api, Proxy, User, post, proxy_only, put, upstream};
+use crate::harness::{Api, Kept, Proxy, User, post, proxy_only, put, upstream};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -37,7 +37,7 @@ fn changed(mut object: Value, change: &Value) -> Option<Value> {
 }
 
 /// The code and the causes of an answer. The first line of a message is enough: others show Go's types.
-fn seen(api: &Api, request: crate::harness::Request) -> (u16, Vec<String>) {
+fn seen(api: &Kept, request: crate::harness::Request) -> (u16, Vec<String>) {
     let answer = api.send(&User::admin(), request);
     let body = answer.json();
     let causes = body.pointer("/details/causes").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -57,6 +57,7 @@ fn invalid_objects_are_refused_as_by_kube_apiserver() {
     let flags = proxy_only(&[]);
     let embedded = Proxy::embedded(&[&flags[0], &flags[1]]);
     let sides: [&Api; 2] = [upstream(), &embedded];
+    let kept = sides.map(Api::kept);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     sides.iter().for_each(|api| drop(api.accepts(post("/api/v1/namespaces", &namespace))));
     let (mut base, mut at) = (Value::Null, String::new());
@@ -92,7 +93,7 @@ fn invalid_objects_are_refused_as_by_kube_apiserver() {
         };
         let [Some(first), Some(second)] = requests else { continue };
         sent += 1;
-        let (expected, found) = (seen(sides[0], first), seen(sides[1], second));
+        let (expected, found) = (seen(&kept[0], first), seen(&kept[1], second));
         // Causes name the UIDs that each server draws.
         let without_uids = |texts: &[String]| -> Vec<String> {
             texts.iter().filter(|text| !text.contains("controller-uid")).cloned().collect()

@@ -2,7 +2,8 @@
 //! proxy.
 
 use crate::harness::{
-    Pair, Program, Proxy, User, admitting, delete, eventually, free_port, patch, pki, post, put, unique, upstream,
+    Pair, Program, Proxy, User, WEBHOOK_SECONDS, admitting, delete, eventually, free_port, patch, pki, post, put,
+    unique, upstream,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +15,7 @@ const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebh
 fn configuration(kind: &str, namespace: &str, port: u16, paths: &[(&str, &str)], fields: &Value) -> Value {
     let authorities = STANDARD.encode(std::fs::read(pki().ca()).unwrap());
     let hooks = paths.iter().enumerate().map(|(index, (path, resource))| {
-        let mut hook = json!({"name": format!("hook-{index}.agnhost.test"), "sideEffects": "None",
+        let mut hook = json!({"name": format!("hook-{index}.agnhost.test"), "sideEffects": "None", "timeoutSeconds": WEBHOOK_SECONDS,
             "clientConfig": {"url": format!("https://127.0.0.1:{port}{path}"), "caBundle": authorities},
             "rules": [{"operations": ["CREATE", "UPDATE", "DELETE"], "apiGroups": [""], "apiVersions": ["v1"],
                        "resources": [resource]}],

@@ -2,7 +2,7 @@
 //! tenant sends.
 
 use crate::harness::{
-    Answer, ControlPlane, Proxy, Request, User, connect, delete, eventually, get, only, patch, pki, post, put,
+    Answer, ControlPlane, Proxy, Request, User, connect, delete, eventually, get, only, patch, patient, pki, post, put,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -13,6 +13,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpSocket;
 
@@ -389,8 +390,7 @@ pub fn unread_answers(gateway: &Gateway, connections: usize, streams: usize) -> 
                     async move {
                         let uri = format!("https://127.0.0.1{HOSTILE}/configmaps");
                         let request = http::Request::get(uri).body(Full::new(Bytes::new())).unwrap();
-                        let head =
-                            tokio::time::timeout(std::time::Duration::from_secs(5), sender.send_request(request));
+                        let head = tokio::time::timeout(patient(Duration::from_secs(5)), sender.send_request(request));
                         // The body stays unread and alive together with the response.
                         head.await.ok().and_then(Result::ok).map(|answer| answer.into_body().boxed())
                     }
@@ -518,8 +518,7 @@ fn begun(gateway: &Gateway, user: &User, count: usize, beginning: &[u8]) -> impl
         let send = async || {
             let mut stream = connect(gateway.proxy.port, user, b"http/1.1").await.unwrap();
             // The proxy does not read more than it has room for, and ends some of the connections.
-            let patience = std::time::Duration::from_secs(2);
-            let _sent = tokio::time::timeout(patience, stream.write_all(beginning)).await;
+            let _sent = tokio::time::timeout(patient(Duration::from_secs(2)), stream.write_all(beginning)).await;
             stream
         };
         futures_util::future::join_all((0..count).map(|_| send())).await

@@ -10,7 +10,7 @@ mod manifests;
 
 use crate::harness::seen::{Difference, Masks, Seen};
 use crate::harness::{
-    Api, ControlPlane, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, pki, post,
+    Api, ControlPlane, Kept, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, pki, post,
     proxy_only, put,
 };
 use known::Known;
@@ -99,7 +99,7 @@ fn report(new: &[&Difference], gone: &[String]) -> String {
 
 /// The requests to one side.
 struct Session<'a> {
-    api: &'a Api,
+    api: Kept,
     webhook: &'a Webhook,
     seen: Vec<Seen>,
     /// Whether controllers of the API server write to objects.
@@ -108,7 +108,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Registers the webhook and waits until the side calls it.
-    fn begin(api: &'a Api, webhook: &'a Webhook) -> Self {
+    fn begin(api: &Api, webhook: &'a Webhook) -> Self {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kinds"}});
         let registrations = "/apis/admissionregistration.k8s.io/v1";
         for (path, object) in [
@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
                 |path: &str| reviews.iter().any(|review| review.path.starts_with(path) && is_ours(&review.body));
             (asked("/mutating") && asked("/validating")).then_some(())
         });
-        Self { api, webhook, seen: Vec::new(), has_controllers: true }
+        Self { api: api.kept(), webhook, seen: Vec::new(), has_controllers: true }
     }
 
     /// Does not wait for controllers: the embedded API server has them in the transaction of a write, or not at all.

@@ -1,12 +1,13 @@
 //! The programs of lightweight clusters: kine below the API server, and kwok's controllers and clusters.
 
 use crate::harness::{
-    ControlPlane, Program, Proxy, User, binary, eventually, folder, free_port, get, only, patch, post, program, put,
-    upstream,
+    ControlPlane, Program, Proxy, User, binary, eventually, folder, free_port, get, only, patch, patient, post,
+    program, put, seconds, upstream,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 /// No controller makes the service account of a new namespace.
 const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
@@ -59,6 +60,11 @@ spec:
     delete: true
 ";
 
+/// A flag of kubectl and kwokctl that bounds a wait.
+fn minutes(flag: &str) -> String {
+    format!("--{flag}={}", seconds(patient(Duration::from_secs(300))))
+}
+
 fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
         "spec": {"containers": [{"name": "c", "image": "i", "imagePullPolicy": "IfNotPresent"}]}})
@@ -68,8 +74,9 @@ fn pod(name: &str) -> Value {
 fn kine_takes_the_place_of_etcd() {
     let (folder, port) = (folder("kine"), free_port());
     let database = format!(
-        "sqlite://{}/state.db?_journal=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate",
-        folder.display()
+        "sqlite://{}/state.db?_journal=WAL&cache=shared&_busy_timeout={}&_txlock=immediate",
+        folder.display(),
+        patient(Duration::from_secs(30)).as_millis()
     );
     let flags = [
         format!("--endpoint={database}"),
@@ -147,7 +154,7 @@ fn kwok_runs_pods_through_the_proxy() {
             let stored = proxy.accepts(get(&format!("/api/v1/nodes/{node}")));
             (stored["status"]["conditions"][0]["status"] == "True").then_some(())
         });
-        proxy.kubectl(&User::admin()).ok(&["delete", "pod", "web", "--namespace", &namespace, "--timeout=300s"]);
+        proxy.kubectl(&User::admin()).ok(&["delete", "pod", "web", "--namespace", &namespace, &minutes("timeout")]);
     }
 }
 
@@ -205,12 +212,13 @@ fn kwokctl_takes_the_program_for_kube_apiserver() {
         flag("kube-scheduler", program("kube-scheduler")),
         flag("kwok-controller", program("kwok")),
     ];
-    let mut arguments = vec!["create", "cluster", "--runtime=binary", "--wait=300s"];
+    let wait = minutes("wait");
+    let mut arguments = vec!["create", "cluster", "--runtime=binary", &wait];
     arguments.extend(flags.iter().map(String::as_str));
     cluster.ok(&arguments);
     cluster.ok(&["scale", "node", "--replicas=2"]);
     cluster.ok(&["kubectl", "create", "deployment", "web", "--image=i", "--replicas=3"]);
-    cluster.ok(&["kubectl", "rollout", "status", "deployment/web", "--timeout=300s"]);
+    cluster.ok(&["kubectl", "rollout", "status", "deployment/web", &minutes("timeout")]);
     let nodes = cluster.ok(&["kubectl", "get", "pods", "--output=jsonpath={.items[*].status.phase}"]);
     assert_eq!(nodes, "Running Running Running");
 }

@@ -1,6 +1,6 @@
 //! The metrics of admission equal kube-apiserver's, so that dashboards and alerts work unchanged.
 
-use crate::harness::{Pair, Request, User, Webhook, delete, every_plugin, post, put, unique};
+use crate::harness::{Pair, Request, User, WEBHOOK_SECONDS, Webhook, delete, every_plugin, post, put, unique};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,7 @@ fn registrations(webhook: &Webhook, namespace: &str) -> Vec<Request> {
         json!({"name": format!("{name}.e2e.test"), "clientConfig": webhook.client_config(path), "failurePolicy": "Ignore",
             "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
             "namespaceSelector": selector, "sideEffects": "None", "admissionReviewVersions": ["v1"],
-            "matchConditions": [{"name": "c", "expression": condition}]})
+            "timeoutSeconds": WEBHOOK_SECONDS, "matchConditions": [{"name": "c", "expression": condition}]})
     };
     let hooks = json!([
         hook("denies", "/deny", "object.metadata.name == 'denied'"),

@@ -1,6 +1,8 @@
 //! The proxy beside an API server, as `print sidecar` lays them out, and Kubernetes' controllers in front of it.
 
-use crate::harness::{Hidden, Kubectl, Program, Proxy, User, folder, free_port, get, only, pki, post, upstream};
+use crate::harness::{
+    Hidden, Kubectl, Program, Proxy, User, eventually_as, folder, free_port, get, only, pki, post, upstream,
+};
 use serde_json::{Value, json};
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
@@ -187,30 +189,20 @@ fn controllers_and_clients_of_a_kubeadm_control_plane_write_through_the_proxy() 
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     // The control plane is new: it makes the namespace at its start, or one minute later.
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
-    let mut last = String::new();
-    let made = (0..600).any(|_| {
+    eventually_as("a deployment", || {
         proxy.send(&admin, post("/api/v1/namespaces", &namespace));
         let answer = proxy.send(&admin, post(deployments, &deployment));
         // 409 follows a create whose answer came too late.
-        let is_made = matches!(answer.status, 201 | 409);
-        last = answer.text();
-        if !is_made {
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
-        is_made
+        if matches!(answer.status, 201 | 409) { Ok(()) } else { Err(answer.text()) }
     });
-    assert!(made, "no deployment: {last}");
-    let end = std::time::Instant::now() + crate::harness::patience();
-    let pods = loop {
+    let pods = eventually_as("pods on the node", || {
         let pods = proxy.send(&admin, get("/api/v1/namespaces/default/pods")).json();
-        let items = pods["items"].as_array().unwrap().clone();
+        let items = pods["items"].as_array().unwrap();
         if items.len() == 2 && items.iter().all(|pod| pod["spec"]["nodeName"] == "worker") {
-            break items;
+            return Ok(items.clone());
         }
-        let logs = || controllers.iter().map(Program::output).collect::<String>();
-        assert!(std::time::Instant::now() < end, "no pods on the node: {pods}\n{}", logs());
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    };
+        Err(format!("{pods}\n{}", controllers.iter().map(Program::output).collect::<String>()))
+    });
     for pod in pods {
         assert_eq!(pod["spec"]["containers"][0]["imagePullPolicy"], "Always", "{pod}");
         assert_eq!(pod["metadata"]["ownerReferences"][0]["kind"], "ReplicaSet", "{pod}");

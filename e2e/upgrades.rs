@@ -40,10 +40,11 @@ fn ping(api: &Api, path: &str) -> (String, String) {
         }
         let head = String::from_utf8(head).unwrap();
         if !head.starts_with("HTTP/1.1 101") {
-            let mut rest = Vec::new();
-            let reading = connection.read_to_end(&mut rest);
-            let _ = tokio::time::timeout(std::time::Duration::from_secs(2), reading).await;
-            return (head, String::from_utf8_lossy(&rest).into_owned());
+            let length =
+                head.to_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+            let mut body = vec![0; length.unwrap_or(0)];
+            connection.read_exact(&mut body).await.unwrap();
+            return (head, String::from_utf8_lossy(&body).into_owned());
         }
         connection.write_all(b"ping").await.unwrap();
         let mut back = [0; 4];

@@ -1,7 +1,7 @@
 //! Webhooks that name a resource in another version than the request's (`matchPolicy: Equivalent`): the objects that they get, and the
 //! results of their patches.
 
-use crate::harness::{Api, Pair, Request, User, Webhook, delete, eventually, get, patch, post, put};
+use crate::harness::{Api, Pair, Request, User, WEBHOOK_SECONDS, Webhook, delete, eventually, get, patch, post, put};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -49,6 +49,7 @@ fn configuration(webhook: &Webhook, kind: &str, hooks: &[Hook]) -> Request {
             "clientConfig": webhook.client_config(&hook.path),
             "rules": [{"operations": ["*"], "apiGroups": [hook.group], "apiVersions": hook.versions, "resources": hook.resources}],
             "sideEffects": "None",
+            "timeoutSeconds": WEBHOOK_SECONDS,
             "admissionReviewVersions": ["v1"],
         });
         entry.as_object_mut().unwrap().extend(hook.more.as_object().unwrap().clone());

@@ -1,6 +1,6 @@
 //! Odd responses of webhooks, and patches that make odd objects: the results of both in kube-apiserver and through the proxy.
 
-use crate::harness::{Api, Pair, Request, User, Webhook, eventually, get, patch, post, unique};
+use crate::harness::{Api, Pair, Request, User, WEBHOOK_SECONDS, Webhook, eventually, get, patch, post, unique};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ fn configuration(webhook: &Webhook, kind: &str, name: &str, hooks: &[Hook]) -> R
             "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}],
             "objectSelector": {"matchLabels": {name: hook.case}},
             "sideEffects": "None",
+            "timeoutSeconds": WEBHOOK_SECONDS,
             "admissionReviewVersions": hook.versions,
         });
         entry.as_object_mut().unwrap().extend(hook.more.as_object().unwrap().clone());

@@ -1,6 +1,8 @@
 //! Webhooks that cannot be called, or that respond with nonsense: the errors of kube-apiserver and of the proxy.
 
-use crate::harness::{Api, Pair, User, block_on, certificates, eventually, pki, post, runtime, unique};
+use crate::harness::{
+    Api, Pair, User, WEBHOOK_SECONDS, block_on, certificates, eventually, pki, post, runtime, unique,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustls_pki_types::PrivateKeyDer;
@@ -110,7 +112,8 @@ async fn answer(stream: &mut TlsStream<TcpStream>, path: &str, review: &Value) -
         (Some(raw), ..) => (raw, false),
         (_, Some(redirect), _) => (redirect, true),
         (_, _, "/hang") => {
-            tokio::time::sleep(Duration::from_secs(30)).await;
+            // Until the client gives up.
+            stream.read_to_end(&mut Vec::new()).await.ok()?;
             return None;
         }
         (_, _, "/reset") => {
@@ -145,7 +148,7 @@ async fn answer(stream: &mut TlsStream<TcpStream>, path: &str, review: &Value) -
 /// A webhook for config maps with this label.
 fn configuration(name: &str, client: &Value) -> Value {
     // Only a server that hangs fails by the timeout.
-    let seconds = if client["url"].as_str().is_some_and(|url| url.ends_with("/hang")) { 2 } else { 20 };
+    let seconds = if client["url"].as_str().is_some_and(|url| url.ends_with("/hang")) { 2 } else { WEBHOOK_SECONDS };
     json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
     "metadata": {"name": name},
     "webhooks": [{

@@ -1,7 +1,8 @@
 //! Webhooks, in front of both kinds of API server.
 
-use crate::harness::{Api, Proxy, User, Webhook, admitting, eventually, folder, get, post, upstream};
+use crate::harness::{Api, Proxy, User, Webhook, admitting, eventually, folder, get, patient, post, seconds, upstream};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
@@ -96,7 +97,7 @@ fn shadows_decide_nothing_and_slow_hooks_do_not_add_up() {
     let flags = [
         format!("--audit-log-path={}", log.display()),
         format!("--audit-policy-file={}", policy.display()),
-        "--admission-timeout=1s".to_owned(),
+        format!("--admission-timeout={}", seconds(patient(Duration::from_secs(1)))),
         "--shadow-webhooks=of-others".to_owned(),
     ];
     let proxy = Proxy::before(upstream(), &flags.each_ref().map(String::as_str));

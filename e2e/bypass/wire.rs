@@ -1,7 +1,7 @@
 //! The ConfigMap in bytes that no client writes: framings, targets and pseudo-headers that two parsers could interpret as different
 //! requests.
 
-use crate::harness::{User, connect};
+use crate::harness::{User, connect, patient};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -23,7 +23,7 @@ impl Wire {
         // A server that rejects the beginning may close the connection before the end.
         if stream.write_all(&self.bytes).await.is_ok() && stream.flush().await.is_ok() {
             let mut answer = vec![0; 4096];
-            while let Ok(Ok(1..)) = timeout(PAUSE, stream.read(&mut answer)).await {}
+            while let Ok(Ok(1..)) = timeout(patient(PAUSE), stream.read(&mut answer)).await {}
         }
     }
 }

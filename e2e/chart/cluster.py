@@ -15,6 +15,7 @@ import urllib.request
 from tools import ASSETS, WORK, Failed, expect, succeed
 
 ADMINISTRATOR = "administrator-of-the-test"
+PATIENCE = float(os.environ.get("E2E_PATIENCE", 1))
 PATIENCE_SECONDS = 90
 
 
@@ -28,13 +29,13 @@ def free_port():
 
 
 def eventually(what, attempt, seconds=PATIENCE_SECONDS):
-    """Returns the first result of `attempt` that is true."""
-    end = time.monotonic() + seconds
+    """Returns the first result of `attempt` that is true. The time is multiplied by E2E_PATIENCE."""
+    end = time.monotonic() + seconds * PATIENCE
     while True:
         result = attempt()
         if result:
             return result
-        expect(time.monotonic() < end, f"not in {seconds} s: {what() if callable(what) else what}")
+        expect(time.monotonic() < end, f"not in {seconds * PATIENCE:.0f} s: {what() if callable(what) else what}")
         time.sleep(0.2)
 
 
@@ -56,7 +57,7 @@ class Process:
         self.running.kill()
         self.running.wait()
 
-    def stop(self, seconds=PATIENCE_SECONDS):
+    def stop(self, seconds=PATIENCE_SECONDS * PATIENCE):
         """Sends SIGTERM. Returns the exit code."""
         self.running.terminate()
         try:
@@ -83,7 +84,7 @@ class Client:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type}
         request = urllib.request.Request(self.server + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, context=self.tls, timeout=30) as answer:
+            with urllib.request.urlopen(request, context=self.tls, timeout=30 * PATIENCE) as answer:
                 code, text = answer.status, answer.read()
         except urllib.error.HTTPError as error:
             code, text = error.code, error.read()

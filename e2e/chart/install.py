@@ -9,7 +9,7 @@ import time
 from datetime import datetime
 
 import renders
-from cluster import Client, Cluster, encode, eventually, free_port, secret
+from cluster import PATIENCE, Client, Cluster, encode, eventually, free_port, secret
 from kubelet import Node
 from tools import ASSETS, BINARY, CHART, HELM, NAMESPACE, RELEASE, ROOT, WORK, decode, expect, succeed
 
@@ -131,7 +131,7 @@ def a_pod_is_ready_when_its_caches_are_listed():
         started = time.time()
         while pod.probe("readinessProbe")[0] != 200:
             pod.process.must_run()
-            expect(time.time() < started + 60, f"not ready: {pod.health('/readyz?verbose')}")
+            expect(time.time() < started + 60 * PATIENCE, f"not ready: {pod.health('/readyz?verbose')}")
             time.sleep(0.01)
         ready = time.time()
         answered = [datetime.fromisoformat(event["stageTimestamp"]).timestamp() for event in cluster.own_requests(ACCOUNT)

@@ -5,7 +5,7 @@ import time
 import urllib.error
 import urllib.request
 
-from cluster import Process
+from cluster import PATIENCE, Process
 from tools import BINARY, WORK, Failed, expect, proxy_container
 
 
@@ -110,7 +110,7 @@ class Pod:
 
     def health(self, path, port=None):
         try:
-            with urllib.request.urlopen(f"http://{self.address}:{port or self.port('health')}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{self.address}:{port or self.port('health')}{path}", timeout=5 * PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -3,7 +3,7 @@ import json
 import subprocess
 import time
 
-from cluster import Client, eventually
+from cluster import PATIENCE, Client, eventually
 from install import DEPLOYMENT, Release, installation, made_authority, values
 from tools import LOAD, WORK, expect
 
@@ -72,7 +72,7 @@ class Writer:
 
     def end(self, cluster):
         """Returns the errors, after a comparison of the acknowledged writes with the stored objects."""
-        output, _ = self.process.communicate(timeout=60)
+        output, _ = self.process.communicate(timeout=60 * PATIENCE)
         found = json.loads(output)
         stored = {item["metadata"]["name"]: item for item in cluster.client.get("/api/v1/namespaces/default/configmaps")["items"]}
         stored = {name: item for name, item in stored.items() if name.startswith(f"{self.name}-")}

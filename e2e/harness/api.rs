@@ -1,6 +1,6 @@
 //! A server of the Kubernetes API.
 
-use super::client::{self, Answer, Request, Stream};
+use super::client::{self, Answer, Kept, Request, Stream};
 use super::kubectl::Kubectl;
 use super::pki::pki;
 use super::user::User;
@@ -31,6 +31,11 @@ impl Api {
         self.try_send(user, request).unwrap_or_else(|error| panic!("{what}: no answer: {error}"))
     }
 
+    /// A client that keeps its connections.
+    pub fn kept(&self) -> Kept {
+        Kept::to(self.port)
+    }
+
     /// Sends a request that may get no response.
     pub fn try_send(&self, user: &User, request: Request) -> Result<Answer, client::Error> {
         super::block_on(client::send(self.port, user, request))
@@ -41,8 +46,9 @@ impl Api {
     /// # Panics
     /// If one of them does not succeed.
     pub fn set_up(&self, requests: &[Request]) {
+        let client = self.kept();
         for request in requests {
-            let answer = self.send(&User::admin(), request.clone());
+            let answer = client.send(&User::admin(), request.clone());
             assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
         }
     }

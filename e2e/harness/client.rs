@@ -1,18 +1,20 @@
-//! An HTTP client that sends requests unchanged: one connection for each request, HTTP/1.1 by default.
+//! An HTTP client that sends requests unchanged: one connection for each request, HTTP/1.1 by default, or one for each user.
 
 use super::pki::{Pair, pki};
 use super::user::User;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http1;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ClientConfig;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -149,6 +151,7 @@ impl Answer {
 /// A streamed response.
 pub struct Stream {
     pub status: u16,
+    pub headers: http::HeaderMap,
     body: Incoming,
     rest: Vec<u8>,
 }
@@ -161,17 +164,30 @@ impl Stream {
         line.map(|line| serde_json::from_slice(&line).unwrap())
     }
 
+    /// The next bytes; fewer only at the end.
+    pub fn next_bytes(&mut self, count: usize) -> Vec<u8> {
+        let bytes = async {
+            while self.rest.len() < count && self.more().await {}
+            self.rest.drain(..count.min(self.rest.len())).collect()
+        };
+        super::block_on(async { tokio::time::timeout(super::patience(), bytes).await }).expect("no bytes, and no end")
+    }
+
     async fn line(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 return Some(self.rest.drain(..=end).collect());
             }
-            match self.body.frame().await {
-                Some(Ok(frame)) => self.rest.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
-                None => return None,
-                Some(Err(error)) => panic!("the stream broke: {error}"),
+            if !self.more().await {
+                return None;
             }
         }
+    }
+
+    /// Reads on. Returns whether the stream has not ended.
+    async fn more(&mut self) -> bool {
+        let frame = self.body.frame().await.transpose().unwrap_or_else(|error| panic!("the stream broke: {error}"));
+        frame.inspect(|frame| self.rest.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()))).is_some()
     }
 }
 
@@ -179,15 +195,74 @@ pub async fn send(port: u16, user: &User, request: Request) -> Result<Answer, Er
     let answer = tokio::time::timeout(super::patience(), start(port, user, request))
         .await
         .map_err(|_| "no answer in time")??;
+    whole(answer).await
+}
+
+/// Reads an answer to its end.
+async fn whole(answer: http::Response<Incoming>) -> Result<Answer, Error> {
     let (head, body) = answer.into_parts();
     let body =
         tokio::time::timeout(super::patience(), body.collect()).await.map_err(|_| "no end of the answer in time")??;
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
 }
 
+type Sender = http1::SendRequest<Full<Bytes>>;
+
+/// A client that keeps a connection for each user, for tests with many requests: most of the time of a request is that of its handshake.
+pub struct Kept {
+    port: u16,
+    idle: Mutex<HashMap<Option<PathBuf>, Sender>>,
+}
+
+impl Kept {
+    pub(super) fn to(port: u16) -> Self {
+        Self { port, idle: Mutex::default() }
+    }
+
+    /// Sends a request.
+    ///
+    /// # Panics
+    /// If there is no response.
+    pub fn send(&self, user: &User, request: Request) -> Answer {
+        let what = format!("{} {}", request.method, request.path);
+        super::block_on(self.answer(user, request)).unwrap_or_else(|error| panic!("{what}: no answer: {error}"))
+    }
+
+    async fn answer(&self, user: &User, request: Request) -> Result<Answer, Error> {
+        if request.http2 || request.server_name.is_some() {
+            return send(self.port, user, request).await;
+        }
+        let key = match user {
+            User::Certificate(pair) => Some(pair.certificate.clone()),
+            User::Token(_) | User::Anonymous => None,
+        };
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = idle().remove(&key);
+        // The server has closed a connection that is not ready.
+        if let Some(sender) = &mut kept
+            && sender.ready().await.is_err()
+        {
+            kept = None;
+        }
+        let mut sender = match kept {
+            Some(sender) => sender,
+            None => http1_to(self.port, user, "127.0.0.1").await?,
+        };
+        let answer = tokio::time::timeout(super::patience(), sender.send_request(outgoing(self.port, user, request)?))
+            .await
+            .map_err(|_| "no answer in time")??;
+        let answer = whole(answer).await?;
+        idle().insert(key, sender);
+        Ok(answer)
+    }
+}
+
 pub async fn stream(port: u16, user: &User, request: Request) -> Result<Stream, Error> {
-    let answer = start(port, user, request).await?;
-    Ok(Stream { status: answer.status().as_u16(), body: answer.into_body(), rest: Vec::new() })
+    let answer = tokio::time::timeout(super::patience(), start(port, user, request))
+        .await
+        .map_err(|_| "no answer in time")??;
+    let (head, body) = answer.into_parts();
+    Ok(Stream { status: head.status.as_u16(), headers: head.headers, body, rest: Vec::new() })
 }
 
 /// Sends requests one after another on one HTTP/2 connection with this TLS server name.
@@ -211,20 +286,24 @@ pub async fn send_together(
 }
 
 async fn start(port: u16, user: &User, request: Request) -> Result<http::Response<Incoming>, Error> {
-    let protocol: &[u8] = if request.http2 { b"h2" } else { b"http/1.1" };
     let name = request.server_name.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
-    let io = TokioIo::new(connect_to(port, user, protocol, &name).await?);
-    let http2 = request.http2;
-    let outgoing = outgoing(port, user, request)?;
-    if http2 {
+    if request.http2 {
+        let io = TokioIo::new(connect_to(port, user, b"h2", &name).await?);
         let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
         tokio::spawn(connection);
-        Ok(sender.send_request(outgoing).await?)
+        Ok(sender.send_request(outgoing(port, user, request)?).await?)
     } else {
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
-        tokio::spawn(connection);
-        Ok(sender.send_request(outgoing).await?)
+        let mut sender = http1_to(port, user, &name).await?;
+        Ok(sender.send_request(outgoing(port, user, request)?).await?)
     }
+}
+
+/// A new connection of HTTP/1.1, with this TLS server name.
+async fn http1_to(port: u16, user: &User, name: &str) -> Result<Sender, Error> {
+    let io = TokioIo::new(connect_to(port, user, b"http/1.1", name).await?);
+    let (sender, connection) = http1::handshake(io).await?;
+    tokio::spawn(connection);
+    Ok(sender)
 }
 
 fn outgoing(port: u16, user: &User, request: Request) -> Result<http::Request<Full<Bytes>>, Error> {
@@ -259,19 +338,28 @@ async fn connect_to(port: u16, user: &User, protocol: &[u8], name: &str) -> Resu
 }
 
 fn client_config(user: &User) -> Result<ClientConfig, Error> {
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in certificates(pki().ca())? {
-        roots.add(certificate)?;
-    }
-    let config = ClientConfig::builder().with_root_certificates(roots);
+    static ROOTS: OnceLock<Arc<rustls::RootCertStore>> = OnceLock::new();
+    /// What the files of the certificates have, which no test changes.
+    static PAIRS: Mutex<Option<HashMap<PathBuf, Arc<SingleCertAndKey>>>> = Mutex::new(None);
+    let roots = ROOTS.get_or_init(|| {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add_parsable_certificates(certificates(pki().ca()).unwrap());
+        Arc::new(roots)
+    });
+    let config = ClientConfig::builder().with_root_certificates(Arc::clone(roots));
     match user {
         User::Certificate(pair) => {
-            // rustls' own function refuses certificates that servers accept, such as those of version 1.
             let Pair { certificate, key } = &**pair;
             let mut config = config.with_no_client_auth();
-            let key = config.crypto_provider().key_provider.load_private_key(PrivateKeyDer::from_pem_file(key)?)?;
-            let pair = SingleCertAndKey::from(CertifiedKey::new(certificates(certificate)?, key));
-            config.client_auth_cert_resolver = Arc::new(pair);
+            let mut pairs = PAIRS.lock().unwrap_or_else(PoisonError::into_inner);
+            let pairs = pairs.get_or_insert_default();
+            if !pairs.contains_key(certificate) {
+                // rustls' own function refuses certificates that servers accept, such as those of version 1.
+                let key = config.crypto_provider().key_provider.load_private_key(PrivateKeyDer::from_pem_file(key)?)?;
+                let pair = SingleCertAndKey::from(CertifiedKey::new(certificates(certificate)?, key));
+                pairs.insert(certificate.clone(), Arc::new(pair));
+            }
+            config.client_auth_cert_resolver = pairs[certificate].clone();
             Ok(config)
         }
         User::Token(_) | User::Anonymous => Ok(config.with_no_client_auth()),

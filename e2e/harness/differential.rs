@@ -2,16 +2,17 @@
 //! webhooks' requests must be equal.
 
 use super::api::Api;
-use super::client::{Request, get};
+use super::client::{Kept, Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
-use super::eventually;
 use super::proxy::{Proxy, proxy_only};
 use super::reviewed::{Reviewed, Side};
 use super::user::User;
 use super::webhook::{Review, Webhook};
+use super::{eventually, patience};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes_object::cbor;
 use serde_json::{Map, Value, json};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A list of requests, and the plugins for them. In bodies, `{uid of PATH}` is the uid of the object at that path, and
 /// `{resourceVersion of PATH}` its resourceVersion.
@@ -64,8 +65,8 @@ pub fn compare_when(ready: &[(User, Request, u16)], case: &Case<'_>) {
 /// If the two sides differ.
 pub fn compare_with(case: &Case<'_>, flags: &[String], ready: impl Fn(&Api)) {
     let expected = {
-        let reference = ControlPlane::start("reference", &[&only(case.plugins), flags].concat());
-        run(case, &reference, &ready)
+        let reference = reference(&[&only(case.plugins), flags].concat());
+        run(case, reference.get().unwrap(), &ready)
     };
     let side = if Side::is_front_end() {
         let gates: Vec<String> = flags.iter().filter(|flag| flag.starts_with("--feature-gates=")).cloned().collect();
@@ -77,6 +78,31 @@ pub fn compare_with(case: &Case<'_>, flags: &[String], ready: impl Fn(&Api)) {
     };
     let got = run(case, &side, &ready);
     must_be_equal(&expected, &got, side.process());
+}
+
+/// A kube-apiserver with these flags, shared by tests that compare at about the same time. Their objects have names of their own, since all of
+/// them share the upstream of the proxies too.
+fn reference(flags: &[String]) -> Arc<OnceLock<ControlPlane>> {
+    type Running = Vec<(Vec<String>, Arc<OnceLock<ControlPlane>>)>;
+    static RUNNING: Mutex<Running> = Mutex::new(Vec::new());
+    /// The number of those that wait for another test: tests of one subject follow one another.
+    const WAITING: usize = 2;
+    let shared = {
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = running.iter().position(|(of, _)| of == flags).map(|at| running.remove(at));
+        let (of, shared) = known.unwrap_or_else(|| (flags.to_vec(), Arc::default()));
+        // The oldest come first.
+        let mut unused = running.iter().filter(|(_, one)| Arc::strong_count(one) == 1).count();
+        running.retain(|(_, one)| {
+            let ends = Arc::strong_count(one) == 1 && unused >= WAITING;
+            unused -= usize::from(ends);
+            !ends
+        });
+        running.push((of, Arc::clone(&shared)));
+        shared
+    };
+    shared.get_or_init(|| ControlPlane::start("reference", flags));
+    shared
 }
 
 /// Fields of requests whose empty value a review does not show, and the message of the plugin that kube-apiserver refuses them with.
@@ -123,17 +149,19 @@ pub(super) fn run(case: &Case<'_>, api: &Api, ready: impl Fn(&Api)) -> Vec<Seen>
     }
     ready(api);
     let webhook = case.webhook.as_ref().map(|(webhook, ..)| *webhook);
-    case.steps.iter().map(|(user, request)| step(webhook, api, user, request)).collect()
+    let client = api.kept();
+    case.steps.iter().map(|(user, request)| step(webhook, api, &client, user, request)).collect()
 }
 
 /// Sends only the steps, to a side that knows the webhook, and records the webhook's requests.
 pub(super) fn run_asked(steps: &[(User, Request)], api: &Api, webhook: &Webhook) -> Vec<Seen> {
-    steps.iter().map(|(user, request)| step(Some(webhook), api, user, request)).collect()
+    let client = api.kept();
+    steps.iter().map(|(user, request)| step(Some(webhook), api, &client, user, request)).collect()
 }
 
-fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) -> Seen {
+fn step(webhook: Option<&Webhook>, api: &Api, client: &Kept, user: &User, request: &Request) -> Seen {
     let (sent, values) = with_values(api, request);
-    let answer = api.send(user, sent);
+    let answer = client.send(user, sent);
     let placed = |text: String| values.iter().fold(text, |text, (place, value)| text.replace(value, place));
     let text = placed(answer.text());
     let mut body = match cbor::is_cbor(&answer.body) {
@@ -258,12 +286,12 @@ fn mask(value: &mut Value, generated: Option<&str>) {
 
 /// Whether the text is a time that a server wrote during this run, or at which it will act soon.
 fn is_now(text: &str) -> bool {
-    // The shared API server is as old as the whole run.
-    const LONGEST_RUN: SignedDuration = SignedDuration::from_mins(90);
     const AHEAD: SignedDuration = SignedDuration::from_mins(15);
+    // The shared API server is as old as the whole run: at most 90 minutes, on a machine that needs no patience.
+    let longest_run = SignedDuration::try_from(60 * patience()).unwrap();
     text.parse().is_ok_and(|time: Timestamp| {
         let age = Timestamp::now().duration_since(time);
-        -AHEAD < age && age < LONGEST_RUN
+        -AHEAD < age && age < longest_run
     })
 }
 

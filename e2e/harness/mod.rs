@@ -20,7 +20,7 @@ pub mod seen;
 mod pair;
 
 pub use api::{Api, kube_client, kube_client_here};
-pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
+pub use client::{Answer, Kept, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
 pub use control_plane::{ControlPlane, Hidden, admitting, etcd, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
@@ -32,21 +32,34 @@ pub use proxy::{Proxy, known_plugins, proxy_only};
 pub use relay::Relay;
 pub use reviewed::{Reviewed, Side};
 pub use user::User;
-pub use webhook::{Review, Webhook};
+pub use webhook::{Review, WEBHOOK_SECONDS, Webhook};
 
+use std::fmt::Display;
+use std::fs::File;
 use std::future::Future;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// The longest time to wait for a start, or for the effect of a change: 90 s, times `E2E_PATIENCE`.
 pub fn patience() -> Duration {
+    patient(Duration::from_secs(90))
+}
+
+/// A time after which a test fails, or sees less, times `E2E_PATIENCE`.
+pub fn patient(time: Duration) -> Duration {
     static FACTOR: OnceLock<f64> = OnceLock::new();
     let factor = FACTOR.get_or_init(|| std::env::var("E2E_PATIENCE").map_or(1.0, |factor| factor.parse().unwrap()));
-    Duration::from_secs(90).mul_f64(*factor)
+    time.mul_f64(*factor)
+}
+
+/// A time in seconds, as flags of kubectl and other programs in Go have it.
+pub fn seconds(time: Duration) -> String {
+    format!("{}s", time.as_secs())
 }
 
 /// The runtime of the clients and servers in this process.
@@ -63,19 +76,35 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime().block_on(future)
 }
 
-/// A port without a listener, which nothing else of this run is given: it lies below the ports that Linux gives to clients
-/// and to `bind` with port 0, each test process begins at another one, and none is given twice.
+/// A port without a listener, which no other test on this machine is given: it lies below the ports that Linux gives to clients and to
+/// `bind` with port 0, and in a range that this process has locked. None is given twice.
 pub fn free_port() -> u16 {
-    static GIVEN: AtomicU32 = AtomicU32::new(0);
-    const PORTS: std::ops::Range<u32> = 10_000..32_000;
-    let start = std::process::id().wrapping_mul(601);
+    static LOCKED: Mutex<(Vec<File>, Range<u16>)> = Mutex::new((Vec::new(), 0..0));
+    let mut locked = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        let offset = start.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
-        let port = (PORTS.start + offset) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
+        let (files, ports) = &mut *locked;
+        match ports.next() {
+            Some(port) if TcpListener::bind(("127.0.0.1", port)).is_ok() => return port,
+            Some(_) => {}
+            None => {
+                let (file, range) = lock_ports();
+                files.push(file);
+                *ports = range;
+            }
         }
     }
+}
+
+/// A range of ports, and the file whose lock lets no other process have it.
+fn lock_ports() -> (File, Range<u16>) {
+    const LENGTH: u16 = 1000;
+    let folder = std::env::temp_dir().join("kube-admission-proxy-e2e-ports");
+    std::fs::create_dir_all(&folder).unwrap();
+    let lock = |start: u16| {
+        let file = File::create(folder.join(start.to_string())).unwrap();
+        file.try_lock().ok().map(|()| (file, start..start + LENGTH))
+    };
+    (10..32).map(|thousand| thousand * LENGTH).find_map(lock).expect("other tests have all ranges of ports")
 }
 
 /// A new folder below the folder of this run.
@@ -108,12 +137,21 @@ fn number() -> u32 {
 
 /// Calls `ask` until it returns a value; `what` describes the wait in the error message.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    eventually_as(what, || ask().ok_or(""))
+}
+
+/// As [`eventually`], with the last error in the error message.
+pub fn eventually_as<T, E: Display>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> T {
+    // Questions take CPU time from what they wait for.
+    const LONGEST_PAUSE: Duration = Duration::from_millis(200);
     let end = Instant::now() + patience();
+    let mut pause = Duration::from_millis(10);
     loop {
-        if let Some(answer) = ask() {
-            return answer;
+        match ask() {
+            Ok(answer) => return answer,
+            Err(error) => assert!(Instant::now() < end, "waited in vain: {what} {error}"),
         }
-        assert!(Instant::now() < end, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(pause);
+        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
     }
 }

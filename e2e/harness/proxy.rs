@@ -4,13 +4,13 @@ use super::api::Api;
 use super::pki::pki;
 use super::process::Process;
 use super::user::User;
-use super::{eventually, folder, free_port};
+use super::{eventually, folder, free_port, patience};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::sync::OnceLock;
 
 /// The binary: that of this build, or the one that `E2E_PROXY` names, for figures of an optimised build.
 fn program() -> PathBuf {
@@ -128,7 +128,7 @@ impl Proxy {
     /// Code and text of a path of the health address; `None` if there is no response.
     pub fn health(&self, path: &str) -> Option<(u16, String)> {
         let mut connection = TcpStream::connect(("127.0.0.1", self.health)).ok()?;
-        connection.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        connection.set_read_timeout(Some(patience())).ok()?;
         write!(connection, "GET {path} HTTP/1.0\r\nHost: health\r\n\r\n").ok()?;
         let mut text = String::new();
         connection.read_to_string(&mut text).ok()?;
@@ -180,9 +180,12 @@ pub fn proxy_only(on: &[&str]) -> [String; 2] {
 }
 
 /// The names in the table that the binary prints.
-pub fn known_plugins() -> Vec<String> {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).arg("plugins").current_dir(folder("plugins")).output();
-    let table = String::from_utf8(output.unwrap().stdout).unwrap();
-    table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+pub fn known_plugins() -> &'static [String] {
+    static KNOWN: OnceLock<Vec<String>> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy"));
+        let output = command.arg("plugins").current_dir(folder("plugins")).output();
+        let table = String::from_utf8(output.unwrap().stdout).unwrap();
+        table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+    })
 }

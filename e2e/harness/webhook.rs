@@ -19,6 +19,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+/// The `timeoutSeconds` of webhooks, the most that Kubernetes allows: on a slow machine a call takes longer than the default of 10 s.
+pub const WEBHOOK_SECONDS: u32 = 30;
+
 /// A received AdmissionReview or ImageReview.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Review {
@@ -126,6 +129,7 @@ impl Webhook {
              "clientConfig": {"url": format!("https://127.0.0.1:{}{path}", self.port), "caBundle": authorities},
              "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}],
              "sideEffects": "None",
+             "timeoutSeconds": WEBHOOK_SECONDS,
              "admissionReviewVersions": ["v1"],
         }]})
     }
@@ -153,6 +157,7 @@ impl Webhook {
                     "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["configmaps", "pods"]}],
                     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                     "sideEffects": "None",
+                    "timeoutSeconds": WEBHOOK_SECONDS,
                     "admissionReviewVersions": ["v1"],
                 })
             })

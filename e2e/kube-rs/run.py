@@ -44,8 +44,9 @@ USE_KUBE = ["kube-client", "kube-runtime"]
 NEED_NO_CLUSTER = "client::auth::"
 
 NODE = "kwok"
-START_SECONDS = 60
-TESTS_SECONDS = 300
+PATIENCE = float(os.environ.get("E2E_PATIENCE", 1))
+START_SECONDS = 60 * PATIENCE
+TESTS_SECONDS = 300 * PATIENCE
 
 
 # The tests.

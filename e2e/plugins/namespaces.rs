@@ -2,7 +2,9 @@
 
 use super::pods::{as_developer, pod, pods};
 use crate::harness::differential::{Case, compare, compare_when};
-use crate::harness::{Api, Pair, Request, Side, User, Webhook, delete, eventually, get, patch, post, put, unique};
+use crate::harness::{
+    Api, Pair, Request, Side, User, WEBHOOK_SECONDS, Webhook, delete, eventually, get, patch, post, put, unique,
+};
 use serde_json::{Value, json};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -145,7 +147,7 @@ fn namespaces_that_come_on_their_own_are_admitted() {
             json!({"name": format!("{name}.e2e.test"), "clientConfig": webhook.client_config(path),
                 "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces"]}],
                 "matchConditions": [{"name": "own", "expression": expression}],
-                "sideEffects": "None", "admissionReviewVersions": ["v1"]})
+                "sideEffects": "None", "timeoutSeconds": WEBHOOK_SECONDS, "admissionReviewVersions": ["v1"]})
         };
         let good = hook("good", &format!("/allow/{kind}"), format!("object.metadata.name.startsWith('{prefix}-')"));
         let bad = hook("bad", "/deny", format!("object.metadata.name == '{prefix}-{kind}'"));

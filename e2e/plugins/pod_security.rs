@@ -520,7 +520,7 @@ fn the_configuration_has_defaults_and_exemptions() {
     ];
     let reference = ControlPlane::start("reference", &[only(&["PodSecurity"]), vec![file.clone()]].concat());
     let expected = seen(&reference, &requests);
-    let others: Vec<String> = known_plugins().into_iter().filter(|plugin| plugin != "PodSecurity").collect();
+    let others: Vec<String> = known_plugins().iter().filter(|plugin| *plugin != "PodSecurity").cloned().collect();
     let others = format!("--disable-admission-plugins={}", others.join(","));
     let got = seen(&Proxy::before(upstream(), &[&file, &others]), &requests);
     for (((_, request), expected), got) in requests.iter().zip(expected).zip(got) {

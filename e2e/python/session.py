@@ -1,9 +1,12 @@
 """Create, update, patch, apply, list, watch and delete with the Python client, in the namespace that is named."""
 
+import os
 import sys
 
 from kubernetes import client, config, watch
 from kubernetes.client.exceptions import ApiException
+
+WATCH_SECONDS = int(30 * float(os.environ.get("E2E_PATIENCE", 1)))
 
 namespace = sys.argv[1]
 config.load_kube_config()
@@ -46,7 +49,7 @@ assert patched.data == {"k": "7"}, patched
 core.delete_namespaced_config_map("one", namespace)
 
 seen = []
-for event in watch.Watch().stream(core.list_namespaced_config_map, namespace, resource_version=version, timeout_seconds=30):
+for event in watch.Watch().stream(core.list_namespaced_config_map, namespace, resource_version=version, timeout_seconds=WATCH_SECONDS):
     seen.append(event["type"])
     if seen[-1] == "DELETED":
         break

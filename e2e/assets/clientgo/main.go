@@ -24,9 +24,13 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fail(errors.New("usage: clientgo NAMESPACE"))
+		fail(errors.New("usage: PATIENCE=DURATION clientgo NAMESPACE"))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	patience, err := time.ParseDuration(os.Getenv("PATIENCE"))
+	if err != nil {
+		fail(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	client, err := connect()
 	if err != nil {

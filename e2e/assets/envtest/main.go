@@ -27,11 +27,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-const patience = 90 * time.Second
+// patience bounds each wait; from the environment.
+var patience time.Duration
 
 func main() {
 	logf.SetLogger(logr.Discard())
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	var err error
+	if patience, err = time.ParseDuration(os.Getenv("PATIENCE")); err != nil {
+		log.Fatalf("PATIENCE: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 6*patience)
 	defer cancel()
 	environment := &envtest.Environment{ControlPlane: envtest.ControlPlane{}}
 	apiServer := environment.ControlPlane.GetAPIServer()
