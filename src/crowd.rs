@@ -36,7 +36,6 @@ impl<V> Default for Owned<V> {
 /// The owner of most.
 #[derive(Debug)]
 pub(crate) struct Greediest<'a, K> {
-    /// The owner.
     pub owner: &'a K,
     /// The size of its members together.
     pub size: usize,

@@ -145,7 +145,6 @@ pub(crate) struct Report {
     /// The webhook or the policy.
     #[serde(flatten)]
     pub shadow: Shadow,
-    /// The decision.
     pub decision: ShadowVerdict,
     /// The HTTP code of the refusal; 0 if there is no refusal.
     #[serde(skip_serializing_if = "is_zero")]

@@ -88,7 +88,6 @@ pub struct Admission {
     pub routes_to_endpoints: bool,
     /// The webhooks whose decisions have no effect.
     pub shadow_webhooks: ShadowNames,
-    /// The options of policies.
     pub policies: PolicyOptions,
 }
 

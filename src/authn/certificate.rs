@@ -28,7 +28,6 @@ pub struct TenantAuthority {
 /// The names that the issuers of a tenant's certificates may give on an API server where others have rights too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantNames {
-    /// The tenant.
     pub tenant: String,
     /// The users who are members of the tenant by name.
     pub users: BTreeSet<String>,

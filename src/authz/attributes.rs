@@ -19,13 +19,10 @@ pub struct AccessAttributes {
     pub verb: String,
     /// Namespace; empty at the cluster scope.
     pub namespace: String,
-    /// API group.
     pub api_group: String,
-    /// API version.
     pub api_version: String,
     /// Plural resource name.
     pub resource: String,
-    /// Subresource.
     pub subresource: String,
     /// Name of the object; empty for all objects.
     pub name: String,

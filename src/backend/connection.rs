@@ -61,7 +61,6 @@ impl Drop for Exclusive {
 
 /// The failure of a request, and whether the request may be sent again.
 pub(super) struct Lost {
-    /// The failure.
     pub failure: Failure,
     /// Whether the request was never sent.
     pub is_unsent: bool,

@@ -50,7 +50,6 @@ struct Service {
 pub(crate) struct Address {
     /// An IP address, or a name to resolve.
     pub host: String,
-    /// The port.
     pub port: u16,
 }
 

@@ -106,7 +106,6 @@ pub(crate) enum KubeconfigError {
     HeaderValue {
         /// The name of the header.
         name: HeaderName,
-        /// The value.
         value: String,
     },
 }

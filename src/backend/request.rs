@@ -24,7 +24,6 @@ pub(super) struct Target {
     pub method: Method,
     /// The path at the endpoint.
     pub path: PathAndQuery,
-    /// The body.
     pub body: Chunks,
     /// The URL that redirected here.
     pub referer: Option<HeaderValue>,

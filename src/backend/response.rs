@@ -119,9 +119,7 @@ pub(crate) fn review(
 /// The apiVersion and the kind that an object names (`metav1.TypeMeta`); empty if missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeclaredType<'a> {
-    /// The apiVersion.
     pub api_version: &'a str,
-    /// The kind.
     pub kind: &'a str,
 }
 

@@ -50,7 +50,6 @@ pub(crate) struct Seen {
     pub path: String,
     /// The headers by name in lower case.
     pub headers: HashMap<String, String>,
-    /// The review.
     pub review: Value,
 }
 

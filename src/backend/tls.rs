@@ -86,7 +86,6 @@ impl Source {
 /// A client certificate and its key.
 #[derive(Clone)]
 pub(crate) struct KeyPair {
-    /// The certificate.
     pub certificate: Source,
     /// The private key.
     pub key: Source,

@@ -45,7 +45,6 @@ pub struct CustomResource {
     pub preserves_unknown_fields: bool,
     /// The served versions.
     pub versions: Arc<[String]>,
-    /// The storage version.
     pub storage_version: String,
     schema: Result<Arc<Structural>, InvalidSchema>,
 }

@@ -24,7 +24,6 @@ pub struct Endpoints {
 /// A ready endpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ready {
-    /// The address.
     pub address: Box<str>,
     /// Whether the endpoint is terminating. Such an endpoint is ready only if the Service publishes endpoints that are not ready.
     pub is_terminating: bool,

@@ -13,7 +13,6 @@ const PAGE: usize = 500;
 /// A page of a namespace's pods.
 #[derive(Debug, Default)]
 pub struct PodPage {
-    /// The pods.
     pub pods: Vec<Object>,
     /// The continue token of the next page, if there is one.
     pub next: Option<String>,

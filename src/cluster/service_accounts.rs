@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::ServiceAccount as KubeServiceAccount;
 /// The fields of a ServiceAccount that plugins read, in a compact form.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ServiceAccount {
-    /// The uid.
     pub(crate) uid: Box<str>,
     /// The field `automountServiceAccountToken`.
     pub(crate) automount_token: Option<bool>,

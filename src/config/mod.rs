@@ -62,7 +62,6 @@ pub struct Serving {
 /// A Secret of the upstream API server that holds a serving certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateSecret {
-    /// The namespace.
     pub namespace: String,
     /// The name, also of the ConfigMap with the authority's certificate.
     pub name: String,
@@ -94,7 +93,6 @@ pub struct RequestHeader {
     pub username_headers: Vec<String>,
     /// Headers of the UID, in order.
     pub uid_headers: Vec<String>,
-    /// Headers of groups.
     pub group_headers: Vec<String>,
     /// Prefixes of the headers of extra attributes.
     pub extra_header_prefixes: Vec<String>,
@@ -256,9 +254,7 @@ impl Upstream {
 pub enum ImpersonatorOptions {
     /// A service account, whose tokens the proxy requests.
     ServiceAccount {
-        /// The namespace.
         namespace: String,
-        /// The name.
         name: String,
     },
     /// The user of another kubeconfig.

@@ -26,7 +26,6 @@ pub enum BuildError {
     Manifests {
         /// `webhook` or `policy`.
         content: &'static str,
-        /// The folder.
         folder: PathBuf,
         /// The fault, in one line.
         fault: String,
@@ -34,9 +33,7 @@ pub enum BuildError {
     /// The folder with objects of a removed API cannot be loaded.
     #[error("staticManifestsDir: {}: {fault}", .folder.display())]
     RemovedObjects {
-        /// The folder.
         folder: PathBuf,
-        /// The fault.
         fault: String,
     },
     /// The metrics of the plugin cannot be registered.

@@ -11,7 +11,6 @@ use std::sync::Arc;
 /// A resource that shares its storage with another resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Equivalent {
-    /// The resource.
     pub resource: GroupVersionResource,
     /// The kind of the objects, or of the subresource's body if a subresource was given.
     pub kind: GroupVersionKind,

@@ -43,7 +43,6 @@ pub(super) struct Call {
     pub form: Form,
     /// `User-Agent`; empty if the request has none.
     pub user_agent: String,
-    /// `Content-Type`.
     pub content_type: Option<String>,
     /// The body; empty for reads.
     pub body: Bytes,

@@ -183,7 +183,6 @@ pub(super) fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) ->
 
 /// A stored object in the form of a call, for a response or a watch event.
 pub(super) struct Shown<'a> {
-    /// The call.
     pub call: &'a Call,
     /// The object as stored.
     pub object: &'a Object,

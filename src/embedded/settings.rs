@@ -20,7 +20,6 @@ pub(super) struct Settings {
     pub advertised: Option<SocketAddr>,
     /// Whether containers may be privileged.
     pub allow_privileged: bool,
-    /// The feature gates.
     pub gates: FeatureGates,
     /// The certificates of the ConfigMap `kube-root-ca.crt`, as PEM; without them no namespace has the ConfigMap.
     pub root_ca: Option<String>,

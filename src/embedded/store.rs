@@ -93,7 +93,6 @@ pub(super) struct Change {
 /// A message to a watcher.
 #[derive(Clone, Debug)]
 pub(super) enum Signal {
-    /// A change.
     Change(Arc<Change>),
     /// Every change up to this resourceVersion has been sent.
     Progress(u64),

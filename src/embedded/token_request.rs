@@ -157,7 +157,6 @@ fn bound(reads: &impl Reads, request: &Object, account: &Object) -> Result<Bound
 
 /// The user of a valid token, and those of the audiences that the token is for.
 pub(super) struct Authenticated {
-    /// The user.
     pub user: UserInfo,
     /// The audiences that were asked for and that the token has.
     pub audiences: Vec<String>,

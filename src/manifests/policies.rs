@@ -36,7 +36,6 @@ impl Policy for MutatingAdmissionPolicy {
 /// The policies and bindings of a folder, each list sorted by name.
 #[derive(Debug)]
 pub(crate) struct Policies<P: Policy> {
-    /// The policies.
     pub policies: Arc<Vec<Arc<P>>>,
     /// Their bindings.
     pub bindings: Arc<Vec<Arc<P::Binding>>>,

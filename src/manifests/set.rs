@@ -34,15 +34,12 @@ pub(crate) enum LoadError {
     Document {
         /// The file with the document.
         file: PathBuf,
-        /// The fault.
         fault: Box<LoadError>,
     },
     /// A file that a plugin reads as a whole has a fault.
     #[error("{}: {fault}", .file.display())]
     File {
-        /// The file.
         file: PathBuf,
-        /// The fault.
         fault: Box<LoadError>,
     },
 }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The result of loading a folder.
 #[derive(Debug)]
 pub(crate) struct Loaded<T> {
-    /// The value.
     pub value: Arc<T>,
     /// The hash `sha256:…` of the files' text; empty for an empty folder.
     pub hash: String,

@@ -25,7 +25,6 @@ use tokio::time::Instant;
 
 /// The properties of the tenant whose requests a pipeline answers.
 pub struct Tenant {
-    /// The name.
     pub name: Arc<str>,
     /// Whether the tenant is confined to its own namespaces.
     pub is_confined: bool,
@@ -90,9 +89,7 @@ impl Known {
 
 /// A tenant with its pipeline.
 pub(crate) struct Part {
-    /// The tenant.
     pub tenant: Arc<Tenant>,
-    /// The pipeline.
     pub pipeline: Arc<Pipeline>,
     /// The plugins that answer reviews of the tenant's namespaces, if the API server of the flags is the tenant's and sends reviews.
     pub reviewing: Option<Arc<Chain>>,
@@ -120,7 +117,6 @@ pub(crate) struct Tenants {
 pub(crate) struct Tenancy {
     /// The present tenants.
     pub current: Arc<ArcSwap<Tenants>>,
-    /// The metrics.
     pub metrics: TenantMetrics,
 }
 

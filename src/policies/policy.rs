@@ -29,7 +29,6 @@ pub(crate) struct Policy<R> {
     pub ignores_failure: bool,
     /// The matchConditions.
     pub conditions: Conditions,
-    /// The variables.
     pub variables: Box<[Variable]>,
     /// The validations or mutations.
     pub rules: R,

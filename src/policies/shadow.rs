@@ -20,7 +20,6 @@ pub(super) struct ShadowDecisions<'a> {
 /// The decision that a policy in shadow mode would have made.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ShadowDecision {
-    /// The decision.
     pub decision: ShadowVerdict,
     /// The code of the rejection; 0 without one.
     pub code: u16,

@@ -27,7 +27,6 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// A policy with its bindings (`generic.PolicyHook`).
 #[derive(Debug)]
 pub(super) struct PolicyHook<R, A> {
-    /// The policy.
     pub policy: Arc<Policy<R>>,
     /// The bindings, by name.
     bindings: Box<[Arc<Binding<A>>]>,
@@ -118,7 +117,6 @@ pub(super) struct Shadowing {
     pub named: ShadowNames,
     /// The plugin's type, as metrics label it.
     pub step: &'static str,
-    /// The metrics.
     pub metrics: shadow::Metrics,
 }
 

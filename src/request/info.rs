@@ -16,9 +16,7 @@ pub struct RequestInfo {
     pub verb: String,
     /// `api` or `apis`.
     pub api_prefix: String,
-    /// API group.
     pub api_group: String,
-    /// API version.
     pub api_version: String,
     /// Namespace; for a request for a namespace, the name of that namespace.
     pub namespace: String,

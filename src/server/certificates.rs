@@ -18,7 +18,6 @@ const DAYS: i32 = 365;
 /// A certificate and its key, both as PEM.
 #[derive(Clone)]
 pub(crate) struct Issued {
-    /// The certificate.
     pub certificate_pem: String,
     /// The private key of the certificate, PKCS#8.
     pub key_pem: String,

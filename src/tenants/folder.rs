@@ -47,9 +47,7 @@ impl fmt::Display for Fault {
 /// A tenant as its file describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantFile {
-    /// The name.
     pub name: String,
-    /// The file.
     pub file: PathBuf,
     /// The properties.
     pub profile: Profile,

@@ -20,9 +20,7 @@ pub(super) struct Response {
     pub patch: Vec<u8>,
     /// The value of `patchType`.
     pub patch_type: String,
-    /// The audit annotations.
     pub audit_annotations: Vec<(String, String)>,
-    /// The warnings.
     pub warnings: Vec<String>,
 }
 

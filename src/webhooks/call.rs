@@ -19,7 +19,6 @@ use tokio::time::Instant;
 pub(super) enum CallError {
     /// `ErrCallingWebhook`: the call failed, so that the failurePolicy decides. The code is for metrics.
     Calling {
-        /// The reason.
         reason: String,
         /// The code of the Status that kube-apiserver attaches.
         code: u16,

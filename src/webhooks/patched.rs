@@ -13,7 +13,6 @@ use std::fmt::Display;
 
 /// A patched object.
 pub(super) struct Patched {
-    /// The object.
     pub object: Object,
     /// Whether the patch changed the object; defaults do not count.
     pub is_changed: bool,
@@ -22,7 +21,6 @@ pub(super) struct Patched {
 /// The object to which a patch was applied.
 #[derive(Clone, Copy)]
 pub(super) struct Before<'a> {
-    /// The object.
     pub object: &'a Object,
     /// Whether the object, if its kind is built in, had its defaults, and can be compared without being decoded.
     pub is_defaulted: bool,

@@ -27,7 +27,6 @@ pub(super) struct Review {
 pub(super) struct Request {
     /// The uid that the answer must repeat.
     pub uid: String,
-    /// The body.
     pub body: [Bytes; 4],
 }
 

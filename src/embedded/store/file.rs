@@ -68,7 +68,6 @@ pub(crate) enum FileError {
 /// A step of the log, in the store's order.
 #[derive(Debug)]
 pub(super) enum Entry {
-    /// A change.
     Change(Collection, Arc<Change>),
     /// The change of this resourceVersion has left the history; the records are no longer needed.
     Forget { collection: Collection, revision: u64, records: Vec<u64> },

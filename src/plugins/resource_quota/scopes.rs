@@ -16,7 +16,6 @@ pub(super) enum Scoped {
     /// An object to which no scope applies.
     #[default]
     Nothing,
-    /// A pod.
     Pod(PodScopes),
     /// The VolumeAttributesClasses to which a PersistentVolumeClaim refers.
     VolumeClaim(BTreeSet<String>),

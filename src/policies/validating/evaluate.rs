@@ -65,7 +65,6 @@ pub(crate) struct Failure {
     pub index: usize,
     /// Whether the failure counts against the request; errors may be ignored.
     pub denies: bool,
-    /// The message.
     pub message: String,
     /// The reason of a false validation; `None` for an error.
     pub reason: Option<String>,

@@ -13,7 +13,6 @@ pub(super) type Policy = crate::policies::policy::Policy<Validations>;
 /// The rules of a policy.
 #[derive(Debug)]
 pub(crate) struct Validations {
-    /// The validations.
     pub validations: Box<[Validation]>,
     /// The audit annotations.
     pub annotations: Box<[Annotation]>,

@@ -51,7 +51,6 @@ pub(super) struct Field {
     pub omits_empty: bool,
     /// The name in the versioned object; `None` if the fields of the struct are read in place.
     pub read: Option<&'static str>,
-    /// The type.
     pub kind: Type,
 }
 
