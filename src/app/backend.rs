@@ -456,14 +456,5 @@ fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
         true => Reviewer::Oneself(upstream.transport.clone(), upstream.client.clone()),
         false => Reviewer::Subject(upstream.client.clone()),
     };
-    authz::Config {
-        authorized_ttl: config.limits.authorized_ttl,
-        unauthorized_ttl: config.limits.unauthorized_ttl,
-        cache_capacity: config.limits.authorization_cache_entries,
-        timeout: config.limits.call_timeout,
-        reviews: config.limits.access_reviews,
-        user_reviews: config.limits.user_access_reviews,
-        mode,
-        reviewer,
-    }
+    authz::Config::new(mode, reviewer, &config.limits)
 }

@@ -6,6 +6,7 @@ mod selectors;
 pub(crate) use attributes::AccessAttributes;
 
 use crate::answers::{AnswerCache, AnswerScope, Key};
+use crate::config::Limits;
 use crate::request::RequestInfo;
 use crate::sharer::Sharer;
 use crate::shares::Shares;
@@ -71,17 +72,17 @@ pub struct Config {
 }
 
 impl Config {
-    /// Creates a configuration with the defaults.
-    pub fn new(mode: Mode, reviewer: Reviewer) -> Self {
+    /// Creates a configuration with these bounds.
+    pub fn new(mode: Mode, reviewer: Reviewer, limits: &Limits) -> Self {
         Self {
             mode,
             reviewer,
-            authorized_ttl: Duration::from_secs(10),
-            unauthorized_ttl: Duration::ZERO,
-            cache_capacity: 8192,
-            timeout: Duration::from_secs(10),
-            reviews: 512,
-            user_reviews: 32,
+            authorized_ttl: limits.authorized_ttl,
+            unauthorized_ttl: limits.unauthorized_ttl,
+            cache_capacity: limits.authorization_cache_entries,
+            timeout: limits.call_timeout,
+            reviews: limits.access_reviews,
+            user_reviews: limits.user_access_reviews,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::authn::fake::{Upstream, failure};
+use crate::config::Limits;
 use http::HeaderValue;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ fn list_pods() -> RequestInfo {
 }
 
 fn authorizer(upstream: &Arc<Upstream>) -> Authorizer {
-    Authorizer::new(Config::new(Mode::Webhook, Reviewer::Subject(upstream.client())))
+    Authorizer::new(Config::new(Mode::Webhook, Reviewer::Subject(upstream.client()), &Limits::default()))
 }
 
 fn deciding(status: Value) -> Arc<Upstream> {
@@ -169,7 +170,8 @@ async fn waiting_for_an_answer_takes_little_memory() {
 #[tokio::test]
 async fn always_allow_leaves_requests_to_the_upstream_but_not_checks() {
     let upstream = deciding(json!({"allowed": false}));
-    let authorizer = Authorizer::new(Config::new(Mode::AlwaysAllow, Reviewer::Subject(upstream.client())));
+    let authorizer =
+        Authorizer::new(Config::new(Mode::AlwaysAllow, Reviewer::Subject(upstream.client()), &Limits::default()));
     authorizer.authorize(&alice(), &list_pods(), None).await.unwrap();
     assert_eq!(upstream.count(), 0);
     assert!(!authorizer.check(&alice(), &AccessAttributes::default(), None).await.unwrap().allowed);
@@ -178,8 +180,11 @@ async fn always_allow_leaves_requests_to_the_upstream_but_not_checks() {
 #[tokio::test]
 async fn with_passthrough_the_client_asks_about_itself() {
     let upstream = deciding(json!({"allowed": true}));
-    let authorizer =
-        Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
+    let authorizer = Authorizer::new(Config::new(
+        Mode::Webhook,
+        Reviewer::Oneself(upstream.transport(), upstream.client()),
+        &Limits::default(),
+    ));
     let credentials = |token| ClientCredentials {
         authorization: Some(HeaderValue::from_static(token)),
         impersonation: vec![("impersonate-user".parse().unwrap(), HeaderValue::from_static("bob"))],
@@ -201,7 +206,7 @@ async fn with_passthrough_the_client_asks_about_itself() {
 async fn with_passthrough_the_proxy_asks_about_anybody_else() {
     let upstream = deciding(json!({"allowed": true}));
     let reviewer = Reviewer::Oneself(upstream.transport(), upstream.client());
-    let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer));
+    let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer, &Limits::default()));
     for _ in 0..2 {
         assert!(authorizer.check_about(&alice(), &AccessAttributes::default()).await.unwrap().allowed);
     }
@@ -211,7 +216,7 @@ async fn with_passthrough_the_proxy_asks_about_anybody_else() {
     assert_eq!(upstream.count(), 1);
     let upstream = Upstream::new(|_, _| failure(403, "", "no"));
     let reviewer = Reviewer::Oneself(upstream.transport(), upstream.client());
-    let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer));
+    let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer, &Limits::default()));
     assert!(authorizer.check_about(&alice(), &AccessAttributes::default()).await.is_err());
 }
 
@@ -219,8 +224,11 @@ async fn with_passthrough_the_proxy_asks_about_anybody_else() {
 async fn a_client_that_may_not_ask_may_not_act() {
     for code in [401, 403] {
         let upstream = Upstream::new(move |_, _| failure(code, "", "no"));
-        let authorizer =
-            Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
+        let authorizer = Authorizer::new(Config::new(
+            Mode::Webhook,
+            Reviewer::Oneself(upstream.transport(), upstream.client()),
+            &Limits::default(),
+        ));
         let refused = authorizer.authorize(&alice(), &list_pods(), Some(&ClientCredentials::default())).await;
         assert_eq!(refused.unwrap_err().code, 403);
     }

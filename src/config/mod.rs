@@ -253,10 +253,7 @@ impl Upstream {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImpersonatorOptions {
     /// A service account, whose tokens the proxy requests.
-    ServiceAccount {
-        namespace: String,
-        name: String,
-    },
+    ServiceAccount { namespace: String, name: String },
     /// The user of another kubeconfig.
     Kubeconfig(PathBuf),
 }

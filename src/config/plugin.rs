@@ -32,10 +32,7 @@ pub enum BuildError {
     },
     /// The folder with objects of a removed API cannot be loaded.
     #[error("staticManifestsDir: {}: {fault}", .folder.display())]
-    RemovedObjects {
-        folder: PathBuf,
-        fault: String,
-    },
+    RemovedObjects { folder: PathBuf, fault: String },
     /// The metrics of the plugin cannot be registered.
     #[error(transparent)]
     Metrics(#[from] prometheus::Error),

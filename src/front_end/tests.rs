@@ -5,6 +5,7 @@ use crate::authn::{self, StaticTokens, fake::Upstream};
 use crate::authz;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, FixedState};
+use crate::config::Limits;
 use crate::metrics::Registry;
 use crate::object::patch::admission;
 use crate::plugins;
@@ -47,7 +48,7 @@ fn side(specs: &[&'static Spec]) -> Side {
         allowed_names: vec!["kube-apiserver".into()],
         chain: Arc::new(chain.unwrap()),
         tenants: None,
-        authorizer: Arc::new(Authorizer::new(authz::Config::new(authz::Mode::Webhook, reviewer))),
+        authorizer: Arc::new(Authorizer::new(authz::Config::new(authz::Mode::Webhook, reviewer, &Limits::default()))),
         processor: Processor::new(1),
         own_user: Arc::default(),
         arriving: Arrivals::new(2, 1),

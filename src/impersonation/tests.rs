@@ -3,6 +3,7 @@
 use super::*;
 use crate::authn::fake::Upstream;
 use crate::authz::{Config, Mode, Reviewer};
+use crate::config::Limits;
 use http::HeaderName;
 use serde_json::{Value, json};
 
@@ -58,7 +59,8 @@ struct Case {
 impl Case {
     fn new(lines: &'static [&'static str]) -> Self {
         let upstream = allowing(lines);
-        let authorizer = Authorizer::new(Config::new(Mode::AlwaysAllow, Reviewer::Subject(upstream.client())));
+        let authorizer =
+            Authorizer::new(Config::new(Mode::AlwaysAllow, Reviewer::Subject(upstream.client()), &Limits::default()));
         Self { impersonation: Impersonation::default(), authorizer, upstream }
     }
 
@@ -219,8 +221,11 @@ async fn constrained_impersonation_needs_both_verbs() {
 #[tokio::test]
 async fn with_passthrough_the_upstream_gets_the_headers_once_they_are_allowed() {
     let upstream = Upstream::with_status(|_| json!({"allowed": true}));
-    let authorizer =
-        Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
+    let authorizer = Authorizer::new(Config::new(
+        Mode::Webhook,
+        Reviewer::Oneself(upstream.transport(), upstream.client()),
+        &Limits::default(),
+    ));
     let own = ClientCredentials::default();
     let mut headers = headers(&[("user", "bob"), ("foo", "x")]);
     let impersonation = Impersonation::default();

@@ -38,10 +38,7 @@ pub(crate) enum LoadError {
     },
     /// A file that a plugin reads as a whole has a fault.
     #[error("{}: {fault}", .file.display())]
-    File {
-        file: PathBuf,
-        fault: Box<LoadError>,
-    },
+    File { file: PathBuf, fault: Box<LoadError> },
 }
 
 impl LoadError {

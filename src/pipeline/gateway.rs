@@ -314,7 +314,7 @@ impl Gateway {
     pub(super) async fn stream(&self, request: Request<Body>, caller: &Caller) -> Result<Response<Body>, Status> {
         match caller.is_proxy {
             true => self.transport.send(request).await.map_err(unavailable),
-            false => self.forwarder.forward(request, &caller.user, caller.credentials.as_ref(), None).await,
+            false => self.forwarder.forward(request, &caller.user, caller.credentials.as_ref()).await,
         }
     }
 

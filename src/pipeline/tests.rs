@@ -20,6 +20,7 @@ use crate::admission::{
 use crate::authz::{self, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
+use crate::config::Limits;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
 use crate::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, from_fn, kube_client};
@@ -213,7 +214,11 @@ impl Path {
             authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
             tenant: None,
             impersonation: Arc::default(),
-            authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client)))),
+            authorizer: Arc::new(Authorizer::new(authz::Config::new(
+                Mode::AlwaysAllow,
+                Reviewer::Subject(client),
+                &Limits::default(),
+            ))),
             discovery,
             cluster,
             chain: Arc::new(chain.unwrap()),

@@ -11,7 +11,6 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// Whether a header concerns one connection only (RFC 9110, 7.6.1), besides the headers that `Connection` names. `Expect` is
 /// among them because the listener has answered it already.
@@ -49,16 +48,14 @@ impl Forwarder {
 
     /// Sends a request as `user`, after [`strip_connection`], and returns the answer, whatever its status. Body and trailers stream in both
     /// directions. The client's identity headers are dropped, except for `credentials`.
-    /// `deadline` limits the wait for the answer's head; the body may take longer.
     ///
     /// # Errors
-    /// 503 if no answer comes, 504 if the answer comes too late, 500 if headers cannot express the user.
+    /// 503 if no answer comes, 500 if headers cannot express the user.
     pub async fn forward(
         &self,
         mut request: Request<Body>,
         user: &UserInfo,
         credentials: Option<&ClientCredentials>,
-        deadline: Option<Instant>,
     ) -> Result<Response<Body>, Status> {
         let client = hyper::upgrade::on(&mut request);
         let remote = request.extensions().get::<Arc<Connection>>().map(|connection| connection.remote.ip());
@@ -82,7 +79,13 @@ impl Forwarder {
         *request.uri_mut() = request.uri().path_and_query().cloned().map_or_else(Uri::default, Uri::from);
         *request.version_mut() = Version::HTTP_11;
 
-        let response = within(deadline, self.transport.send(request)).await?;
+        let response = self.transport.send(request).await.map_err(|error| {
+            if matches!(error, UpstreamError::Outside) {
+                return Status::no_such_path();
+            }
+            tracing::warn!(error = chain(&error), "no answer from the API server");
+            bad_gateway()
+        })?;
         self.answer(response, upgrade)
     }
 
@@ -94,27 +97,6 @@ impl Forwarder {
         strip_hop_by_hop(response.headers_mut());
         Ok(response)
     }
-}
-
-async fn within(
-    deadline: Option<Instant>,
-    sending: impl Future<Output = Result<Response<Body>, UpstreamError>>,
-) -> Result<Response<Body>, Status> {
-    let result = match deadline {
-        Some(deadline) => match tokio::time::timeout_at(deadline, sending).await {
-            Ok(result) => result,
-            // `filters.WithTimeoutForNonLongRunningRequests`.
-            Err(_) => return Err(Status::timeout("request did not complete within the allotted timeout")),
-        },
-        None => sending.await,
-    };
-    result.map_err(|error| {
-        if matches!(error, UpstreamError::Outside) {
-            return Status::no_such_path();
-        }
-        tracing::warn!(error = chain(&error), "no answer from the API server");
-        bad_gateway()
-    })
 }
 
 /// Returns the client's Status when the API server gave no answer; it hides the server's address and the cause from the client.

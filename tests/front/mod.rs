@@ -106,7 +106,11 @@ impl Front {
             authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
             tenant: None,
             impersonation: Arc::default(),
-            authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::Unrestricted, Reviewer::Subject(client)))),
+            authorizer: Arc::new(Authorizer::new(authz::Config::new(
+                Mode::Unrestricted,
+                Reviewer::Subject(client),
+                &limits,
+            ))),
             discovery,
             cluster,
             chain: Arc::new(chain.unwrap()),

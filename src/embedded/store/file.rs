@@ -70,9 +70,17 @@ pub(crate) enum FileError {
 pub(super) enum Entry {
     Change(Collection, Arc<Change>),
     /// The change of this resourceVersion has left the history; the records are no longer needed.
-    Forget { collection: Collection, revision: u64, records: Vec<u64> },
+    Forget {
+        collection: Collection,
+        revision: u64,
+        records: Vec<u64>,
+    },
     /// The collection is gone at this resourceVersion, with these records.
-    Drop { collection: Collection, revision: u64, records: Vec<u64> },
+    Drop {
+        collection: Collection,
+        revision: u64,
+        records: Vec<u64>,
+    },
 }
 
 /// A step of the log, with the record of a change. A record is made before the transaction, while the disk or writers are waited for.

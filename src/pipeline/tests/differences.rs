@@ -1,6 +1,7 @@
 //! The differences from kube-apiserver that `docs/src/differences.md` names, as far as no other test shows them.
 
 use super::*;
+use crate::config::Limits;
 use crate::object::cbor;
 use http::header::{CONTENT_TYPE, WARNING};
 
@@ -16,7 +17,11 @@ fn without(verb: &'static str) -> Arc<Authorizer> {
         review["status"] = json!({"allowed": review["spec"]["resourceAttributes"]["verb"] != verb});
         Ok(Response::builder().status(201).body(full(review.to_string())).unwrap())
     });
-    Arc::new(Authorizer::new(authz::Config::new(Mode::Webhook, Reviewer::Subject(kube_client(reviews)))))
+    Arc::new(Authorizer::new(authz::Config::new(
+        Mode::Webhook,
+        Reviewer::Subject(kube_client(reviews)),
+        &Limits::default(),
+    )))
 }
 
 #[tokio::test]

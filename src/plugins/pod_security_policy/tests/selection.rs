@@ -3,6 +3,7 @@
 use super::*;
 use crate::authn::fake::{Upstream, failure};
 use crate::authz::Authorizer;
+use crate::config::Limits;
 use crate::user::UserInfo;
 use std::time::Duration;
 
@@ -161,7 +162,8 @@ async fn permissions_are_checked_only_where_they_matter() {
 fn allowed(policy: &'static str) -> (CallerAuthorizer, Arc<Authorizer>, Arc<Upstream>) {
     let allows = move |review: &Value| review["spec"]["resourceAttributes"]["name"] == policy;
     let upstream = Upstream::with_status(move |review| json!({"allowed": allows(review)}));
-    let authorizer = authz::Config::new(authz::Mode::Webhook, authz::Reviewer::Subject(upstream.client()));
+    let authorizer =
+        authz::Config::new(authz::Mode::Webhook, authz::Reviewer::Subject(upstream.client()), &Limits::default());
     let authorizer = Arc::new(Authorizer::new(authorizer));
     let user = UserInfo { username: "alice".into(), ..UserInfo::default() };
     (CallerAuthorizer::new(authorizer.clone(), Arc::new(user), None), authorizer, upstream)
@@ -204,7 +206,8 @@ async fn a_denial_is_remembered_until_rights_change() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_review_is_no_denial() {
     let upstream = Upstream::new(|_, _| failure(500, "InternalError", "no"));
-    let authorizer = authz::Config::new(authz::Mode::Webhook, authz::Reviewer::Subject(upstream.client()));
+    let authorizer =
+        authz::Config::new(authz::Mode::Webhook, authz::Reviewer::Subject(upstream.client()), &Limits::default());
     let user = Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() });
     let caller = CallerAuthorizer::new(Arc::new(Authorizer::new(authorizer)), user, None);
     let plugin = plugin([free("a")]);
