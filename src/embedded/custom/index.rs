@@ -162,3 +162,37 @@ impl Index {
         self.resources.get(&format!("{plural}.{group}"))?.iter().find(|resource| resource.version == *version)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Server;
+    use super::*;
+    use crate::object::Object;
+    use futures_util::FutureExt;
+    use futures_util::future::join_all;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn one_request_makes_the_index_and_the_others_wait_for_it() {
+        let server = Server::new(Arc::default());
+        let (index, store) = (&server.index, &server.store);
+        let before = index.current(store).await;
+        let definition = json!({
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com", "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [{"name": "v1", "served": true, "storage": true}],
+            },
+            "status": {"acceptedNames": {"plural": "widgets", "kind": "Widget"}},
+        });
+        store.with(|state| state.put(DEFINITIONS, "widgets.example.com", Object::from_value(definition).unwrap()));
+        let turn = index.turn.clone().lock_owned().await;
+        let mut waiting = [(); 2].map(|()| Box::pin(index.current(store)));
+        assert!(waiting.iter_mut().all(|waiting| waiting.as_mut().now_or_never().is_none()));
+        drop(turn);
+        let made = join_all(waiting).await;
+        assert!(Arc::ptr_eq(&made[0], &made[1]) && !Arc::ptr_eq(&made[0], &before));
+        assert!(made[0].revision > before.revision);
+        assert!(Arc::ptr_eq(&index.current(store).await, &made[0]));
+    }
+}

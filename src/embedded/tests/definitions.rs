@@ -6,7 +6,6 @@ use crate::config::Limits;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use async_trait::async_trait;
-use futures_util::FutureExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -52,15 +51,6 @@ fn widget(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 
-/// A definition whose names come from a path.
-fn named_after(path: &str) -> Value {
-    let plural: String = path.chars().filter(char::is_ascii_lowercase).chain(['x']).collect();
-    let mut definition = definition();
-    definition["metadata"]["name"] = json!(format!("{plural}.example.com"));
-    definition["spec"]["names"] = json!({"plural": plural, "kind": plural.to_uppercase()});
-    definition
-}
-
 async fn with_widgets() -> Client {
     let client = Client::new();
     client.post(DEFINITIONS, definition()).await.with_code(201);
@@ -71,18 +61,6 @@ fn condition(definition: &Value, of: &str) -> Option<String> {
     let mut conditions = definition["status"]["conditions"].as_array()?.iter();
     let found = conditions.find(|condition| condition["type"] == of)?;
     Some(format!("{} {}", found["status"].as_str()?, found["reason"].as_str()?))
-}
-
-#[tokio::test]
-async fn what_follows_from_definitions_is_computed_off_the_worker_and_once() {
-    let client = with_widgets().await;
-    for path in ["/apis", "/openapi/v3", WIDGETS] {
-        client.post(DEFINITIONS, named_after(path)).await.with_code(201);
-        let mut first = Box::pin(client.get(path));
-        assert!(first.as_mut().now_or_never().is_none(), "{path}");
-        first.await.with_code(200);
-        client.get(path).now_or_never().unwrap().with_code(200);
-    }
 }
 
 #[tokio::test]
