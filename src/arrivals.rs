@@ -30,7 +30,7 @@ struct Taken {
 #[derive(Debug, Default)]
 struct Place {
     given_up: CancellationToken,
-    buffer: OnceLock<Buffer>,
+    buffer: OnceLock<Arc<Buffer>>,
 }
 
 /// The memory of a body, free again when it is dropped.
@@ -109,7 +109,7 @@ impl Arrival {
     }
 
     /// Has the data in the buffer freed when the body is given up. A body has one buffer.
-    pub fn keep_in(&self, buffer: &Buffer) {
+    pub fn keep_in(&self, buffer: &Arc<Buffer>) {
         let _one = self.place.buffer.set(buffer.clone());
     }
 

@@ -9,7 +9,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll};
 
 /// Any error of a body or transport.
@@ -95,8 +95,8 @@ impl Pieces {
 
 /// The data of a body that arrives. Whoever gives the body up frees the data at once: the task that reads the body runs only when all others
 /// have had their turn, which have received more data by then.
-#[derive(Clone, Debug, Default)]
-pub struct Buffer(Arc<Mutex<Pieces>>);
+#[derive(Debug, Default)]
+pub struct Buffer(Mutex<Pieces>);
 
 impl Buffer {
     /// Appends data, as [`Pieces::push`].

@@ -81,6 +81,17 @@ struct Rule {
     plugins: Vec<&'static str>,
 }
 
+impl Rule {
+    /// The resources, without the subresources that `pods/*` stands for: the API server refuses a list with both.
+    fn named(&self) -> impl Iterator<Item = &str> {
+        let is_named = |resource: &&str| match resource.split_once('/') {
+            None | Some((_, "*")) => true,
+            Some((resource, _)) => !self.resources.contains(&format!("{resource}/*")),
+        };
+        self.resources.iter().map(String::as_str).filter(is_named)
+    }
+}
+
 impl Rules {
     fn add(&mut self, spec: &Spec, group: &'static str, scope: &'static str, resource: String) {
         let rule = self.0.entry((operations(spec.operations), group, scope)).or_default();
@@ -127,7 +138,7 @@ impl Rules {
             lines += &format!("      # {}\n", rule.plugins.join(", "));
             lines += &format!("      - operations: {}\n", quoted_list(operations.iter().copied()));
             lines += &format!("        apiGroups: {}\n        apiVersions: [\"*\"]\n", quoted_list([*group]));
-            lines += &format!("        resources: {}\n", quoted_list(rule.resources.iter().map(String::as_str)));
+            lines += &format!("        resources: {}\n", quoted_list(rule.named()));
             lines += &format!("        scope: {}\n", quoted(scope));
         }
         lines
@@ -218,7 +229,7 @@ pub(super) fn by_plugin(all: &[&'static Spec]) -> String {
         data += "  rules:\n";
         for ((operations, group, scope), rule) in &rules.0 {
             let operations = quoted_list(operations.iter().copied());
-            let resources = quoted_list(rule.resources.iter().map(String::as_str));
+            let resources = quoted_list(rule.named());
             data += &format!(
                 "    - {{operations: {operations}, group: {group:?}, scope: {scope:?}, resources: {resources}}}\n"
             );
@@ -265,11 +276,15 @@ fn conditions(rules: &Rules, flags: &Webhooks) -> String {
 mod tests {
     use super::super::arguments::{Arguments, Command, Print};
     use super::*;
+    use crate::upstream::Transport;
     use clap::Parser;
+    use http::Request;
+    use http_body_util::BodyExt;
     use k8s_openapi::api::admissionregistration::v1::{
         MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhookConfiguration,
     };
     use serde_json::json;
+    use std::sync::Arc;
 
     fn flags(arguments: &[&str]) -> Result<Box<Webhooks>, String> {
         let line = ["kube-admission-proxy", "print", "webhooks"].iter().chain(arguments);
@@ -313,6 +328,25 @@ mod tests {
         let resources = ["namespaces", "pods", "pods/*", "podtemplates", "replicationcontrollers"];
         assert_eq!(of_core.resources, list(&resources));
         assert_eq!(rules(&validating).len(), 3);
+    }
+
+    #[tokio::test]
+    async fn an_api_server_accepts_the_configurations_of_all_plugins() {
+        let all = crate::plugins::ALL.iter().filter(|spec| matches!(spec.front_end, FrontEndSupport::Full));
+        for only_default in [true, false] {
+            let names: Vec<&str> =
+                all.clone().filter(|spec| spec.default_on || !only_default).map(|spec| spec.name).collect();
+            let server = crate::embedded::Server::new(Arc::default());
+            for object in objects(&printed(&names, &["--service=proxy/webhook"]).unwrap()) {
+                let resource = object["kind"].as_str().unwrap().to_lowercase();
+                let request = Request::post(format!("/apis/admissionregistration.k8s.io/v1/{resource}s"));
+                let body = crate::body::full(object.to_string());
+                let response =
+                    server.send(request.header("content-type", "application/json").body(body).unwrap()).await;
+                let (head, body) = response.unwrap().into_parts();
+                assert_eq!(head.status, 201, "{:?}", body.collect().await.unwrap().to_bytes());
+            }
+        }
     }
 
     #[test]

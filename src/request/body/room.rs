@@ -75,9 +75,10 @@ pub(crate) async fn arrive(
     limit: usize,
     arrivals: [Option<&Arrival>; 2],
 ) -> Result<(Bytes, Weight), Status> {
-    let (mut weight, buffer, arrivals) = (Weight::default(), Buffer::default(), arrivals.iter().flatten());
-    arrivals.clone().for_each(|arrival| arrival.keep_in(&buffer));
-    let bytes = super::read_into(&buffer, body, limit, |data| {
+    let (mut weight, own, arrivals) = (Weight::default(), Buffer::default(), arrivals.iter().flatten());
+    let shared = arrivals.clone().next().map(|_| Arc::<Buffer>::default());
+    arrivals.clone().zip(shared.iter().cycle()).for_each(|(arrival, buffer)| arrival.keep_in(buffer));
+    let bytes = super::read_into(shared.as_deref().unwrap_or(&own), body, limit, |data| {
         weight.add(data);
         arrivals.clone().for_each(|arrival| arrival.grow(weight.bytes() * Pieces::GROWTH));
         !arrivals.clone().any(|arrival| arrival.is_given_up())
