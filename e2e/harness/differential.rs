@@ -2,7 +2,7 @@
 //! webhooks' requests must be equal.
 
 use super::api::Api;
-use super::client::{Kept, Request, get};
+use super::client::{Answer, Kept, Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
 use super::proxy::{Proxy, proxy_only};
 use super::reviewed::{Reviewed, Side};
@@ -159,9 +159,26 @@ pub(super) fn run_asked(steps: &[(User, Request)], api: &Api, webhook: &Webhook)
     steps.iter().map(|(user, request)| step(Some(webhook), api, &client, user, request)).collect()
 }
 
+/// Waits until the caches of the API server have what a request wrote. The next write could begin with an older state otherwise, find the newer one
+/// when it stores the object, and call the webhooks once more.
+fn catch_up(client: &Kept, (method, path): (String, String), answer: &Answer) {
+    let object: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let text = |field: &str| object["metadata"][field].as_str();
+    let (Some(name), Some(version)) = (text("name"), text("resourceVersion")) else { return };
+    if method != "GET" {
+        let path = path.split('?').next().unwrap_or_default();
+        let object = if path.ends_with(&format!("/{name}")) { path.to_owned() } else { format!("{path}/{name}") };
+        client.send(&User::admin(), get(&format!("{object}?resourceVersion={version}")));
+    }
+}
+
 fn step(webhook: Option<&Webhook>, api: &Api, client: &Kept, user: &User, request: &Request) -> Seen {
     let (sent, values) = with_values(api, request);
+    let written = (sent.method.clone(), sent.path.clone());
     let answer = client.send(user, sent);
+    if webhook.is_some() {
+        catch_up(client, written, &answer);
+    }
     let placed = |text: String| values.iter().fold(text, |text, (place, value)| text.replace(value, place));
     let text = placed(answer.text());
     let mut body = match cbor::is_cbor(&answer.body) {
