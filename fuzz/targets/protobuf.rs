@@ -55,7 +55,7 @@ fn check(message: Result<protobuf::Message, protobuf::InvalidProtobuf>, [group, 
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     fields.extend([("apiVersion".to_owned(), api_version.into()), ("kind".to_owned(), kind.into())]);
     let Some(object) = Object::from_value(Value::Object(fields)) else { return };
-    let Some(encoded) = protobuf::encode(&object, group, version, kind) else { return };
+    let Some(encoded) = protobuf::encode(&object, group, version, kind, usize::MAX) else { return };
     let again = protobuf::open(&encoded).unwrap().object(group, version, kind).unwrap();
     assert!(again.is_complete && !again.has_unknown_fields);
     let given = |fields: &Map<String, Value>| {
