@@ -265,20 +265,27 @@ where
         }
         wakeup.clear();
         let waker = waker.clone();
-        let poll = tokio::task::spawn_blocking(move || {
+        let poll = beside_workers(move || {
             let mut context = Context::from_waker(&waker);
             let (step, _) = with(&PLACE, Place::OffWorker, || work.as_mut().poll(&mut context));
             (step, work)
         });
         match poll.await {
-            Ok((Poll::Ready(output), _)) => return output,
-            Ok((Poll::Pending, rest)) => work = rest,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The runtime ends.
-                Err(_) => return pending().await,
-            },
+            (Poll::Ready(output), _) => return output,
+            (Poll::Pending, rest) => work = rest,
         }
+    }
+}
+
+/// Runs work on a thread beside the workers. Panics if the work does.
+pub(crate) async fn beside_workers<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(output) => output,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime ends.
+            Err(_) => pending().await,
+        },
     }
 }
 

@@ -174,7 +174,7 @@ const ROOMS: [Room; 4] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 22] = [
+const WITH_TASKS: [&str; 21] = [
     "app.rs",
     "app/reviews.rs",
     "app/tenancy.rs",
@@ -182,7 +182,6 @@ const WITH_TASKS: [&str; 22] = [
     "backend/",
     "cli/behind.rs",
     "cluster/",
-    "embedded/custom/index.rs",
     "embedded/expiry.rs",
     "embedded/garbage.rs",
     "embedded/store/keeper.rs",

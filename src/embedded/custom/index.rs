@@ -8,10 +8,9 @@ use super::definition::Definition;
 use super::lifecycle::DEFINITIONS;
 use super::resource::Custom;
 use crate::config::Apis;
+use crate::processor;
 use crate::removed::Api;
 use std::collections::{BTreeMap, HashMap};
-use std::future::pending;
-use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The index of the definitions at one state of the store.
@@ -59,19 +58,12 @@ impl CurrentIndex {
             return newest;
         }
         let (index, store) = (self.clone(), store.clone());
-        let renew = move || {
+        processor::beside_workers(move || {
             // Even if the client leaves, no second index is made beside this one.
             let _turn = turn;
             index.renew(&store)
-        };
-        match tokio::task::spawn_blocking(renew).await {
-            Ok(index) => index,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The runtime ends.
-                Err(_) => pending().await,
-            },
-        }
+        })
+        .await
     }
 
     fn newest(&self) -> MutexGuard<'_, Arc<Index>> {
