@@ -26,7 +26,7 @@ struct Taken {
     of_others: Crowd<Sharer, Arc<Place>>,
 }
 
-/// A body, as who gives it up sees it.
+/// The part of an arriving body that the other bodies reach, to give it up.
 #[derive(Debug, Default)]
 struct Place {
     given_up: CancellationToken,
@@ -126,7 +126,7 @@ impl Arrival {
         }
     }
 
-    /// Whether the body is given up for another one.
+    /// True once the body is given up for another one.
     pub fn is_given_up(&self) -> bool {
         self.place.given_up.is_cancelled()
     }

@@ -51,8 +51,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// The most memory of the buffer, in its length: a client that announces much and sends little reserves little, and who counts the bytes that
-    /// arrive counts them so many times. Memory that is reserved and not written is not free: the allocator gives memory that was used before.
+    /// The highest ratio of the buffer's capacity to its data: a client that announces much and sends little reserves little. The budgets count
+    /// the capacity: memory that was used before is resident even if nothing is written to it.
     pub const GROWTH: usize = 2;
 
     /// Appends data. The rest of the body announces at least `announced` bytes more ([`SizeHint::lower`]).
@@ -104,7 +104,7 @@ impl Buffer {
         self.pieces().push(data, announced);
     }
 
-    /// Frees the data. Data that is being appended stays, until the next call.
+    /// Frees the data. Does nothing during a [`Self::push`], after which the reader finds that the body is given up.
     pub fn clear(&self) {
         match self.0.try_lock() {
             Ok(mut pieces) => *pieces = Pieces::default(),

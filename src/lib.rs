@@ -54,7 +54,8 @@ mod audit;
 
 mod embedded;
 
-/// What the binary, tests, benchmarks, fuzz targets and kube-test-server use. It is no interface for others, and changes without notice.
+/// The items that the binary, tests, benchmarks, fuzz targets and kube-test-server use. The module is no interface for others, and changes without
+/// notice.
 #[doc(hidden)]
 pub mod internal {
     pub mod admission {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// One part in so many of each quantity is for sharers that have little.
+/// The divisor of a quantity that gives the part for sharers that have little.
 const NEWCOMERS_PART: usize = 4;
 
 /// The quantity. The requests of one sharer are served in their order, and so are all requests that wait for shares of other
@@ -35,7 +35,7 @@ pub struct Shares {
     lines: Mutex<HashMap<Sharer, Weak<Line>>>,
 }
 
-/// What is left of the newcomers' part.
+/// The rest of the newcomers' part.
 #[derive(Debug)]
 struct Newcomers {
     all: usize,
@@ -48,7 +48,7 @@ struct Newcomers {
 struct Line {
     sharer: Sharer,
     own: Arc<Semaphore>,
-    /// What the sharer has of the whole quantity.
+    /// The amount of the whole quantity that the sharer has.
     held: AtomicUsize,
     /// The turn of a share that grows step by step.
     turn: Arc<Semaphore>,
@@ -136,7 +136,7 @@ impl Shares {
     /// Creates a quantity of `all` for all sharers together, of which one sharer gets at most `of_one`; both are at least 1.
     pub fn new(all: usize, of_one: usize) -> Arc<Self> {
         let all = all.clamp(1, Semaphore::MAX_PERMITS);
-        // Nobody could have a part of one: nothing would be left.
+        // A newcomers' part of one would be of no use: a share leaves as much as the sharer has.
         let for_newcomers = if all / NEWCOMERS_PART > 1 { all / NEWCOMERS_PART } else { 0 };
         let count = all - for_newcomers;
         let of_one = of_one.clamp(1, count);
@@ -186,7 +186,7 @@ impl Shares {
         Share { count, source, _own: own, line }
     }
 
-    /// Whether `count` more would be more than the sharer's part.
+    /// True if the sharer would exceed its part with `count` more.
     pub fn is_beyond(self: &Arc<Self>, sharer: &Sharer, count: usize) -> bool {
         self.line(sharer).held.load(Ordering::Acquire) + count > self.part_of(sharer)
     }

@@ -339,7 +339,7 @@ async fn connect_to(port: u16, user: &User, protocol: &[u8], name: &str) -> Resu
 
 fn client_config(user: &User) -> Result<ClientConfig, Error> {
     static ROOTS: OnceLock<Arc<rustls::RootCertStore>> = OnceLock::new();
-    /// What the files of the certificates have, which no test changes.
+    /// The certificates and keys by file, which no test changes.
     static PAIRS: Mutex<Option<HashMap<PathBuf, Arc<SingleCertAndKey>>>> = Mutex::new(None);
     let roots = ROOTS.get_or_init(|| {
         let mut roots = rustls::RootCertStore::empty();

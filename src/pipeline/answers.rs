@@ -137,7 +137,7 @@ struct State {
     reader: Option<Waker>,
     /// The number of chunks in the connection's buffers.
     chunks: usize,
-    /// Whether the answer was given up while it had chunks there.
+    /// The place among the answers that were given up, while chunks are in those buffers.
     given_up: Option<GivenUp>,
 }
 

@@ -135,7 +135,7 @@ impl ConnectionState {
         self.life.end();
     }
 
-    /// Whether [`end`](Self::end) was called.
+    /// True after a call of [`end`](Self::end).
     #[cfg(test)]
     pub fn is_ended(&self) -> bool {
         self.life.is_ended()

@@ -180,8 +180,8 @@ impl Curve {
         }
     }
 
-    /// Whether a point, which is not compressed, is on the curve (`ecdsa.ParseUncompressedPublicKey`). A key on P-224 verifies nothing here, so
-    /// that its points are not checked.
+    /// True if an uncompressed point is on the curve (`ecdsa.ParseUncompressedPublicKey`). A key on P-224 verifies nothing here, so that its
+    /// points are not checked.
     fn has(self, point: &[u8]) -> bool {
         let algorithm = match self {
             Self::P224 => return true,
@@ -275,7 +275,7 @@ fn identifier(mut value: Reader<'_>) -> Result<(&[u8], &[u8]), Malformed> {
     Ok((oid, value.any().ok_or(malformed("malformed parameters"))?.whole))
 }
 
-/// Whether a DSA key and its parameters are positive integers.
+/// True if a DSA key and its parameters are positive integers.
 fn is_dsa(key: &[u8], parameters: &[u8]) -> bool {
     let is_positive = |reader: &mut Reader<'_>| {
         reader.integer().is_some_and(|value| value.first().is_some_and(|first| first & 0x80 == 0) && value != [0])
