@@ -234,7 +234,7 @@ fn definition() -> Value {
     "metadata": {"name": "widgets.updates.e2e.test", "labels": {"a": "b"}},
     "spec": {"group": "updates.e2e.test", "scope": "Namespaced", "conversion": {"strategy": "None"},
         "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList", "shortNames": ["wi"],
-            "categories": ["all"]},
+            "categories": ["updated"]},
         "versions": [
             {"name": "v1", "served": true, "storage": true, "schema": schema,
                 "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.size",
