@@ -157,7 +157,7 @@ fn definition(group: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
     "metadata": {"name": format!("things.{group}")},
     "spec": {"group": group, "scope": "Namespaced",
-        "names": {"plural": "things", "kind": "Thing", "shortNames": ["th"], "categories": ["all"]},
+        "names": {"plural": "things", "kind": "Thing", "shortNames": ["th"], "categories": ["e2e"]},
         "versions": [
             {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema()},
                 "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.size",
@@ -485,7 +485,7 @@ fn kubectl_works_with_custom_resources_of_the_embedded_server() {
         shown.contains("SIZE") && shown.lines().any(|line| line.starts_with("a ") && line.contains(" 3 ")),
         "{shown}"
     );
-    assert!(kubectl.ok(&["get", "all"]).contains("thing.kubectl.e2e.test/a"));
+    assert!(kubectl.ok(&["get", "e2e"]).contains("thing.kubectl.e2e.test/a"));
     assert!(kubectl.ok(&["explain", "things.spec"]).contains("The wish."));
     // This form reads OpenAPI v2 in protobuf.
     assert!(kubectl.ok(&["explain", "things.spec", "--output=plaintext-openapiv2"]).contains("The wish."));
