@@ -53,6 +53,7 @@ DIST := target/dist
 
 .PHONY: $(STATIC)
 $(STATIC):
+	KUBE_ADMISSION_PROXY_COMMIT="$$(git rev-parse --short=12 HEAD)" \
 	RUSTFLAGS="-Ctarget-feature=+crt-static --remap-path-prefix=$(HOME)/.cargo=/cargo --remap-path-prefix=$(CURDIR)=/source \
 		-Clink-arg=-Wl,-z,pack-relative-relocs -Clink-arg=-Wl,--icf=all -Cllvm-args=--inline-threshold=150" CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
 		CFLAGS="-ffile-prefix-map=$(HOME)/.cargo=/cargo" SOURCE_DATE_EPOCH=0 CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false \

@@ -15,7 +15,7 @@ const MARK: &str = "impersonate-extra-kube-admission-proxy.dev%2fadmitted";
 const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
 /// The output of the program.
-fn print(arguments: &[&str]) -> String {
+pub fn print(arguments: &[&str]) -> String {
     let output =
         Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).arg("print").args(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -23,6 +23,7 @@ mod collections;
 mod custom_resources;
 mod data_dir;
 mod deletes;
+mod doctor;
 mod differential;
 mod documentation;
 mod drop_in;

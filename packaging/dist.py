@@ -67,7 +67,7 @@ class Release:
         self.architecture = ARCHITECTURES[platform.machine()]
         self.time = int(os.environ.get("SOURCE_DATE_EPOCH") or output("git", "-C", ROOT, "log", "-1", "--format=%ct"))
         self.version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-        if (found := output(self.path, "--version").strip()) != f"kube-admission-proxy {self.version}":
+        if not (found := output(self.path, "--version").strip()).startswith(f"kube-admission-proxy {self.version} ("):
             sys.exit(f"{binary} is {found}, not version {self.version} of Cargo.toml")
         self.licences = {"LICENSE": (ROOT / "LICENSE").read_bytes()}
         if notices := os.environ.get("NOTICES"):
@@ -118,7 +118,7 @@ class Release:
         """Returns the manual pages: name -> text."""
         with tempfile.TemporaryDirectory() as folder:
             date = datetime.fromtimestamp(self.time, timezone.utc).strftime("%Y-%m-%d")
-            output(self.path, "manual-pages", folder, f"--date={date}")
+            output(self.path, "man", folder, f"--date={date}")
             return {page.name: page.read_bytes() for page in sorted(Path(folder).iterdir())}
 
     def system(self):

@@ -2,8 +2,10 @@
 
 mod advertised;
 mod backend;
+pub(crate) mod doctor;
 mod front;
 mod reviews;
+pub(crate) mod rights;
 mod server_config;
 mod tenancy;
 
@@ -16,7 +18,7 @@ use crate::audit::{self, Audit, Log, Policy};
 use crate::authn::CertificateAuthority;
 use crate::backend::{bound_answers, obey_proxy_variables};
 use crate::cluster::{self, AuthorityMaps, Loopback};
-use crate::config::{self, AuditLog, CallsWebhooks, Limits};
+use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits};
 use crate::conversion::Converter;
 use crate::embedded::{self, DataDir, Vitals};
 use crate::impersonation::{self, Impersonation};
@@ -28,12 +30,12 @@ use crate::processor::{self, Processor};
 use crate::request::body::{BodyRoom, MediaTypes};
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
-use crate::server::{Drain, Listener, Refusals, Reloading, Unread};
+use crate::server::{Drain, Listener, Refusals, Reloading, Unread, reload};
 use crate::turns::Turns;
 use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
-use backend::{Backend, Caches, Upstream, all_needs};
+use backend::{Backend, Caches, Upstream, all_needs, follow_rights};
 use front::{Files, Front, certificates_of, kubeconfig_of, reachable};
 use http::Request;
 use hyper::body::Incoming;
@@ -42,14 +44,26 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Runs the server until a signal stops it.
 ///
 /// # Errors
 /// If a file, an address or another resource that the configuration names is not available.
 pub(crate) async fn run(config: Config) -> Result<()> {
+    // By default the signal ends a process, without its drain.
+    let mut hangups = signal(SignalKind::hangup()).context("SIGHUP")?;
+    let _reading = AbortOnDropHandle::new(tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            tracing::info!(
+                "SIGHUP: certificates, authorities, tokens, kubeconfigs, policies, manifests and tenants are read again"
+            );
+            reload::read_all_again();
+        }
+    }));
     let running = start(config).await?;
     running.drain.start_on_signal(running.shutdown_delay).await?;
     running.end().await
@@ -152,10 +166,14 @@ pub async fn start(config: Config) -> Result<Running> {
     let named = config.tenants_dir.as_ref().map(|_| Arc::<ArcSwap<Certificates>>::default());
     let data = open_data_dir(&config.upstream)?;
     let mut front = is_for_clients.then(|| Front::new(&config, named.as_ref(), data.as_ref())).transpose()?;
-    warn_of_removed_plugins(&config.admission);
+    say_where_objects_are(&config);
+    warn_of_plugins(&config.admission);
     let address = listener.as_ref().map(Listener::local_addr).transpose()?;
     let upstream = Upstream::new(&config, front.as_ref(), address, data.as_ref(), &drain, &vitals).await?;
     let embedded = upstream.embedded.clone();
+    if let Some(rights) = follow_rights(&config, &upstream) {
+        checks.ready("upstream-rights", move || rights.check());
+    }
     let certificates = match &serving.secret {
         Some(secret) => Some(certificates_of(secret, upstream.client.clone()).await),
         None => None,
@@ -222,7 +240,22 @@ fn open_data_dir(upstream: &config::Upstream) -> Result<Option<DataDir>> {
     options.data_dir.as_deref().map(DataDir::open).transpose().context("--data-dir")
 }
 
-fn warn_of_removed_plugins(admission: &Admission) {
+/// Says that the API server is the embedded one: who forgot --upstream-kubeconfig would look for the objects of a cluster.
+fn say_where_objects_are(config: &Config) {
+    let config::Upstream::Embedded(options) = &config.upstream else { return };
+    let objects = match &options.data_dir {
+        Some(folder) => format!("in {}", folder.display()),
+        None => "in memory (--data-dir keeps them)".to_owned(),
+    };
+    let mode = if config.authorization.mode == AuthorizationMode::Rbac { "RBAC" } else { "AlwaysAllow" };
+    tracing::info!("embedded API server, for trials and tests: objects {objects}, authorization {mode}");
+}
+
+/// Warns of plugins that Kubernetes removed, and of configurations without effect.
+fn warn_of_plugins(admission: &Admission) {
+    for why in admission.without_effect(crate::plugins::ALL) {
+        tracing::warn!("--admission-control-config-file has an entry without effect: {why}");
+    }
     for spec in &admission.plugins {
         if let Some(removed) = spec.removed {
             tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
@@ -340,11 +373,11 @@ fn pipeline(
     checks: &Checks,
 ) -> Result<Pipeline> {
     let limits = &config.limits;
-    let doubled = doubled(config, &upstream);
     let embedded = upstream.embedded.clone();
     let (needs, caches) = (all_needs(&config.admission), Caches::Own(limits.caches_bytes));
     let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &needs, caches)?;
     let Backend { discovery, cluster, release, .. } = &backend;
+    let doubled = doubled(config, &backend);
     check_backend(config, &backend, checks);
     registry.register(Box::new(cluster::Metrics::new(cluster.clone())?)).context("metrics of the caches")?;
 
@@ -452,11 +485,14 @@ fn impersonation(config: &Config, registry: &Registry) -> Result<Arc<Impersonati
 }
 
 /// Checks whether both the proxy and the API server behind call webhooks.
-fn doubled(config: &Config, upstream: &Upstream) -> Option<DoubleAdmission> {
+fn doubled(config: &Config, backend: &Backend) -> Option<DoubleAdmission> {
     let config::Upstream::Remote { calls_webhooks, .. } = &config.upstream else { return None };
     let plugins: Vec<&'static str> = config.admission.plugins.iter().map(|spec| spec.name).collect();
     Some(match calls_webhooks {
-        CallsWebhooks::Auto => DoubleAdmission::watch(upstream.transport.clone(), &plugins, config.limits.call_timeout),
+        CallsWebhooks::Auto => {
+            let (transport, recovered) = (backend.transport.clone(), backend.probe.recovered());
+            DoubleAdmission::watch(transport, &plugins, config.limits.call_timeout, recovered)
+        }
         CallsWebhooks::Yes => DoubleAdmission::known(true, &plugins),
         CallsWebhooks::No => DoubleAdmission::known(false, &plugins),
     })
@@ -476,8 +512,9 @@ fn audit(config: &Config, registry: &Registry) -> Result<Audited> {
     let metrics = audit::Metrics::register(registry)?;
     let off = |metrics| Ok(Audited { audit: Audit::off(), log: None, path: None, metrics });
     let Some(policy_file) = &config.audit.policy_file else { return off(metrics) };
-    let policy =
-        Policy::from_file(policy_file).with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
+    let file = policy_file.clone();
+    let policy = reload::watch(vec![policy_file.clone()], move || Policy::from_file(&file));
+    let policy = policy.with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
     let path = match &config.audit.log {
         None => return off(metrics),
         Some(AuditLog::Stdout) => "-",

@@ -7,6 +7,7 @@ mod arguments;
 mod apiserver;
 mod behind;
 mod check;
+mod doctor;
 mod envtest;
 mod etcd;
 mod guard;
@@ -21,18 +22,21 @@ mod webhooks;
 mod documentation;
 
 use crate::app::Config;
+use crate::app::doctor::Outcome;
 use crate::config::{ConfigError, LEAST_MEMORY, Limits, Upstream};
 use crate::pipeline::REQUEST_LOG;
 use crate::server::{descriptors, memory};
 use anyhow::Context as _;
 use apiserver::Asked;
 use arguments::{Arguments, Command, Print};
+use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser};
 use clap_complete::Shell;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
+use std::net::AddrParseError;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,6 +49,9 @@ const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
 /// The time after which a thread without work ends.
 const IDLE_THREAD_LIFETIME: Duration = Duration::from_millis(10);
+
+/// Connections at a time below which an operator is warned.
+const FEW_CONNECTIONS: usize = 4096;
 
 /// Runs the program, by the name under which it is called.
 pub fn main() -> ExitCode {
@@ -139,12 +146,13 @@ fn exit(done: anyhow::Result<()>) -> ExitCode {
 }
 
 fn run_command() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
     let done = match arguments.command {
         Command::Serve(flags) => run_server(&flags).map(|()| true),
+        Command::Doctor(flags) => examine(&flags),
         Command::Check(flags) => {
             let mut report = check::check(&flags.files, &flags.object);
             if let Some(folder) = &flags.tenants_dir {
@@ -153,16 +161,20 @@ fn run_command() -> ExitCode {
             print!("{report}");
             Ok(!report.has_errors())
         }
-        Command::Plugins => {
-            print!("{}", table::plugins(crate::plugins::ALL));
+        Command::Plugins { output } => {
+            print!("{}", table::plugins(crate::plugins::ALL, output));
             Ok(true)
         }
         Command::Print(Print::Rbac(flags)) => print_rbac(&flags).map(|()| true),
         Command::Print(Print::Guard(flags)) => print_guard(&flags).map(|()| true),
-        Command::Print(Print::Sidecar(flags)) => {
-            print!("{}", sidecar::sidecar(&flags));
-            Ok(true)
-        }
+        Command::Print(Print::Sidecar(flags)) => match sidecar::sidecar(&flags, crate::plugins::ALL) {
+            Ok(text) => {
+                print!("{text}");
+                Ok(true)
+            }
+            Err(Failure::Arguments(error)) => return refuse(&error),
+            Err(Failure::Config(error)) => Err(error.into()),
+        },
         Command::Print(Print::Webhooks(flags)) => print_webhooks(&flags).map(|()| true),
         Command::Print(Print::TenantSchema) => {
             print!("{}", crate::tenants::profile::schema());
@@ -176,8 +188,8 @@ fn run_command() -> ExitCode {
             print!("{}", completion(shell));
             Ok(true)
         }
-        Command::ManualPages { folder, date } => {
-            let written = manual::write(Arguments::command(), &date, &folder);
+        Command::Man { folder, date } => {
+            let written = manual::write(arguments::command(), &date, &folder);
             written.with_context(|| format!("the manual pages in {}", folder.display())).map(|()| true)
         }
         Command::Envtest(flags) => envtest::make(&flags).map(|()| true),
@@ -190,7 +202,7 @@ fn run_command() -> ExitCode {
 
 /// Returns the completion script of a shell.
 fn completion(shell: Shell) -> String {
-    let mut command = Arguments::command();
+    let mut command = arguments::command();
     let (name, mut script) = (command.get_name().to_owned(), Vec::new());
     clap_complete::generate(shell, &mut command, name, &mut script);
     String::from_utf8_lossy(&script).into_owned()
@@ -246,6 +258,16 @@ fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
     let config = serve::config(flags, crate::plugins::ALL)?;
     start_log(flags.verbosity);
     run_until_signal(config)
+}
+
+/// Prints the findings; returns whether nothing fails users.
+fn examine(flags: &arguments::Doctor) -> anyhow::Result<bool> {
+    let config = serve::config(&flags.serve, crate::plugins::ALL)?;
+    let runtime = new_runtime()?;
+    let findings = runtime.block_on(crate::app::doctor::examine(&config));
+    runtime.shutdown_background();
+    print!("{}", doctor::text(&findings, flags.output));
+    Ok(findings.iter().all(|finding| finding.outcome != Outcome::Failure))
 }
 
 /// Runs the proxy and the kube-apiserver behind it until a signal ends both, or one of them ends. Returns the exit code of the kube-apiserver,
@@ -315,11 +337,12 @@ fn raise_descriptors(config: &mut Config) {
         config.limits = Arc::new(Limits::clone(&config.limits).within_descriptors(descriptors));
         if config.limits.connections < wanted {
             let connections = config.limits.connections;
-            tracing::warn!(
-                descriptors,
-                connections,
-                "few connections at a time: raise the hard limit of open files (ulimit -n)"
-            );
+            let advice = "the limit of open files (ulimit -n) bounds the connections at a time";
+            if connections < FEW_CONNECTIONS {
+                tracing::warn!(descriptors, connections, "few connections: {advice}; raise its hard limit");
+            } else {
+                tracing::info!(descriptors, connections, "{advice}");
+            }
         }
     }
 }
@@ -368,7 +391,7 @@ fn wrong_value(error: &clap::Error) -> Option<String> {
     let (flag, value) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
     let flag = flag.split([' ', '=', '[']).next().unwrap_or_default();
     let reason = match (error.source(), error.get(ContextKind::ValidValue)) {
-        (Some(source), _) => source.to_string(),
+        (Some(source), _) => expected(source),
         (None, Some(ContextValue::Strings(valid))) if !valid.is_empty() => {
             format!("must be one of {}", valid.join(", "))
         }
@@ -376,6 +399,23 @@ fn wrong_value(error: &clap::Error) -> Option<String> {
         (None, _) => return None,
     };
     Some(format!("{flag}={value}: {reason}"))
+}
+
+/// What a value must be, where the error of the standard library says only that it is not.
+fn expected(error: &(dyn Error + 'static)) -> String {
+    if let Some(error) = error.downcast_ref::<ParseIntError>() {
+        return match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "the number is out of range".to_owned(),
+            _ => "must be a whole number from 0".to_owned(),
+        };
+    }
+    match error.downcast_ref::<AddrParseError>().map(ToString::to_string).as_deref() {
+        Some("invalid socket address syntax") => {
+            "must be ADDRESS:PORT, such as 127.0.0.1:10280 or [::1]:10280".to_owned()
+        }
+        Some(_) => "must be an IP address, such as 127.0.0.1 or ::1".to_owned(),
+        None => error.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -391,15 +431,21 @@ mod tests {
     #[test]
     fn a_wrong_value_is_one_line_with_flag_and_value_and_other_errors_are_usage() {
         for (argument, line) in [
-            ("--secure-port=x", Some("--secure-port=x: invalid digit found in string")),
-            ("--bind-address=1.2.3", Some("--bind-address=1.2.3: invalid IP address syntax")),
+            ("--secure-port=x", Some("--secure-port=x: must be a whole number from 0")),
+            ("--bind-address=1.2.3", Some("--bind-address=1.2.3: must be an IP address, such as 127.0.0.1 or ::1")),
             (
                 "--upstream-identity=me",
                 Some("--upstream-identity=me: must be one of impersonate, requestheader, passthrough"),
             ),
             ("--anonymous-auth=maybe", Some("--anonymous-auth=maybe: must be true or false")),
             ("--request-timeout=5", Some("--request-timeout=5: time: missing unit in duration \"5\"")),
-            ("-v=x", Some("--v=x: invalid digit found in string")),
+            ("-v=x", Some("--v=x: must be a whole number from 0")),
+            ("-v=256", Some("--v=256: 256 is not in 0..=255")),
+            ("--max-requests-inflight=-1", Some("--max-requests-inflight=-1: must be a whole number from 0")),
+            (
+                "--health-bind-address=:10280",
+                Some("--health-bind-address=:10280: must be ADDRESS:PORT, such as 127.0.0.1:10280 or [::1]:10280"),
+            ),
             ("--secure-port", None),
             ("--no-such-flag", None),
             ("file.yaml", None),
@@ -419,5 +465,29 @@ mod tests {
             assert!(help.contains(&format!("\n{heading}\n")), "{heading} is missing in\n{help}");
         }
         assert!(!help.contains("\nOptions:\n"), "a flag has no group:\n{help}");
+    }
+
+    #[test]
+    fn the_short_help_has_a_sentence_a_flag_and_the_long_one_examples() {
+        let of = |flag: &str| {
+            let error = arguments::command().try_get_matches_from(["kube-admission-proxy", "serve", flag]).unwrap_err();
+            error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let (short, long) = (of("-h"), of("--help"));
+        assert!(long.starts_with("Examples:") && !short.contains("Examples:"), "{long}");
+        let second = "Without this flag it is 0.0.0.0";
+        assert!(long.contains(second) && !short.contains(second) && short.contains("--bind-address"), "{short}");
+    }
+
+    #[test]
+    fn the_examples_of_the_help_are_command_lines() {
+        let help = arguments::command().find_subcommand("serve").unwrap().get_before_long_help().unwrap().to_string();
+        let lines = help.replace("\\\n", " ");
+        let lines: Vec<&str> =
+            lines.lines().filter(|line| line.trim_start().starts_with("kube-admission-proxy ")).collect();
+        assert_eq!(lines.len(), 3);
+        for line in lines {
+            Arguments::try_parse_from(line.split_whitespace()).unwrap();
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The registry of metrics: Prometheus' registry, which omits metrics without a value, and a list of all metrics.
 
+use crate::go_text::go_float;
+use prometheus::TextEncoder;
 use prometheus::core::Collector;
 use prometheus::proto::{MetricFamily, MetricType};
 use std::any::{Any, TypeId};
@@ -80,11 +82,38 @@ impl Registry {
         self.metrics.gather()
     }
 
+    /// Returns the metrics in Prometheus' text format, with the bounds of buckets as Go writes them: with another text for the same bound, a sum
+    /// by `le` over kube-apiserver and the proxy would have two buckets.
+    ///
+    /// # Errors
+    /// If a metric has no name or no samples.
+    pub fn text(&self) -> prometheus::Result<String> {
+        Ok(with_go_bounds(&TextEncoder::new().encode_to_string(&self.gather())?))
+    }
+
     /// Returns the descriptions of all metrics by name.
     #[must_use]
     pub fn descriptions(&self) -> BTreeMap<String, Description> {
         self.descriptions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// Rewrites the values of the label `le`. A quote within a value of a label is escaped, so the pattern begins no value.
+fn with_go_bounds(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let bound = [",le=\"", "{le=\""].into_iter().find_map(|label| {
+            let start = line.find(label)? + label.len();
+            let (value, rest) = line.get(start..)?.split_once('"')?;
+            let bound: f64 = value.parse().ok().filter(|bound: &f64| bound.is_finite())?;
+            Some((line.get(..start)?, go_float(bound), rest))
+        });
+        match bound {
+            Some((before, bound, rest)) => written.extend([before, &bound, "\"", rest]),
+            None => written.push_str(line),
+        }
+    }
+    written
 }
 
 fn kind(family: &MetricFamily) -> &'static str {

@@ -5,6 +5,7 @@ use super::pki::pki;
 use super::process::Process;
 use super::user::User;
 use super::{eventually, folder, free_port, patience};
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ops::Deref;
@@ -60,6 +61,16 @@ impl Proxy {
     /// Starts a proxy with the embedded API server and self-made certificates, and waits until it is ready.
     pub fn alone(flags: &[&str]) -> Self {
         Self::bare(&[], flags).ready()
+    }
+
+    /// Runs `doctor` with these flags; returns its exit code and its findings.
+    pub fn examined(flags: &[&str]) -> (i32, Vec<Value>) {
+        let mut command = Command::new(program());
+        let output =
+            command.current_dir(folder("doctor")).args(["doctor", "--output=json"]).args(flags).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let answer: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{output:?}"));
+        (output.status.code().unwrap(), answer["findings"].as_array().unwrap().clone())
     }
 
     /// Starts a proxy that must fail to start; returns its output.

@@ -2,7 +2,7 @@
 
 use super::advertised::advertised;
 use super::front::{Files, Front};
-use super::{Admission, Config};
+use super::{Admission, Config, rights};
 use crate::admission::{BuildError, Plugin};
 use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig};
 use crate::authz::{self, Authorizer, Reviewer};
@@ -17,6 +17,7 @@ use crate::server::health::{Checks, Unhealthy};
 use crate::server::{Drain, Reloading};
 use crate::shares::Shares;
 use crate::tenants::Owners;
+use crate::upstream::rights::{Needed, Rights};
 use crate::upstream::{
     CallerIdentity, Forwarder, FrontProxy, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
     SharedTransport, kube_client,
@@ -41,6 +42,8 @@ pub(super) struct Upstream {
     pub(super) embedded: Option<Arc<embedded::Server>>,
     /// The headers of a front proxy, if the proxy is one for a tenant's API server.
     front_proxy: Option<FrontProxy>,
+    /// The client with the second identity, if it forwards requests.
+    pub(super) impersonator: Option<kube::Client>,
 }
 
 impl Upstream {
@@ -94,8 +97,9 @@ impl Upstream {
                 (remote, identity, Some(url))
             }
         };
+        let impersonator = forwarding.clone().map(kube_client);
         let forwarding = forwarding.unwrap_or_else(|| transport.clone());
-        Ok(Self { url, embedded, ..Self::with(transport, forwarding, identity, drain) })
+        Ok(Self { url, embedded, impersonator, ..Self::with(transport, forwarding, identity, drain) })
     }
 
     /// The API server of a tenant.
@@ -124,8 +128,23 @@ impl Upstream {
         let is_passthrough = matches!(identity, CallerIdentity::Passthrough);
         let forwarder = Forwarder::new(forwarding, identity, drain.clone());
         let client = kube_client(transport.clone());
-        Self { client, transport, forwarder, is_passthrough, url: None, embedded: None, front_proxy: None }
+        let (url, embedded, front_proxy, impersonator) = Default::default();
+        Self { client, transport, forwarder, is_passthrough, url, embedded, front_proxy, impersonator }
     }
+}
+
+/// Follows the rights without which requests fail; `None` if there are none to follow.
+pub(super) fn follow_rights(config: &Config, upstream: &Upstream) -> Option<Rights> {
+    let own =
+        Needed { client: upstream.client.clone(), flag: "--upstream-kubeconfig", rights: rights::of_requests(config) };
+    let other = upstream.impersonator.as_ref().map(|client| Needed {
+        client: client.clone(),
+        flag: "--upstream-impersonator",
+        rights: rights::of_impersonation().collect(),
+    });
+    let needed: Vec<Needed> = [own].into_iter().chain(other).filter(|needed| !needed.rights.is_empty()).collect();
+    let limits = &config.limits;
+    (!needed.is_empty()).then(|| Rights::follow(needed, limits.rights_interval, limits.call_timeout))
 }
 
 /// Returns the settings of the embedded API server. Logs an API of `--runtime-config` that the server lacks.
@@ -290,7 +309,11 @@ impl Backend {
         if let Some(targets) = of.webhook_targets() {
             cluster.confine_webhooks(targets.clone());
         }
-        let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+        let name = match (&upstream.url, of.kubeconfig()) {
+            (Some(url), Some(kubeconfig)) => format!("{url} ({})", kubeconfig.display()),
+            _ => "in this process".to_owned(),
+        };
+        let probe = Probe::start(upstream.transport.clone(), name, limits.probe_interval, limits.probe_timeout);
         let authenticator = Authenticator::new(authentication(config, client_ca, files, &upstream)?);
         let authorizer = Authorizer::new(authorization(config, &upstream));
         // The embedded API server is part of this process, so its release is known.

@@ -3,10 +3,11 @@
 
 use crate::admission::shadow::ShadowNames;
 use crate::admission::{FrontEndSupport, PolicyOptions, Spec};
-use crate::config::admission_file::FileError;
+use crate::config::admission_file::{AdmissionFile, FileError};
 use crate::config::{
     AuditOptions, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, Embedded,
     FeatureGates, FrontEndOptions, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream, Writes, admission_file,
+    plugin_hint,
 };
 use crate::initializers;
 use crate::status::invalid::aggregate;
@@ -89,6 +90,8 @@ pub struct Admission {
     /// The webhooks whose decisions have no effect.
     pub shadow_webhooks: ShadowNames,
     pub policies: PolicyOptions,
+    /// The names in the AdmissionConfiguration file that are of no plugin that runs.
+    unused: Vec<String>,
 }
 
 impl Admission {
@@ -98,16 +101,17 @@ impl Admission {
     /// If the file, or a file that it names for an enabled plugin, cannot be read.
     pub fn new(plugins: Vec<&'static Spec>, file: Option<&Path>) -> Result<Self, ConfigError> {
         let names: Vec<&str> = plugins.iter().map(|spec| spec.name).collect();
-        let configurations = match file {
+        let read = match file {
             Some(file) => admission_file::read(file, &names).map_err(|reason| {
                 ConfigError::flag("admission-control-config-file", file.display().to_string(), reason)
             })?,
-            None => Vec::new(),
+            None => AdmissionFile::default(),
         };
         let (feature_gates, default_tolerations, shadow_webhooks, policies) = Default::default();
         Ok(Self {
             plugins,
-            configurations: shared(configurations),
+            configurations: shared(read.configurations),
+            unused: read.unused,
             feature_gates,
             default_tolerations,
             shadow_webhooks,
@@ -142,10 +146,19 @@ impl Admission {
     /// As for [`Self::new`].
     pub(super) fn configure(&mut self, file: &Path) -> Result<(), FileError> {
         let names: Vec<&str> = self.plugins.iter().map(|spec| spec.name).collect();
-        let read = admission_file::read(file, &names)?;
+        let read = admission_file::read(file, &names)?.configurations;
         self.configurations.retain(|(name, _)| read.iter().all(|(new, _)| new != name));
         self.configurations.extend(shared(read));
         Ok(())
+    }
+
+    /// A sentence about each entry of the AdmissionConfiguration file that has no effect; `all` are the existing plugins.
+    pub(super) fn without_effect(&self, all: &[&'static Spec]) -> Vec<String> {
+        let why = |name: &String| match all.iter().any(|spec| spec.name == name) {
+            true => format!("plugin {name:?} is not enabled"),
+            false => unknown(name, all),
+        };
+        self.unused.iter().map(why).collect()
     }
 
     /// Whether objects are initialized by InitializerConfigurations.
@@ -195,7 +208,7 @@ pub(crate) fn listed(
     let mut plugins: Vec<&'static Spec> = Vec::new();
     for name in names {
         match all.iter().find(|spec| spec.name == name) {
-            None => wrong.push(format!("admission-control plugin {name:?} is unknown")),
+            None => wrong.push(format!("admission-control {}", unknown(name, all))),
             Some(spec) if plugins.iter().all(|known| known.name != spec.name) => plugins.push(spec),
             Some(_) => {}
         }
@@ -221,8 +234,8 @@ pub(crate) fn enabled(
 ) -> Result<Vec<&'static Spec>, ConfigError> {
     let mut wrong = Vec::new();
     for (flag, names) in [("enable-admission-plugins", enable), ("disable-admission-plugins", disable)] {
-        let unknown = names.iter().filter(|name| all.iter().all(|spec| spec.name != **name));
-        wrong.extend(unknown.map(|name| format!("{flag} plugin {name:?} is unknown")));
+        let missing = names.iter().filter(|name| all.iter().all(|spec| spec.name != **name));
+        wrong.extend(missing.map(|name| format!("{flag} {}", unknown(name, all))));
     }
     let (enable, disable): (BTreeSet<_>, BTreeSet<_>) = (enable.iter().collect(), disable.iter().collect());
     let both: Vec<&str> = enable.intersection(&disable).map(|name| name.as_str()).collect();
@@ -238,6 +251,11 @@ pub(crate) fn enabled(
     Ok(all.iter().copied().filter(|spec| runs(spec)).collect())
 }
 
+/// kube-apiserver's text about an unknown plugin, and a hint.
+fn unknown(name: &str, all: &[&'static Spec]) -> String {
+    format!("plugin {name:?} is unknown {}", plugin_hint(name, all.iter().map(|spec| spec.name)))
+}
+
 /// Returns the plugins of the webhook front end: those that `names` has, in the order of `all`; without names, those of `enabled` that
 /// work there.
 ///
@@ -251,7 +269,7 @@ pub(crate) fn reviewing(
     const FLAG: &str = "webhook-admission-plugins";
     let refusal = |name: &str, why: &str| ConfigError::flag(FLAG, name, format!("cannot run in the front end: {why}"));
     if let Some(name) = names.iter().find(|name| all.iter().all(|spec| spec.name != **name)) {
-        return Err(ConfigError::flag(FLAG, name, "is no plugin"));
+        return Err(ConfigError::flag(FLAG, name, unknown(name, all)));
     }
     let is_named = |spec: &Spec| names.iter().any(|name| name == spec.name);
     let candidates = if names.is_empty() { enabled } else { all };
@@ -273,6 +291,8 @@ pub(crate) fn reviewing(
 mod tests {
     use super::*;
     use crate::admission::{BuildError, FrontEndSupport, Operations, Phases, Removed, Resources};
+
+    const HINT: &str = r#"("kube-admission-proxy plugins" lists all)"#;
 
     const fn spec(name: &'static str, default_on: bool) -> Spec {
         Spec {
@@ -320,10 +340,21 @@ mod tests {
         };
         assert_eq!(of(&["Last", "On", "Last"], &[]), Ok(vec!["On", "Last"]));
         assert_eq!(of(&["Last", "Old", "On"], &[]), Ok(vec!["Last", "Old", "On"]));
-        assert_eq!(of(&["X"], &[]).unwrap_err(), r#"admission-control plugin "X" is unknown"#);
+        assert_eq!(of(&["X"], &[]).unwrap_err(), format!(r#"admission-control plugin "X" is unknown {HINT}"#));
         let both =
             "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive";
         assert_eq!(of(&["On"], &["On"]).unwrap_err(), both);
+    }
+
+    #[test]
+    fn an_entry_of_no_plugin_that_runs_has_no_effect_and_a_reason() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n\
+                    plugins: [{name: \"On\"}, {name: \"Off\"}, {name: Lats}]";
+        std::fs::write(file.path(), text).unwrap();
+        let admission = Admission::new(vec![&ON], Some(file.path())).unwrap();
+        let last = r#"plugin "Lats" is unknown (similar: "Last"; "kube-admission-proxy plugins" lists all)"#;
+        assert_eq!(admission.without_effect(&[&ON, &OFF, &LAST]), [r#"plugin "Off" is not enabled"#, last]);
     }
 
     #[test]
@@ -344,7 +375,7 @@ mod tests {
         for (enabled, names, why) in [
             (&[&ON, &LOST][..], &[][..], "=Lost: cannot run in the front end: it cannot"),
             (&[], &["Hooks"], "=Hooks: cannot run in the front end: it calls"),
-            (&[], &["X"], "=X: is no plugin"),
+            (&[], &["X"], r#"=X: plugin "X" is unknown ("kube-admission-proxy plugins" lists all)"#),
             (&[&HOOKS], &[], "=: leaves no plugin for the front end"),
         ] {
             assert_eq!(of(enabled, names).unwrap_err(), format!("{flag}{why}"));
@@ -354,20 +385,22 @@ mod tests {
     #[test]
     fn unknown_and_contradicting_names_are_errors() {
         for (enable, disable, message) in [
-            (&["X"][..], &[][..], r#"enable-admission-plugins plugin "X" is unknown"#),
-            (&[], &["X"], r#"disable-admission-plugins plugin "X" is unknown"#),
+            (&["X"][..], &[][..], format!(r#"enable-admission-plugins plugin "X" is unknown {HINT}"#)),
+            (&[], &["X"], format!(r#"disable-admission-plugins plugin "X" is unknown {HINT}"#)),
             (
                 &["On", "Off"],
                 &["Off", "On"],
-                "[Off On] in enable-admission-plugins and disable-admission-plugins overlapped",
+                "[Off On] in enable-admission-plugins and disable-admission-plugins overlapped".to_owned(),
             ),
             (
                 &["X", "Y"],
                 &[],
-                r#"[enable-admission-plugins plugin "X" is unknown, enable-admission-plugins plugin "Y" is unknown]"#,
+                format!(
+                    r#"[enable-admission-plugins plugin "X" is unknown {HINT}, enable-admission-plugins plugin "Y" is unknown {HINT}]"#
+                ),
             ),
         ] {
-            assert_eq!(names(enable, disable), Err(message.to_owned()));
+            assert_eq!(names(enable, disable), Err(message));
         }
     }
 }

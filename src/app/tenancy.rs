@@ -448,7 +448,7 @@ impl Builder {
             (None, None) => return Err(tenant.fault("spec.audit.policyFile", "needs logPath or --audit-log-path")),
             (Some(path), _) => self.log(tenant, path, logs)?,
         };
-        Ok(Audit::new(policy, log, audited.metrics.clone()))
+        Ok(Audit::new(Reloading::fixed(policy), log, audited.metrics.clone()))
     }
 
     /// Opens a log; two tenants with the same path have the same log.

@@ -8,6 +8,8 @@ use crate::object::normal;
 use crate::request::RequestInfo;
 use crate::status::{Details, Status};
 use crate::user::UserInfo;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -23,6 +25,8 @@ const USER_AGENT_BYTES: usize = 1024;
 /// The duration above which a request gets annotations with its latencies.
 const SLOW: Duration = Duration::from_millis(500);
 /// Marks an event without its object, which was too large (the truncating backend's annotation).
+/// The annotation of a TokenRequest (`serviceaccount.IssuedCredentialIDAuditAnnotationKey`): it links the events of a token to its issue.
+const ISSUED_CREDENTIAL_ID: &str = "authentication.kubernetes.io/issued-credential-id";
 const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";
 /// The reason why the event lacks the response object that the policy requires.
 const NO_RESPONSE_OBJECT_ANNOTATION: &str = "audit.kube-admission-proxy.dev/no-response-object";
@@ -208,6 +212,20 @@ impl EventInProgress {
         code >= 400 || self.event.verb == "delete" || self.event.verb == "deletecollection"
     }
 
+    /// Whether an annotation is made of the response's object, at every level: the answer to a TokenRequest.
+    pub fn wants_token(&self) -> bool {
+        let reference = self.event.object_ref.as_ref();
+        self.event.verb == "create"
+            && reference.is_some_and(|to| {
+                to.resource == "serviceaccounts" && to.subresource == "token" && to.api_group.is_empty()
+            })
+    }
+
+    /// Leaves out the latencies, as kube-apiserver does for a request that lasts as long as its client wants.
+    pub fn forget_latencies(&mut self) {
+        self.latencies.clear();
+    }
+
     /// Adds the latency of a part of the request, by its name in `apiserver.latency.k8s.io/`.
     pub fn add_latency(&mut self, layer: &'static str, elapsed: Duration) {
         *self.latencies.entry(layer).or_default() += elapsed;
@@ -266,6 +284,11 @@ impl EventInProgress {
 
     /// Records the response's object (`LogResponseObject`).
     pub fn set_response_object(&mut self, object: &Value) {
+        if self.wants_token()
+            && let Some(id) = object.pointer("/status/token").and_then(Value::as_str).and_then(credential_id)
+        {
+            self.annotate(ISSUED_CREDENTIAL_ID, id);
+        }
         if self.wants_response_body() {
             self.event.response_object = self.capture(object);
         }
@@ -476,4 +499,12 @@ fn without_managed_fields(object: &Value) -> Cow<'_, Value> {
         items.iter_mut().for_each(drop_from);
     }
     Cow::Owned(object)
+}
+
+/// The name of an issued token in the events of its requests (`serviceaccount.CredentialIDForJTI`). The token itself is in no event.
+fn credential_id(token: &str) -> Option<String> {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    let id = claims.get("jti")?.as_str().filter(|id| !id.is_empty())?;
+    Some(format!("JTI={id}"))
 }

@@ -15,6 +15,7 @@ pub(crate) use metrics::Metrics;
 pub(crate) use origin::{AUDIT_ID, audit_id, source_ips};
 pub(crate) use policy::{AuditDecision, Level, Policy, Stage};
 
+use crate::server::Reloading;
 use crate::user::UserInfo;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub trait Sink: Send + Sync + 'static {
 pub struct Audit(Option<Arc<Parts>>);
 
 pub(crate) struct Parts {
-    policy: Policy,
+    policy: Reloading<Policy>,
     sink: Arc<dyn Sink>,
     metrics: Metrics,
     clock: fn() -> Timestamp,
@@ -52,7 +53,7 @@ impl Audit {
     }
 
     /// Auditing with the policy into the sink.
-    pub fn new(policy: Policy, sink: Arc<dyn Sink>, metrics: Metrics) -> Self {
+    pub fn new(policy: Reloading<Policy>, sink: Arc<dyn Sink>, metrics: Metrics) -> Self {
         Self(Some(Arc::new(Parts { policy, sink, metrics, clock: Timestamp::now, object_bytes: OBJECT_BYTES })))
     }
 
@@ -64,7 +65,7 @@ impl Audit {
         clock: fn() -> Timestamp,
         object_bytes: usize,
     ) -> Self {
-        Self(Some(Arc::new(Parts { policy, sink, metrics, clock, object_bytes })))
+        Self(Some(Arc::new(Parts { policy: Reloading::fixed(policy), sink, metrics, clock, object_bytes })))
     }
 
     /// Whether any request is audited.
@@ -87,7 +88,7 @@ impl Audit {
 
     fn decide(&self, request: &Request<'_>, user: Option<&UserInfo>) -> Option<EventInProgress> {
         let parts = self.0.as_ref()?;
-        let decision = parts.policy.evaluate(request.info, user);
+        let decision = parts.policy.load().evaluate(request.info, user);
         parts.metrics.levels.with_label_values(&[decision.level.as_str()]).inc();
         (decision.level != Level::None).then(|| EventInProgress::new(parts.clone(), decision, request, user))
     }

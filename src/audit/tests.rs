@@ -293,6 +293,37 @@ fn the_time_that_layers_took_is_annotated_of_slow_requests() {
 }
 
 #[test]
+fn a_watch_has_no_latencies() {
+    let desk = desk();
+    let info = info("GET", "/api/v1/nodes?watch=true");
+    let request =
+        Request { received: "2026-11-21T04:00:00Z".parse().unwrap(), ..request(&info, "/api/v1/nodes?watch=true") };
+    let mut event = desk.audit.begin(&request, &admin()).unwrap();
+    event.add_latency("authorization", std::time::Duration::from_millis(1));
+    event.forget_latencies();
+    event.response_complete(200, None);
+    assert!(!desk.last().to_string().contains("apiserver.latency.k8s.io"));
+}
+
+#[test]
+fn the_name_of_an_issued_token_is_annotated_at_every_level() {
+    let desk = desk();
+    let path = "/api/v1/namespaces/a/serviceaccounts/b/token";
+    let answer = |token: &str| json!({"kind": "TokenRequest", "status": {"token": token}});
+    // {"jti":"0f1e"}
+    for (token, id) in
+        [("e30.eyJqdGkiOiIwZjFlIn0.x", json!("JTI=0f1e")), ("e30.e30.x", Value::Null), ("x", Value::Null)]
+    {
+        let mut event = desk.begin("POST", path).unwrap();
+        assert!(event.wants_token());
+        event.set_response_object(&answer(token));
+        event.response_complete(201, None);
+        assert_eq!(desk.last()["annotations"]["authentication.kubernetes.io/issued-credential-id"], id, "{token}");
+    }
+    assert!(!desk.begin("POST", "/api/v1/namespaces/a/serviceaccounts").unwrap().wants_token());
+}
+
+#[test]
 fn annotations_keep_their_first_value_and_their_level() {
     let desk = desk();
     let mut event = desk.begin("GET", "/api/v1/nodes").unwrap();

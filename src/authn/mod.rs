@@ -21,7 +21,8 @@ pub(crate) use static_tokens::StaticTokens;
 
 use crate::config::Limits;
 use crate::server::Connection;
-use crate::upstream::{ClientCredentials, SharedTransport};
+use crate::upstream::review::ReviewError;
+use crate::upstream::{ClientCredentials, SharedTransport, no_answer};
 use crate::user::UserInfo;
 use arc_swap::ArcSwap;
 use http::header::{AUTHORIZATION, HeaderMap};
@@ -86,15 +87,28 @@ pub struct Authenticated {
 pub struct Unauthorized {
     /// The error of each scheme, for the log.
     pub reasons: Vec<String>,
-    /// Whether the credentials were not reviewed, because too many others are under review.
-    pub is_busy: bool,
+    /// The reason why the credentials were not reviewed; `None` if they are no user's.
+    pub unreviewed: Option<Unreviewed>,
     /// Warnings for the client.
     pub warnings: Vec<&'static str>,
 }
 
+/// The reason why credentials were not reviewed. Another attempt may succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreviewed {
+    /// Too many others are under review.
+    Busy,
+    /// The API server does not answer.
+    Unreachable,
+}
+
 impl From<Unauthorized> for crate::status::Status {
     fn from(unauthorized: Unauthorized) -> Self {
-        if unauthorized.is_busy { Self::try_again_later() } else { Self::unauthorized() }
+        match unauthorized.unreviewed {
+            Some(Unreviewed::Busy) => Self::try_again_later(),
+            Some(Unreviewed::Unreachable) => no_answer(),
+            None => Self::unauthorized(),
+        }
     }
 }
 
@@ -113,9 +127,16 @@ enum Failure {
     /// The credentials were not reviewed, because too many others are.
     #[error("too many reviews of credentials at the moment")]
     Busy,
+    /// The API server that reviews credentials does not answer, with the text of the cause.
+    #[error("{0}")]
+    Unreachable(String),
 }
 
 impl Failure {
+    fn of_review(error: ReviewError) -> Self {
+        if error.is_passing() { Self::Unreachable(error.to_string()) } else { Self::Refused(error.to_string()) }
+    }
+
     fn of(reason: impl std::fmt::Display) -> Self {
         Self::Refused(reason.to_string())
     }
@@ -259,17 +280,23 @@ impl Authenticator {
     /// HTTP/1.1 connection, unless an earlier request has authenticated.
     fn refuse(&self, connection: &Connection, failures: &[Failure], warnings: Vec<&'static str>) -> Unauthorized {
         let is_busy = failures.contains(&Failure::Busy);
+        let is_unreachable = failures.iter().any(|failure| matches!(failure, Failure::Unreachable(_)));
+        let unreviewed = match (is_busy, is_unreachable) {
+            (true, _) => Some(Unreviewed::Busy),
+            (false, true) => Some(Unreviewed::Unreachable),
+            (false, false) => None,
+        };
         if let Some(metrics) = &self.metrics {
             certificate::report(&metrics.refusals, connection, failures);
         }
         let is_known = connection.state.is_authenticated();
-        if self.closes_unauthenticated && !is_busy && (connection.is_http2 || !is_known) {
+        if self.closes_unauthenticated && unreviewed.is_none() && (connection.is_http2 || !is_known) {
             connection.state.close();
             if !is_known {
                 self.places.refuse(connection);
             }
         }
-        Unauthorized { reasons: failures.iter().map(Failure::to_string).collect(), is_busy, warnings }
+        Unauthorized { reasons: failures.iter().map(Failure::to_string).collect(), unreviewed, warnings }
     }
 
     /// Returns the first user that a scheme knows (`unionAuthRequestHandler`); a failure counts only if no later scheme has a user.

@@ -46,7 +46,7 @@ impl Passthrough {
             let question = SelfSubjectReview::default();
             let answer =
                 review::create_as(&self.transport, credentials, PATH, &question, self.limits.call_timeout).await;
-            let answer = answer.map_err(|error| Failure::Refused(error.to_string()))?;
+            let answer = answer.map_err(Failure::of_review)?;
             let user = answer.ok().and_then(|review| review.status).and_then(|status| status.user_info);
             if user.is_none() {
                 connection.state.reject(key);

@@ -261,11 +261,18 @@ async fn reviews_have_a_bound_and_fewer_for_one_connection() {
         answers.add_permits(3);
     };
     let ((a, b, c, d, e), ()) = tokio::join!(all, telling);
-    assert_eq!([a, b, c, d, e].map(|refused| refused.is_busy), [false, false, true, false, true]);
+    assert_eq!(
+        [a, b, c, d, e].map(|refused| refused.unreviewed == Some(Unreviewed::Busy)),
+        [false, false, true, false, true]
+    );
     assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 3);
     answers.add_permits(1);
-    assert!(!ask(2, 4).await.is_busy);
-    assert_eq!(crate::status::Status::from(Unauthorized { is_busy: true, ..Unauthorized::default() }).code, 429);
+    assert_eq!(ask(2, 4).await.unreviewed, None);
+    assert_eq!(
+        crate::status::Status::from(Unauthorized { unreviewed: Some(Unreviewed::Busy), ..Unauthorized::default() })
+            .code,
+        429
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,7 +284,8 @@ async fn an_address_has_half_of_the_reviews_over_all_its_connections() {
     let connections = [1, 1, 1, 2, 2].map(connection_from);
     let ask = async |at: usize| {
         let mut headers = headers(&[("authorization", &format!("Bearer made-up-{at}"))]);
-        authenticator.authenticate(&mut headers, &connections[at]).await.unwrap_err().is_busy
+        authenticator.authenticate(&mut headers, &connections[at]).await.unwrap_err().unreviewed
+            == Some(Unreviewed::Busy)
     };
     let telling = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -308,7 +316,10 @@ async fn requests_that_address_one_tenant_have_half_of_the_reviews() {
         answers.add_permits(4);
     };
     let ((a, b, c, d, e), ()) = tokio::join!(all, telling);
-    assert_eq!([a, b, c, d, e].map(|refused| refused.is_busy), [false, false, true, false, false]);
+    assert_eq!(
+        [a, b, c, d, e].map(|refused| refused.unreviewed == Some(Unreviewed::Busy)),
+        [false, false, true, false, false]
+    );
     assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 4);
 }
 
@@ -320,7 +331,7 @@ async fn after_a_refusal_a_connection_has_no_further_tokens_reviewed() {
     let connection = Connection { is_http2: true, ..connection() };
     let ask = async |token: usize| {
         let mut headers = headers(&[("authorization", &format!("Bearer made-up-{token}"))]);
-        authenticator.authenticate(&mut headers, &connection).await.unwrap_err().is_busy
+        authenticator.authenticate(&mut headers, &connection).await.unwrap_err().unreviewed == Some(Unreviewed::Busy)
     };
     answers.add_permits(8);
     let busy = futures_util::future::join_all((0..250).map(&ask)).await;
@@ -337,7 +348,7 @@ async fn further_requests_with_the_token_that_was_rejected_are_unauthorized() {
     let connection = Connection { is_http2: true, ..connection() };
     let is_busy = async |token: &str| {
         let mut headers = headers(&[("authorization", &format!("Bearer {token}"))]);
-        authenticator.authenticate(&mut headers, &connection).await.unwrap_err().is_busy
+        authenticator.authenticate(&mut headers, &connection).await.unwrap_err().unreviewed == Some(Unreviewed::Busy)
     };
     answers.add_permits(8);
     assert!(!is_busy("expired").await);

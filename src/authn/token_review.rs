@@ -69,7 +69,7 @@ impl TokenReviews {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences };
         let question = TokenReview { spec, ..TokenReview::default() };
         let answer = review::create(&self.client, PATH, &question, self.limits.call_timeout).await;
-        let status = answer.map_err(|error| Failure::Refused(error.to_string()))?.status.unwrap_or_default();
+        let status = answer.map_err(Failure::of_review)?.status.unwrap_or_default();
         let granted = status.audiences.unwrap_or_default();
         // A reviewer that returns no audiences has reviewed for its own audiences, which are ours.
         let fits = self.audiences.is_empty()

@@ -12,7 +12,7 @@ use crate::sharer::Sharer;
 use crate::shares::Shares;
 use crate::status::Status;
 pub(crate) use crate::upstream::review::ReviewError;
-use crate::upstream::{ClientCredentials, SharedTransport, review};
+use crate::upstream::{ClientCredentials, SharedTransport, no_answer, review};
 use crate::user::UserInfo;
 use k8s_openapi::api::authorization::v1::{
     SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview, SubjectAccessReviewSpec,
@@ -87,6 +87,16 @@ impl Config {
     }
 }
 
+/// The Status of a request about which no answer came: the API server's absence is told apart from its refusal.
+pub(crate) fn unanswered(error: ReviewError) -> Status {
+    if error.is_passing() {
+        tracing::debug!(%error, "no answer to an access review");
+        no_answer()
+    } else {
+        Status::internal_error(error)
+    }
+}
+
 /// An authorizer's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
@@ -135,7 +145,8 @@ impl Authorizer {
     /// Authorizes a request (`WithAuthorization`).
     ///
     /// # Errors
-    /// 403 with kube-apiserver's text if the user may not make the request; 500 if no answer comes.
+    /// 403 with kube-apiserver's text if the user may not make the request; 503 if the API server does not answer; 500 if it refuses the
+    /// review.
     pub async fn authorize(
         &self,
         user: &UserInfo,
@@ -149,7 +160,7 @@ impl Authorizer {
         match self.check(user, &attributes, credentials).await {
             Ok(decision) if decision.allowed => Ok(decision),
             Ok(decision) => Err(attributes.forbidden(user, &decision.reason)),
-            Err(error) => Err(Status::internal_error(error)),
+            Err(error) => Err(unanswered(error)),
         }
     }
 

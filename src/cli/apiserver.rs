@@ -9,6 +9,7 @@ use crate::app::Config;
 use crate::config::{AuthorizationMode, Upstream};
 use clap::{CommandFactory, Parser};
 use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 /// The name under which the program is kube-apiserver.
@@ -189,7 +190,7 @@ fn short(text: &str) -> Result<(Flag, Option<String>), InvalidArguments> {
 pub(super) fn config(given: &Given) -> Result<(Config, u8), super::Failure> {
     let defaults = DEFAULTS.iter().map(|default| (*default).to_owned());
     let line = [NAME.to_owned()].into_iter().chain(defaults).chain(given.kept.iter().cloned());
-    let flags = Line::try_parse_from(line)?.flags;
+    let flags = with_own_defaults(Line::try_parse_from(line)?.flags);
     let mut config = serve::config(&flags, crate::plugins::ALL)?;
     if let Upstream::Embedded(embedded) = &mut config.upstream {
         embedded.kubeconfig = None;
@@ -200,6 +201,19 @@ pub(super) fn config(given: &Given) -> Result<(Config, u8), super::Failure> {
         config.authentication.anonymous = false;
     }
     Ok((config, flags.verbosity))
+}
+
+/// The flags with what kube-apiserver does where `serve` has another default or refuses a flag without effect.
+fn with_own_defaults(mut flags: Serve) -> Serve {
+    if flags.serving.bind_address.is_empty() {
+        flags.serving.bind_address = vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+    }
+    // `AuditOptions.ApplyTo`: "No audit policy file provided, no events will be recorded for log backend".
+    let audit = &mut flags.audit;
+    if audit.audit_log_path.is_none() || audit.audit_policy_file.is_none() {
+        (audit.audit_log_path, audit.audit_policy_file) = (None, None);
+    }
+    flags
 }
 
 /// The configuration of the proxy in front of a kube-apiserver with these flags, which this kubeconfig reaches.
@@ -216,7 +230,7 @@ pub(super) fn config_in_front(given: &Given, kubeconfig: &Path) -> Result<(Confi
     let defaults = DEFAULTS.iter().copied().filter(is_of_proxy);
     let given = given.kept.iter().map(String::as_str).filter(is_of_proxy);
     let line = [NAME].into_iter().chain(defaults).chain(given).chain([own.as_str()]);
-    let flags = Line::try_parse_from(line)?.flags;
+    let flags = with_own_defaults(Line::try_parse_from(line)?.flags);
     let mut config = serve::config(&flags, crate::plugins::ALL)?;
     config.serving.health_address = None;
     // `AuthenticationOptions.ApplyAuthorization`

@@ -7,18 +7,60 @@ pub(super) use print::{ControlPlane, FailurePolicy, Guard, GuardAction, Print, R
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
 use crate::go_text::duration;
 use crate::object::quantity::Quantity;
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Kubernetes admission control outside kube-apiserver: a reverse proxy that runs the admission chain.
 #[derive(Debug, Parser)]
-#[command(name = "kube-admission-proxy", version, args_override_self = true)]
+#[command(name = "kube-admission-proxy", version = version(), args_override_self = true)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Command,
+}
+
+/// The version, with the release of Kubernetes that decides alike, and the commit if the build names one.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let commit = option_env!("KUBE_ADMISSION_PROXY_COMMIT").map(|commit| format!(", commit {commit}"));
+        format!("{} ({}{})", env!("CARGO_PKG_VERSION"), super::apiserver::version(), commit.unwrap_or_default())
+    });
+    &VERSION
+}
+
+/// The examples that the long help of `serve` begins with.
+const EXAMPLES: &str = "\
+Examples:
+  Try the embedded API server, and write a kubeconfig for it
+    kube-admission-proxy serve
+  Run in front of an API server, with one plugin more
+    kube-admission-proxy serve --upstream-kubeconfig=FILE --client-ca-file=FILE --enable-admission-plugins=AlwaysPullImages
+  Run kube-apiserver's plugins as webhooks of a managed cluster
+    kube-admission-proxy serve --upstream-kubeconfig=FILE --webhook-only --webhook-bind-address=0.0.0.0:9443 \\
+      --tls-secret=NAMESPACE/NAME --webhook-configurations=NAME --webhook-anonymous-auth";
+
+/// The definition of the command line, with short texts in the short help of `serve`: the first sentence of each flag.
+pub(super) fn command() -> clap::Command {
+    Arguments::command().mut_subcommand("serve", |serve| {
+        serve.before_long_help(EXAMPLES).mut_args(|flag| {
+            let text = flag.get_help().map(ToString::to_string).unwrap_or_default();
+            match text.split_once(". ") {
+                Some((first, _)) => flag.help(first.to_owned()).long_help(text),
+                None => flag,
+            }
+        })
+    })
+}
+
+/// The arguments of this process.
+///
+/// # Errors
+/// If they are invalid, or ask for the help or the version.
+pub(super) fn parse() -> Result<Arguments, clap::Error> {
+    Arguments::from_arg_matches(&command().try_get_matches()?)
 }
 
 #[derive(Debug, Subcommand)]
@@ -32,10 +74,21 @@ pub(super) enum Command {
     ///
     /// Prints the errors for which kube-apiserver would refuse the object, the warnings that it would write to status.typeChecking, and
     /// the estimated cost of each expression. Known kinds are the built-in kinds and those that CustomResourceDefinitions among the files
-    /// define. The exit code is 1 if there is an error.
+    /// define. An object of another kind is not checked. In an AdmissionConfiguration, the names and files of plugins are checked. The exit
+    /// code is 1 if there is an error.
     Check(Check),
-    /// List the admission plugins: name, phase, default, kind of the configuration, and effect.
-    Plugins,
+    /// Examine an installation: whether the API server can be reached, rights, certificates, webhooks, guard, release and clock.
+    ///
+    /// The flags are those of serve. Run it where the proxy runs, with the same flags: nothing is changed, and no port is opened. The exit
+    /// code is 1 if something fails users.
+    #[command(args_override_self = true, disable_help_flag = true)]
+    Doctor(Box<Doctor>),
+    /// List the admission plugins: name, phase, default, and kind of the configuration.
+    Plugins {
+        /// Format: wide has the effect of each plugin too.
+        #[arg(long, short, value_name = "FORMAT", value_enum, default_value = "table")]
+        output: Format,
+    },
     /// Print what an operator needs for the proxy's surroundings.
     #[command(subcommand)]
     Print(Print),
@@ -47,13 +100,14 @@ pub(super) enum Command {
         shell: Shell,
     },
     /// Write the manual pages of all subcommands into a folder.
-    #[command(hide = true)]
-    ManualPages {
+    ///
+    /// For example `kube-admission-proxy man /usr/local/share/man/man1`.
+    Man {
         /// The folder, which must exist.
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
         /// The date of the pages.
-        #[arg(long, value_name = "YYYY-MM-DD")]
+        #[arg(long, value_name = "YYYY-MM-DD", default_value = "")]
         date: String,
     },
     /// Make a folder of binaries for controller-runtime's envtest: this program under the names kube-apiserver and etcd.
@@ -61,6 +115,30 @@ pub(super) enum Command {
     /// Prints the line that sets KUBEBUILDER_ASSETS to the folder. Under the name kube-apiserver the program serves the embedded API
     /// server with kube-apiserver's flags; under the name etcd it only says that it is healthy.
     Envtest(Envtest),
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Doctor {
+    /// Format of the answer.
+    #[arg(long, short, value_name = "FORMAT", value_enum, default_value = "text", help_heading = "Misc")]
+    pub(super) output: DoctorFormat,
+    #[command(flatten)]
+    pub(super) serve: Serve,
+}
+
+/// The format of the findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum DoctorFormat {
+    Text,
+    Json,
+}
+
+/// The format of the list of plugins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    Table,
+    Wide,
+    Json,
 }
 
 #[derive(Args, Debug)]
@@ -75,7 +153,7 @@ pub(super) struct Envtest {
 
 #[derive(Args, Debug)]
 pub(super) struct Check {
-    /// Manifest files, in YAML or JSON.
+    /// Manifest files, in YAML or JSON, or folders with such files. - is the standard input.
     #[arg(required_unless_present = "tenants_dir", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// Files of custom resources to validate by the rules of their CustomResourceDefinitions.
@@ -252,8 +330,9 @@ pub(super) struct Authorization {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Serving")]
 pub(super) struct Serving {
-    /// Addresses on which the proxy serves the Kubernetes API, all on the same port.
-    #[arg(long, value_name = "IP,…", default_value = "0.0.0.0", value_delimiter = ',', action = ArgAction::Append)]
+    /// Addresses on which the proxy serves the Kubernetes API, all on the same port. Without this flag it is 0.0.0.0, and 127.0.0.1 with the
+    /// embedded API server.
+    #[arg(long, value_name = "IP,…", value_delimiter = ',', action = ArgAction::Append)]
     pub(super) bind_address: Vec<IpAddr>,
     /// Port on which the proxy serves the Kubernetes API, over TLS. With 0 the system chooses a free port, which is logged.
     #[arg(long, value_name = "PORT", default_value_t = 6443)]

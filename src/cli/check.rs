@@ -8,9 +8,10 @@ mod resources;
 mod tests;
 
 use crate::cel::rules;
+use crate::config::{admission_file, plugin_hint};
 use crate::manifests::validation;
 use crate::object::Object;
-use manifests::Manifest;
+use manifests::{Manifest, STANDARD_INPUT};
 use report::{Finding, Report};
 use resources::Definitions;
 use serde_json::Value;
@@ -21,10 +22,16 @@ pub(super) fn check(files: &[PathBuf], objects: &[PathBuf]) -> Report {
     let mut report = Report::default();
     let mut read = |files: &[PathBuf]| {
         let mut all = Vec::new();
-        for file in files {
-            match manifests::read(file) {
-                Ok(manifests) => all.extend(manifests),
-                Err(why) => report.add(file, "", vec![Finding::Error(why.to_string())]),
+        for named in files {
+            let found = manifests::files(named).unwrap_or_else(|why| {
+                report.add(named, "", vec![Finding::Error(why.to_string())]);
+                Vec::new()
+            });
+            for file in found {
+                match manifests::read(&file) {
+                    Ok(manifests) => all.extend(manifests),
+                    Err(why) => report.add(&file, "", vec![Finding::Error(why.to_string())]),
+                }
             }
         }
         all
@@ -74,6 +81,9 @@ pub(super) fn tenants(folder: &Path, report: &mut Report) {
 }
 
 fn of_object(manifest: &Manifest, object: &Object, definitions: &Definitions<'_>) -> Vec<Finding> {
+    if manifest.kind.kind == admission_file::KIND && admission_file::GROUPS.contains(&&*manifest.kind.group) {
+        return of_admission_file(&manifest.file);
+    }
     let kind = if manifest.is_known() { &*manifest.kind.kind } else { "" };
     let mut findings: Vec<Finding> = manifest.unknown.iter().cloned().map(Finding::Error).collect();
     let faults = match kind {
@@ -86,7 +96,7 @@ fn of_object(manifest: &Manifest, object: &Object, definitions: &Definitions<'_>
             findings.extend(of_definition(object));
             return findings;
         }
-        _ => return findings,
+        _ => return vec![Finding::NotChecked],
     };
     let mut found = policies::findings(kind, object, definitions);
     // A field with an error needs no other finding.
@@ -94,6 +104,23 @@ fn of_object(manifest: &Manifest, object: &Object, definitions: &Definitions<'_>
     findings.extend(faults.0.into_iter().map(Finding::Error));
     findings.extend(found);
     findings
+}
+
+/// Checks the file itself and the names in it. A plugin reads its own configuration at the start of the server.
+fn of_admission_file(file: &Path) -> Vec<Finding> {
+    if file == Path::new(STANDARD_INPUT) {
+        let why = "an AdmissionConfiguration must be a file: the files that it names are relative to its folder";
+        return vec![Finding::Error(why.to_owned())];
+    }
+    let names: Vec<&str> = crate::plugins::ALL.iter().map(|spec| spec.name).collect();
+    match admission_file::read(file, &names) {
+        Ok(read) => {
+            let why =
+                |name: &String| format!("plugin {name:?} is unknown {}", plugin_hint(name, names.iter().copied()));
+            read.unused.iter().map(|name| Finding::Warning("plugins".to_owned(), why(name))).collect()
+        }
+        Err(why) => vec![Finding::Error(why.to_string())],
+    }
 }
 
 /// Checks the rules of each version. A schema that all versions share is checked once, as in kube-apiserver.

@@ -86,7 +86,7 @@ mod tests {
                 assert!(serve.contains(&format!("\\-\\-{}", name.replace('-', "\\-"))), "--{name} has no entry");
             }
         }
-        assert!(!folder.path().join("kube-admission-proxy-manual-pages.1").exists());
+        assert!(folder.path().join("kube-admission-proxy-man.1").exists());
     }
 
     #[test]

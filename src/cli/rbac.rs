@@ -2,145 +2,28 @@
 
 use super::guard::service_account;
 use crate::admission::Spec;
+use crate::app::rights::{PATHS, Rights, Verbs};
 use crate::cluster::{GroupResource, Need};
 use crate::config::UpstreamIdentity;
-use std::collections::{BTreeMap, BTreeSet};
 
-/// The paths that the proxy reads besides resources: discovery, schemas, probes, and metrics, which show whether the upstream API
-/// server calls webhooks.
-const PATHS: [&str; 8] = ["/api", "/api/*", "/apis", "/apis/*", "/metrics", "/openapi/*", "/readyz", "/version"];
-
-/// A right: group, resource and verbs.
-type Right = (&'static str, &'static str, &'static [&'static str]);
-
-/// The rights that the proxy needs with every identity. Custom resources are decoded even if no plugin needs the definitions, and
-/// discovery follows the APIs of other API servers.
-const ALWAYS: &[Right] = &[
-    ("apiextensions.k8s.io", "customresourcedefinitions", READ),
-    ("apiregistration.k8s.io", "apiservices", FOLLOW),
-    ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
-];
-/// Verbs of a cache whose misses are looked up.
-const READ: &[&str] = &["get", "list", "watch"];
-/// Verbs of a cache.
-const FOLLOW: &[&str] = &["list", "watch"];
-
-/// The right to read the stored objects of writes. With `passthrough` the proxy reads them as the caller.
-const STORED_OBJECTS: Right = ("*", "*", &["get", "list"]);
-const TOKEN_REVIEWS: Right = ("authentication.k8s.io", "tokenreviews", &["create"]);
-/// The right to impersonate. RBAC cannot name `userextras` with every key, so the rule names every resource of the group, of which
-/// `uids` and `userextras` can be impersonated.
-const IMPERSONATION: &[Right] = &[
-    ("", "groups", &["impersonate"]),
-    ("", "serviceaccounts", &["impersonate"]),
-    ("", "users", &["impersonate"]),
-    ("authentication.k8s.io", "*", &["impersonate"]),
-];
-
-const LIVE_POD: &[Right] = &[("", "pods", &["get"])];
-
-/// The requests of plugins that no cache answers, and the caches that plugins start on demand.
-const BESIDE_NEEDS: &[(&str, &[Right])] = &[
-    ("DenyEscalatingExec", LIVE_POD),
-    ("DenyExecOnPrivileged", LIVE_POD),
-    // The ConfigMaps with the authorities of the proxy's serving certificate.
-    ("InClusterClients", &[("", "configmaps", &["create", "get", "list", "update"])]),
-    ("JobValidation", &[("scheduling.k8s.io", "podgroups", &["get", "list"])]),
-    ("LimitRanger", &[("", "limitranges", &["list"])]),
-    // A policy may have parameters of any kind.
-    ("MutatingAdmissionPolicy", &[("*", "*", FOLLOW)]),
-    // The namespace is admitted as `system:apiserver`, and created with the proxy's own credentials.
-    ("NamespaceAutoProvision", &[("", "namespaces", &["create"])]),
-    ("PodGroupWorkloadExists", &[("scheduling.k8s.io", "workloads", &["get"])]),
-    ("PodSecurity", &[("", "pods", &["list"])]),
-    (
-        "ResourceQuota",
-        &[
-            ("", "pods", &["get"]),
-            ("", "resourcequotas", &["list"]),
-            ("", "resourcequotas/status", &["update"]),
-            ("resource.k8s.io", "resourceclaims", &["list"]),
-        ],
-    ),
-    ("RuntimeClass", &[("node.k8s.io", "runtimeclasses", &["get"])]),
-    ("ServiceAccount", &[("", "serviceaccounts", &["get"])]),
-    ("ValidatingAdmissionPolicy", &[("*", "*", FOLLOW)]),
-];
-
-/// Verbs by resource.
-#[derive(Default)]
-struct Rights(BTreeMap<GroupResource, Verbs>);
-
-/// The verbs of a rule, and what they are for.
-#[derive(Default)]
-struct Verbs {
-    verbs: BTreeSet<&'static str>,
-    reasons: Vec<&'static str>,
+/// The rules of a role, each with a comment about its purpose.
+fn rules(rights: &Rights) -> String {
+    let rule = |((group, resource), rule): (&GroupResource, &Verbs)| {
+        let (reasons, verbs) = (rule.reasons.join(", "), list(&rule.verbs));
+        format!("  # {reasons}\n  - apiGroups: [{group:?}]\n    resources: [{resource:?}]\n    verbs: {verbs}\n")
+    };
+    rights.0.iter().map(rule).collect()
 }
 
-impl Rights {
-    fn add(&mut self, resource: GroupResource, verbs: &[&'static str], reason: &'static str) {
-        let rule = self.0.entry(resource).or_default();
-        rule.verbs.extend(verbs);
-        if !rule.reasons.contains(&reason) {
-            rule.reasons.push(reason);
-        }
+/// The lines `"group/resource": [verbs]`, below this indentation, or ` {}`.
+fn lines(rights: &Rights, indentation: &str) -> String {
+    if rights.0.is_empty() {
+        return " {}\n".to_owned();
     }
-
-    fn add_all(&mut self, rights: &[Right], reason: &'static str) {
-        for (group, resource, verbs) in rights {
-            self.add(((*group).into(), (*resource).into()), verbs, reason);
-        }
-    }
-
-    /// Adds the rights for requests that no plugin causes. `impersonates` is false if another identity forwards requests.
-    fn add_identity(&mut self, identity: UpstreamIdentity, impersonates: bool) {
-        self.add_all(ALWAYS, "every proxy");
-        if identity != UpstreamIdentity::Passthrough {
-            self.add_all(&[STORED_OBJECTS], "stored objects");
-            self.add_all(&[TOKEN_REVIEWS], "bearer tokens");
-        }
-        if identity == UpstreamIdentity::Impersonate && impersonates {
-            self.add_all(IMPERSONATION, "forwarded requests");
-        }
-    }
-
-    fn add_plugin(&mut self, spec: &Spec) {
-        for need in spec.needs {
-            // A namespace that is not in the cache is looked up.
-            let verbs = if *need == Need::NAMESPACES { READ } else { FOLLOW };
-            need.resources().into_iter().for_each(|resource| self.add(resource, verbs, spec.name));
-        }
-        let beside = BESIDE_NEEDS.iter().filter(|(plugin, _)| *plugin == spec.name);
-        beside.for_each(|(_, rights)| self.add_all(rights, spec.name));
-    }
-
-    /// Adds the rights for `--enable-aggregator-routing`.
-    fn add_endpoints(&mut self) {
-        for resource in Need::ENDPOINT_SLICES.resources() {
-            self.add(resource, FOLLOW, "--enable-aggregator-routing");
-        }
-    }
-
-    /// The rules of a role, each with a comment about its purpose.
-    fn rules(&self) -> String {
-        let rule = |((group, resource), rule): (&GroupResource, &Verbs)| {
-            let (reasons, verbs) = (rule.reasons.join(", "), list(&rule.verbs));
-            format!("  # {reasons}\n  - apiGroups: [{group:?}]\n    resources: [{resource:?}]\n    verbs: {verbs}\n")
-        };
-        self.0.iter().map(rule).collect()
-    }
-
-    /// The lines `"group/resource": [verbs]`, below this indentation, or ` {}`.
-    fn lines(&self, indentation: &str) -> String {
-        if self.0.is_empty() {
-            return " {}\n".to_owned();
-        }
-        let line = |((group, resource), rule): (&GroupResource, &Verbs)| {
-            format!("\n{indentation}{:?}: {}", format!("{group}/{resource}"), list(&rule.verbs))
-        };
-        self.0.iter().map(line).collect::<String>() + "\n"
-    }
+    let line = |((group, resource), rule): (&GroupResource, &Verbs)| {
+        format!("\n{indentation}{:?}: {}", format!("{group}/{resource}"), list(&rule.verbs))
+    };
+    rights.0.iter().map(line).collect::<String>() + "\n"
 }
 
 /// A YAML list of strings on one line.
@@ -174,7 +57,7 @@ pub(super) fn roles(plugins: &[&'static Spec], serving: &Serving) -> String {
 /// Returns the role of the second identity, bound to its service account, and the role for requesting its tokens.
 fn of_impersonator(namespace: &str, name: &str) -> String {
     let mut rights = Rights::default();
-    rights.add_all(IMPERSONATION, "forwarded requests");
+    rights.add_impersonation();
     let subject = service_account(namespace, name);
     format!(
         r#"---
@@ -205,7 +88,7 @@ rules:
     resourceNames: [{name:?}]
     verbs: ["create"]
 "#,
-        rights.rules()
+        rules(&rights)
     )
 }
 
@@ -219,7 +102,7 @@ fn cluster_role(plugins: &[&'static Spec], serving: &Serving) -> String {
     }
     let head = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: kube-admission-proxy\nrules:\n";
     head.to_owned()
-        + &rights.rules()
+        + &rules(&rights)
         + &format!("  # discovery, probes\n  - nonResourceURLs: {}\n    verbs: [\"get\"]\n", list(&PATHS))
         + &serving.configurations.as_deref().map(of_configurations).unwrap_or_default()
 }
@@ -248,20 +131,20 @@ pub(super) fn by_plugin(all: &[&'static Spec]) -> String {
     ] {
         let mut rights = Rights::default();
         rights.add_identity(identity, impersonates);
-        data += &format!("  {name}:{}", rights.lines("    "));
+        data += &format!("  {name}:{}", lines(&rights, "    "));
     }
     let mut impersonator = Rights::default();
-    impersonator.add_all(IMPERSONATION, "");
-    data += &format!("impersonator:{}", impersonator.lines("  "));
+    impersonator.add_impersonation();
+    data += &format!("impersonator:{}", lines(&impersonator, "  "));
     let mut endpoints = Rights::default();
     endpoints.add_endpoints();
-    data += &format!("paths: {}\naggregatorRouting:{}plugins:\n", list(&PATHS), endpoints.lines("  "));
+    data += &format!("paths: {}\naggregatorRouting:{}plugins:\n", list(&PATHS), lines(&endpoints, "  "));
     for spec in all {
         let mut rights = Rights::default();
         rights.add_plugin(spec);
         let calls_services = spec.needs.contains(&Need::SERVICES);
         data += &format!("  {}:\n    default: {}\n    callsServices: {calls_services}\n", spec.name, spec.default_on);
-        data += &format!("    rights:{}", rights.lines("      "));
+        data += &format!("    rights:{}", lines(&rights, "      "));
     }
     data
 }
@@ -270,7 +153,6 @@ pub(super) fn by_plugin(all: &[&'static Spec]) -> String {
 mod tests {
     use super::*;
     use std::fs;
-    use std::path::Path;
 
     fn defaults() -> Vec<&'static Spec> {
         crate::plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect()
@@ -358,54 +240,6 @@ mod tests {
                 fs::read_to_string(&path).unwrap_or_default() == expected,
                 "{path} differs from `kube-admission-proxy print {data} --by-plugin`; `make record-chart` writes it",
             );
-        }
-    }
-
-    /// The name of the plugin of a file or folder of `src/plugins`.
-    fn plugin_of(file: &str) -> String {
-        let capital = |word: &str| {
-            word.chars()
-                .take(1)
-                .map(|letter| letter.to_ascii_uppercase())
-                .chain(word.chars().skip(1))
-                .collect::<String>()
-        };
-        file.trim_end_matches(".rs").split('_').map(capital).collect()
-    }
-
-    fn code_below(path: &Path) -> String {
-        if path.is_dir() {
-            return fs::read_dir(path).unwrap().map(|entry| code_below(&entry.unwrap().path())).collect();
-        }
-        let code = fs::read_to_string(path).unwrap();
-        code.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned()
-    }
-
-    #[test]
-    fn every_plugin_that_asks_the_api_server_past_the_caches_has_the_right_to() {
-        let mut found = BTreeSet::new();
-        for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plugins")).unwrap() {
-            let code = code_below(&entry.as_ref().unwrap().path());
-            let name = plugin_of(entry.unwrap().file_name().to_str().unwrap());
-            let asks = ["find_live", "list_live", "live_pods", "update_quota_status", "create_namespace("]
-                .iter()
-                .any(|call| code.contains(call));
-            if asks {
-                found.insert(name.clone());
-            }
-            if code.contains("live_namespace(")
-                && let Some(spec) = crate::plugins::ALL.iter().find(|spec| spec.name == name)
-            {
-                assert!(spec.needs.contains(&Need::NAMESPACES), "{name}");
-            }
-        }
-        // Policies read parameters, the second plugin for exec shares the code of the first, and a task keeps the ConfigMaps.
-        let others =
-            ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "DenyExecOnPrivileged", "InClusterClients"];
-        let rights = BESIDE_NEEDS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !others.contains(&&**name));
-        assert_eq!(found, rights.collect());
-        for (name, _) in BESIDE_NEEDS {
-            assert_eq!(plugin(name).len(), 1, "{name}");
         }
     }
 }

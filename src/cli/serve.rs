@@ -13,7 +13,7 @@ use crate::config::{
 use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol, Writes};
 use crate::names::is_dns_1123_subdomain;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,15 +56,10 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
             return Err(ConfigError::flag(flag, "0s", "must be more than 0"));
         }
     }
-    let enable = list(&flags.admission.enable_admission_plugins);
-    let disable = list(&flags.admission.disable_admission_plugins);
-    let plugins = match &flags.admission.admission_control[..] {
-        [] => app::enabled(all, &enable, &disable)?,
-        names => app::listed(all, &list(names), &enable, &disable)?,
-    };
+    let plugins = plugins(&flags.admission, all)?;
     let upstream = upstream(&flags.upstream, &flags.embedded)?;
     check_write_kubeconfig(flags)?;
-    let serving = serving(&flags.serving)?;
+    let serving = serving(&flags.serving, matches!(upstream, Upstream::Embedded(_)))?;
     if let (Some(secret), Upstream::Embedded(_)) = (&flags.serving.tls_secret, &upstream) {
         return Err(ConfigError::flag("tls-secret", secret, "needs --upstream-kubeconfig"));
     }
@@ -91,11 +86,23 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
             field_ownership: flags.admission.field_ownership,
         },
         front_end,
-        audit: audit(&flags.audit)?,
+        audit: audit(flags)?,
         tenants_dir: tenants_dir(flags)?,
         memory_limit: flags.serving.memory_limit,
         limits: Arc::new(limits),
     })
+}
+
+/// The plugins that the flags enable; `all` are the existing plugins.
+///
+/// # Errors
+/// If a name is unknown, or the flags contradict each other.
+pub(super) fn plugins(flags: &arguments::Admission, all: &[&'static Spec]) -> Result<Vec<&'static Spec>, ConfigError> {
+    let (enable, disable) = (list(&flags.enable_admission_plugins), list(&flags.disable_admission_plugins));
+    match &flags.admission_control[..] {
+        [] => app::enabled(all, &enable, &disable),
+        names => app::listed(all, &list(names), &enable, &disable),
+    }
 }
 
 /// Returns the front end, and the plugins that run: those of the front end, if it is alone.
@@ -270,7 +277,15 @@ fn certificate_secret(secret: &str, names: &[String]) -> Result<CertificateSecre
     Ok(CertificateSecret { namespace, name, names: names.to_vec() })
 }
 
-fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
+/// The addresses of `--bind-address`. Who tries the embedded API server, in which everybody may do everything by default, seldom means to
+/// serve it to the network.
+fn addresses(flags: &arguments::Serving, is_embedded: bool) -> Vec<SocketAddr> {
+    let default = if is_embedded { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+    let given = if flags.bind_address.is_empty() { &[IpAddr::V4(default)][..] } else { &flags.bind_address };
+    given.iter().map(|address| SocketAddr::new(*address, flags.secure_port)).collect()
+}
+
+fn serving(flags: &arguments::Serving, is_embedded: bool) -> Result<Serving, ConfigError> {
     let certificate_file = FileFlag { name: "tls-cert-file", file: flags.tls_cert_file.as_deref() };
     let key_file = FileFlag { name: "tls-private-key-file", file: flags.tls_private_key_file.as_deref() };
     let named = flags.tls_sni_cert_key.iter().map(|value| {
@@ -284,7 +299,7 @@ fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
     Ok(Serving {
         named_certificates: named.collect::<Result<_, _>>()?,
         protocol,
-        addresses: flags.bind_address.iter().map(|address| SocketAddr::new(*address, flags.secure_port)).collect(),
+        addresses: addresses(flags, is_embedded),
         certificate: match (certificate(certificate_file, key_file)?, &flags.cert_dir) {
             (Some(files), _) => Some(files),
             (None, Some(folder)) => Some(certificate_in(folder)),
@@ -410,7 +425,36 @@ fn is_https(url: &str) -> bool {
     url.parse::<http::Uri>().is_ok_and(|url| url.scheme_str() == Some("https"))
 }
 
-fn audit(flags: &arguments::Audit) -> Result<AuditOptions, ConfigError> {
+/// The audit log. Each of its two flags needs the other one, unless a tenant has its own log or policy.
+fn audit(flags: &Serve) -> Result<AuditOptions, ConfigError> {
+    let has_tenants = flags.tenants.tenants_dir.is_some();
+    let is_alone = flags.front_end.webhook_only;
+    let flags = &flags.audit;
+    let given = |path: &'_ Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let refusal = |flag: &'static str, value: String, why: &str| Err(ConfigError::flag(flag, value, why));
+    match (given(&flags.audit_log_path), given(&flags.audit_policy_file)) {
+        (Some(log), _) if is_alone => {
+            return refusal(
+                "audit-log-path",
+                log,
+                "has no effect with --webhook-only: the API server writes audit events",
+            );
+        }
+        (None, Some(policy)) if is_alone => {
+            return refusal(
+                "audit-policy-file",
+                policy,
+                "has no effect with --webhook-only: the API server writes audit events",
+            );
+        }
+        (Some(log), None) if !has_tenants => {
+            return refusal("audit-log-path", log, "needs --audit-policy-file: without a policy nothing is written");
+        }
+        (None, Some(policy)) if !has_tenants => {
+            return refusal("audit-policy-file", policy, "needs --audit-log-path: without a log nothing is written");
+        }
+        _ => {}
+    }
     let log = match flags.audit_log_path.as_deref() {
         None => None,
         Some(path) if path == Path::new("-") => Some(AuditLog::Stdout),

@@ -2,7 +2,10 @@
 //! port. The API server moves to another loopback address, so that the port stays the same and all addresses that the control plane
 //! publishes are the proxy's.
 
-use super::arguments::{ControlPlane, Sidecar, SidecarPart};
+use super::arguments::{Arguments, Command, ControlPlane, Sidecar, SidecarPart};
+use super::{Failure, serve};
+use crate::admission::Spec;
+use clap::Parser as _;
 
 /// The address of the API server behind the proxy.
 const API_SERVER: &str = "127.0.0.2";
@@ -10,6 +13,9 @@ const API_SERVER: &str = "127.0.0.2";
 const FOLDER: &str = "/etc/kubernetes/admission-proxy";
 /// The user of the proxy's own requests: a front proxy may name any user.
 const OWN_USER: &str = "system:kube-admission-proxy,system:masters";
+
+/// The variable of the container with the address that clients know.
+const ADDRESS: &str = "$(ADDRESS)";
 
 /// The place of the proxy's container in one control plane.
 struct Layout {
@@ -66,14 +72,11 @@ impl Layout {
         }
     }
 
-    /// The container, as an item of a list at this indentation.
-    fn container(&self, flags: &Sidecar, indentation: usize) -> String {
-        let Self { address_field, port, pki, pki_volume, pki_mount, client_authority, .. } = self;
-        let others = if self.is_inside { "" } else { "$(ADDRESS)," };
-        let (health, host) = match self.probe_host {
-            Some(host) => (host, format!("host: {host}, ")),
-            None => ("$(ADDRESS)", String::new()),
-        };
+    /// The arguments of the container.
+    fn arguments(&self, flags: &Sidecar) -> Vec<String> {
+        let Self { port, pki, client_authority, .. } = self;
+        let others = if self.is_inside { String::new() } else { format!("{ADDRESS},") };
+        let health = self.probe_host.unwrap_or(ADDRESS);
         let mut arguments: Vec<String> = vec![
             "serve".into(),
             format!("--bind-address={others}127.0.0.1"),
@@ -93,6 +96,14 @@ impl Layout {
             format!("--upstream-own-user={OWN_USER}"),
         ];
         arguments.extend(flags.serve_flags.iter().cloned());
+        arguments
+    }
+
+    /// The container, as an item of a list at this indentation.
+    fn container(&self, flags: &Sidecar, indentation: usize) -> String {
+        let Self { address_field, pki_volume, pki_mount, .. } = self;
+        let host = self.probe_host.map(|host| format!("host: {host}, ")).unwrap_or_default();
+        let arguments = self.arguments(flags);
         let probe = |path: &str| format!("{{httpGet: {{{host}port: 10280, path: {path}, scheme: HTTP}}}}");
         let mut lines = vec![
             "- name: kube-admission-proxy".to_owned(),
@@ -143,8 +154,23 @@ contexts:
 }
 
 /// Returns the patch or the kubeconfig for a control plane, as YAML.
-pub(super) fn sidecar(flags: &Sidecar) -> String {
+///
+/// # Errors
+/// If `serve` would refuse the flags: the container would start again and again, and nobody would reach the API server, whose address the
+/// container has. Files are not looked for, because they are on another machine.
+pub(super) fn sidecar(flags: &Sidecar, all: &[&'static Spec]) -> Result<String, Failure> {
     let layout = Layout::of(flags.control_plane);
+    let arguments = layout.arguments(flags);
+    let line = ["kube-admission-proxy"].into_iter().chain(arguments.iter().map(String::as_str));
+    if let Command::Serve(given) =
+        Arguments::try_parse_from(line.map(|word| word.replace(ADDRESS, API_SERVER)))?.command
+    {
+        serve::plugins(&given.admission, all)?;
+    }
+    Ok(text(flags, &layout))
+}
+
+fn text(flags: &Sidecar, layout: &Layout) -> String {
     let config_map = "admission-proxy-upstream";
     let volume = format!("- {{name: admission-proxy, configMap: {{name: {config_map}}}}}");
     match (flags.part, flags.control_plane) {
@@ -236,17 +262,32 @@ fn indented(text: &str, spaces: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::arguments::{Arguments, Command, Print};
+    use super::super::arguments::Print;
     use super::*;
-    use clap::Parser;
     use serde_json::{Value, json};
 
-    fn print(arguments: &[&str]) -> Value {
+    fn printed(arguments: &[&str]) -> Result<String, Failure> {
         let line = ["kube-admission-proxy", "print", "sidecar"].iter().chain(arguments);
         let Command::Print(Print::Sidecar(flags)) = Arguments::try_parse_from(line).unwrap().command else {
             panic!("not sidecar");
         };
-        crate::object::decode::yaml(sidecar(&flags).as_bytes()).unwrap().value
+        sidecar(&flags, crate::plugins::ALL)
+    }
+
+    fn print(arguments: &[&str]) -> Value {
+        crate::object::decode::yaml(printed(arguments).unwrap().as_bytes()).unwrap().value
+    }
+
+    #[test]
+    fn flags_that_serve_would_refuse_are_not_printed() {
+        for (flag, why) in [
+            ("--enable-admission-plugin=AlwaysPullImages", "unexpected argument '--enable-admission-plugin'"),
+            ("--enable-admission-plugins=AlwaysPullImage", "similar: \"AlwaysPullImages\""),
+            ("--request-timeout=5", "missing unit in duration"),
+        ] {
+            let error = printed(&["--for=kubeadm", "--", flag]).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]
@@ -273,14 +314,18 @@ mod tests {
             ),
         ] {
             let own = format!("--for={control_plane}");
-            let patch = print(&[&own, "--image=i", "--", "--enable-admission-plugins=A,B", "-v=2"]);
+            let patch =
+                print(&[&own, "--image=i", "--", "--enable-admission-plugins=AlwaysAdmit,AlwaysPullImages", "-v=2"]);
             let address = patch.pointer(address).unwrap().as_str().unwrap();
             assert!(address.ends_with("127.0.0.2"), "{patch}");
             let container = patch.pointer(containers).unwrap().as_array().unwrap().last().unwrap();
             assert_eq!(container["image"], "i");
             let arguments: Vec<&str> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
             assert!(arguments.contains(&&*format!("--secure-port={port}")), "{arguments:?}");
-            assert!(arguments.ends_with(&["--enable-admission-plugins=A,B", "-v=2"]), "{arguments:?}");
+            assert!(
+                arguments.ends_with(&["--enable-admission-plugins=AlwaysAdmit,AlwaysPullImages", "-v=2"]),
+                "{arguments:?}"
+            );
             let line = [&["kube-admission-proxy"], &arguments[..]].concat();
             let line = line.iter().map(|argument| argument.replace("$(ADDRESS)", "10.0.0.1"));
             Arguments::try_parse_from(line).unwrap();

@@ -103,7 +103,7 @@ impl Source {
         let request = Request::get(format!("{path}?{query}")).body(Body::empty());
         let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
         let sent = self.client.send(request).await;
-        let response = sent.map_err(|error| Failure::Broken(crate::body::chain(&error)))?;
+        let response = sent.map_err(|error| Failure::Unanswered(crate::body::chain(&error)))?;
         if response.status() == StatusCode::OK {
             return Ok(response);
         }
@@ -196,6 +196,9 @@ pub(super) enum Failure {
     /// No group serves the resource of a removed API.
     #[error("{0}")]
     Missing(String),
+    /// The API server gave no answer, or the answer broke off.
+    #[error("{0}")]
+    Unanswered(String),
     #[error("{0}")]
     Broken(String),
 }
@@ -212,6 +215,11 @@ impl Failure {
         let said = serde_json::from_slice(body).map(|status: Status| status.message);
         let said = said.unwrap_or_else(|_| String::from_utf8_lossy(body).trim().to_owned());
         Self::Refused(code.as_u16(), said.chars().take(QUOTED).collect())
+    }
+
+    /// Whether the cause is the API server's absence, which the log has once, from the probe.
+    pub(super) fn is_unanswered(&self) -> bool {
+        matches!(self, Self::Unanswered(_))
     }
 
     /// The HTTP code of the API server's error.
@@ -446,7 +454,7 @@ async fn whole(mut body: Body, bytes: usize) -> Result<Bytes, Failure> {
 /// Reads the next data of a body. `None` at the end.
 async fn data(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::Broken(crate::body::chain(&error)))?;
+        let frame = frame.map_err(|error| Failure::Unanswered(crate::body::chain(&error)))?;
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }

@@ -5,6 +5,7 @@ use super::decode::{List, Undecodable, decode};
 use super::{Cluster, Namespace, Need};
 use crate::body::{Body, chain};
 use crate::status::Status;
+use crate::upstream::no_answer;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Response, Uri};
@@ -186,8 +187,8 @@ fn status_of(error: kube::Error) -> Status {
         }
         error => {
             // The client gets neither the API server's address nor the reason of the failure.
-            tracing::warn!(error = chain(&error), "no answer from the API server");
-            Status::service_unavailable("the upstream API server does not answer")
+            tracing::debug!(error = chain(&error), "no answer from the API server");
+            no_answer()
         }
     }
 }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// The apiVersions of the two known versions.
 const VERSIONS: [&str; 2] = ["apiserver.k8s.io/v1alpha1", "apiserver.config.k8s.io/v1"];
-const KIND: &str = "AdmissionConfiguration";
+pub(crate) const KIND: &str = "AdmissionConfiguration";
+/// The groups of the two versions.
+pub(crate) const GROUPS: [&str; 2] = ["apiserver.k8s.io", "apiserver.config.k8s.io"];
 
 /// Before `AdmissionConfiguration` existed, the file was the configuration of these plugins.
 const OPAQUE_KEYS: [&str; 2] = ["imagePolicy", "podNodeSelectorPluginConfig"];
@@ -33,27 +35,41 @@ pub(crate) enum FileError {
     Fields(String),
 }
 
+/// The content of a file.
+#[derive(Debug, Default)]
+pub(crate) struct AdmissionFile {
+    /// The configurations of plugins that run.
+    pub(crate) configurations: Vec<(String, PluginConfiguration)>,
+    /// The other names, each of which has no effect.
+    pub(crate) unused: Vec<String>,
+}
+
 /// Returns the configuration of each of `plugins` that has an entry in the file.
-pub(crate) fn read(file: &Path, plugins: &[&str]) -> Result<Vec<(String, PluginConfiguration)>, FileError> {
+pub(crate) fn read(file: &Path, plugins: &[&str]) -> Result<AdmissionFile, FileError> {
     let text = fs::read_to_string(file).map_err(|reason| FileError::Unreadable { path: file.to_owned(), reason })?;
     let value = yaml(&text)?;
     let entries = match entries(&value, &text) {
         Err(FileError::Version(_)) if OPAQUE_KEYS.iter().any(|key| value.get(key).is_some()) => {
-            return Ok(opaque(file, &value, plugins));
+            return Ok(AdmissionFile { configurations: opaque(file, &value, plugins), unused: Vec::new() });
         }
         other => other?,
     };
-    let mut configurations: Vec<(String, PluginConfiguration)> = Vec::new();
+    let mut read = AdmissionFile::default();
     for (index, entry) in entries.into_iter().enumerate() {
-        // The first entry of a name counts. The files of plugins that do not run are not opened.
-        if !plugins.contains(&&*entry.name) || configurations.iter().any(|(name, _)| *name == entry.name) {
+        // The files of plugins that do not run are not opened.
+        if !plugins.contains(&&*entry.name) {
+            read.unused.push(entry.name);
+            continue;
+        }
+        // The first entry of a name counts.
+        if read.configurations.iter().any(|(name, _)| *name == entry.name) {
             continue;
         }
         if let Some(configuration) = entry.load(file, index)? {
-            configurations.push((entry.name, configuration));
+            read.configurations.push((entry.name, configuration));
         }
     }
-    Ok(configurations)
+    Ok(read)
 }
 
 fn yaml(text: &str) -> Result<Value, FileError> {
@@ -179,7 +195,7 @@ mod tests {
 
     const PLUGINS: [&str; 3] = ["PodNodeSelector", "ValidatingAdmissionWebhook", "MutatingAdmissionWebhook"];
 
-    fn read_text(text: &str) -> Result<Vec<(String, PluginConfiguration)>, String> {
+    fn read_text(text: &str) -> Result<AdmissionFile, String> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("beside.json"), r#"{"from": "path"}"#).unwrap();
         let file = folder.path().join("admission.yaml");
@@ -188,7 +204,8 @@ mod tests {
     }
 
     fn values(text: &str) -> Vec<(String, Value)> {
-        read_text(text).unwrap().into_iter().map(|(name, configuration)| (name, configuration.value)).collect()
+        let read = read_text(text).unwrap().configurations;
+        read.into_iter().map(|(name, configuration)| (name, configuration.value)).collect()
     }
 
     #[test]
@@ -210,6 +227,7 @@ mod tests {
         ";
         let of = |name: &str, from: &str| (name.to_owned(), json!({ "from": from }));
         assert_eq!(values(text), [of("ValidatingAdmissionWebhook", "entry"), of("MutatingAdmissionWebhook", "path")]);
+        assert_eq!(read_text(text).unwrap().unused, ["NotEnabled"]);
     }
 
     #[test]

@@ -207,6 +207,8 @@ pub struct Limits {
     /// Time for a request of the proxy itself, all attempts included: discovery, a TokenReview, a SubjectAccessReview, a namespace
     /// that the cache does not have.
     pub call_timeout: Duration,
+    /// Time between two questions for missing rights of the proxy's own credentials.
+    pub rights_interval: Duration,
     /// Time between two probes of the upstream API server, for readiness.
     pub probe_interval: Duration,
     /// Time for the answer to a probe of the upstream API server.
@@ -402,6 +404,7 @@ impl Default for Limits {
             connect_timeout: seconds(10),
             connection_wait_timeout: seconds(10),
             call_timeout: seconds(10),
+            rights_interval: seconds(30),
             probe_interval: seconds(5),
             probe_timeout: seconds(3),
             front_proxy_headers_interval: seconds(10),

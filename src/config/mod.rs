@@ -10,6 +10,7 @@ mod feature_gates;
 pub(crate) mod written_kubeconfig;
 mod limits;
 mod plugin;
+mod similar;
 mod tls;
 mod webhook_targets;
 
@@ -19,6 +20,7 @@ pub(crate) use feature_gates::FeatureGates;
 pub(crate) use limits::LEAST_MEMORY;
 pub use limits::Limits;
 pub(crate) use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};
+pub(crate) use similar::plugin_hint;
 pub(crate) use tls::{NamedCertificate, TlsFlagError, TlsProtocol};
 pub(crate) use webhook_targets::{WebhookTargets, is_within};
 

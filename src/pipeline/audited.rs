@@ -34,7 +34,10 @@ pub(super) async fn follow(
     patience: Duration,
 ) -> Response<Body> {
     let code = response.status().as_u16();
-    let is_wanted = event.wants_response_status(code) || event.wants_response_body();
+    let is_wanted = event.wants_response_status(code) || event.wants_response_body() || event.wants_token();
+    if is_long_running {
+        event.forget_latencies();
+    }
     if is_long_running || !is_wanted {
         event.response_started(code, refusal.as_ref());
         return response.map(|body| Followed { body, event: Some(event), code }.boxed_unsync());
@@ -257,6 +260,7 @@ mod tests {
     use crate::audit::{Audit, Metrics, Request, Sink};
     use crate::object::Object;
     use crate::request::request_info;
+    use crate::server::Reloading;
     use crate::user::UserInfo;
     use futures_util::stream::{StreamExt, iter, pending};
     use http::Method;
@@ -274,7 +278,11 @@ mod tests {
 
     fn begin(lines: &Arc<Lines>) -> EventInProgress {
         let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
-        let audit = Audit::new(policy, lines.clone(), Metrics::register(&crate::metrics::Registry::new()).unwrap());
+        let audit = Audit::new(
+            Reloading::fixed(policy),
+            lines.clone(),
+            Metrics::register(&crate::metrics::Registry::new()).unwrap(),
+        );
         let info = request_info(&Method::GET, &"/api/v1/pods".parse().unwrap());
         let request = Request {
             info: &info,

@@ -568,7 +568,7 @@ async fn a_request_has_a_seat_until_its_answer_is_audited() {
     let mut path = Path::over(embedded::Server::new(Arc::default()), endless).await;
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
     let metrics = audit::Metrics::register(&crate::metrics::Registry::new()).unwrap();
-    path.pipeline.audit = Audit::new(policy, Arc::new(Nowhere), metrics);
+    path.pipeline.audit = Audit::new(crate::server::Reloading::fixed(policy), Arc::new(Nowhere), metrics);
     let one = Limits { requests_inflight: 1, ..Limits::default() };
     path.pipeline.in_flight = InFlight::new(&one, &crate::metrics::Registry::new()).unwrap();
     let mut waiting = Box::pin(path.ask("GET", CONFIG_MAPS, "", ""));

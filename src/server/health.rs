@@ -11,7 +11,6 @@ use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use prometheus::{Encoder, TextEncoder};
 use std::convert::Infallible;
 use std::fmt::{self, Write as _};
 use std::io;
@@ -256,10 +255,8 @@ pub(crate) fn answer(method: &Method, uri: &http::Uri, checks: &Checks, registry
 }
 
 fn metrics(registry: &Registry) -> Response<Full<Bytes>> {
-    let mut body = Vec::new();
-    let encoder = TextEncoder::new();
-    match encoder.encode(&registry.gather(), &mut body) {
-        Ok(()) => with_type(StatusCode::OK, encoder.format_type(), body),
+    match registry.text() {
+        Ok(body) => with_type(StatusCode::OK, prometheus::TEXT_FORMAT, body.into_bytes()),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
 }

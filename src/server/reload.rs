@@ -10,9 +10,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use tokio::sync::watch::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 /// The interval of reads without a watch event.
@@ -23,6 +24,14 @@ const CHANGE_DELAY: Duration = Duration::from_millis(100);
 
 /// The time for which a replaced value waits for its last holder.
 const RETIREMENT: Duration = Duration::from_secs(1);
+
+/// The demands to read all files again: their number.
+static DEMANDS: LazyLock<Sender<u64>> = LazyLock::new(|| channel(0).0);
+
+/// Has every value of the process made again from its files, whether or not a watch has seen a change. Each says in the log what it did.
+pub(crate) fn read_all_again() {
+    DEMANDS.send_modify(|demands| *demands += 1);
+}
 
 /// A value that follows the files from which it was made. Dropping it ends the watch.
 #[derive(Debug)]
@@ -143,9 +152,20 @@ where
     let watcher = watch_directories(&watched, Arc::clone(&changed));
     let current = Arc::new(ArcSwap::from_pointee(load()?));
     let forced = Arc::<Notify>::default();
-    let wakes = Wakes { changed, forced: Arc::clone(&forced), _watcher: watcher };
+    let wakes = Wakes { changed, forced: Arc::clone(&forced), demands: DEMANDS.subscribe(), _watcher: watcher };
     let task = tokio::spawn(follow(watched, seen, Arc::new(load), Arc::clone(&current), wakes));
     Ok(Reloading { current, forced, task: Some(task) })
+}
+
+/// The reason for a read of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// A change of the files, or the time: they count only if they differ.
+    Time,
+    /// The value must be made again even if the files have not changed.
+    Forced,
+    /// A person asks, who wants to know what was done.
+    Demand,
 }
 
 /// The events after which the files are read.
@@ -154,19 +174,23 @@ struct Wakes {
     changed: Arc<Notify>,
     /// A demand to make the value again.
     forced: Arc<Notify>,
+    /// The demands to read all files again.
+    demands: Receiver<u64>,
     _watcher: Option<notify::RecommendedWatcher>,
 }
 
 impl Wakes {
-    /// Waits until the files must be read. Returns whether the value must be made again even if they have not changed.
-    async fn next(&self) -> bool {
+    /// Waits until the files must be read.
+    async fn next(&mut self) -> Cause {
         tokio::select! {
-            () = self.forced.notified() => return true,
+            () = self.forced.notified() => return Cause::Forced,
+            // The sender is never dropped.
+            _ = self.demands.changed() => return Cause::Demand,
             () = self.changed.notified() => {}
-            () = tokio::time::sleep(POLL_INTERVAL) => return false,
+            () = tokio::time::sleep(POLL_INTERVAL) => return Cause::Time,
         }
         tokio::time::sleep(CHANGE_DELAY).await;
-        false
+        Cause::Time
     }
 }
 
@@ -175,7 +199,7 @@ async fn follow<T, E>(
     mut seen: [u8; 32],
     load: Arc<impl Fn() -> Result<T, E> + Send + Sync + 'static>,
     current: Arc<ArcSwap<T>>,
-    wakes: Wakes,
+    mut wakes: Wakes,
 ) where
     T: Send + Sync + 'static,
     E: std::fmt::Display + Send + 'static,
@@ -183,7 +207,7 @@ async fn follow<T, E>(
     let watched = Arc::new(watched);
     let mut failed = false;
     loop {
-        let is_forced = wakes.next().await;
+        let cause = wakes.next().await;
         let (files, load, current) = (Arc::clone(&watched), Arc::clone(&load), Arc::clone(&current));
         let attempt = tokio::task::spawn_blocking(move || {
             let now = fingerprint(&files);
@@ -192,9 +216,15 @@ async fn follow<T, E>(
                 tracing::info!(?files, "reloaded");
                 retire(old);
             };
-            (now != seen || failed || is_forced).then(|| (now, load().map(replace)))
+            (now != seen || failed || cause == Cause::Forced).then(|| (now, load().map(replace)))
         });
-        let Ok(Some((now, result))) = attempt.await else { continue };
+        let Ok(attempt) = attempt.await else { continue };
+        let Some((now, result)) = attempt else {
+            if cause == Cause::Demand {
+                tracing::info!(files = ?watched, "read again: unchanged");
+            }
+            continue;
+        };
         seen = now;
         failed = result.is_err();
         if let Err(error) = result {

@@ -2,7 +2,7 @@
 
 use super::profile::{Document, KIND, Member, MemberKind, Profile};
 use super::{DEFAULT, NONE, OPERATORS, Owners};
-use crate::config::{OWN_API_VERSION, WebhookTargets};
+use crate::config::{OWN_API_VERSION, WebhookTargets, plugin_hint};
 use crate::go_text::duration;
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use crate::user::{ALL_UNAUTHENTICATED, ANONYMOUS, invalid_group_prefix};
@@ -406,7 +406,8 @@ impl Checked<'_> {
             for (index, name) in names.iter().enumerate() {
                 let field = format!("spec.admission.{field}[{index}]");
                 if !plugins.contains(&&**name) {
-                    self.add(&field, format!("plugin {name:?} is unknown"));
+                    let hint = plugin_hint(name, plugins.iter().copied());
+                    self.add(&field, format!("plugin {name:?} is unknown {hint}"));
                 } else if name == crate::initializers::PLUGIN {
                     self.add(&field, format!("{name} cannot differ between tenants: use --enable-admission-plugins"));
                 } else if field.contains("disable") && admission.enable_plugins.contains(name) {

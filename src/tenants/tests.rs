@@ -107,7 +107,7 @@ fn an_error_names_file_line_and_field() {
         (file("blue", "  members: []"), "t.yaml:5: spec.members: must name a member"),
         (
             file("blue", &format!("{member}  admission:\n    enablePlugins:\n    - AlwaysPullImages\n    - Nope")),
-            "t.yaml:9: spec.admission.enablePlugins[1]: plugin \"Nope\" is unknown",
+            "t.yaml:9: spec.admission.enablePlugins[1]: plugin \"Nope\" is unknown (\"kube-admission-proxy plugins\" lists all)",
         ),
         (
             file("blue", &format!("{member}  admission: {{enablePlugins: [Initializers]}}")),

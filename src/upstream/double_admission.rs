@@ -10,7 +10,8 @@ use http_body_util::BodyExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 const PATH: &str = "/metrics";
@@ -20,6 +21,8 @@ const COUNT: &[u8] = b"apiserver_admission_controller_admission_duration_seconds
 const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
 /// The interval of the reads: the API server may have restarted with other plugins.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// The interval while an operator is warned, who may follow the advice, or nothing could be read.
+const WARNED_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// Bytes of the metrics that are read; the text is not kept.
 const BYTES: usize = 256 << 20;
 /// Bytes of a line that are read; the rest of the line is skipped.
@@ -33,31 +36,63 @@ pub(crate) struct DoubleAdmission {
 }
 
 impl DoubleAdmission {
-    /// Reads the upstream's metrics at once, and then every hour, for those of `plugins` that call webhooks. Metrics that cannot be read
-    /// change nothing. Must be called inside a tokio runtime.
-    pub(crate) fn watch(transport: SharedTransport, plugins: &[&'static str], patience: Duration) -> Self {
+    /// Reads the upstream's metrics at once, and then every hour, for those of `plugins` that call webhooks; every five minutes while one is
+    /// found, and after each notice of `recovered`: an API server that was away may have been restarted. Metrics that cannot be read change
+    /// nothing. Must be called inside a tokio runtime.
+    pub(crate) fn watch(
+        transport: SharedTransport,
+        plugins: &[&'static str],
+        patience: Duration,
+        mut recovered: watch::Receiver<u64>,
+    ) -> Self {
         let mine = PLUGINS.map(|plugin| plugins.contains(&plugin));
         let found: Arc<[AtomicBool; 2]> = Arc::default();
         let seen = Arc::clone(&found);
         let asking = async move {
-            let mut ticks = interval(INTERVAL);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut is_told = false;
             loop {
-                ticks.tick().await;
                 let answer = timeout(patience, ask(&transport))
                     .await
                     .unwrap_or_else(|_| Err(Unhealthy::of("no answer in time")));
-                match answer {
-                    Ok([mutates, validates]) => note(&seen, [mutates && mine[0], validates && mine[1]]),
-                    Err(why) => tracing::info!(
-                        why = why.to_string(),
-                        "cannot tell whether the API server behind calls webhooks itself; \
-                         --upstream-calls-webhooks says so"
-                    ),
-                }
+                let is_settled = match answer {
+                    Ok([mutates, validates]) => {
+                        note(&seen, [mutates && mine[0], validates && mine[1]]);
+                        !seen.iter().any(|found| found.load(Ordering::Relaxed))
+                    }
+                    Err(why) => {
+                        if !std::mem::replace(&mut is_told, true) {
+                            tracing::info!(
+                                why = why.to_string(),
+                                "cannot tell whether the API server behind calls webhooks itself; \
+                                 --upstream-calls-webhooks says so"
+                            );
+                        }
+                        false
+                    }
+                };
+                // Without a sender, the pause alone ends the wait.
+                let notice = async {
+                    if recovered.changed().await.is_err() {
+                        std::future::pending::<()>().await;
+                    }
+                };
+                let _ = timeout(if is_settled { INTERVAL } else { WARNED_INTERVAL }, notice).await;
             }
         };
         Self { found, _task: Some(AbortOnDropHandle::new(tokio::spawn(asking))) }
+    }
+
+    /// Returns the plugins, of those that call webhooks, that the API server has called.
+    ///
+    /// # Errors
+    /// If its metrics cannot be read.
+    pub(crate) async fn of_upstream(
+        transport: &SharedTransport,
+        patience: Duration,
+    ) -> Result<Vec<&'static str>, Unhealthy> {
+        let answer =
+            timeout(patience, ask(transport)).await.unwrap_or_else(|_| Err(Unhealthy::of("no answer in time")))?;
+        Ok(PLUGINS.into_iter().zip(answer).filter(|(_, calls)| *calls).map(|(name, _)| name).collect())
     }
 
     /// Creates the value from a configured answer, without reading metrics.
@@ -155,6 +190,31 @@ mod tests {
         assert_eq!(ask(&server(200, text)).await, Ok([false, true]));
         assert_eq!(ask(&server(200, "")).await, Ok([false, false]));
         assert_eq!(ask(&server(403, text)).await, Err(Unhealthy::of("/metrics is answered with 403")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_metrics_are_read_again_after_a_recovery_and_soon_while_there_is_a_warning() {
+        let calls = Arc::new(AtomicBool::new(false));
+        let answer = calls.clone();
+        let transport = from_fn(move |_| {
+            let calls = answer.load(Ordering::Relaxed);
+            let text =
+                "apiserver_admission_controller_admission_duration_seconds_count{name=\"MutatingAdmissionWebhook\"} 1";
+            async move { Ok(Response::new(full(if calls { text } else { "" }))) }
+        });
+        let (recovered, notice) = watch::channel(0);
+        let doubled = DoubleAdmission::watch(transport, &["MutatingAdmissionWebhook"], Duration::from_secs(5), notice);
+        let pause = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+        pause(1).await;
+        calls.store(true, Ordering::Relaxed);
+        pause(20 * 60).await;
+        assert_eq!(doubled.check(), Ok(()), "the metrics were read within the hour");
+        recovered.send_replace(1);
+        pause(1).await;
+        assert!(doubled.check().is_err());
+        calls.store(false, Ordering::Relaxed);
+        pause(6 * 60).await;
+        assert_eq!(doubled.check(), Ok(()));
     }
 
     #[test]

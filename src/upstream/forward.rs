@@ -5,7 +5,7 @@ use super::upgrade::{self, ClientSide, Upgrade};
 use super::{LongRunning, OfClient, SharedTransport, UpstreamError};
 use crate::body::{Body, chain};
 use crate::server::{Connection, Drain};
-use crate::status::Status;
+use crate::status::{Details, Status};
 use crate::user::UserInfo;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
@@ -83,8 +83,8 @@ impl Forwarder {
             if matches!(error, UpstreamError::Outside) {
                 return Status::no_such_path();
             }
-            tracing::warn!(error = chain(&error), "no answer from the API server");
-            bad_gateway()
+            tracing::debug!(error = chain(&error), "no answer from the API server");
+            no_answer()
         })?;
         self.answer(response, upgrade)
     }
@@ -99,9 +99,12 @@ impl Forwarder {
     }
 }
 
-/// Returns the client's Status when the API server gave no answer; it hides the server's address and the cause from the client.
-pub(super) fn bad_gateway() -> Status {
-    Status::service_unavailable("error trying to reach service: no answer from the API server behind the proxy")
+/// Returns the client's Status when the API server gave no answer (`proxy.responder.Error`); it hides the server's address and the cause from
+/// the client. Clients of client-go try again after the second that it names.
+pub(crate) fn no_answer() -> Status {
+    let status =
+        Status::service_unavailable("error trying to reach service: no answer from the API server behind the proxy");
+    status.with_details(Details { retry_after_seconds: 1, ..Details::default() })
 }
 
 /// Removes from a client's request the headers about its connection, and the headers that its `Connection` header names. The

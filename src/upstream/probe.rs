@@ -7,11 +7,14 @@ use crate::server::health::Unhealthy;
 use http::{HeaderValue, Request, header};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 /// The path of the probe: every API server answers it quickly, for any user.
 const PATH: &str = "/readyz";
+/// The pause after which the log tells of a failure that lasts once more; each pause is twice as long as the one before.
+const FIRST_REPEAT: Duration = Duration::from_secs(60);
+const LAST_REPEAT: Duration = Duration::from_secs(60 * 60);
 /// Bytes of the answer that are read.
 const BODY_BYTES: usize = 16 << 10;
 
@@ -19,33 +22,52 @@ const BODY_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Probe {
     last: watch::Receiver<Result<(), Unhealthy>>,
+    /// How many times the API server answered after it had not.
+    recoveries: watch::Receiver<u64>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Probe {
     /// Sends a probe at once, and then again every `every`; an answer that takes longer than `patience` counts as missing. Must be called
     /// inside a tokio runtime.
-    pub(crate) fn start(transport: SharedTransport, every: Duration, patience: Duration) -> Self {
+    /// `name` is the API server's, for the log: its address, and where that is from.
+    pub(crate) fn start(transport: SharedTransport, name: String, every: Duration, patience: Duration) -> Self {
         let (said, last) = watch::channel(Err(Unhealthy::of("the API server was not asked yet")));
+        let (recovered, recoveries) = watch::channel(0);
         let asking = async move {
             let mut ticks = interval(every);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            // Nobody has been told yet. After a failure: when to tell again, and the pause before that.
+            let (mut is_told, mut again) = (None, (Instant::now(), FIRST_REPEAT));
             loop {
                 ticks.tick().await;
-                let answer = match timeout(patience, ask(&transport)).await {
-                    Ok(answer) => answer,
-                    Err(_) => Err(Unhealthy::of("the API server takes too long to answer")),
-                };
-                let changes = said.borrow().is_ok() != answer.is_ok();
+                let answer = once(&transport, patience).await;
                 match &answer {
-                    Err(reason) if changes => tracing::warn!(%reason, "the API server does not answer"),
-                    Ok(()) if changes => tracing::info!("the API server answers"),
+                    Err(reason) if is_told != Some(false) || Instant::now() >= again.0 => {
+                        let pause = if is_told == Some(false) { again.1 } else { FIRST_REPEAT };
+                        again = (Instant::now() + pause, (pause * 2).min(LAST_REPEAT));
+                        is_told = Some(false);
+                        let cause = reason.to_string();
+                        tracing::warn!(reason = cause, "the API server {name} does not answer: {}", advice(&cause));
+                    }
+                    Ok(()) if is_told != Some(true) => {
+                        if is_told == Some(false) {
+                            recovered.send_modify(|times| *times += 1);
+                        }
+                        is_told = Some(true);
+                        tracing::info!("the API server {name} answers");
+                    }
                     _ => {}
                 }
                 let _ = said.send_replace(answer);
             }
         };
-        Self { last, _task: AbortOnDropHandle::new(tokio::spawn(asking)) }
+        Self { last, recoveries, _task: AbortOnDropHandle::new(tokio::spawn(asking)) }
+    }
+
+    /// Changes whenever the API server answers after it has not: it may be another one than before.
+    pub(crate) fn recovered(&self) -> watch::Receiver<u64> {
+        self.recoveries.clone()
     }
 
     /// Whether the last probe failed. False before the first probe has ended.
@@ -61,6 +83,34 @@ impl Probe {
     pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         self.last.borrow().clone()
     }
+}
+
+/// Asks the API server once, as each probe does; an answer that takes longer than `patience` counts as missing.
+///
+/// # Errors
+/// If the API server does not answer, or with 5xx.
+pub(crate) async fn once(transport: &SharedTransport, patience: Duration) -> Result<(), Unhealthy> {
+    match timeout(patience, ask(transport)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Unhealthy::of("the API server takes too long to answer")),
+    }
+}
+
+/// The action of an operator about the cause of a failed probe.
+pub(crate) fn advice(cause: &str) -> &'static str {
+    const ADVICE: [(&[&str], &str); 6] = [
+        (&["refused"], "start the API server, or correct the port of `server` in the kubeconfig"),
+        (&["dns error", "failed to lookup", "not known"], "correct the name of `server` in the kubeconfig"),
+        (&["certificate", "UnknownIssuer"], "correct certificate-authority or tls-server-name in the kubeconfig"),
+        (&["corrupt message", "InvalidContentType"], "the port serves no TLS: correct `server` in the kubeconfig"),
+        (
+            &["unreachable", "takes too long", "timed out", "deadline"],
+            "let the proxy reach the address: routes, firewalls, network policies",
+        ),
+        (&["with 5"], "the API server, or a load balancer before it, cannot serve: see its log"),
+    ];
+    let found = ADVICE.iter().find(|(words, _)| words.iter().any(|word| cause.contains(word)));
+    found.map_or("see the cause", |(_, advice)| *advice)
 }
 
 /// Sends one probe. Every answer counts, except 5xx: a server, or a load balancer before it, that cannot serve.
@@ -104,7 +154,7 @@ mod tests {
                 }
             }
         });
-        Probe::start(transport, Duration::from_secs(5), Duration::from_secs(3))
+        Probe::start(transport, "u".to_owned(), Duration::from_secs(5), Duration::from_secs(3))
     }
 
     #[tokio::test(start_paused = true)]
@@ -126,6 +176,21 @@ mod tests {
             probe.last.wait_for(|last| last.is_ok() == answers).await.unwrap();
             assert_eq!(probe.check().is_ok(), answers, "{now}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_comes_back_is_noticed() {
+        let behaviour = Arc::new(AtomicU16::new(200));
+        let probe = probe(&behaviour);
+        let mut recovered = probe.recovered();
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        assert!(!recovered.has_changed().unwrap(), "the server was never away");
+        for now in [GONE, 503, 200] {
+            behaviour.store(now, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(12)).await;
+        }
+        recovered.changed().await.unwrap();
+        assert_eq!(*recovered.borrow(), 1);
     }
 
     #[tokio::test(start_paused = true)]

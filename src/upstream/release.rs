@@ -121,6 +121,14 @@ fn later(version: &str) -> String {
     )
 }
 
+/// The consequences of a release that is later than the one whose types are known here.
+pub(crate) fn later_than_known(major: &str, minor: &str) -> Option<String> {
+    match compare(&Version { major: major.to_owned(), minor: minor.to_owned() }) {
+        Some(Found::Later(version)) => Some(later(&version)),
+        _ => None,
+    }
+}
+
 /// The fields of `version.Info` that are read.
 #[derive(Deserialize)]
 struct Version {

@@ -1,7 +1,7 @@
 //! Reviews by the upstream: the request, its deadline, and kube-apiserver's attempts
 //! (`webhook.WithExponentialBackoff`, `webhook.DefaultShouldRetry`).
 
-use crate::body::full;
+use crate::body::{chain, full};
 use crate::request::body;
 use crate::upstream::backoff::with_exponential_backoff;
 use crate::upstream::{ClientCredentials, SharedTransport};
@@ -45,12 +45,20 @@ pub enum ReviewError {
     /// The answer to a SelfSubjectReview names no user.
     #[error("a SelfSubjectReview without a user")]
     NoUser,
+    /// The API server gives no answer, with the text of the cause.
+    #[error("no answer from the API server: {0}")]
+    Unreachable(String),
     /// The review cannot be written or sent, or its answer cannot be read; with the text of the cause.
     #[error("{0}")]
     Failed(String),
 }
 
 impl ReviewError {
+    /// Whether another attempt may get an answer: the API server, not the review, is the cause.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Timeout)
+    }
+
     pub(crate) fn failed(error: impl std::fmt::Display) -> Self {
         Self::Failed(error.to_string())
     }
@@ -86,7 +94,7 @@ pub(crate) async fn create_as<T: Serialize + DeserializeOwned>(
     credentials.write_to(request.headers_mut());
     request.extensions_mut().insert(credentials.clone());
     within(timeout, async {
-        let answer = transport.send(request).await.map_err(ReviewError::failed)?;
+        let answer = transport.send(request).await.map_err(|error| ReviewError::Unreachable(chain(&error)))?;
         match answer.status() {
             refusal @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Ok(Err(refusal)),
             status if status.is_success() => {
@@ -133,6 +141,7 @@ fn was_reset(error: &(dyn std::error::Error + 'static)) -> bool {
 fn api_error(error: kube::Error) -> ReviewError {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => ReviewError::Refused(status.message.clone()),
+        kube::Error::Service(error) => ReviewError::Unreachable(chain(&*error)),
         error => ReviewError::failed(error),
     }
 }

@@ -1,7 +1,7 @@
 //! SPDY and WebSocket: the request is sent like any other, and after both sides agree, bytes are copied as they come.
 
 use super::KeptUntilClose;
-use super::forward::bad_gateway;
+use super::forward::no_answer;
 use crate::body::Body;
 use crate::server::Drain;
 use crate::status::Status;
@@ -50,7 +50,7 @@ pub(super) fn tie(
     drain: &Drain,
 ) -> Result<Response<Body>, Status> {
     let upstream = hyper::upgrade::on(&mut response);
-    let Some(ClientSide { upgrade: client, kept }) = client else { return Err(bad_gateway()) };
+    let Some(ClientSide { upgrade: client, kept }) = client else { return Err(no_answer()) };
     let signal = drain.clone();
     drain.spawn(async move {
         let _kept = kept;

@@ -151,6 +151,11 @@ impl Roots {
         self.certificates.is_empty()
     }
 
+    /// The certificates, in the order of the bundle.
+    pub fn certificates(&self) -> &[Certificate] {
+        &self.certificates
+    }
+
     /// The subjects of the certificates, in DER.
     pub fn subjects(&self) -> impl Iterator<Item = &[u8]> {
         self.certificates.iter().map(|certificate| &*certificate.subject)
@@ -342,15 +347,20 @@ impl Certificate {
         Ok(())
     }
 
-    /// Verifies that the parent may sign, and has signed (`CheckSignatureFrom`).
-    fn check_signature_from(&self, parent: &Certificate) -> Result<(), VerifyError> {
-        let is_authority = match parent.extensions.basic_constraints {
+    /// Whether the certificate may sign others. Another certificate in a bundle admits itself alone.
+    pub fn may_sign(&self) -> bool {
+        let is_authority = match self.extensions.basic_constraints {
             Some(constraints) => constraints.is_ca,
             // Versions 1 and 2 have no extensions.
-            None => parent.version != 3,
+            None => self.version != 3,
         };
-        let usage = parent.extensions.key_usage;
-        if !is_authority || (usage != 0 && usage & CERT_SIGN == 0) {
+        let usage = self.extensions.key_usage;
+        is_authority && (usage == 0 || usage & CERT_SIGN != 0)
+    }
+
+    /// Verifies that the parent may sign, and has signed (`CheckSignatureFrom`).
+    fn check_signature_from(&self, parent: &Certificate) -> Result<(), VerifyError> {
+        if !parent.may_sign() {
             return Err(VerifyError::MayNotSign);
         }
         Ok(parent.key.verify(self.algorithm, &self.tbs, &self.signature)?)

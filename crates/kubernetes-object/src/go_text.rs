@@ -6,7 +6,7 @@ pub mod numbers;
 pub mod time;
 mod print;
 
-pub use print::go_print;
+pub use print::{go_float, go_print};
 
 use serde_json::Value;
 

@@ -7,10 +7,15 @@ use crate::object::Object;
 use crate::object::decode::{self, Decoded, InvalidJson, InvalidYaml};
 use crate::object::normal::{self, Normal, NormalError};
 use serde_json::Value;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The groups of the kinds with expressions.
+/// The groups of the kinds with expressions. Their objects are of the cluster.
 const GROUPS: [&str; 2] = ["admissionregistration.k8s.io", "apiextensions.k8s.io"];
+/// The argument that stands for the standard input.
+pub(super) const STANDARD_INPUT: &str = "-";
+/// The endings of the files that count in a folder.
+const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// One object in a file.
 pub(super) struct Manifest {
@@ -64,12 +69,42 @@ impl Manifest {
     }
 }
 
-/// Reads the objects in a file.
+/// The files that an argument names: all manifests in and below a folder, or the file itself.
+///
+/// # Errors
+/// If a folder cannot be read.
+pub(super) fn files(named: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if !named.is_dir() {
+        return Ok(vec![named.to_owned()]);
+    }
+    let mut entries = std::fs::read_dir(named)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort();
+    let has_ending = |path: &Path| path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
+    let mut found = Vec::new();
+    for path in entries {
+        // A link to a folder may lead back to it.
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(files(&path)?);
+        } else if has_ending(&path) && path.is_file() {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Reads the objects in a file; `-` is the standard input.
 ///
 /// # Errors
 /// If the file cannot be read, or a document in it is not an object.
 pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, Unreadable> {
-    let text = std::fs::read(file)?;
+    let text = match file == Path::new(STANDARD_INPUT) {
+        true => {
+            let mut text = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut text)?;
+            text
+        }
+        false => std::fs::read(file)?,
+    };
     let mut manifests = Vec::new();
     for document in documents_of(&text)? {
         let is_json = document.starts_with(b"{");
@@ -85,6 +120,12 @@ pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, Unreadable> {
         }
     }
     Ok(manifests)
+}
+
+/// Removes the namespace of an object of the cluster, as a create does before it validates (`rest.BeforeCreate`).
+fn without_namespace(mut normal: Normal) -> Normal {
+    normal.object.remove(&["metadata", "namespace"]);
+    normal
 }
 
 /// Adds an object, or the items of a list.
@@ -119,7 +160,7 @@ fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Resu
     let name = format!("{} {}", kind.kind, go_quote(name));
     let decoded = match GROUPS.contains(&group) {
         true => match normal::built_in(&kind, value.clone()) {
-            Some(normal) => normal.map_err(Undecodable::NoForm),
+            Some(normal) => normal.map(without_namespace).map_err(Undecodable::NoForm),
             None => Err(Undecodable::UnknownKind { kind: kind.kind.clone(), api_version: api_version.clone() }),
         },
         // Another kind has no expressions, and may be unknown here.

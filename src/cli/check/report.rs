@@ -16,6 +16,8 @@ pub(super) enum Finding {
     Warning(String, String),
     /// The error with which kube-apiserver refuses the object.
     Error(String),
+    /// Nothing is checked in an object of this kind.
+    NotChecked,
 }
 
 /// The findings, file by file.
@@ -25,6 +27,7 @@ pub(in crate::cli) struct Report {
     objects: usize,
     errors: usize,
     warnings: usize,
+    not_checked: usize,
 }
 
 impl Finding {
@@ -34,7 +37,7 @@ impl Finding {
             Self::Expression(field, _) | Self::Rule(field, _) | Self::Warning(field, _) => {
                 error.strip_prefix(&**field).is_some_and(|rest| rest.starts_with(':'))
             }
-            Self::Error(_) => false,
+            Self::Error(_) | Self::NotChecked => false,
         }
     }
 }
@@ -49,6 +52,7 @@ impl Report {
             match &finding {
                 Finding::Warning(..) => self.warnings += 1,
                 Finding::Error(_) => self.errors += 1,
+                Finding::NotChecked => self.not_checked += 1,
                 Finding::Expression(..) | Finding::Rule(..) => {}
             }
             for (index, line) in finding.to_string().lines().enumerate() {
@@ -67,7 +71,11 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let (objects, errors) = (count(self.objects, "object"), count(self.errors, "error"));
-        writeln!(f, "{}{objects}, {errors}, {}", self.text, count(self.warnings, "warning"))
+        let not_checked = match self.not_checked {
+            0 => String::new(),
+            some => format!(", {some} not checked"),
+        };
+        writeln!(f, "{}{objects}, {errors}, {}{not_checked}", self.text, count(self.warnings, "warning"))
     }
 }
 
@@ -81,6 +89,7 @@ impl fmt::Display for Finding {
             }
             Self::Warning(field, text) => write!(f, "warning: {field}: {}", text.trim_end()),
             Self::Error(text) => write!(f, "error: {text}"),
+            Self::NotChecked => f.write_str("not checked: the kind has no expressions"),
         }
     }
 }

@@ -77,6 +77,59 @@ f0.yaml: ValidatingAdmissionPolicy \"replicas\"
 }
 
 #[test]
+fn an_object_without_expressions_is_not_checked() {
+    let (text, has_errors) = report(&["apiVersion: v1\nkind: Pod\nmetadata: {name: website}\n"], &[]);
+    let expected = "\
+f0.yaml: Pod \"website\"
+  not checked: the kind has no expressions
+1 object, 0 errors, 0 warnings, 1 not checked
+";
+    assert_eq!((text.as_str(), has_errors), (expected, false));
+}
+
+#[test]
+fn the_namespace_of_an_object_of_the_cluster_is_left_out() {
+    let configuration = "
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: hooks, namespace: kueue-system}
+";
+    let (text, has_errors) = report(&[configuration, &POLICY.replace("{name", "{namespace: kueue-system, name")], &[]);
+    assert!(!text.contains("metadata.namespace"), "{text}");
+    // The policy has no validations, which is two errors.
+    assert!(has_errors && text.contains("2 objects, 2 errors,"), "{text}");
+}
+
+#[test]
+fn a_folder_is_checked_with_the_folders_below_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("sub/empty")).unwrap();
+    std::os::unix::fs::symlink(folder.path(), folder.path().join("sub/loop")).unwrap();
+    for name in ["b.json", "a.yml", "sub/c.yaml", "notes.txt"] {
+        std::fs::write(folder.path().join(name), r#"{"apiVersion": "v1", "kind": "Pod"}"#).unwrap();
+    }
+    let text = check(&[folder.path().to_owned()], &[]).to_string();
+    let files: Vec<&str> = text.lines().filter_map(|line| line.strip_suffix(": Pod \"\"")).collect();
+    let names = ["a.yml", "b.json", "sub/c.yaml"].map(|name| folder.path().join(name).display().to_string());
+    assert_eq!(files, names);
+}
+
+#[test]
+fn an_admission_configuration_names_plugins_that_exist() {
+    let file = |plugins: &str| {
+        format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: {plugins}\n")
+    };
+    let (text, has_errors) = report(&[&file("[{name: PodNodeSelectors}, {name: PodSecurity}]")], &[]);
+    assert!(
+        text.contains("warning: plugins: plugin \"PodNodeSelectors\" is unknown (similar: \"PodNodeSelector\";"),
+        "{text}"
+    );
+    assert!(!has_errors && text.contains("0 errors, 1 warning"), "{text}");
+    let (text, has_errors) = report(&[&file("[{name: PodSecurity, path: not-there}]")], &[]);
+    assert!(has_errors && text.contains("error: Couldn't open admission plugin configuration"), "{text}");
+}
+
+#[test]
 fn expressions_are_checked_for_the_kinds_that_the_policy_is_for() {
     let policy = format!("{POLICY}  validations:\n  - expression: object.spec.strategy.type == 'Recreate'\n");
     let (text, has_errors) = report(&[&policy], &[]);
@@ -166,7 +219,13 @@ fn files_that_cannot_be_read_are_errors() {
     assert!(has_errors && text.ends_with("0 objects, 3 errors, 0 warnings\n"), "{text}");
     let (text, has_errors) =
         report(&["apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n", ""], &[]);
-    assert_eq!((&*text, has_errors), ("f0.yaml: Pod \"a\"\n1 object, 0 errors, 0 warnings\n", false));
+    assert_eq!(
+        (&*text, has_errors),
+        (
+            "f0.yaml: Pod \"a\"\n  not checked: the kind has no expressions\n1 object, 0 errors, 0 warnings, 1 not checked\n",
+            false
+        )
+    );
     let (text, _) = report(&[&format!("{POLICY}  validation: []\n")], &[]);
     assert!(text.contains("  error: unknown field \"spec.validation\"\n"), "{text}");
 }

@@ -42,6 +42,18 @@ fn a_front_end_needs_an_api_server_a_certificate_and_callers() {
     let authority = of("webhook-client-ca-file");
     for (arguments, why) in [
         (&["--webhook-only"][..], "the other flags of the webhook front end have no effect without"),
+        (
+            &[
+                address,
+                &upstream,
+                &certificate,
+                &key,
+                "--webhook-anonymous-auth",
+                "--webhook-only",
+                "--audit-log-path=-",
+            ],
+            "--audit-log-path=-: has no effect with --webhook-only",
+        ),
         (&[address, &upstream, "--webhook-configurations=proxy"], "--tls-secret"),
         (&[address], "needs --upstream-kubeconfig"),
         (&[address, &upstream], "needs --webhook-tls-cert-file, --tls-cert-file or --tls-secret"),
@@ -69,7 +81,9 @@ fn a_front_end_needs_an_api_server_a_certificate_and_callers() {
 #[test]
 fn the_defaults_are_those_of_kube_apiserver() {
     let config = parse(&[]).unwrap();
-    assert_eq!(config.serving.addresses, ["0.0.0.0:6443".parse().unwrap()]);
+    assert_eq!(config.serving.addresses, ["127.0.0.1:6443".parse().unwrap()]);
+    let upstream = format!("--upstream-kubeconfig={}", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    assert_eq!(parse(&[&upstream]).unwrap().serving.addresses, ["0.0.0.0:6443".parse().unwrap()]);
     assert_eq!(*config.limits, Limits::default());
     assert_eq!(config.authorization.mode, AuthorizationMode::AlwaysAllow);
     assert!(!config.authentication.anonymous);
@@ -126,8 +140,9 @@ fn flags_are_written_as_kube_apiserver_takes_them() {
 #[test]
 fn an_argument_error_is_one_line_that_names_flag_and_value() {
     let missing = "/not/there: No such file or directory (os error 2)";
+    let hint = r#"("kube-admission-proxy plugins" lists all)"#;
     for (arguments, line) in [
-        (&["--enable-admission-plugins=X"][..], "enable-admission-plugins plugin \"X\" is unknown".to_owned()),
+        (&["--enable-admission-plugins=X"][..], format!("enable-admission-plugins plugin \"X\" is unknown {hint}")),
         (
             &["--enable-admission-plugins=AlwaysDeny", "--disable-admission-plugins=AlwaysDeny"],
             "[AlwaysDeny] in enable-admission-plugins and disable-admission-plugins overlapped".to_owned(),
@@ -136,8 +151,16 @@ fn an_argument_error_is_one_line_that_names_flag_and_value() {
         (&["--client-ca-file=/not/there"], format!("--client-ca-file={missing}")),
         (&["--client-ca-file=/"], "--client-ca-file=/: is a directory".to_owned()),
         (&["--upstream-kubeconfig=/not/there"], format!("--upstream-kubeconfig={missing}")),
-        (&["--audit-policy-file=/not/there"], format!("--audit-policy-file={missing}")),
-        (&["--audit-log-path=/not/there"], format!("--audit-log-path={missing}")),
+        (&["--audit-policy-file=/not/there", "--audit-log-path=-"], format!("--audit-policy-file={missing}")),
+        (&["--audit-log-path=/not/there", "--audit-policy-file=Cargo.toml"], format!("--audit-log-path={missing}")),
+        (
+            &["--audit-log-path=-"],
+            "--audit-log-path=-: needs --audit-policy-file: without a policy nothing is written".to_owned(),
+        ),
+        (
+            &["--audit-policy-file=Cargo.toml"],
+            "--audit-policy-file=Cargo.toml: needs --audit-log-path: without a log nothing is written".to_owned(),
+        ),
         (
             &["--admission-control-config-file=/not/there"],
             "--admission-control-config-file=/not/there: unable to read admission control configuration from \

@@ -20,6 +20,8 @@ pub(in crate::cluster) struct Following<'c, P, C> {
     taken: Taken,
     /// Whether the cache became full since the list began.
     is_full: bool,
+    /// The error that the log has, until the API server answers.
+    told: Option<String>,
 }
 
 impl<P: Projection> Cache<P> {
@@ -30,7 +32,7 @@ impl<P: Projection> Cache<P> {
     ) -> Following<'c, P, C> {
         let (listed, undecodable) = Default::default();
         let taken = Taken::nothing(&self.room);
-        Following { cache: self, kind, complete, listed, undecodable, bytes: 0, taken, is_full: false }
+        Following { cache: self, kind, complete, listed, undecodable, bytes: 0, taken, is_full: false, told: None }
     }
 }
 
@@ -171,6 +173,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
     }
 
     fn answered(&mut self) {
+        self.told = None;
         let mut state = self.cache.state();
         (state.answered, state.failing_since, state.is_absent) = (Some(Instant::now()), None, false);
     }
@@ -194,7 +197,13 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
 
     fn failed(&mut self, failure: &Failure) {
         let error = failure.to_string();
-        tracing::warn!(kind = self.kind, error, "watch of the API server failed; trying again");
+        // An error that stays is told once.
+        if failure.is_unanswered() || self.told.as_ref() == Some(&error) {
+            tracing::debug!(kind = self.kind, error, "watch of the API server failed; trying again");
+        } else {
+            tracing::warn!(kind = self.kind, error, "watch of the API server failed; trying again");
+            self.told = Some(error.clone());
+        }
         let mut state = self.cache.state();
         state.last_error = Some(error);
         if P::MAY_BE_REFUSED && matches!(failure.code(), Some(401 | 403)) {

@@ -2,6 +2,7 @@
 
 use super::parse::{self, Document, Found, Undiscovered};
 use super::{GroupVersion, Table};
+use crate::body::chain;
 use crate::body::{Body, BoxError, Pieces};
 use crate::config::Limits;
 use crate::upstream::SharedTransport;
@@ -63,7 +64,7 @@ pub(super) async fn all(
     let room = Arc::new(AtomicUsize::new(limits.discovery_bytes));
     for path in ["/api", "/apis"] {
         let Some(body) = call(transport, path, limits, &room).await? else { continue };
-        match parsed(body).await.map_err(|error| Undiscovered(format!("{path}: {error}")))? {
+        match parsed(body).await.map_err(|error| Undiscovered::of(format!("{path}: {error}")))? {
             Document::Aggregated(groups) => groups.into_iter().for_each(|found| fetched.add_found(found, old)),
             Document::Versions(versions) => one_by_one(transport, versions, limits, &room, &mut fetched, old).await?,
         }
@@ -88,7 +89,7 @@ async fn one_by_one(
     old: &Table,
 ) -> Result<(), Undiscovered> {
     if versions.len() > limits.discovery_group_versions {
-        return Err(Undiscovered(format!(
+        return Err(Undiscovered::of(format!(
             "{} groups' versions are more than the {} that are read",
             versions.len(),
             limits.discovery_group_versions
@@ -101,7 +102,7 @@ async fn one_by_one(
         match found {
             Ok(found) => fetched.add_found(found, old),
             Err(error) => {
-                tracing::warn!(error = error.0, "discovery of one group failed; its known resources stay in use");
+                tracing::warn!(%error, "discovery of one group failed; its known resources stay in use");
                 fetched.add(group, version, None);
             }
         }
@@ -123,9 +124,9 @@ fn ask(
         let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         let found = match call(&transport, &path, &limits, &room).await {
             Ok(Some(body)) => {
-                parse::legacy(&body, &group, &version).map_err(|error| Undiscovered(format!("{path}: {error}")))
+                parse::legacy(&body, &group, &version).map_err(|error| Undiscovered::of(format!("{path}: {error}")))
             }
-            Ok(None) => Err(Undiscovered(format!("{path}: not found"))),
+            Ok(None) => Err(Undiscovered::of(format!("{path}: not found"))),
             Err(error) => Err(error),
         };
         (group, version, found)
@@ -142,24 +143,25 @@ async fn call(
 ) -> Result<Option<Bytes>, Undiscovered> {
     let exchange = async {
         let request = Request::get(path).header(ACCEPT, ACCEPTED).body(crate::body::empty());
-        let request = request.map_err(|error| Undiscovered(format!("{path}: {error}")))?;
-        let response = transport.send(request).await.map_err(|error| Undiscovered(format!("{path}: {error}")))?;
+        let request = request.map_err(|error| Undiscovered::of(format!("{path}: {error}")))?;
+        let response = transport.send(request).await;
+        let response = response.map_err(|error| Undiscovered::unanswered(format!("{path}: {}", chain(&error))))?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(None),
-            status => return Err(Undiscovered(format!("{path}: the API server answered {status}"))),
+            status => return Err(Undiscovered::of(format!("{path}: the API server answered {status}"))),
         }
         let body = collect(response.into_body(), limits.discovery_bytes).await;
-        let body = body.map_err(|error| Undiscovered(format!("{path}: {error}")))?;
+        let body = body.map_err(|error| Undiscovered::of(format!("{path}: {error}")))?;
         let left = |room: usize| room.checked_sub(body.len());
         if room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err() {
             let all = limits.discovery_bytes;
-            return Err(Undiscovered(format!("{path}: the documents are larger than {all} bytes together")));
+            return Err(Undiscovered::of(format!("{path}: the documents are larger than {all} bytes together")));
         }
         Ok(Some(body))
     };
     let answer = tokio::time::timeout(limits.call_timeout, exchange).await;
-    answer.unwrap_or_else(|_| Err(Undiscovered(format!("{path}: no answer in time"))))
+    answer.unwrap_or_else(|_| Err(Undiscovered::of(format!("{path}: no answer in time"))))
 }
 
 /// Reads a whole body, unless the body is larger than `limit` bytes.

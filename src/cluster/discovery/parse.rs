@@ -141,12 +141,27 @@ struct LegacyResource {
 
 /// The reason why the resources of a group are unknown.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Undiscovered(pub(super) String);
+#[error("{why}")]
+pub(super) struct Undiscovered {
+    why: String,
+    /// Whether the API server gave no answer, which its probe tells.
+    pub(super) is_unanswered: bool,
+}
+
+impl Undiscovered {
+    pub(super) fn of(why: String) -> Self {
+        Self { why, is_unanswered: false }
+    }
+
+    /// The API server gave no answer.
+    pub(super) fn unanswered(why: String) -> Self {
+        Self { why, is_unanswered: true }
+    }
+}
 
 /// Parses the answer of `/api` or `/apis`, aggregated or legacy.
 pub(super) fn root(body: &[u8]) -> Result<Document, Undiscovered> {
-    let root: Root = serde_json::from_slice(body).map_err(|error| Undiscovered(error.to_string()))?;
+    let root: Root = serde_json::from_slice(body).map_err(|error| Undiscovered::of(error.to_string()))?;
     match &*root.kind {
         "APIGroupDiscoveryList" => Ok(Document::Aggregated(root.items.into_iter().flat_map(aggregated).collect())),
         "APIVersions" => {
@@ -160,7 +175,7 @@ pub(super) fn root(body: &[u8]) -> Result<Document, Undiscovered> {
             };
             Ok(Document::Versions(versions.map(split).collect()))
         }
-        kind => Err(Undiscovered(format!("unexpected kind {kind:?}"))),
+        kind => Err(Undiscovered::of(format!("unexpected kind {kind:?}"))),
     }
 }
 
@@ -188,9 +203,9 @@ fn aggregated(group: AggregatedGroup) -> impl Iterator<Item = Found> {
 
 /// Parses the `APIResourceList` of one group and version.
 pub(super) fn legacy(body: &[u8], group: &str, version: &str) -> Result<Found, Undiscovered> {
-    let list: LegacyList = serde_json::from_slice(body).map_err(|error| Undiscovered(error.to_string()))?;
+    let list: LegacyList = serde_json::from_slice(body).map_err(|error| Undiscovered::of(error.to_string()))?;
     if list.kind != "APIResourceList" {
-        return Err(Undiscovered(format!("unexpected kind {:?}", list.kind)));
+        return Err(Undiscovered::of(format!("unexpected kind {:?}", list.kind)));
     }
     let mut resources: HashMap<String, Resource> = HashMap::new();
     for entry in list.resources {

@@ -34,7 +34,10 @@ pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits:
                 limits.discovery_interval
             }
             Err(error) => {
-                tracing::warn!(error = error.0, "discovery failed; trying again");
+                match error.is_unanswered {
+                    true => tracing::debug!(%error, "discovery failed; trying again"),
+                    false => tracing::warn!(%error, "discovery failed; trying again"),
+                }
                 let pause = retry.min(limits.discovery_retry_interval);
                 retry = pause * 2;
                 pause
@@ -116,7 +119,9 @@ impl Follower for Notice {
 
     fn failed(&mut self, failure: &Failure) {
         let kind = &self.kind;
-        if !matches!(failure.code(), Some(401 | 403 | 404 | 405)) {
+        if failure.is_unanswered() {
+            tracing::debug!(kind, error = %failure, "watch of the API server failed; trying again");
+        } else if !matches!(failure.code(), Some(401 | 403 | 404 | 405)) {
             tracing::warn!(kind, error = %failure, "watch of the API server failed; trying again");
         } else if !std::mem::replace(&mut self.is_refused, true) {
             tracing::debug!(kind, error = %failure, "changes cannot be watched; discovery is refreshed periodically");

@@ -143,7 +143,7 @@ async fn annotations_of_the_phase_count_unless_the_api_server_refuses_first() {
     let mut path = Path::new().await;
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n".parse().unwrap();
     let metrics = audit::Metrics::register(&crate::metrics::Registry::new()).unwrap();
-    path.pipeline.audit = Audit::new(policy, Arc::new(Lines(lines)), metrics);
+    path.pipeline.audit = Audit::new(crate::server::Reloading::fixed(policy), Arc::new(Lines(lines)), metrics);
     let noted = || -> Vec<String> {
         let event: Value = serde_json::from_str(&written.try_iter().last().unwrap()).unwrap();
         let annotations = event["annotations"].as_object().unwrap().keys();

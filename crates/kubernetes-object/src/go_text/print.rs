@@ -7,7 +7,7 @@ pub fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Number(number) if number.as_i64().is_none() => go_print_float(number.as_f64().unwrap_or_default()),
+        Value::Number(number) if number.as_i64().is_none() => go_float(number.as_f64().unwrap_or_default()),
         Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
         Value::Object(map) => {
             let mut fields: Vec<_> = map.iter().collect();
@@ -19,7 +19,8 @@ pub fn go_print(value: &Value) -> String {
     }
 }
 
-fn go_print_float(float: f64) -> String {
+/// Prints a double as `strconv.FormatFloat(float, 'g', -1, 64)` does: with an exponent below -4 and from 6 on.
+pub fn go_float(float: f64) -> String {
     let scientific = format!("{float:e}");
     match scientific.split_once('e').and_then(|(digits, exponent)| Some((digits, exponent.parse::<i32>().ok()?))) {
         Some((digits, exponent @ (..-4 | 6..))) => {

@@ -1,0 +1,107 @@
+//! `doctor`: examines an installation from where the proxy runs, with its flags and its credentials.
+
+mod certificates;
+mod front_end;
+mod guard;
+mod upstream;
+
+use super::Config;
+use super::backend::Upstream as Connected;
+use crate::config::Upstream;
+use crate::embedded::Vitals;
+use crate::metrics::Registry;
+use crate::server::Drain;
+use crate::server::health::Checks;
+use std::fmt;
+use std::sync::Arc;
+
+/// The outcome of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Ok,
+    /// Works for users, or cannot be told.
+    Warning,
+    /// Fails users, or soon will.
+    Failure,
+}
+
+impl Outcome {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Failure => "failure",
+        }
+    }
+}
+
+/// One line of the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) check: &'static str,
+    pub(crate) outcome: Outcome,
+    /// What was found.
+    pub(crate) found: String,
+    /// The action of an operator; empty if everything is as it should be.
+    pub(crate) advice: String,
+}
+
+impl Finding {
+    /// The section of the documentation about the check.
+    pub(crate) fn section(&self) -> String {
+        format!("doctor.md#{}", self.check.replace(' ', "-"))
+    }
+
+    fn ok(check: &'static str, found: impl fmt::Display) -> Self {
+        Self { check, outcome: Outcome::Ok, found: found.to_string(), advice: String::new() }
+    }
+
+    fn warning(check: &'static str, found: impl fmt::Display, advice: impl fmt::Display) -> Self {
+        Self { check, outcome: Outcome::Warning, found: found.to_string(), advice: advice.to_string() }
+    }
+
+    fn failure(check: &'static str, found: impl fmt::Display, advice: impl fmt::Display) -> Self {
+        Self { outcome: Outcome::Failure, ..Self::warning(check, found, advice) }
+    }
+}
+
+/// Examines the installation that these flags describe. Nothing is changed: a request that would write is a dry run. Takes as long as the
+/// API server takes to answer, at most `call_timeout` for each question. Must be called inside a tokio runtime.
+pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
+    let mut findings = certificates::findings(config);
+    if let Upstream::Embedded(_) = &config.upstream {
+        findings.push(Finding::ok("address", "the embedded API server is a part of the process"));
+        return findings;
+    }
+    let drain = Drain::new();
+    let vitals: Arc<Vitals> = Arc::new((Checks::new(&drain), Registry::new()));
+    let connected = match Connected::new(config, None, None, None, &drain, &vitals).await {
+        Ok(connected) => connected,
+        Err(error) => {
+            let advice = "correct the kubeconfig and the files that it names";
+            findings.push(Finding::failure("address", format!("{error:#}"), advice));
+            return findings;
+        }
+    };
+    let (about_upstream, is_reached) = upstream::findings(config, &connected).await;
+    findings.extend(about_upstream);
+    if is_reached {
+        findings.extend(front_end::findings(config, &connected).await);
+        findings.extend(guard::findings(config, &connected).await);
+    }
+    findings
+}
+
+/// A GET of an object, with the proxy's own credentials: `None` if there is no such object.
+///
+/// # Errors
+/// If the API server refuses it, or does not answer.
+async fn get(client: &kube::Client, path: &str) -> Result<Option<serde_json::Value>, String> {
+    let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+    match client.request(request).await {
+        Ok(object) => Ok(Some(object)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(kube::Error::Api(status)) => Err(status.message.clone()),
+        Err(error) => Err(error.to_string()),
+    }
+}
