@@ -184,8 +184,20 @@ fn shared(read: Vec<(String, PluginConfiguration)>) -> Vec<(String, Arc<PluginCo
 
 impl fmt::Debug for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.plugins.iter().map(|spec| spec.name).collect();
-        f.debug_struct("Admission").field("plugins", &names).finish_non_exhaustive()
+        // The configurations of plugins may be long.
+        let Self { plugins, configurations, feature_gates, default_tolerations, routes_to_endpoints, .. } = self;
+        let names: Vec<&str> = plugins.iter().map(|spec| spec.name).collect();
+        let configured: Vec<&str> = configurations.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("Admission")
+            .field("plugins", &names)
+            .field("configured", &configured)
+            .field("feature_gates", feature_gates)
+            .field("default_tolerations", default_tolerations)
+            .field("routes_to_endpoints", routes_to_endpoints)
+            .field("shadow_webhooks", &self.shadow_webhooks)
+            .field("policies", &self.policies)
+            .field("unused", &self.unused)
+            .finish()
     }
 }
 

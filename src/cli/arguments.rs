@@ -14,6 +14,11 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+/// The default range of the addresses of Services.
+pub(super) const SERVICE_RANGE: &str = "10.96.0.0/16";
+/// The default of `--quota-backend-bytes`: that of etcd.
+pub(super) const QUOTA_BYTES: usize = 2 << 30;
+
 /// Kubernetes admission control outside kube-apiserver: a reverse proxy that runs the admission chain.
 #[derive(Debug, Parser)]
 #[command(name = "kube-admission-proxy", version = version(), args_override_self = true)]
@@ -470,7 +475,7 @@ pub(super) struct Embedded {
     #[arg(long, value_name = "IP")]
     pub(super) advertise_address: Option<IpAddr>,
     /// Range of the addresses of Services, an IPv4 CIDR. The Service default/kubernetes has the first one.
-    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16")]
+    #[arg(long, value_name = "CIDR", default_value = SERVICE_RANGE)]
     pub(super) service_cluster_ip_range: String,
     /// APIs to serve or not to serve: group/version, the version for the core group, api/all, api/ga, api/beta, api/alpha. The embedded API
     /// server serves the APIs that are on by default in kube-apiserver, and no others.
@@ -485,7 +490,7 @@ pub(super) struct Embedded {
     pub(super) event_ttl: Duration,
     /// Size of all objects in the embedded API server, in bytes, as the flag of etcd. Without room, only deletions and writes that make an
     /// object smaller succeed. 0 stands for the default. With a memory limit it is a part of the memory at most.
-    #[arg(long, value_name = "BYTES", default_value = "2147483648")]
+    #[arg(long, value_name = "BYTES", default_value_t = QUOTA_BYTES)]
     pub(super) quota_backend_bytes: usize,
     /// Folder that keeps the objects of the embedded API server, the key of service account tokens and the proxy's own authority, and
     /// outlasts a restart. One process uses it at a time. Without this flag they are in memory alone.

@@ -56,10 +56,13 @@ const REPLACED: [&str; 11] = [
 const OF_PROXY: [&str; 4] =
     ["admission-control-config-file", "tls-sni-cert-key", "shutdown-delay-duration", "enable-aggregator-routing"];
 /// The flags of `serve` that the API server behind alone gets.
-const OF_SERVER: [&str; 11] = [
+const OF_SERVER: [&str; 14] = [
     "advertise-address",
     "allow-privileged",
+    "api-audiences",
     "authorization-mode",
+    "event-ttl",
+    "service-account-max-token-expiration",
     "runtime-config",
     "service-account-issuer",
     "service-account-jwks-uri",

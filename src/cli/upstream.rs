@@ -1,8 +1,8 @@
 //! Turns the arguments about the upstream API server into its configuration.
 
-use super::arguments;
+use super::arguments::{self, QUOTA_BYTES, SERVICE_RANGE};
 use super::serve::{list, options_of, readable};
-use crate::config::{ConfigError, Embedded, ImpersonatorOptions, Upstream, UpstreamIdentity};
+use crate::config::{CallsWebhooks, ConfigError, EVENT_TTL, Embedded, ImpersonatorOptions, Upstream, UpstreamIdentity};
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use crate::user::{UserInfo, invalid_group_prefix};
 use std::path::{Path, PathBuf};
@@ -30,9 +30,13 @@ pub(super) fn upstream(flags: &arguments::Upstream, embedded: &arguments::Embedd
     };
     let Some(kubeconfig) = readable("upstream-kubeconfig", flags.upstream_kubeconfig.as_deref())? else {
         refuse("", "has no effect without --upstream-kubeconfig")?;
-        if identity != UpstreamIdentity::Impersonate {
-            let text = "--upstream-identity has no effect without --upstream-kubeconfig";
-            return Err(ConfigError::Rule(text.to_owned()));
+        for (flag, is_given) in [
+            ("upstream-identity", identity != UpstreamIdentity::Impersonate),
+            ("upstream-calls-webhooks", flags.upstream_calls_webhooks != CallsWebhooks::Auto),
+        ] {
+            if is_given {
+                return Err(ConfigError::Rule(format!("--{flag} has no effect without --upstream-kubeconfig")));
+            }
         }
         let kubeconfig = flags.write_kubeconfig.clone().unwrap_or_else(|| PathBuf::from(KUBECONFIG));
         return Ok(Upstream::Embedded(Embedded { kubeconfig: Some(kubeconfig), ..options_of(embedded)? }));
@@ -48,6 +52,12 @@ pub(super) fn upstream(flags: &arguments::Upstream, embedded: &arguments::Embedd
         ("service-account-jwks-uri", embedded.service_account_jwks_uri.is_some()),
         ("service-account-issuer", !embedded.service_account_issuer.is_empty()),
         ("service-account-key-file", !embedded.service_account_key_file.is_empty()),
+        ("service-account-max-token-expiration", !embedded.service_account_max_token_expiration.is_zero()),
+        ("api-audiences", !embedded.api_audiences.is_empty()),
+        ("service-cluster-ip-range", embedded.service_cluster_ip_range != SERVICE_RANGE),
+        ("allow-privileged", !embedded.allow_privileged),
+        ("event-ttl", embedded.event_ttl != EVENT_TTL),
+        ("quota-backend-bytes", embedded.quota_backend_bytes != QUOTA_BYTES),
         ("data-dir", embedded.data_dir.is_some()),
         ("service-account-signing-key-file", embedded.service_account_signing_key_file.is_some()),
     ] {

@@ -6,8 +6,7 @@ use crate::admission::{
 use crate::status::Status;
 use crate::status::invalid::aggregate;
 use async_trait::async_trait;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
+use lru::LruCache;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
@@ -29,7 +28,7 @@ pub(crate) static SPEC: Spec = Spec {
 };
 
 /// The default number of buckets of a limit (`defaultCacheSize`).
-const BUCKETS: u64 = 4096;
+const BUCKETS: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum LimitType {
@@ -69,7 +68,10 @@ struct Enforcer {
     name: &'static str,
     tokens_per_second: f64,
     burst: f64,
-    buckets: Cache<String, Arc<Mutex<Bucket>>>,
+    /// The number of buckets: the least recently used one gives way to a new one, at once, as in the cache of `k8s.io/utils/lru`. A cache that
+    /// evicts when it has time would refuse an event that kube-apiserver accepts.
+    most: usize,
+    buckets: Mutex<LruCache<String, Arc<Mutex<Bucket>>>>,
 }
 
 /// A token bucket, in its state at the last use.
@@ -145,21 +147,31 @@ fn too_many(why: &str) -> Denial {
 
 impl Enforcer {
     fn new(name: &'static str, limit_type: LimitType, limit: &Limit) -> Self {
-        let size = match limit_type {
+        let most = match limit_type {
             LimitType::Server => 1,
-            _ => u64::try_from(limit.cache_size).ok().filter(|size| *size > 0).unwrap_or(BUCKETS),
+            _ => usize::try_from(limit.cache_size).ok().filter(|size| *size > 0).unwrap_or(BUCKETS),
         };
-        let buckets = Cache::builder().max_capacity(size).eviction_policy(EvictionPolicy::lru()).build();
         let (tokens_per_second, burst) = (limit.qps.into(), limit.burst.into());
-        Self { limit_type, name, tokens_per_second, burst, buckets }
+        // A bounded cache would take the memory of all its buckets now.
+        Self { limit_type, name, tokens_per_second, burst, most, buckets: Mutex::new(LruCache::unbounded()) }
+    }
+
+    /// Returns the bucket of a key, which is full if it is new.
+    fn bucket(&self, key: &str) -> Arc<Mutex<Bucket>> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = || Arc::new(Mutex::new(Bucket { tokens: self.burst, at: Instant::now() }));
+        let bucket = buckets.get_or_insert_ref(key, full).clone();
+        if buckets.len() > self.most {
+            buckets.pop_lru();
+        }
+        bucket
     }
 
     /// Takes a token. The token returns to the bucket if the API server refuses the event as invalid. If the bucket is empty,
     /// returns the text of the refusal.
     fn refusal(&self, attributes: &Attributes) -> Option<String> {
         let key = self.key(attributes);
-        let full = || Arc::new(Mutex::new(Bucket { tokens: self.burst, at: Instant::now() }));
-        let shared = self.buckets.get_with_by_ref(&key, full);
+        let shared = self.bucket(&key);
         let mut bucket = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let gained = now.duration_since(bucket.at).as_secs_f64() * self.tokens_per_second;
@@ -280,9 +292,19 @@ mod tests {
     async fn a_forgotten_key_starts_with_a_full_bucket() {
         let plugin = plugin(json!([{"type": "Namespace", "qps": 1, "burst": 1, "cacheSize": 1}]));
         assert_eq!(refusal(&plugin, &event("n", "h")).await, None);
+        assert!(refusal(&plugin, &event("n", "h")).await.is_some());
         assert_eq!(refusal(&plugin, &event("m", "h")).await, None);
-        plugin.0[0].buckets.run_pending_tasks();
         assert_eq!(refusal(&plugin, &event("n", "h")).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_key_that_was_not_used_for_longest_is_forgotten() {
+        let plugin = plugin(json!([{"type": "Namespace", "qps": 1, "burst": 1, "cacheSize": 2}]));
+        let refused = async |namespace: &str| refusal(&plugin, &event(namespace, "h")).await.is_some();
+        assert_eq!([refused("a").await, refused("b").await, refused("a").await], [false, false, true]);
+        // The bucket of b gives way, since a was used after it.
+        assert_eq!([refused("c").await, refused("a").await, refused("b").await], [false, true, false]);
+        assert_eq!([refused("c").await, refused("b").await], [false, true]);
     }
 
     #[test]

@@ -281,3 +281,113 @@ fn the_other_examples_are_read_too() {
     let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/config/audit-policy.yaml");
     crate::audit::Policy::from_file(Path::new(policy)).unwrap();
 }
+
+/// A value for each flag that is not its default; values that no rule gives are by the name of the flag.
+fn sample(flag: &clap::Arg) -> Vec<String> {
+    let name = flag.get_long().unwrap();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    let with = |value: &str| vec![format!("--{name}={value}")];
+    match name {
+        "enable-admission-plugins" | "webhook-admission-plugins" => with("AlwaysPullImages"),
+        "disable-admission-plugins" => with("PodSecurity"),
+        "admission-control" => with("AlwaysAdmit"),
+        "admission-control-config-file" => with(concat!(env!("CARGO_MANIFEST_DIR"), "/config/admission.yaml")),
+        "feature-gates" => with("AllAlpha=true"),
+        "shadow-webhooks" | "shadow-policies" => with("a"),
+        "validation-view" => with("submitted"),
+        "field-ownership" => with("writer"),
+        "authorization-mode" => vec!["--authorization-mode=AlwaysAllow".into(), "--authorization-mode=RBAC".into()],
+        "bind-address" | "advertise-address" => with("192.0.2.1"),
+        "requestheader-username-headers" | "requestheader-uid-headers" | "requestheader-group-headers" => with("X-A"),
+        "requestheader-extra-headers-prefix" => with("X-B-"),
+        "requestheader-allowed-names" | "webhook-allowed-names" | "webhook-configurations" => with("a"),
+        "tls-sni-cert-key" => with(&format!("{file},{file}:a.example")),
+        "tls-min-version" => with("VersionTLS13"),
+        "tls-cipher-suites" => with("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+        "tls-secret" | "admitted-mark" | "upstream-impersonator" => with("a/b"),
+        "tls-names" => with("a.example"),
+        "health-bind-address" | "webhook-bind-address" => with("127.0.0.1:0"),
+        "memory-limit" => with("1Gi"),
+        "upstream-identity" => {
+            vec!["--upstream-identity=passthrough".into(), "--upstream-identity=requestheader".into()]
+        }
+        "upstream-own-user" => with("a,b"),
+        "upstream-group-prefix" => with("a:"),
+        "upstream-calls-webhooks" => with("yes"),
+        "controllers" => with("-namespace"),
+        "service-account-issuer" | "service-account-jwks-uri" => with("https://a.example"),
+        "service-cluster-ip-range" => with("10.9.0.0/24"),
+        "runtime-config" => with("api/all=true"),
+        "api-audiences" => with("a"),
+        "audit-log-path" => with("-"),
+        "write-kubeconfig" => with("other.kubeconfig"),
+        _ => match flag.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()).unwrap_or_default()
+        {
+            "FILE" => with(file),
+            "DIR" | "FOLDER" => with(folder),
+            "DURATION" => with("2h1m"),
+            "BOOL" => vec![format!("--{name}=true"), format!("--{name}=false")],
+            "SECONDS" | "N" | "PORT" | "BYTES" => with("7"),
+            other => panic!("--{name} has values of the kind {other}, of which the test knows none"),
+        },
+    }
+}
+
+#[test]
+fn no_flag_is_accepted_without_effect() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    let upstream = format!("--upstream-kubeconfig={file}");
+    let front_end = [
+        &*upstream,
+        "--webhook-bind-address=127.0.0.1:9443",
+        &format!("--webhook-tls-cert-file={file}"),
+        &format!("--webhook-tls-private-key-file={file}"),
+        "--webhook-anonymous-auth",
+        "--webhook-only",
+    ];
+    let tenants = format!("--tenants-dir={folder}");
+    let contexts: [(&str, Vec<&str>); 6] = [
+        ("embedded", vec![]),
+        ("upstream", vec![&upstream]),
+        ("passthrough", vec![&upstream, "--upstream-identity=passthrough"]),
+        ("requestheader", vec![&upstream, "--upstream-identity=requestheader"]),
+        ("webhook-only", front_end.to_vec()),
+        ("tenants", vec![&upstream, &tenants]),
+    ];
+    let command = <Arguments as clap::CommandFactory>::command();
+    let serve = command.find_subcommand("serve").unwrap();
+    let flags =
+        serve.get_arguments().filter(|flag| !matches!(flag.get_long(), None | Some("help" | "v" | "memory-limit")));
+    let mut silent = Vec::new();
+    for flag in flags {
+        let name = flag.get_long().unwrap();
+        for (context, base) in &contexts {
+            // A flag of the context itself has its effect there.
+            if base.iter().any(|given| given.starts_with(&format!("--{name}"))) {
+                continue;
+            }
+            let without = format!("{:?}", parse(base).unwrap());
+            let outcomes: Vec<bool> = sample(flag)
+                .iter()
+                .map(|given| match parse(&[base, &[&**given][..]].concat()) {
+                    Ok(config) => format!("{config:?}") != without,
+                    Err(why) => {
+                        let group = name.split('-').next().unwrap();
+                        let is_named = why.contains(&format!("--{name}"))
+                            || why.contains("admission-control")
+                            || why.contains("the other flags of the webhook front end")
+                            || why.contains(&format!("the --{group}-"));
+                        assert!(is_named, "{context} {given}: {why}");
+                        true
+                    }
+                })
+                .collect();
+            if !outcomes.contains(&true) {
+                silent.push(format!("{context} --{name}"));
+            }
+        }
+    }
+    assert!(silent.is_empty(), "accepted without effect or refusal: {silent:#?}");
+}
