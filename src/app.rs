@@ -13,7 +13,8 @@ pub(crate) use tenancy::check_tenants;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, PluginEnvironment};
 use crate::audit::{self, Audit, Log, Policy};
-use crate::authn::CertificateAuthority;
+use crate::authn::{Authenticator, CertificateAuthority};
+use crate::authz::Authorizer;
 use crate::backend::{bound_answers, obey_proxy_variables};
 use crate::cluster::{self, AuthorityMaps, Loopback};
 use crate::config::{self, AuditLog, CallsWebhooks, Limits};
@@ -22,13 +23,14 @@ use crate::embedded::{self, DataDir, Vitals};
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
-use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
+use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, ProcessSeats, Room, WholeAnswers};
 use crate::plugins::in_cluster_clients;
 use crate::processor::{self, Processor};
 use crate::request::body::{BodyRoom, MediaTypes};
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
 use crate::server::{Drain, Listener, Refusals, Reloading, Unread};
+use crate::sharer::Sharing;
 use crate::turns::Turns;
 use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
@@ -371,12 +373,13 @@ fn pipeline(
         problems if problems.is_empty() => Ok(()),
         problems => Err(Unhealthy::of(problems.join("; ").replace('\n', " "))),
     });
+    let seats = ProcessSeats::new(limits, registry).context("metrics of requests")?;
     let asked = release.clone();
     checks.advise("upstream-release", move || asked.check());
     Ok(Pipeline {
         impersonation: impersonation(config, registry)?,
-        authenticator: backend.authenticator,
-        authorizer: backend.authorizer,
+        authenticator: Arc::new(Authenticator::new(backend.schemes, &Sharing::ByUser, None)),
+        authorizer: Arc::new(Authorizer::new(backend.reviews, Sharing::ByUser)),
         discovery: backend.discovery,
         cluster: backend.cluster,
         chain,
@@ -388,12 +391,12 @@ fn pipeline(
             transport: backend.transport,
             forwarder: backend.forwarder,
             response_bytes: limits.response_bytes,
-            room: Room::new(limits),
+            room: Room::new(WholeAnswers::new(limits), Sharing::ByUser),
             release: backend.release,
         },
         dry_runs: DryRuns::default(),
         audit,
-        in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
+        in_flight: InFlight::new(&seats, limits, &Sharing::ByUser, false),
         bodies: BodyRoom::new(limits),
         answers: Answers::new(limits.request_timeout),
         turns: Turns::default(),

@@ -66,10 +66,10 @@ pub mod internal {
         pub use crate::app::{Running, start};
     }
     pub mod authn {
-        pub use crate::authn::{Authenticator, Config};
+        pub use crate::authn::{Authenticator, Config, Schemes};
     }
     pub mod authz {
-        pub use crate::authz::{Authorizer, Config, Mode, Reviewer};
+        pub use crate::authz::{AccessReviews, Authorizer, Config, Mode, Reviewer};
     }
     pub mod body {
         pub use crate::body::{Body, Weight, empty, full};
@@ -94,7 +94,7 @@ pub mod internal {
         pub use crate::metrics::Registry;
     }
     pub mod pipeline {
-        pub use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
+        pub use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, ProcessSeats, Room, WholeAnswers};
     }
     pub mod plugins {
         pub use crate::plugins::ALL;
@@ -120,6 +120,7 @@ pub mod internal {
     pub use crate::arrivals::Arrivals;
     pub use crate::audit::Audit;
     pub use crate::processor::Processor;
+    pub use crate::sharer::Sharing;
     pub use crate::turns::Turns;
     pub use crate::user::UserInfo;
 }

@@ -43,9 +43,9 @@ use create::Create;
 use delete::Delete;
 pub use dry_run::DryRuns;
 use gateway::Caller;
-pub use gateway::{Gateway, Room};
-pub use inflight::InFlight;
+pub use gateway::{Gateway, Room, WholeAnswers};
 use inflight::Seat;
+pub use inflight::{InFlight, ProcessSeats};
 pub(crate) use tenancy::{Part, Tenancy, Tenant, Tenants};
 
 use crate::admission::{
@@ -284,7 +284,7 @@ impl Pipeline {
         response.map(|body| match info.is_long_running() {
             true => answers::seated_long(body, seat),
             false => {
-                let reader = answers::Reader { connection, ready: self.gateway.room.ready.clone(), room };
+                let reader = answers::Reader { connection, ready: self.gateway.room.ready().clone(), room };
                 self.answers.seated(body, seat, reader)
             }
         })

@@ -4,8 +4,8 @@ use super::advertised::advertised;
 use super::front::{Files, Front};
 use super::{Admission, Config};
 use crate::admission::{BuildError, Plugin};
-use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig};
-use crate::authz::{self, Authorizer, Reviewer};
+use crate::authn::{self, CertificateAuthority, RequestHeaderConfig, Schemes};
+use crate::authz::{self, AccessReviews, Reviewer};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{CacheRoom, Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity, WebhookTargets};
@@ -15,7 +15,6 @@ use crate::manifests;
 use crate::removed::Api;
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::{Drain, Reloading};
-use crate::shares::Shares;
 use crate::tenants::Owners;
 use crate::upstream::{
     CallerIdentity, Forwarder, FrontProxy, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
@@ -228,8 +227,8 @@ pub(super) struct Backend {
     pub(super) removed: Vec<&'static Api>,
     pub(super) probe: Arc<Probe>,
     pub(super) release: Arc<Release>,
-    pub(super) authenticator: Arc<Authenticator>,
-    pub(super) authorizer: Arc<Authorizer>,
+    pub(super) schemes: Arc<Schemes>,
+    pub(super) reviews: Arc<AccessReviews>,
     /// The names of tenants' namespaces.
     pub(super) owners: Arc<ArcSwap<Owners>>,
     /// The prefix of the groups of callers.
@@ -239,8 +238,6 @@ pub(super) struct Backend {
     front_proxy: Option<Arc<FrontProxy>>,
     caches: Caches,
     limits: Arc<Limits>,
-    /// The access reviews of the tenants, of which one has at most half.
-    pub(super) access_reviews: Arc<Shares>,
     /// Plugins of several tenants.
     pub(super) plugins: CommonPlugins,
 }
@@ -291,8 +288,8 @@ impl Backend {
             cluster.confine_webhooks(targets.clone());
         }
         let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
-        let authenticator = Authenticator::new(authentication(config, client_ca, files, &upstream)?);
-        let authorizer = Authorizer::new(authorization(config, &upstream));
+        let schemes = Schemes::new(authentication(config, client_ca, files, &upstream)?);
+        let reviews = AccessReviews::new(authorization(config, &upstream));
         // The embedded API server is part of this process, so its release is known.
         let release = match of {
             config::Upstream::Embedded { .. } => Release::known(),
@@ -307,11 +304,10 @@ impl Backend {
             removed,
             probe: Arc::new(probe),
             release: Arc::new(release),
-            authenticator: Arc::new(authenticator),
-            authorizer: Arc::new(authorizer),
+            schemes,
+            reviews,
             owners: Arc::default(),
             plugins: CommonPlugins::default(),
-            access_reviews: Shares::new(limits.access_reviews, limits.access_reviews / 2),
             group_prefix: group_prefix(of).to_owned(),
             webhook_targets: of.webhook_targets().cloned(),
             front_proxy: upstream.front_proxy.map(Arc::new),
@@ -347,10 +343,9 @@ impl Backend {
             discovery: self.discovery.clone(),
             probe: self.probe.clone(),
             release: self.release.clone(),
-            authenticator: self.authenticator.clone(),
-            authorizer: self.authorizer.clone(),
+            schemes: self.schemes.clone(),
+            reviews: self.reviews.clone(),
             owners: self.owners.clone(),
-            access_reviews: self.access_reviews.clone(),
             group_prefix: self.group_prefix.clone(),
             webhook_targets: self.webhook_targets.clone(),
             front_proxy: self.front_proxy.clone(),

@@ -14,6 +14,7 @@ use crate::server::health::{Checks, Unhealthy};
 use crate::server::renewal::Renewable;
 use crate::server::tls::Handshake;
 use crate::server::{Drain, Listener, Refusals, Reloading, Unread};
+use crate::sharer::Sharing;
 use crate::upstream::ServingCertificates;
 use anyhow::{Context, Result};
 use http::Request;
@@ -90,13 +91,17 @@ impl Reviews {
         }
         let chain = if given.is_alone { pipeline.chain.clone() } else { Arc::new(pipeline.chain.part(&given.plugins)) };
         let front_end = FrontEnd {
-            authenticator: Authenticator::new(authn::Config {
-                client_ca: self.client_ca.as_ref().map(Reloading::shared),
-                token_file: self.tokens.as_ref().map(Reloading::shared),
-                anonymous: given.anonymous,
-                metrics: Some(authn::Metrics::of(registry).context("metrics of authentication")?),
-                ..authn::Config::default()
-            }),
+            authenticator: Authenticator::new(
+                authn::Schemes::new(authn::Config {
+                    client_ca: self.client_ca.as_ref().map(Reloading::shared),
+                    token_file: self.tokens.as_ref().map(Reloading::shared),
+                    anonymous: given.anonymous,
+                    metrics: Some(authn::Metrics::of(registry).context("metrics of authentication")?),
+                    ..authn::Config::default()
+                }),
+                &Sharing::ByUser,
+                None,
+            ),
             allowed_names: given.allowed_names.clone(),
             chain,
             tenants: self.tenants,

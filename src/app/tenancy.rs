@@ -12,16 +12,21 @@ use crate::admission::metrics::Metrics as AdmissionMetrics;
 use crate::admission::{Attributes, Chain};
 use crate::app::Config;
 use crate::audit::{Audit, Log, Policy, Queued};
+use crate::authn::Authenticator;
+use crate::authz::Authorizer;
 use crate::cluster::{CacheRoom, Loopback, Need};
 use crate::config::{AuthorizationMode, UpstreamIdentity, WebhookTargets};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
-use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant, Tenants};
+use crate::pipeline::{
+    Answers, DryRuns, Gateway, InFlight, Part, Pipeline, ProcessSeats, Room, Tenancy, Tenant, Tenants, WholeAnswers,
+};
 use crate::processor::Processor;
 use crate::request::body::{BodyRoom, MediaTypes};
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::{ConnectionBudget, Drain, Reloading, reload, tls::Certificates};
+use crate::sharer::Sharing;
 use crate::status::Status;
 use crate::tenants::profile::{Identity, Profile};
 use crate::tenants::{self, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, TenantAddresses, TenantFile};
@@ -58,13 +63,13 @@ pub(super) struct Shared {
 struct Builder {
     shared: Shared,
     processor: Processor,
-    room: Room,
+    answers: Arc<WholeAnswers>,
     bodies: BodyRoom,
     /// The memory for the caches of API servers that only tenants name.
     caches: Arc<CacheRoom>,
     /// The queues of the tenants' audit logs.
     queued: Arc<Queued>,
-    seats: InFlight,
+    seats: ProcessSeats,
     counted: tenants::TenantMetrics,
     state: Mutex<State>,
 }
@@ -157,11 +162,11 @@ pub(super) async fn start(shared: Shared, upstream: Upstream, registry: &Registr
     let (folder, flag) = (shared.folder.clone(), format!("--tenants-dir={}", shared.folder.display()));
     let builder = Arc::new(Builder {
         processor: Processor::new(limits.long_work),
-        room: Room::new(limits),
+        answers: WholeAnswers::new(limits),
         bodies: BodyRoom::new(limits),
         caches: CacheRoom::new(limits.tenant_caches_bytes),
         queued: Arc::new(Queued::new(limits.audit_queue_bytes)),
-        seats: InFlight::of_tenants(limits, registry).context("metrics of requests")?,
+        seats: ProcessSeats::new(limits, registry).context("metrics of requests")?,
         counted: counted.clone(),
         state: Mutex::default(),
         shared,
@@ -390,11 +395,12 @@ impl Builder {
         let reviewing = config.front_end.as_ref().filter(|_| tenant.kubeconfig().is_none());
         let reviewing = reviewing.map(|front_end| Arc::new(chain.part(&one.reviewing(front_end))));
         let chain = chain.guarded(Box::new(guard));
-        let authenticator = Arc::new(backend.authenticator.of_tenant(one.client_ca.clone()));
-        let authorizer = backend.authorizer.of_tenant(name.clone(), backend.access_reviews.clone());
+        let sharing = Sharing::AsTenant(name.clone());
+        let authenticator = Authenticator::new(backend.schemes.clone(), &sharing, one.client_ca.clone());
+        let authorizer = Authorizer::new(backend.reviews.clone(), sharing.clone());
         let context = Arc::new(context(name.clone(), profile, backend.owners.clone()));
         let pipeline = Arc::new(Pipeline {
-            authenticator,
+            authenticator: Arc::new(authenticator),
             impersonation: self.shared.impersonation.clone(),
             authorizer: Arc::new(authorizer),
             discovery: backend.discovery.clone(),
@@ -407,12 +413,12 @@ impl Builder {
                 transport: backend.transport.clone(),
                 forwarder: backend.forwarder.clone(),
                 response_bytes: limits.response_bytes,
-                room: self.room.of_tenant(name.clone()),
+                room: Room::new(self.answers.clone(), sharing.clone()),
                 release: backend.release.clone(),
             },
             dry_runs: DryRuns::default(),
             audit: self.audit(one, logs)?,
-            in_flight: self.seats.of_tenant(&name, limits, !is_special),
+            in_flight: InFlight::new(&self.seats, limits, &sharing, !is_special),
             bodies: self.bodies.clone(),
             answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),

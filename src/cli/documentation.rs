@@ -10,7 +10,8 @@ use crate::cluster::{self, Cluster, FixedState};
 use crate::config::Limits;
 use crate::front_end;
 use crate::metrics::Registry;
-use crate::pipeline::InFlight;
+use crate::pipeline::{InFlight, ProcessSeats};
+use crate::sharer::Sharing;
 use crate::{audit, impersonation};
 use clap::CommandFactory;
 use std::fmt::Write as _;
@@ -182,7 +183,7 @@ fn all_metrics() -> Registry {
     crate::authn::Metrics::of(&registry).unwrap();
     audit::Metrics::register(&registry).unwrap();
     impersonation::Metrics::register(&registry).unwrap();
-    InFlight::new(&limits, &registry).unwrap();
+    InFlight::new(&ProcessSeats::new(&limits, &registry).unwrap(), &limits, &Sharing::ByUser, false);
     front_end::FrontEndMetrics::register(&registry).unwrap();
     crate::tenants::TenantMetrics::register(&registry).unwrap();
     registry

@@ -362,6 +362,6 @@ impl Pipeline {
 
     /// Returns the sharer of a user's requests in quantities of the process.
     pub(super) fn sharer(&self, user: &Arc<UserInfo>) -> Sharer {
-        Sharer::of(user, self.tenant.as_ref().map(|tenant| &tenant.name))
+        self.tenant.as_ref().map_or_else(|| Sharer::User(user.clone()), |tenant| Sharer::Tenant(tenant.name.clone()))
     }
 }

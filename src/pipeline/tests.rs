@@ -23,6 +23,7 @@ use crate::cluster::{Cluster, FixedState, discovery};
 use crate::config::Limits;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
+use crate::sharer::Sharing;
 use crate::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, from_fn, kube_client};
 use crate::{authn, embedded};
 use async_trait::async_trait;
@@ -211,14 +212,21 @@ impl Path {
         });
         let forwarder = Forwarder::new(transport.clone(), CallerIdentity::Impersonate, Drain::new());
         let pipeline = Pipeline {
-            authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
+            authenticator: Arc::new(Authenticator::new(
+                authn::Schemes::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+                &Sharing::ByUser,
+                None,
+            )),
             tenant: None,
             impersonation: Arc::default(),
-            authorizer: Arc::new(Authorizer::new(authz::Config::new(
-                Mode::AlwaysAllow,
-                Reviewer::Subject(client),
-                &Limits::default(),
-            ))),
+            authorizer: Arc::new(Authorizer::new(
+                authz::AccessReviews::new(authz::Config::new(
+                    Mode::AlwaysAllow,
+                    Reviewer::Subject(client),
+                    &Limits::default(),
+                )),
+                Sharing::ByUser,
+            )),
             discovery,
             cluster,
             chain: Arc::new(chain.unwrap()),
@@ -230,12 +238,12 @@ impl Path {
                 transport,
                 forwarder,
                 response_bytes: 1 << 20,
-                room: Room::new(&limits),
+                room: Room::alone(&limits),
                 release: Arc::new(Release::known()),
             },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
-            in_flight: InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap(),
+            in_flight: InFlight::alone(&limits),
             bodies: BodyRoom::new(&limits),
             answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
@@ -322,7 +330,7 @@ fn meddling(server: &Arc<embedded::Server>, name: &'static str) -> SharedTranspo
 async fn a_body_that_does_not_arrive_makes_room_for_another() {
     let mut path = Path::new().await;
     let one = Limits { mutating_requests_inflight: 1, arriving_bodies_bytes: 1, ..Limits::default() };
-    path.pipeline.in_flight = InFlight::new(&one, &crate::metrics::Registry::new()).unwrap();
+    path.pipeline.in_flight = InFlight::alone(&one);
     let stalled = Request::post(CONFIG_MAPS).header("content-type", "application/json");
     let mut stalled = Box::pin(path.send(stalled.body(crate::server::testing::silent().0).unwrap()));
     for _ in 0..20 {
@@ -570,7 +578,7 @@ async fn a_request_has_a_seat_until_its_answer_is_audited() {
     let metrics = audit::Metrics::register(&crate::metrics::Registry::new()).unwrap();
     path.pipeline.audit = Audit::new(policy, Arc::new(Nowhere), metrics);
     let one = Limits { requests_inflight: 1, ..Limits::default() };
-    path.pipeline.in_flight = InFlight::new(&one, &crate::metrics::Registry::new()).unwrap();
+    path.pipeline.in_flight = InFlight::alone(&one);
     let mut waiting = Box::pin(path.ask("GET", CONFIG_MAPS, "", ""));
     for _ in 0..20 {
         assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());

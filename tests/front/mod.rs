@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use kube_admission_proxy::internal::Arrivals;
 use kube_admission_proxy::internal::Audit;
 use kube_admission_proxy::internal::Processor;
+use kube_admission_proxy::internal::Sharing;
 use kube_admission_proxy::internal::Turns;
 use kube_admission_proxy::internal::UserInfo;
 use kube_admission_proxy::internal::admission::Metrics;
@@ -19,7 +20,9 @@ use kube_admission_proxy::internal::cluster::{Cluster, Need};
 use kube_admission_proxy::internal::config::{Limits, Writes};
 use kube_admission_proxy::internal::embedded;
 use kube_admission_proxy::internal::front_end::{self, FrontEnd, Seats};
-use kube_admission_proxy::internal::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
+use kube_admission_proxy::internal::pipeline::{
+    Answers, DryRuns, Gateway, InFlight, Pipeline, ProcessSeats, Room, WholeAnswers,
+};
 use kube_admission_proxy::internal::plugins;
 use kube_admission_proxy::internal::request::BodyRoom;
 use kube_admission_proxy::internal::server::{Connection, Drain};
@@ -102,15 +105,19 @@ impl Front {
         });
         let drain = Drain::new();
         let forwarder = Forwarder::new(transport.clone(), CallerIdentity::Impersonate, drain.clone());
+        let seats = ProcessSeats::new(&limits, &kube_admission_proxy::internal::metrics::Registry::new()).unwrap();
         let pipeline = Pipeline {
-            authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
+            authenticator: Arc::new(Authenticator::new(
+                authn::Schemes::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+                &Sharing::ByUser,
+                None,
+            )),
             tenant: None,
             impersonation: Arc::default(),
-            authorizer: Arc::new(Authorizer::new(authz::Config::new(
-                Mode::Unrestricted,
-                Reviewer::Subject(client),
-                &limits,
-            ))),
+            authorizer: Arc::new(Authorizer::new(
+                authz::AccessReviews::new(authz::Config::new(Mode::Unrestricted, Reviewer::Subject(client), &limits)),
+                Sharing::ByUser,
+            )),
             discovery,
             cluster,
             chain: Arc::new(chain.unwrap()),
@@ -122,13 +129,13 @@ impl Front {
                 transport,
                 forwarder,
                 response_bytes: 1 << 20,
-                room: Room::new(&limits),
+                room: Room::new(WholeAnswers::new(&limits), Sharing::ByUser),
                 release: Arc::new(Release::known()),
             },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             bodies: BodyRoom::new(&limits),
-            in_flight: InFlight::new(&limits, &kube_admission_proxy::internal::metrics::Registry::new()).unwrap(),
+            in_flight: InFlight::new(&seats, &limits, &Sharing::ByUser, false),
             answers: Answers::new(limits.request_timeout),
             turns: Turns::default(),
             processor: Processor::new(0),
@@ -159,7 +166,11 @@ impl Front {
         let metrics =
             front_end::FrontEndMetrics::register(&kube_admission_proxy::internal::metrics::Registry::new()).unwrap();
         FrontEnd {
-            authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+            authenticator: Authenticator::new(
+                authn::Schemes::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+                &Sharing::ByUser,
+                None,
+            ),
             allowed_names: Vec::new(),
             chain: Arc::new(self.pipeline.chain.part(&[])),
             tenants: None,
