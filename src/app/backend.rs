@@ -212,19 +212,25 @@ impl Caches {
     }
 }
 
-/// An API server behind, with the state of it that pipelines share.
+/// An API server behind, with those of its objects that are cached.
 pub(super) struct Backend {
-    pub(super) transport: SharedTransport,
-    pub(super) forwarder: Forwarder,
-    pub(super) client: kube::Client,
-    pub(super) is_passthrough: bool,
-    pub(super) url: Option<String>,
-    pub(super) discovery: Arc<Discovery>,
+    pub(super) server: Arc<ApiServer>,
     pub(super) cluster: Arc<Cluster>,
     /// The caches in `cluster`.
     pub(super) needs: Vec<Need>,
+    /// Plugins of several tenants.
+    pub(super) plugins: CommonPlugins,
+}
+
+/// An API server behind, as far as it does not depend on the cached objects.
+pub(super) struct ApiServer {
+    pub(super) transport: SharedTransport,
+    pub(super) forwarder: Forwarder,
+    client: kube::Client,
+    pub(super) url: Option<String>,
+    pub(super) discovery: Arc<Discovery>,
     /// The removed APIs that the API server serves without definitions.
-    pub(super) removed: Vec<&'static Api>,
+    removed: Vec<&'static Api>,
     pub(super) probe: Arc<Probe>,
     pub(super) release: Arc<Release>,
     pub(super) schemes: Arc<Schemes>,
@@ -235,11 +241,9 @@ pub(super) struct Backend {
     group_prefix: String,
     /// The servers that webhooks of the API server may be; `None` for any server.
     webhook_targets: Option<Arc<WebhookTargets>>,
-    front_proxy: Option<Arc<FrontProxy>>,
+    front_proxy: Option<FrontProxy>,
     caches: Caches,
     limits: Arc<Limits>,
-    /// Plugins of several tenants.
-    pub(super) plugins: CommonPlugins,
 }
 
 /// Plugins that tenants with the same configuration share, as long as one of them has the plugin: by the plugin's name and a digest of all that
@@ -282,11 +286,6 @@ impl Backend {
     ) -> Result<Self> {
         let limits = &config.limits;
         let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), limits.clone());
-        let removed = served_removed_apis(config);
-        let cluster = Cluster::start_within(upstream.client.clone(), needs, limits.clone(), &caches.room(), &removed);
-        if let Some(targets) = of.webhook_targets() {
-            cluster.confine_webhooks(targets.clone());
-        }
         let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
         let schemes = Schemes::new(authentication(config, client_ca, files, &upstream)?);
         let reviews = AccessReviews::new(authorization(config, &upstream));
@@ -297,68 +296,51 @@ impl Backend {
                 Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
             }
         };
-        Ok(Self {
+        let server = ApiServer {
             discovery,
-            cluster,
-            needs: needs.to_vec(),
-            removed,
+            removed: served_removed_apis(config),
             probe: Arc::new(probe),
             release: Arc::new(release),
             schemes,
             reviews,
             owners: Arc::default(),
-            plugins: CommonPlugins::default(),
             group_prefix: group_prefix(of).to_owned(),
             webhook_targets: of.webhook_targets().cloned(),
-            front_proxy: upstream.front_proxy.map(Arc::new),
+            front_proxy: upstream.front_proxy,
             caches,
             limits: limits.clone(),
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             client: upstream.client,
-            is_passthrough: upstream.is_passthrough,
             url: upstream.url,
-        })
+        };
+        Ok(Self::of(Arc::new(server), needs.to_vec()))
+    }
+
+    /// Starts caches of an API server.
+    fn of(server: Arc<ApiServer>, needs: Vec<Need>) -> Self {
+        let (client, limits, room) = (server.client.clone(), server.limits.clone(), server.caches.room());
+        let cluster = Cluster::start_within(client, &needs, limits, &room, &server.removed);
+        if let Some(targets) = &server.webhook_targets {
+            cluster.confine_webhooks(targets.clone());
+        }
+        Self { server, cluster, needs, plugins: CommonPlugins::default() }
     }
 
     /// Returns this API server with more caches.
     pub(super) fn with_needs(&self, needs: &[Need]) -> Self {
         let mut all = self.needs.clone();
         all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
-        let (client, limits) = (self.client.clone(), self.limits.clone());
-        let cluster = Cluster::start_within(client, &all, limits, &self.caches.room(), &self.removed);
-        if let Some(targets) = &self.webhook_targets {
-            cluster.confine_webhooks(targets.clone());
-        }
-        Self {
-            cluster,
-            limits: self.limits.clone(),
-            needs: all,
-            removed: self.removed.clone(),
-            transport: self.transport.clone(),
-            forwarder: self.forwarder.clone(),
-            client: self.client.clone(),
-            is_passthrough: self.is_passthrough,
-            url: self.url.clone(),
-            discovery: self.discovery.clone(),
-            probe: self.probe.clone(),
-            release: self.release.clone(),
-            schemes: self.schemes.clone(),
-            reviews: self.reviews.clone(),
-            owners: self.owners.clone(),
-            group_prefix: self.group_prefix.clone(),
-            webhook_targets: self.webhook_targets.clone(),
-            front_proxy: self.front_proxy.clone(),
-            caches: self.caches.clone(),
-            plugins: CommonPlugins::default(),
-        }
+        Self::of(self.server.clone(), all)
     }
 
     /// Whether the API server answers, and its state is known.
     pub(super) fn is_ready(&self) -> bool {
-        self.check().is_ok() && self.discovery.is_synced() && self.cluster.unsynced().is_empty()
+        self.server.check().is_ok() && self.server.discovery.is_synced() && self.cluster.unsynced().is_empty()
     }
+}
 
+impl ApiServer {
     /// Whether the API server answers.
     pub(super) fn check(&self) -> Result<(), Unhealthy> {
         self.probe.check()?;

@@ -20,6 +20,16 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
+/// The only tenant, with these plugins.
+struct Alone(Arc<Chain>);
+
+#[async_trait]
+impl ReviewingTenants for Alone {
+    async fn plugins(&self, _: &Attributes) -> Result<Option<Arc<Chain>>, Status> {
+        Ok(Some(self.0.clone()))
+    }
+}
+
 /// The front end with one accepted caller, and the registry of its metrics.
 struct Side {
     front_end: FrontEnd,
@@ -47,8 +57,7 @@ fn side(specs: &[&'static Spec]) -> Side {
     let front_end = FrontEnd {
         authenticator: Authenticator::new(authn::Schemes::new(config), &Sharing::ByUser, None),
         allowed_names: vec!["kube-apiserver".into()],
-        chain: Arc::new(chain.unwrap()),
-        tenants: None,
+        tenants: Arc::new(Alone(Arc::new(chain.unwrap()))),
         authorizer: Arc::new(Authorizer::new(
             AccessReviews::new(authz::Config::new(authz::Mode::Webhook, reviewer, &Limits::default())),
             Sharing::ByUser,

@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 /// The answers that are not fully written. One task watches all of them: a task for each answer would wake a second worker for each
 /// request.
-pub struct Answers {
+pub(super) struct Answers {
     patience: Duration,
     unwritten: Arc<Unwritten>,
     watch: Once,
@@ -28,7 +28,7 @@ pub struct Answers {
 
 impl Answers {
     /// Creates the set of answers that are given up if no part of them can be written for `patience`.
-    pub fn new(patience: Duration) -> Self {
+    pub(super) fn new(patience: Duration) -> Self {
         Self { patience, unwritten: Arc::default(), watch: Once::new() }
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Caller {
 }
 
 /// The path to the API server.
-pub struct Gateway {
+pub(super) struct Gateway {
     /// The transport of the proxy's own requests.
     pub transport: SharedTransport,
     /// The forwarder of callers' requests.
@@ -49,7 +49,7 @@ pub struct Gateway {
 }
 
 /// The memory that all answers read as a whole may take together.
-pub struct WholeAnswers {
+pub(super) struct WholeAnswers {
     shares: Arc<Shares>,
     /// The memory for answers to writes. A write holds a stored object while it reads answers, so they have a memory of their own: no
     /// write waits for room that other writes hold while they wait as well.
@@ -64,7 +64,7 @@ pub struct WholeAnswers {
 
 impl WholeAnswers {
     /// Creates the memory of a process from the limits.
-    pub fn new(limits: &Limits) -> Arc<Self> {
+    pub(super) fn new(limits: &Limits) -> Arc<Self> {
         let shares = |bytes: usize| Shares::in_halves(bytes / KIBIBYTE);
         Arc::new(Self {
             shares: shares(limits.whole_answers_bytes),
@@ -78,14 +78,14 @@ impl WholeAnswers {
 }
 
 /// The room of one tenant in the memory for answers.
-pub struct Room {
+pub(super) struct Room {
     all: Arc<WholeAnswers>,
     sharing: Sharing,
 }
 
 impl Room {
     /// Creates the room of a tenant. All users of one of several tenants together have at most as much as one user.
-    pub fn new(all: Arc<WholeAnswers>, sharing: Sharing) -> Self {
+    pub(super) fn new(all: Arc<WholeAnswers>, sharing: Sharing) -> Self {
         Self { all, sharing }
     }
 

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Seats of four kinds: for reads and writes (`filters.WithMaxInFlightLimit`), for long-running requests, for upgrades. A sharer gets
 /// no more seats of a kind than are left, so that one whose requests do not end leaves room for others.
-pub struct InFlight {
+pub(super) struct InFlight {
     reads: Option<Arc<Seats>>,
     writes: Option<Arc<Seats>>,
     bodies: Arrivals,
@@ -135,7 +135,7 @@ impl Metrics {
 }
 
 /// The seats that the tenants of a process share, and the metrics of all seats.
-pub struct ProcessSeats {
+pub(super) struct ProcessSeats {
     bodies: Arrivals,
     long_running: Arc<Seats>,
     upgrades: Arc<Seats>,
@@ -147,7 +147,7 @@ impl ProcessSeats {
     ///
     /// # Errors
     /// If the registry already has the metrics.
-    pub fn new(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
+    pub(super) fn new(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
         let metrics = registry.once("seats", Metrics::register)?;
         // The seats of the tenants are the ones that are counted.
         let shared = |kind, left| {
@@ -168,7 +168,7 @@ impl InFlight {
     /// process, of which a tenant gets no more than are left, and its arriving bodies are among those of the process. If `counts_all`, members
     /// of `system:masters` need seats too.
     #[must_use]
-    pub fn new(process: &ProcessSeats, limits: &Limits, sharing: &Sharing, counts_all: bool) -> Self {
+    pub(super) fn new(process: &ProcessSeats, limits: &Limits, sharing: &Sharing, counts_all: bool) -> Self {
         let metrics = process.metrics.clone();
         let bounded = |kind, left: usize| (left > 0).then(|| metrics.seats(kind, left, left));
         let of_process = sharing.as_tenant().map(|tenant| OfProcess {
