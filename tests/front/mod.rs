@@ -44,12 +44,11 @@ pub(crate) fn create(kind: &str, resource: &str, object: Object) -> Attributes {
     let (kind, resource) = (GroupVersionKind::new("", "v1", kind), GroupVersionResource::new("", "v1", resource));
     let deadline = Instant::now() + Duration::from_secs(600);
     let context = RequestContext::new(Arc::new(UserInfo::anonymous()), deadline);
-    Attributes {
-        namespace: object.namespace().to_owned(),
-        name: object.name().to_owned(),
-        object: Some(object),
-        ..Attributes::new(Operation::Create, kind, resource, context)
-    }
+    let mut attributes = Attributes::new(Operation::Create, kind, resource, context);
+    attributes.namespace = object.namespace().to_owned();
+    attributes.name = object.name().to_owned();
+    attributes.object = Some(object);
+    attributes
 }
 
 /// A configuration of `count` webhooks for creates of a resource, each for a namespace that does not exist.
@@ -70,6 +69,13 @@ pub(crate) fn hooks_elsewhere(resource: &str, count: usize) -> String {
 /// The URL path of validating webhook configurations.
 #[allow(dead_code, reason = "not every user of this module needs it")]
 pub(crate) const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+
+/// The authentication of nobody: every caller is anonymous.
+fn anyone() -> Arc<Schemes> {
+    let mut config = authn::Config::default();
+    config.anonymous = true;
+    Schemes::new(config)
+}
 
 /// The only tenant, which has no plugins.
 struct WithoutPlugins(Arc<Chain>);
@@ -106,16 +112,14 @@ impl Front {
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
         // The test's only client sends more requests at a time than one user may.
-        let limits = Limits {
-            requests_inflight: 0,
-            mutating_requests_inflight: 0,
-            response_bytes: 1 << 20,
-            long_work: 0,
-            ..Limits::default()
-        };
-        let chain = Chain::build(&on, metrics.clone(), |_| PluginEnvironment {
-            limits: &limits,
-            ..PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone())
+        let mut limits = Limits::default();
+        (limits.requests_inflight, limits.mutating_requests_inflight) = (0, 0);
+        (limits.response_bytes, limits.long_work) = (1 << 20, 0);
+        let chain = Chain::build(&on, metrics.clone(), |_| {
+            let mut environment =
+                PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone());
+            environment.limits = &limits;
+            environment
         });
         let drain = Drain::new();
         let forwarder = Forwarder::new(transport.clone(), CallerIdentity::Impersonate, drain.clone());
@@ -124,7 +128,7 @@ impl Front {
         let reviews = AccessReviews::new(authz::Config::new(Mode::Unrestricted, Reviewer::Subject(client), &limits));
         let parts = Parts {
             tenant: Arc::default(),
-            schemes: Schemes::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+            schemes: anyone(),
             tenant_ca: None,
             reviews: reviews.clone(),
             discovery,
@@ -164,7 +168,7 @@ impl Front {
         let metrics = front_end::FrontEndMetrics::register(&Registry::new()).unwrap();
         FrontEnd {
             authenticator: Authenticator::new(
-                authn::Schemes::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+                anyone(),
                 &Sharing::ByUser,
                 None,
             ),
