@@ -119,7 +119,7 @@ fn main() {
             continue;
         }
         let front = runtime.block_on(front(namespaces, has_limit_ranges, hooks));
-        let chain = &front.pipeline.chain;
+        let chain = &front.chain;
         let namespace = format!("bench-{}", namespaces / 2);
         let admit = |mut attributes: Attributes| {
             let result = runtime.block_on(async {

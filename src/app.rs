@@ -13,37 +13,35 @@ pub(crate) use server_config::{Admission, Config, enabled, listed, reviewing};
 pub(crate) use tenancy::check_tenants;
 
 use crate::admission::metrics::Metrics;
-use crate::admission::{Chain, PluginEnvironment};
 use crate::audit::{self, Audit, Log, Policy};
-use crate::authn::CertificateAuthority;
 use crate::backend::{bound_answers, obey_proxy_variables};
-use crate::cluster::{self, AuthorityMaps, Loopback};
+use crate::body::Body;
+use crate::cluster::AuthorityMaps;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits};
 use crate::conversion::Converter;
 use crate::embedded::{self, DataDir, Vitals};
 use crate::impersonation::{self, Impersonation};
-use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
-use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
+use crate::pipeline::{Process, Tenancy};
 use crate::plugins::in_cluster_clients;
-use crate::processor::{self, Processor};
-use crate::request::body::{BodyRoom, MediaTypes};
+use crate::processor;
 use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
 use crate::server::{Drain, Listener, Refusals, Reloading, Unread, reload};
-use crate::turns::Turns;
+use crate::tenants::TenantMetrics;
 use crate::upstream::{DoubleAdmission, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
-use backend::{Backend, Caches, Upstream, all_needs, follow_rights};
+use backend::{Backend, Upstream, follow_rights};
 use front::{Files, Front, certificates_of, kubeconfig_of, reachable};
-use http::Request;
+use http::{Request, Response};
 use hyper::body::Incoming;
 use reviews::Reviews;
+use rustls::ServerConfig;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tenancy::Folder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
@@ -72,11 +70,8 @@ pub(crate) async fn run(config: Config) -> Result<()> {
 /// A server that runs. Dropping the value stops nothing: see [`Running::stop`].
 pub struct Running {
     address: Option<SocketAddr>,
-    /// Followed as long as the value lives.
-    front: Option<Arc<Front>>,
-    /// Followed as long as the value lives.
-    _files: Option<Files>,
-    tenants: Option<tenancy::Running>,
+    /// Its files are followed as long as the value lives.
+    tenants: tenancy::Running,
     vitals: Arc<Vitals>,
     drain: Drain,
     listeners: Vec<JoinHandle<()>>,
@@ -103,7 +98,7 @@ impl Running {
     /// # Errors
     /// If the names cannot be written in a certificate.
     pub fn kubeconfig(&self, user: &str, group: &str) -> Result<Option<String>> {
-        let own = self.front.as_ref().and_then(|front| front.own.as_ref());
+        let own = self.tenants.shared.front.as_ref().and_then(|front| front.own.as_ref());
         let (Some(own), Some(address)) = (own, self.address) else { return Ok(None) };
         kubeconfig_of(own, address, user, group).map(Some)
     }
@@ -127,10 +122,7 @@ impl Running {
         if let Some(embedded) = self.embedded {
             embedded.close().await;
         }
-        let mut is_written = true;
-        if let Some(tenants) = self.tenants {
-            is_written &= tenants.shut_down().await;
-        }
+        let mut is_written = self.tenants.shut_down().await;
         if let Some(log) = self.log {
             is_written &= log.shutdown().await;
         }
@@ -198,21 +190,11 @@ pub async fn start(config: Config) -> Result<Running> {
         checks,
         drain: drain.clone(),
     };
-    let (tenants, kept, listeners) = match (config.tenants_dir.clone(), named, front.clone()) {
-        (Some(folder), Some(named), Some(front)) => {
-            let (tenants, listeners) = parts.serve_tenants(&config, folder, named, front, files).await?;
-            (Some(tenants), None, listeners)
-        }
-        (.., front) => {
-            let listeners = parts.serve_all_alike(&config, front.as_deref(), &files)?;
-            (None, Some(files), listeners)
-        }
-    };
+    let folder = config.tenants_dir.clone().zip(named).map(|(path, named)| Folder { path, named });
+    let (tenants, listeners) = parts.serve(&config, front, folder, files).await?;
     start.finish();
     Ok(Running {
         address,
-        front,
-        _files: kept,
         tenants,
         vitals,
         drain,
@@ -280,75 +262,75 @@ struct Parts {
 }
 
 impl Parts {
-    /// Serves each tenant by the path of its own.
-    async fn serve_tenants(
+    /// Serves the tenants of the folder, or the only tenant.
+    async fn serve(
         self,
         config: &Config,
-        folder: PathBuf,
-        named: Arc<ArcSwap<Certificates>>,
-        front: Arc<Front>,
+        front: Option<Arc<Front>>,
+        folder: Option<Folder>,
         files: Files,
     ) -> Result<(tenancy::Running, Vec<JoinHandle<()>>)> {
         let Self { listener, health_address, reviews, certificates, upstream, audited, registry, checks, drain } = self;
-        let shared = tenancy::Shared {
+        let (limits, client, mut listeners) = (&config.limits, upstream.client.clone(), Vec::new());
+        let impersonation = impersonation(config, &registry)?;
+        let shared = Arc::new(tenancy::Shared {
             metrics: Arc::new(Metrics::new(&registry).context("admission metrics")?),
-            impersonation: impersonation(config, &registry)?,
+            process: Process::new(limits, impersonation, config.writes, &registry).context("metrics of requests")?,
+            counted: TenantMetrics::register(&registry).context("metrics of tenants")?,
             config: config.clone(),
             front: front.clone(),
             drain: drain.clone(),
-            folder,
             files,
             audited,
-            named,
-        };
-        let (client, mut listeners) = (upstream.client.clone(), Vec::new());
-        let running = tenancy::start(shared, upstream, &registry, &checks).await?;
-        if let Some(reviews) = reviews {
-            let pipeline = running.default_pipeline()?;
-            let reviews = reviews.by_tenants(Arc::new(tenancy::Reviewed(running.tenancy.clone())));
-            let certificates = certificates.as_ref();
-            listeners.push(reviews.serve(config, &pipeline, client, certificates, &registry, &checks, &drain)?);
-        }
-        if let Some((listener, address)) = listener {
-            front.announce(config, address, health_address)?;
-            let shared = Arc::new((running.tenancy.clone(), drain.clone()));
-            let unread = Unread::new(config.limits.unread_bodies);
-            let handle = move |request: Request<Incoming>| {
-                let (shared, request) = (shared.clone(), unread.watch(request));
-                processor::migrating(async move { shared.0.handle(request, &shared.1).await })
-            };
-            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), config.limits.clone(), drain, handle)));
-        }
-        Ok((running, listeners))
-    }
-
-    /// Serves all clients by one path.
-    fn serve_all_alike(self, config: &Config, front: Option<&Front>, files: &Files) -> Result<Vec<JoinHandle<()>>> {
-        let Self { listener, health_address, reviews, certificates, upstream, audited, registry, checks, drain } = self;
-        let (client, mut listeners) = (upstream.client.clone(), Vec::new());
-        let client_ca = front.and_then(|front| front.client_ca.as_ref());
-        let pipeline = Arc::new(pipeline(config, client_ca, files, upstream, audited.audit, &registry, &checks)?);
-        let writes: Arc<dyn Loopback> = pipeline.clone();
-        pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
+        });
+        let running = tenancy::start(shared, folder, upstream, &registry, &checks).await?;
         if let Some(reviews) = reviews {
             if let Some(health) = health_address {
                 tracing::info!("health and metrics of the webhook front end on http://{}", reachable(health));
             }
             let certificates = certificates.as_ref();
-            listeners.push(reviews.serve(config, &pipeline, client, certificates, &registry, &checks, &drain)?);
+            listeners.push(reviews.serve(config, &running, client, certificates, &registry, &checks, &drain)?);
         }
         if let (Some((listener, address)), Some(front)) = (listener, front) {
             front.announce(config, address, health_address)?;
-            let shared = Arc::new((pipeline, drain.clone()));
-            let unread = Unread::new(config.limits.unread_bodies);
-            let handle = move |request: Request<Incoming>| {
-                let (shared, request) = (shared.clone(), unread.watch(request));
-                processor::migrating(async move { shared.0.handle(request, &shared.1).await })
-            };
-            listeners.push(tokio::spawn(listener.serve(front.tls.clone(), config.limits.clone(), drain, handle)));
+            let service = Clients { tenancy: running.tenancy.clone(), drain: drain.clone() };
+            listeners.push(serve(listener, front.tls.clone(), limits.clone(), drain, service));
         }
-        Ok(listeners)
+        Ok((running, listeners))
     }
+}
+
+/// The answers to the requests of a listener.
+trait Service: Send + Sync + 'static {
+    fn answer(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
+}
+
+/// The service of clients.
+struct Clients {
+    tenancy: Arc<Tenancy>,
+    drain: Drain,
+}
+
+impl Service for Clients {
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        self.tenancy.handle(request, &self.drain).await
+    }
+}
+
+/// Starts to answer the requests of a listener.
+fn serve(
+    listener: Listener,
+    tls: Arc<Reloading<ServerConfig>>,
+    limits: Arc<Limits>,
+    drain: Drain,
+    service: impl Service,
+) -> JoinHandle<()> {
+    let (service, unread) = (Arc::new(service), Unread::new(limits.unread_bodies));
+    let handle = move |request: Request<Incoming>| {
+        let (service, request) = (service.clone(), unread.watch(request));
+        processor::migrating(async move { service.answer(request).await })
+    };
+    tokio::spawn(listener.serve(tls, limits, drain, handle))
 }
 
 /// Binds all addresses with the same port.
@@ -362,91 +344,16 @@ fn listener(addresses: &[SocketAddr]) -> Result<Listener> {
     Ok(listener)
 }
 
-/// Builds the path of requests with all its components.
-fn pipeline(
-    config: &Config,
-    client_ca: Option<&Reloading<CertificateAuthority>>,
-    files: &Files,
-    upstream: Upstream,
-    audit: Audit,
-    registry: &Registry,
-    checks: &Checks,
-) -> Result<Pipeline> {
-    let limits = &config.limits;
-    let embedded = upstream.embedded.clone();
-    let (needs, caches) = (all_needs(&config.admission), Caches::Own(limits.caches_bytes));
-    let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &needs, caches)?;
-    let Backend { discovery, cluster, release, .. } = &backend;
-    let doubled = doubled(config, &backend);
-    check_backend(config, &backend, checks);
-    registry.register(Box::new(cluster::Metrics::new(cluster.clone())?)).context("metrics of the caches")?;
-
-    if let Some(doubled) = doubled {
-        checks.advise("webhooks-called-once", move || doubled.check());
-    }
-
-    let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
-    convert(embedded.as_deref(), &backend, limits, &metrics);
-    let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| PluginEnvironment {
-        cluster: cluster.clone(),
-        configuration: config.admission.configuration(spec.name),
-        limits,
-        metrics: metrics.clone(),
-        feature_gates: &config.admission.feature_gates,
-        default_tolerations: config.admission.default_tolerations,
-        shadow_webhooks: &config.admission.shadow_webhooks,
-        policies: &config.admission.policies,
-        discovery: discovery.clone(),
-    })?;
-    let chain = Arc::new(chain);
-    let reported = chain.clone();
-    checks.advise("admission-policies", move || match reported.problems() {
-        problems if problems.is_empty() => Ok(()),
-        problems => Err(Unhealthy::of(problems.join("; ").replace('\n', " "))),
-    });
-    let asked = release.clone();
-    checks.advise("upstream-release", move || asked.check());
-    Ok(Pipeline {
-        impersonation: impersonation(config, registry)?,
-        authenticator: backend.authenticator,
-        authorizer: backend.authorizer,
-        discovery: backend.discovery,
-        cluster: backend.cluster,
-        chain,
-        reserved_names: ReservedNames::new(&config.admission.feature_gates),
-        writes: config.writes,
-        media_types: MediaTypes { has_cbor: config.admission.feature_gates.is_on("CBORServingAndStorage") },
-        admitted_mark: config.upstream.admitted_mark().map(str::to_owned),
-        gateway: Gateway {
-            transport: backend.transport,
-            forwarder: backend.forwarder,
-            response_bytes: limits.response_bytes,
-            room: Room::new(limits),
-            release: backend.release,
-        },
-        dry_runs: DryRuns::default(),
-        audit,
-        in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
-        bodies: BodyRoom::new(limits),
-        answers: Answers::new(limits.request_timeout),
-        turns: Turns::default(),
-        processor: Processor::new(limits.long_work),
-        keeps_initializers: config.admission.has_initializers(),
-        tenant: None,
-        limits: limits.clone(),
-    })
-}
-
 /// Adds the readiness checks of the upstream API server and of the caches of its state.
 fn check_backend(config: &Config, backend: &Backend, checks: &Checks) {
-    let (discovery, cluster) = (backend.discovery.clone(), backend.cluster.clone());
+    let (discovery, cluster) = (backend.server.discovery.clone(), backend.cluster.clone());
     checks.ready(
         "discovery",
         move || if discovery.is_synced() { Ok(()) } else { Err(Unhealthy::of("no discovery yet")) },
     );
     // The health of the embedded API server is that of this process, if it serves the health paths itself.
     if config.serving.health_address.is_some() {
-        let probe = backend.probe.clone();
+        let probe = backend.server.probe.clone();
         checks.ready("upstream", move || probe.check());
     }
     checks.ready("informer-sync", move || match (cluster.unsynced(), cluster.stale()) {
@@ -472,7 +379,7 @@ fn authority_maps(config: &Config, upstream: &Upstream) -> Result<Option<Authori
 /// Lets the embedded API server call conversion webhooks.
 fn convert(embedded: Option<&embedded::Server>, backend: &Backend, limits: &Limits, metrics: &Metrics) {
     if let Some(server) = embedded {
-        let (cluster, discovery) = (backend.cluster.clone(), backend.discovery.clone());
+        let (cluster, discovery) = (backend.cluster.clone(), backend.server.discovery.clone());
         server.convert_by(Arc::new(Converter::new(cluster, discovery, limits, metrics.conversions())));
     }
 }
@@ -490,7 +397,7 @@ fn doubled(config: &Config, backend: &Backend) -> Option<DoubleAdmission> {
     let plugins: Vec<&'static str> = config.admission.plugins.iter().map(|spec| spec.name).collect();
     Some(match calls_webhooks {
         CallsWebhooks::Auto => {
-            let (transport, recovered) = (backend.transport.clone(), backend.probe.recovered());
+            let (transport, recovered) = (backend.server.transport.clone(), backend.server.probe.recovered());
             DoubleAdmission::watch(transport, &plugins, config.limits.call_timeout, recovered)
         }
         CallsWebhooks::Yes => DoubleAdmission::known(true, &plugins),

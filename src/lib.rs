@@ -66,10 +66,10 @@ pub mod internal {
         pub use crate::app::{Running, start};
     }
     pub mod authn {
-        pub use crate::authn::{Authenticator, Config};
+        pub use crate::authn::{Authenticator, Config, Schemes};
     }
     pub mod authz {
-        pub use crate::authz::{Authorizer, Config, Mode, Reviewer};
+        pub use crate::authz::{AccessReviews, Authorizer, Config, Mode, Reviewer};
     }
     pub mod body {
         pub use crate::body::{Body, Weight, empty, full};
@@ -82,19 +82,19 @@ pub mod internal {
         pub use crate::cluster::{Cluster, Namespace, Need};
     }
     pub mod config {
-        pub use crate::config::{Limits, Upstream, Writes};
+        pub use crate::config::{FeatureGates, Limits, Upstream, Writes};
     }
     pub mod embedded {
         pub use crate::embedded::Server;
     }
     pub mod front_end {
-        pub use crate::front_end::{FrontEnd, FrontEndMetrics, Seats};
+        pub use crate::front_end::{FrontEnd, FrontEndMetrics, ReviewingTenants, Seats};
     }
     pub mod metrics {
         pub use crate::metrics::Registry;
     }
     pub mod pipeline {
-        pub use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
+        pub use crate::pipeline::{Known, Parts, Pipeline, Process};
     }
     pub mod plugins {
         pub use crate::plugins::ALL;
@@ -120,6 +120,6 @@ pub mod internal {
     pub use crate::arrivals::Arrivals;
     pub use crate::audit::Audit;
     pub use crate::processor::Processor;
-    pub use crate::turns::Turns;
+    pub use crate::sharer::Sharing;
     pub use crate::user::UserInfo;
 }

@@ -30,6 +30,9 @@ mod resource_version;
 mod rest;
 mod before_storage;
 mod tenancy;
+mod tenant;
+mod confinement;
+mod identity;
 mod apply;
 mod target;
 mod unknown_fields;
@@ -37,50 +40,49 @@ mod update;
 mod view;
 mod write;
 
-pub use answers::Answers;
+use answers::Answers;
 use collection::DeleteCollection;
+pub(crate) use confinement::{OwnNamespaces, Territory};
 use create::Create;
 use delete::Delete;
-pub use dry_run::DryRuns;
-use gateway::Caller;
-pub use gateway::{Gateway, Room};
-pub use inflight::InFlight;
-use inflight::Seat;
-pub(crate) use tenancy::{Part, Tenancy, Tenant, Tenants};
+use dry_run::DryRuns;
+use gateway::{Caller, Gateway, Room, WholeAnswers};
+pub use identity::Known;
+use inflight::{InFlight, ProcessSeats, Seat};
+pub(crate) use tenancy::{Choice, Part, Tenancy, Tenants};
+pub(crate) use tenant::Tenant;
 
 use crate::admission::{
     Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, RequestContext, Warnings,
 };
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
-use crate::authn::Authenticator;
-use crate::authz::Authorizer;
+use crate::authn::{Authenticator, Schemes, TenantAuthority};
+use crate::authz::{AccessReviews, Authorizer};
 use crate::body::Body;
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
-use crate::config::{Limits, Writes};
+use crate::config::{FeatureGates, Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
+use crate::metrics::Registry;
 use crate::processor::Processor;
+use crate::request::RequestInfo;
 use crate::request::body::{BodyRoom, MediaTypes};
 use crate::request::info::{is_canonical, request_info};
-use crate::request::{RequestInfo, timeout};
 use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
 use crate::turns::Turns;
-use crate::upstream::{KeptUntilClose, LongRunning, Upgrade, strip_connection};
+use crate::upstream::{Forwarder, KeptUntilClose, LongRunning, Release, SharedTransport, Upgrade, strip_connection};
 use crate::user::UserInfo;
-use http::header::{TRANSFER_ENCODING, USER_AGENT};
+use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
-use jiff::Timestamp;
 use patch::Patch;
 use permission::Permission;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use target::Target;
-use tenancy::Known;
 use tokio::time::Instant;
 use update::Update;
 use write::{TimeLimit, Write};
@@ -96,78 +98,109 @@ const METHOD_OVERRIDES: [HeaderName; 3] = [
     HeaderName::from_static("x-method-override"),
 ];
 
-/// The components that a request passes.
+/// The path of the requests of one tenant.
 pub struct Pipeline {
-    /// The authentication of callers.
-    pub authenticator: Arc<Authenticator>,
-    /// The check that a caller may impersonate another user.
-    pub impersonation: Arc<Impersonation>,
-    /// The authorization of requests.
-    pub authorizer: Arc<Authorizer>,
+    authenticator: Arc<Authenticator>,
+    impersonation: Arc<Impersonation>,
+    pub(crate) authorizer: Arc<Authorizer>,
+    /// The resources that the API server serves.
+    discovery: Arc<Discovery>,
+    pub(crate) cluster: Arc<Cluster>,
+    chain: Arc<Chain>,
+    /// The names that no object of the API may have.
+    reserved_names: ReservedNames,
+    writes: Writes,
+    media_types: MediaTypes,
+    admitted_mark: Option<String>,
+    gateway: Gateway,
+    /// The cache of the operations of aggregated APIs that support dry run.
+    dry_runs: DryRuns,
+    audit: Audit,
+    in_flight: InFlight,
+    /// The memory for the bodies of writes.
+    bodies: BodyRoom,
+    /// The answers that are being written.
+    answers: Answers,
+    /// The turns of writes that start over.
+    turns: Turns,
+    processor: Processor,
+    keeps_initializers: bool,
+    tenant: Arc<Tenant>,
+    limits: Arc<Limits>,
+}
+
+/// The components and quantities that the pipelines of all tenants share.
+pub struct Process {
+    impersonation: Arc<Impersonation>,
+    writes: Writes,
+    answers: Arc<WholeAnswers>,
+    seats: ProcessSeats,
+    /// The memory for the bodies of writes.
+    pub(crate) bodies: BodyRoom,
+    pub(crate) processor: Processor,
+}
+
+impl Process {
+    /// Creates them from the limits.
+    ///
+    /// # Errors
+    /// If the registry already has the metrics.
+    pub fn new(
+        limits: &Limits,
+        impersonation: Arc<Impersonation>,
+        writes: Writes,
+        registry: &Registry,
+    ) -> prometheus::Result<Self> {
+        Ok(Self {
+            impersonation,
+            writes,
+            answers: WholeAnswers::new(limits),
+            seats: ProcessSeats::new(limits, registry)?,
+            bodies: BodyRoom::new(limits),
+            processor: Processor::new(limits.long_work),
+        })
+    }
+}
+
+/// The components of a pipeline that differ between tenants or between API servers.
+pub struct Parts<'a> {
+    /// The tenant whose requests the pipeline answers.
+    pub tenant: Arc<Tenant>,
+    /// The authentication of the API server's callers.
+    pub schemes: Arc<Schemes>,
+    /// The issuers of client certificates of the tenant.
+    pub tenant_ca: Option<TenantAuthority>,
+    /// The authorization by the API server.
+    pub reviews: Arc<AccessReviews>,
     /// The resources that the API server serves.
     pub discovery: Arc<Discovery>,
-    /// The cached state of the cluster.
+    /// The cached state of the API server.
     pub cluster: Arc<Cluster>,
     /// The admission plugins.
     pub chain: Arc<Chain>,
-    /// The names that no object of the API may have.
-    pub reserved_names: ReservedNames,
-    /// The form of the object that the validating phase sees, and the owner of the fields that admission changes.
-    pub writes: Writes,
-    /// The media types of bodies and answers.
-    pub media_types: MediaTypes,
+    /// The feature gates of admission.
+    pub feature_gates: &'a FeatureGates,
     /// The value of the mark that admitted requests carry to the API server behind; `None` for no mark.
     pub admitted_mark: Option<String>,
-    /// The connection to the API server.
-    pub gateway: Gateway,
-    /// The cache of the operations of aggregated APIs that support dry run.
-    pub dry_runs: DryRuns,
+    /// The transport of the proxy's own requests.
+    pub transport: SharedTransport,
+    /// The forwarder of callers' requests.
+    pub forwarder: Forwarder,
+    /// The release of the API server.
+    pub release: Arc<Release>,
     /// The audit log.
     pub audit: Audit,
-    /// The limits on concurrent requests.
-    pub in_flight: InFlight,
-    /// The memory for the bodies of writes.
-    pub bodies: BodyRoom,
-    /// The answers that are being written.
-    pub answers: Answers,
-    /// The turns of writes that start over.
-    pub turns: Turns,
-    /// The scheduler of the work on requests.
-    pub processor: Processor,
     /// Whether the API server behind has `metadata.initializers`.
     pub keeps_initializers: bool,
-    /// The tenant whose requests these are, in a gateway of several tenants.
-    pub tenant: Option<Arc<Tenant>>,
-    /// The limits of the process.
+    /// The limits of the tenant.
     pub limits: Arc<Limits>,
-}
-
-/// The audited properties of a request as it arrived. A later step removes headers from the request.
-#[derive(Default)]
-struct Arrival {
-    uri: String,
-    user_agent: String,
-    source_ips: Vec<IpAddr>,
-    received: Timestamp,
-}
-
-impl Arrival {
-    fn of(request: &Request<Body>, connection: &Connection) -> Self {
-        let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
-        Self {
-            // Over HTTP/2, and in a request to a proxy, the URI has a host as well.
-            uri: request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string),
-            user_agent: user_agent.unwrap_or_default().to_owned(),
-            source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
-            received: Timestamp::now(),
-        }
-    }
 }
 
 /// The results of the steps that the shell needs, whether the steps succeed or fail.
 #[derive(Default)]
 struct Exchange {
     audit_id: String,
+    known: Known,
     /// The user in the audit event; `None` if the event has none.
     user: Option<Arc<UserInfo>>,
     warnings: Arc<Warnings>,
@@ -227,15 +260,50 @@ impl Exchange {
 }
 
 impl Pipeline {
+    /// Creates the pipeline of a tenant.
+    pub fn new(process: &Process, parts: Parts<'_>) -> Self {
+        let Parts { tenant, limits, .. } = parts;
+        let sharing = &tenant.sharing;
+        Self {
+            authenticator: Arc::new(Authenticator::new(parts.schemes, sharing, parts.tenant_ca)),
+            impersonation: process.impersonation.clone(),
+            authorizer: Arc::new(Authorizer::new(parts.reviews, sharing.clone())),
+            discovery: parts.discovery,
+            cluster: parts.cluster,
+            chain: parts.chain,
+            reserved_names: ReservedNames::new(parts.feature_gates),
+            writes: process.writes,
+            media_types: MediaTypes { has_cbor: parts.feature_gates.is_on("CBORServingAndStorage") },
+            admitted_mark: parts.admitted_mark,
+            gateway: Gateway {
+                transport: parts.transport,
+                forwarder: parts.forwarder,
+                response_bytes: limits.response_bytes,
+                room: Room::new(process.answers.clone(), sharing.clone()),
+                release: parts.release,
+            },
+            dry_runs: DryRuns::default(),
+            audit: parts.audit,
+            in_flight: InFlight::new(&process.seats, &limits, sharing, tenant.counts_all),
+            bodies: process.bodies.clone(),
+            answers: Answers::new(limits.request_timeout),
+            turns: Turns::default(),
+            processor: process.processor.clone(),
+            keeps_initializers: parts.keeps_initializers,
+            tenant,
+            limits,
+        }
+    }
+
     /// Answers a request; a refusal becomes a response too.
-    pub async fn handle(&self, mut request: Request<Body>, drain: &Drain) -> Response<Body> {
+    pub async fn handle(&self, mut request: Request<Body>, known: Known, drain: &Drain) -> Response<Body> {
         let info = request_info(request.method(), request.uri());
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let audit_id = audit::audit_id(request.headers());
         for header in METHOD_OVERRIDES {
             request.headers_mut().remove(header);
         }
-        let mut exchange = Exchange { audit_id, ..Exchange::default() };
+        let mut exchange = Exchange { audit_id, known, ..Exchange::default() };
         let form = response::ResponseForm::of(request.headers(), request.uri(), self.media_types);
         let form_of_filters = match self.media_types.has_cbor {
             true => response::ResponseForm::of(request.headers(), request.uri(), MediaTypes::default()),
@@ -266,14 +334,14 @@ impl Pipeline {
             response.headers_mut().insert(AUDIT_ID, id);
         }
         let code = response.status().as_u16();
-        let tenant = self.tenant.as_ref().map(|tenant| &*tenant.name);
+        let tenant = self.tenant.name();
         tracing::debug!(target: REQUEST_LOG, tenant, verb = info.verb, path = info.path, code, "answered");
         let mut response = match exchange.event.take() {
             None => response,
             Some(event) => {
                 let (is_long, patience) = (info.is_long_running(), self.limits.request_timeout);
                 let user = exchange.user.take().unwrap_or_else(|| Arc::new(UserInfo::anonymous()));
-                let sharer = self.sharer(&user);
+                let sharer = self.tenant.sharer(&user);
                 let room = (&self.gateway.room, &sharer);
                 let followed = audited::follow(event, room, response, refusal, is_long, patience);
                 Box::pin(self.processor.run(&sharer, followed)).await
@@ -284,7 +352,7 @@ impl Pipeline {
         response.map(|body| match info.is_long_running() {
             true => answers::seated_long(body, seat),
             false => {
-                let reader = answers::Reader { connection, ready: self.gateway.room.ready.clone(), room };
+                let reader = answers::Reader { connection, ready: self.gateway.room.ready().clone(), room };
                 self.answers.seated(body, seat, reader)
             }
         })
@@ -319,9 +387,9 @@ impl Pipeline {
             request.extensions_mut().insert(KeptUntilClose(Arc::new(seat.clone())));
         }
         exchange.seat = Some(seat);
-        if self.tenant.is_some() {
-            self.count_write(request.method())?;
-            Box::pin(self.confine(request.method(), info, &caller.user)).await?;
+        self.tenant.count_write(request.method())?;
+        if let Territory::Namespaces(own) = &self.tenant.territory {
+            Box::pin(self.confine(own, request.method(), info, &caller.user)).await?;
         }
         if *request.method() == Method::CONNECT {
             // Client and upstream would take a success as the start of a tunnel on this connection.
@@ -359,89 +427,12 @@ impl Pipeline {
             }
             None => {
                 let write = self.write(request, info, &caller, exchange);
-                let answered = Box::pin(self.processor.run(&self.sharer(&caller.user), write)).await;
+                let answered = Box::pin(self.processor.run(&self.tenant.sharer(&caller.user), write)).await;
                 if let Some(namespace) = rights_changed_in(info).filter(|_| may_be_stored(&answered)) {
                     self.authorizer.forget_answers(namespace);
                 }
                 answered
             }
-        }
-    }
-
-    /// Returns the caller after impersonation.
-    async fn identify(
-        &self,
-        request: &mut Request<Body>,
-        info: &RequestInfo,
-        exchange: &mut Exchange,
-    ) -> Result<Caller, Status> {
-        let connection = request.extensions().get::<Arc<Connection>>().cloned();
-        let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
-        let came = if self.audit.is_on() { Arrival::of(request, &connection) } else { Arrival::default() };
-        let audited = audit::Request {
-            info,
-            audit_id: &exchange.audit_id,
-            uri: &came.uri,
-            user_agent: &came.user_agent,
-            source_ips: came.source_ips,
-            received: came.received,
-        };
-        // kube-apiserver checks the timeout before authentication (`filters.WithRequestDeadline`).
-        if !info.is_long_running()
-            && let Err(refusal) = timeout::asked(request.uri().query().unwrap_or_default())
-        {
-            exchange.event = self.audit.begin_unauthenticated(&audited);
-            return Err(refusal);
-        }
-        let Known { identity, refusal } = Known::take(request).unwrap_or_default();
-        let identity = match identity {
-            Some(identity) => identity,
-            None => self.recognize(request, info, &connection).await,
-        };
-        let [authenticating, impersonating, ended] = identity.times;
-        let authenticated = match identity.authenticated {
-            Ok(authenticated) => authenticated,
-            Err(unauthorized) => {
-                tracing::debug!(reasons = ?unauthorized.reasons, "refused");
-                unauthorized.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
-                exchange.event = self.audit.begin_unauthenticated(&audited);
-                return Err(unauthorized.into());
-            }
-        };
-        authenticated.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
-        let (user, credentials) = (authenticated.user, authenticated.credentials);
-        exchange.event = self.audit.begin(&audited, &user);
-        if exchange.event.is_some() {
-            exchange.user = Some(user.clone());
-        }
-        exchange.took("authentication", impersonating - authenticating);
-        if !matches!(identity.impersonated, Ok(None)) {
-            exchange.took("impersonation", ended - impersonating);
-        }
-        if let (Some(tenant), Some(event)) = (&self.tenant, &mut exchange.event) {
-            event.annotate(crate::tenants::LABEL, tenant.name.to_string());
-        }
-        let Some(impersonated) = identity.impersonated? else {
-            return refusal.map_or(Ok(Caller { user, credentials, is_proxy: false }), Err);
-        };
-        if let Some(event) = &mut exchange.event {
-            event.set_impersonated(&impersonated.user, impersonated.constraint);
-        }
-        if let Some(refusal) = refusal {
-            return Err(refusal);
-        }
-        let (user, credentials) = (impersonated.user, impersonated.credentials);
-        Ok(Caller { user, credentials, is_proxy: false })
-    }
-
-    /// Returns the caller of a request that admission sees, with the mark of admitted requests. Plugins, webhooks and policies see the
-    /// user as those of the API server behind do: its guard is one of the policies.
-    fn marked(&self, caller: Caller) -> Caller {
-        match &self.admitted_mark {
-            Some(mark) => {
-                Caller { user: Arc::new(Arc::unwrap_or_clone(caller.user).with_admitted_mark(mark)), ..caller }
-            }
-            None => caller,
         }
     }
 
@@ -490,7 +481,7 @@ impl Pipeline {
             authorizer: self.authorizer_of(caller),
             deadline,
             budget: Budget::new(self.limits.admission_timeout),
-            calls: self.tenant.as_ref().and_then(|tenant| tenant.calls.clone()),
+            calls: self.tenant.calls.clone(),
             warnings: warnings.clone(),
         };
         Attributes {

@@ -31,6 +31,36 @@ pub enum Sharer {
     Server(Arc<str>),
 }
 
+/// How the users of one tenant share the quantities of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each user is a sharer, because the process has one tenant.
+    #[default]
+    ByUser,
+    /// All users of the tenant of this name are one sharer, beside those of other tenants.
+    AsTenant(Arc<str>),
+}
+
+impl Sharing {
+    /// Returns the sharer of a user's request in quantities of the process.
+    pub(crate) fn of(&self, user: &Arc<UserInfo>) -> Sharer {
+        self.as_tenant().unwrap_or_else(|| Sharer::User(user.clone()))
+    }
+
+    /// Returns the sharer that all users of the tenant are together; `None` if the process has one tenant, to which everything is left.
+    pub(crate) fn as_tenant(&self) -> Option<Sharer> {
+        self.name().map(|name| Sharer::Tenant(name.clone()))
+    }
+
+    /// Returns the name of the tenant, if it is one of several.
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::ByUser => None,
+            Self::AsTenant(name) => Some(name),
+        }
+    }
+}
+
 /// The identity of a sharer.
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
@@ -42,11 +72,6 @@ enum Key<'a> {
 }
 
 impl Sharer {
-    /// Returns the sharer of a user's request in quantities of the process: the users of a tenant share as one.
-    pub fn of(user: &Arc<UserInfo>, tenant: Option<&Arc<str>>) -> Self {
-        tenant.map_or_else(|| Self::User(user.clone()), |tenant| Self::Tenant(tenant.clone()))
-    }
-
     /// Returns the sharer of a user of whom only the name is at hand.
     pub fn named(username: &str) -> Self {
         Self::User(Arc::new(UserInfo { username: username.to_owned(), ..UserInfo::default() }))
@@ -145,8 +170,8 @@ mod tests {
         assert!(tenant != Sharer::named("blue") && tenant == Sharer::Tenant("blue".into()));
         assert!(Sharer::named("10.0.0.1") != Sharer::of_address([10, 0, 0, 1].into()));
         let user = Arc::new(UserInfo { username: "alice".to_owned(), ..UserInfo::default() });
-        assert!(Sharer::of(&user, None) == Sharer::named("alice"));
-        assert!(Sharer::of(&user, Some(&"blue".into())) == tenant);
+        assert!(Sharing::ByUser.of(&user) == Sharer::named("alice"));
+        assert!(Sharing::AsTenant("blue".into()).of(&user) == tenant);
     }
 
     #[test]

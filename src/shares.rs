@@ -19,7 +19,7 @@ const NEWCOMERS_PART: usize = 4;
 /// The quantity. The requests of one sharer are served in their order, and so are all requests that wait for shares of other
 /// sharers, except those that the newcomers' part has room for.
 #[derive(Debug)]
-pub struct Shares {
+pub(crate) struct Shares {
     /// The quantity without the newcomers' part.
     common: Arc<Semaphore>,
     /// The part of all service accounts together.
@@ -57,7 +57,7 @@ struct Line {
 
 /// A share of the quantity, released when dropped.
 #[derive(Debug)]
-pub struct Share {
+pub(crate) struct Share {
     count: usize,
     source: Source,
     _own: Option<OwnedSemaphorePermit>,
@@ -129,12 +129,12 @@ impl Growing {
 
 impl Shares {
     /// Creates a quantity of `all` for all sharers together, of which one sharer gets at most half of what is not for newcomers.
-    pub fn in_halves(all: usize) -> Arc<Self> {
+    pub(crate) fn in_halves(all: usize) -> Arc<Self> {
         Self::new(all, (all - all / NEWCOMERS_PART) / 2)
     }
 
     /// Creates a quantity of `all` for all sharers together, of which one sharer gets at most `of_one`; both are at least 1.
-    pub fn new(all: usize, of_one: usize) -> Arc<Self> {
+    pub(crate) fn new(all: usize, of_one: usize) -> Arc<Self> {
         let all = all.clamp(1, Semaphore::MAX_PERMITS);
         // A newcomers' part of one would be of no use: a share leaves as much as the sharer has.
         let for_newcomers = if all / NEWCOMERS_PART > 1 { all / NEWCOMERS_PART } else { 0 };
@@ -160,18 +160,18 @@ impl Shares {
     }
 
     /// The most that a share can be.
-    pub fn longest(&self) -> usize {
+    pub(crate) fn longest(&self) -> usize {
         self.count
     }
 
     /// Waits for `count` of the quantity, or for all that one sharer may have if that is less.
-    pub async fn take(self: &Arc<Self>, sharer: &Sharer, count: usize) -> Share {
+    pub(crate) async fn take(self: &Arc<Self>, sharer: &Sharer, count: usize) -> Share {
         self.take_beyond(sharer, count.min(self.part_of(sharer))).await
     }
 
     /// Waits for `count` of the quantity, even if that is more than the sharer's part: the share is all of that part then, and takes the rest
     /// from what the others leave. With more than [`Self::longest`], it is as much as that.
-    pub async fn take_beyond(self: &Arc<Self>, sharer: &Sharer, count: usize) -> Share {
+    pub(crate) async fn take_beyond(self: &Arc<Self>, sharer: &Sharer, count: usize) -> Share {
         let (line, count) = (self.line(sharer), count.min(self.count));
         // No semaphore is ever closed. The narrowest comes first: who waits for it holds nothing that others could use.
         let own = line.own.clone().acquire_many_owned(permits(count, self.part_of(sharer))).await.ok();
@@ -187,7 +187,7 @@ impl Shares {
     }
 
     /// True if the sharer would exceed its part with `count` more.
-    pub fn is_beyond(self: &Arc<Self>, sharer: &Sharer, count: usize) -> bool {
+    pub(crate) fn is_beyond(self: &Arc<Self>, sharer: &Sharer, count: usize) -> bool {
         self.line(sharer).held.load(Ordering::Acquire) + count > self.part_of(sharer)
     }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// The objects whose writes start over, with one turn each. An entry lives as long as a write has the turn or waits for it.
 #[derive(Default)]
-pub struct Turns {
+pub(crate) struct Turns {
     /// By the hash of the object's resource, namespace and name. Objects with the same hash share a turn.
     turns: Mutex<HashMap<u64, Arc<Semaphore>>>,
     hasher: RandomState,
@@ -17,7 +17,7 @@ pub struct Turns {
 
 impl Turns {
     /// Waits for the turn of an object until `end`. Returns `None` if another write has the turn for longer.
-    pub async fn wait(&self, object: impl Hash, end: Instant) -> Option<Turn<'_>> {
+    pub(crate) async fn wait(&self, object: impl Hash, end: Instant) -> Option<Turn<'_>> {
         self.wait_for(self.hasher.hash_one(object), end).await
     }
 
@@ -34,7 +34,7 @@ impl Turns {
 }
 
 /// The turn of one write. Dropped, it passes to the write that has waited longest.
-pub struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     // Dropped before the place, which counts the users of the semaphore.
     _permit: OwnedSemaphorePermit,
     _place: Place<'a>,

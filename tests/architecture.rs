@@ -51,7 +51,7 @@ const LAYERS: [&str; 39] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 33] = [
+const LAYERS_OF_PIPELINE: [&str; 36] = [
     "ready",
     "gateway",
     "target",
@@ -84,6 +84,9 @@ const LAYERS_OF_PIPELINE: [&str; 33] = [
     "apply",
     "patch",
     "loopback",
+    "confinement",
+    "tenant",
+    "identity",
     "tenancy",
 ];
 
@@ -177,7 +180,7 @@ const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 const WITH_TASKS: [&str; 21] = [
     "app.rs",
     "app/reviews.rs",
-    "app/tenancy.rs",
+    "app/tenancy/folder.rs",
     "audit/log.rs",
     "backend/",
     "cli/behind.rs",

@@ -75,8 +75,8 @@ impl World {
             let mut attributes = self.attributes(namespace, bytes);
             let cost = measure(|| {
                 let admitted = self.runtime.block_on(async {
-                    self.front.pipeline.chain.admit(&mut attributes).await?;
-                    self.front.pipeline.chain.validate(&mut attributes).await
+                    self.front.chain.admit(&mut attributes).await?;
+                    self.front.chain.validate(&mut attributes).await
                 });
                 assert!(admitted.is_ok(), "{admitted:?}");
             });

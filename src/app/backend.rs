@@ -4,8 +4,8 @@ use super::advertised::advertised;
 use super::front::{Files, Front};
 use super::{Admission, Config, rights};
 use crate::admission::{BuildError, Plugin};
-use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig};
-use crate::authz::{self, Authorizer, Reviewer};
+use crate::authn::{self, CertificateAuthority, RequestHeaderConfig, Schemes};
+use crate::authz::{self, AccessReviews, Reviewer};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{CacheRoom, Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity, WebhookTargets};
@@ -15,7 +15,6 @@ use crate::manifests;
 use crate::removed::Api;
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::{Drain, Reloading};
-use crate::shares::Shares;
 use crate::tenants::Owners;
 use crate::upstream::rights::{Needed, Rights};
 use crate::upstream::{
@@ -232,36 +231,38 @@ impl Caches {
     }
 }
 
-/// An API server behind, with the state of it that pipelines share.
+/// An API server behind, with those of its objects that are cached.
 pub(super) struct Backend {
-    pub(super) transport: SharedTransport,
-    pub(super) forwarder: Forwarder,
-    pub(super) client: kube::Client,
-    pub(super) is_passthrough: bool,
-    pub(super) url: Option<String>,
-    pub(super) discovery: Arc<Discovery>,
+    pub(super) server: Arc<ApiServer>,
     pub(super) cluster: Arc<Cluster>,
     /// The caches in `cluster`.
     pub(super) needs: Vec<Need>,
+    /// Plugins of several tenants.
+    pub(super) plugins: CommonPlugins,
+}
+
+/// An API server behind, as far as it does not depend on the cached objects.
+pub(super) struct ApiServer {
+    pub(super) transport: SharedTransport,
+    pub(super) forwarder: Forwarder,
+    client: kube::Client,
+    pub(super) url: Option<String>,
+    pub(super) discovery: Arc<Discovery>,
     /// The removed APIs that the API server serves without definitions.
-    pub(super) removed: Vec<&'static Api>,
+    removed: Vec<&'static Api>,
     pub(super) probe: Arc<Probe>,
     pub(super) release: Arc<Release>,
-    pub(super) authenticator: Arc<Authenticator>,
-    pub(super) authorizer: Arc<Authorizer>,
+    pub(super) schemes: Arc<Schemes>,
+    pub(super) reviews: Arc<AccessReviews>,
     /// The names of tenants' namespaces.
     pub(super) owners: Arc<ArcSwap<Owners>>,
     /// The prefix of the groups of callers.
     group_prefix: String,
     /// The servers that webhooks of the API server may be; `None` for any server.
     webhook_targets: Option<Arc<WebhookTargets>>,
-    front_proxy: Option<Arc<FrontProxy>>,
+    front_proxy: Option<FrontProxy>,
     caches: Caches,
     limits: Arc<Limits>,
-    /// The access reviews of the tenants, of which one has at most half.
-    pub(super) access_reviews: Arc<Shares>,
-    /// Plugins of several tenants.
-    pub(super) plugins: CommonPlugins,
 }
 
 /// Plugins that tenants with the same configuration share, as long as one of them has the plugin: by the plugin's name and a digest of all that
@@ -304,18 +305,13 @@ impl Backend {
     ) -> Result<Self> {
         let limits = &config.limits;
         let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), limits.clone());
-        let removed = served_removed_apis(config);
-        let cluster = Cluster::start_within(upstream.client.clone(), needs, limits.clone(), &caches.room(), &removed);
-        if let Some(targets) = of.webhook_targets() {
-            cluster.confine_webhooks(targets.clone());
-        }
         let name = match (&upstream.url, of.kubeconfig()) {
             (Some(url), Some(kubeconfig)) => format!("{url} ({})", kubeconfig.display()),
             _ => "in this process".to_owned(),
         };
         let probe = Probe::start(upstream.transport.clone(), name, limits.probe_interval, limits.probe_timeout);
-        let authenticator = Authenticator::new(authentication(config, client_ca, files, &upstream)?);
-        let authorizer = Authorizer::new(authorization(config, &upstream));
+        let schemes = Schemes::new(authentication(config, client_ca, files, &upstream)?);
+        let reviews = AccessReviews::new(authorization(config, &upstream));
         // The embedded API server is part of this process, so its release is known.
         let release = match of {
             config::Upstream::Embedded { .. } => Release::known(),
@@ -323,70 +319,51 @@ impl Backend {
                 Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
             }
         };
-        Ok(Self {
+        let server = ApiServer {
             discovery,
-            cluster,
-            needs: needs.to_vec(),
-            removed,
+            removed: served_removed_apis(config),
             probe: Arc::new(probe),
             release: Arc::new(release),
-            authenticator: Arc::new(authenticator),
-            authorizer: Arc::new(authorizer),
+            schemes,
+            reviews,
             owners: Arc::default(),
-            plugins: CommonPlugins::default(),
-            access_reviews: Shares::new(limits.access_reviews, limits.access_reviews / 2),
             group_prefix: group_prefix(of).to_owned(),
             webhook_targets: of.webhook_targets().cloned(),
-            front_proxy: upstream.front_proxy.map(Arc::new),
+            front_proxy: upstream.front_proxy,
             caches,
             limits: limits.clone(),
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             client: upstream.client,
-            is_passthrough: upstream.is_passthrough,
             url: upstream.url,
-        })
+        };
+        Ok(Self::of(Arc::new(server), needs.to_vec()))
+    }
+
+    /// Starts caches of an API server.
+    fn of(server: Arc<ApiServer>, needs: Vec<Need>) -> Self {
+        let (client, limits, room) = (server.client.clone(), server.limits.clone(), server.caches.room());
+        let cluster = Cluster::start_within(client, &needs, limits, &room, &server.removed);
+        if let Some(targets) = &server.webhook_targets {
+            cluster.confine_webhooks(targets.clone());
+        }
+        Self { server, cluster, needs, plugins: CommonPlugins::default() }
     }
 
     /// Returns this API server with more caches.
     pub(super) fn with_needs(&self, needs: &[Need]) -> Self {
         let mut all = self.needs.clone();
         all.extend(needs.iter().filter(|need| !self.needs.contains(need)));
-        let (client, limits) = (self.client.clone(), self.limits.clone());
-        let cluster = Cluster::start_within(client, &all, limits, &self.caches.room(), &self.removed);
-        if let Some(targets) = &self.webhook_targets {
-            cluster.confine_webhooks(targets.clone());
-        }
-        Self {
-            cluster,
-            limits: self.limits.clone(),
-            needs: all,
-            removed: self.removed.clone(),
-            transport: self.transport.clone(),
-            forwarder: self.forwarder.clone(),
-            client: self.client.clone(),
-            is_passthrough: self.is_passthrough,
-            url: self.url.clone(),
-            discovery: self.discovery.clone(),
-            probe: self.probe.clone(),
-            release: self.release.clone(),
-            authenticator: self.authenticator.clone(),
-            authorizer: self.authorizer.clone(),
-            owners: self.owners.clone(),
-            access_reviews: self.access_reviews.clone(),
-            group_prefix: self.group_prefix.clone(),
-            webhook_targets: self.webhook_targets.clone(),
-            front_proxy: self.front_proxy.clone(),
-            caches: self.caches.clone(),
-            plugins: CommonPlugins::default(),
-        }
+        Self::of(self.server.clone(), all)
     }
 
     /// Whether the API server answers, and its state is known.
     pub(super) fn is_ready(&self) -> bool {
-        self.check().is_ok() && self.discovery.is_synced() && self.cluster.unsynced().is_empty()
+        self.server.check().is_ok() && self.server.discovery.is_synced() && self.cluster.unsynced().is_empty()
     }
+}
 
+impl ApiServer {
     /// Whether the API server answers.
     pub(super) fn check(&self) -> Result<(), Unhealthy> {
         self.probe.check()?;

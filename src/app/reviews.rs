@@ -1,23 +1,22 @@
 //! The webhook front end: its listener, its callers, and its part of the components.
 
-use super::Config;
 use super::front::{authority, reachable, static_tokens};
+use super::{Config, Service, tenancy};
 use crate::arrivals::Arrivals;
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
+use crate::body::Body;
 use crate::cluster::CaBundles;
 use crate::config::{self, Limits, TlsProtocol};
-use crate::front_end::{FrontEnd, FrontEndMetrics, OwnUserName, ReviewingTenants, Seats};
+use crate::front_end::{FrontEnd, FrontEndMetrics, OwnUserName, Seats};
 use crate::metrics::Registry;
-use crate::pipeline::Pipeline;
-use crate::processor;
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::renewal::Renewable;
 use crate::server::tls::Handshake;
-use crate::server::{Drain, Listener, Refusals, Reloading, Unread};
+use crate::server::{Drain, Listener, Refusals, Reloading};
+use crate::sharer::Sharing;
 use crate::upstream::ServingCertificates;
 use anyhow::{Context, Result};
-use http::Request;
-use hyper::body::Incoming;
+use http::{Request, Response};
 use rustls::ServerConfig;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -30,8 +29,6 @@ pub(super) struct Reviews {
     tls: Option<Reloading<ServerConfig>>,
     client_ca: Option<Reloading<CertificateAuthority>>,
     tokens: Option<Reloading<StaticTokens>>,
-    /// The tenants whose plugins answer, if there are any.
-    tenants: Option<Arc<dyn ReviewingTenants>>,
 }
 
 impl Reviews {
@@ -52,20 +49,15 @@ impl Reviews {
             config.client_ca.as_deref().map(|path| authority("webhook-client-ca-file", path)).transpose()?;
         let tokens = config.token_file.as_deref();
         let tokens = tokens.map(|path| static_tokens("webhook-token-auth-file", path)).transpose()?;
-        Ok(Self { listener, handshake, tls, client_ca, tokens, tenants: None })
+        Ok(Self { listener, handshake, tls, client_ca, tokens })
     }
 
-    /// Has the plugins of tenants answer.
-    pub(super) fn by_tenants(self, tenants: Arc<dyn ReviewingTenants>) -> Self {
-        Self { tenants: Some(tenants), ..self }
-    }
-
-    /// Starts to answer reviews, with plugins and components of the pipeline. `certificates` are those of a Secret.
+    /// Starts to answer reviews, with the plugins of the tenants. `certificates` are those of a Secret.
     #[expect(clippy::too_many_arguments, reason = "the parts of the application")]
     pub(super) fn serve(
         self,
         config: &Config,
-        pipeline: &Pipeline,
+        running: &tenancy::Running,
         client: kube::Client,
         certificates: Option<&ServingCertificates>,
         registry: &Registry,
@@ -88,35 +80,32 @@ impl Reviews {
             let bundles = CaBundles::keep(client.clone(), name.clone(), certificates.clone(), every, patience);
             checks.advise("webhook-ca-bundle", move || bundles.check());
         }
-        let chain = if given.is_alone { pipeline.chain.clone() } else { Arc::new(pipeline.chain.part(&given.plugins)) };
+        let process = &running.shared.process;
         let front_end = FrontEnd {
-            authenticator: Authenticator::new(authn::Config {
-                client_ca: self.client_ca.as_ref().map(Reloading::shared),
-                token_file: self.tokens.as_ref().map(Reloading::shared),
-                anonymous: given.anonymous,
-                metrics: Some(authn::Metrics::of(registry).context("metrics of authentication")?),
-                ..authn::Config::default()
-            }),
+            authenticator: Authenticator::new(
+                authn::Schemes::new(authn::Config {
+                    client_ca: self.client_ca.as_ref().map(Reloading::shared),
+                    token_file: self.tokens.as_ref().map(Reloading::shared),
+                    anonymous: given.anonymous,
+                    metrics: Some(authn::Metrics::of(registry).context("metrics of authentication")?),
+                    ..authn::Config::default()
+                }),
+                &Sharing::ByUser,
+                None,
+            ),
             allowed_names: given.allowed_names.clone(),
-            chain,
-            tenants: self.tenants,
-            authorizer: pipeline.authorizer.clone(),
-            processor: pipeline.processor.clone(),
+            tenants: Arc::new(tenancy::Reviewed(running.tenancy.clone())),
+            authorizer: running.default_authorizer()?,
+            processor: process.processor.clone(),
             own_user: follow_own_user(client, limits, checks),
             seats: Seats::new(limits.reviews_inflight, limits.caller_reviews_inflight),
             arriving: Arrivals::new(limits.arriving_reviews_bytes, limits.arriving_place_bytes()),
-            bodies: pipeline.bodies.clone(),
+            bodies: process.bodies.clone(),
             metrics: FrontEndMetrics::register(registry).context("metrics of reviews")?,
             limits: limits.clone(),
         };
         tracing::info!("answering reviews on https://{}", reachable(self.listener.local_addr()?));
-        // The files are followed as long as the handler lives.
-        let shared = Arc::new((front_end, self.client_ca, self.tokens));
-        let unread = Unread::new(limits.unread_bodies);
-        let handle = move |request: Request<Incoming>| {
-            let (shared, request) = (shared.clone(), unread.watch(request));
-            processor::migrating(async move { shared.0.handle(request).await })
-        };
+        let service = ApiServers { front_end, _client_ca: self.client_ca, _tokens: self.tokens };
         let limits = Limits {
             connections: limits.review_connections,
             // Connections without a review from an API server leave room for those of API servers.
@@ -124,13 +113,26 @@ impl Reviews {
             ..Limits::clone(limits)
         };
         let listener = self.listener.reporting(Refusals::of(registry).context("metrics of handshakes")?);
-        let serving = tokio::spawn(listener.serve(Arc::new(tls), Arc::new(limits), drain.clone(), handle));
+        let serving = super::serve(listener, Arc::new(tls), Arc::new(limits), drain.clone(), service);
         let running = serving.abort_handle();
         checks.ready("webhook-front-end", move || match running.is_finished() {
             true => Err(Unhealthy::of("the listener ended")),
             false => Ok(()),
         });
         Ok(serving)
+    }
+}
+
+/// The service of API servers, with its files, which are followed as long as the service lives.
+struct ApiServers {
+    front_end: FrontEnd,
+    _client_ca: Option<Reloading<CertificateAuthority>>,
+    _tokens: Option<Reloading<StaticTokens>>,
+}
+
+impl Service for ApiServers {
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        self.front_end.handle(request).await
     }
 }
 

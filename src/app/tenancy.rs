@@ -1,126 +1,132 @@
-//! Builds the parts of the tenants in a folder, and follows the folder. All tenants are read, built and swapped as one: after an error nothing
-//! has changed.
+//! Builds the pipelines of the tenants. Without `--tenants-dir` there is one tenant, which owns everything.
 
+mod folder;
+mod only;
 mod prepared;
 
 pub(crate) use prepared::check_tenants;
 
-use super::Audited;
-use super::backend::{Backend, Caches, Upstream, all_needs};
+use super::backend::{ApiServer, Backend, Caches, Upstream, all_needs};
 use super::front::{Files, Front};
+use super::{Admission, Audited, Config, convert};
 use crate::admission::metrics::Metrics as AdmissionMetrics;
 use crate::admission::{Attributes, Chain};
-use crate::app::Config;
-use crate::audit::{Audit, Log, Policy, Queued};
-use crate::cluster::{CacheRoom, Loopback, Need};
-use crate::config::{AuthorizationMode, UpstreamIdentity, WebhookTargets};
-use crate::impersonation::Impersonation;
-use crate::manifests::ReservedNames;
+use crate::audit::Audit;
+use crate::authn::TenantAuthority;
+use crate::authz::Authorizer;
+use crate::cluster::{Cluster, Loopback};
+use crate::config::Limits;
 use crate::metrics::Registry;
-use crate::pipeline::{Answers, DryRuns, Gateway, InFlight, Part, Pipeline, Room, Tenancy, Tenant, Tenants};
-use crate::processor::Processor;
-use crate::request::body::{BodyRoom, MediaTypes};
-use crate::server::health::{Checks, Unhealthy};
-use crate::server::{ConnectionBudget, Drain, Reloading, reload, tls::Certificates};
+use crate::pipeline::{Part, Parts, Pipeline, Process, Tenancy, Tenant};
+use crate::server::health::Checks;
+use crate::server::{ConnectionBudget, Drain};
 use crate::status::Status;
-use crate::tenants::profile::{Identity, Profile};
-use crate::tenants::{self, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, TenantAddresses, TenantFile};
-use crate::turns::Turns;
-use anyhow::{Context as _, Result, anyhow};
-use arc_swap::ArcSwap;
+use crate::tenants::TenantMetrics;
+use anyhow::{Context as _, Result};
 use async_trait::async_trait;
-use prepared::{Prepared, prepare};
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
-use tokio_util::task::AbortOnDropHandle;
-
-/// The number of errors that the log and the health port show.
-const SHOWN_FAULTS: usize = 20;
+pub(super) use folder::Folder;
+use folder::Following;
+use std::sync::Arc;
 
 /// The state that all tenants share.
 pub(super) struct Shared {
     pub(super) config: Config,
-    pub(super) folder: PathBuf,
-    pub(super) front: Arc<Front>,
+    /// `None` if the webhook front end is alone.
+    pub(super) front: Option<Arc<Front>>,
     pub(super) files: Files,
     pub(super) drain: Drain,
     pub(super) metrics: Arc<AdmissionMetrics>,
     pub(super) audited: Audited,
-    pub(super) impersonation: Arc<Impersonation>,
-    pub(super) named: Arc<ArcSwap<Certificates>>,
+    pub(super) process: Process,
+    pub(super) counted: TenantMetrics,
 }
 
-/// The builder of tenants.
-struct Builder {
-    shared: Shared,
-    processor: Processor,
-    room: Room,
-    bodies: BodyRoom,
-    /// The memory for the caches of API servers that only tenants name.
-    caches: Arc<CacheRoom>,
-    /// The queues of the tenants' audit logs.
-    queued: Arc<Queued>,
-    seats: InFlight,
-    counted: tenants::TenantMetrics,
-    state: Mutex<State>,
+/// The components of one tenant.
+struct Components<'a> {
+    tenant: Tenant,
+    cluster: Arc<Cluster>,
+    chain: Arc<Chain>,
+    /// The plugins that answer reviews.
+    reviewing: Option<Arc<Chain>>,
+    /// The issuers of client certificates of the tenant.
+    client_ca: Option<TenantAuthority>,
+    audit: Audit,
+    admission: &'a Admission,
+    limits: Arc<Limits>,
+    /// Whether the API server is that of the flags.
+    is_of_flags: bool,
+    /// Whether the API server is known not to answer.
+    is_down: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// Values of API servers, by their kubeconfigs; `None` for the API server of the flags.
-type ByKubeconfig<T> = HashMap<Option<PathBuf>, T>;
-type Backends = ByKubeconfig<Arc<Backend>>;
-type AllOwners = ByKubeconfig<Arc<Owners>>;
+impl Shared {
+    /// Starts to follow the API server of the flags.
+    fn start_flags(&self, upstream: Upstream) -> Result<Backend> {
+        let Self { config, files, .. } = self;
+        let (needs, caches) = (all_needs(&config.admission), Caches::Own(config.limits.caches_bytes));
+        let client_ca = self.front.as_ref().and_then(|front| front.client_ca.as_ref());
+        let embedded = upstream.embedded.clone();
+        let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &needs, caches)?;
+        convert(embedded.as_deref(), &backend, &config.limits, &self.metrics);
+        Ok(backend)
+    }
 
-/// The sources of the present tenants.
-#[derive(Default)]
-struct State {
-    /// The API servers.
-    backends: Backends,
-    parts: HashMap<String, Built>,
-    /// The files as they were parsed last.
-    files: tenants::Files,
-    /// The open audit logs by path.
-    logs: HashMap<String, Weak<Log>>,
-    is_loaded: bool,
-    /// The error of the last reload.
-    last_error: Option<String>,
+    /// Builds a tenant.
+    fn part(&self, server: &ApiServer, of: Components<'_>) -> Part {
+        let config = &self.config;
+        let pipeline = Arc::new(Pipeline::new(
+            &self.process,
+            Parts {
+                tenant: Arc::new(of.tenant),
+                schemes: server.schemes.clone(),
+                tenant_ca: of.client_ca,
+                reviews: server.reviews.clone(),
+                discovery: server.discovery.clone(),
+                cluster: of.cluster,
+                chain: of.chain,
+                feature_gates: &of.admission.feature_gates,
+                admitted_mark: config.upstream.admitted_mark().filter(|_| of.is_of_flags).map(str::to_owned),
+                transport: server.transport.clone(),
+                forwarder: server.forwarder.clone(),
+                release: server.release.clone(),
+                audit: of.audit,
+                keeps_initializers: of.is_of_flags && config.admission.has_initializers(),
+                limits: of.limits,
+            },
+        ));
+        let writes: Arc<dyn Loopback> = pipeline.clone();
+        pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
+        Part {
+            pipeline,
+            reviewing: of.reviewing,
+            connections: ConnectionBudget::new(config.limits.connections / 2),
+            is_down: of.is_down,
+        }
+    }
 }
 
-/// A tenant's part with its sources.
-#[derive(Clone)]
-struct Built {
-    digest: [u8; 32],
-    backend: Arc<Backend>,
-    part: Arc<Part>,
-}
-
-/// The tenants, and the audit logs that they opened.
+/// The present tenants.
 pub(super) struct Running {
     pub(super) tenancy: Arc<Tenancy>,
-    builder: Arc<Builder>,
-    _following: Reloading<Tenants>,
-    _hangups: AbortOnDropHandle<()>,
+    pub(super) shared: Arc<Shared>,
+    /// The folder of the tenants, if there is one.
+    following: Option<Following>,
 }
 
 impl Running {
-    /// The pipeline of the tenant `default`, as it is now.
-    pub(super) fn default_pipeline(&self) -> Result<Arc<Pipeline>> {
+    /// The authorizer of the tenant `default`, or of the only one, as it is now.
+    pub(super) fn default_authorizer(&self) -> Result<Arc<Authorizer>> {
         let tenants = self.tenancy.current.load();
         let part = tenants.parts.get(tenants.default).context("there is no tenant default")?;
-        Ok(part.pipeline.clone())
+        Ok(part.pipeline.authorizer.clone())
     }
 
     /// Waits until the tenants' audit logs are written. Returns whether that happened in time.
     pub(super) async fn shut_down(&self) -> bool {
-        let logs: Vec<_> = self.builder.state().logs.values().filter_map(Weak::upgrade).collect();
-        let mut in_time = true;
-        for log in logs {
-            in_time &= log.shutdown().await;
+        match &self.following {
+            Some(following) => following.shut_down().await,
+            None => true,
         }
-        in_time
     }
 }
 
@@ -135,353 +141,24 @@ impl crate::front_end::ReviewingTenants for Reviewed {
     }
 }
 
-/// An error in the folder.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Invalid(String);
-
-fn listed_faults(faults: &[Fault]) -> String {
-    let more = faults.len().saturating_sub(SHOWN_FAULTS);
-    let shown: Vec<String> = faults.iter().take(SHOWN_FAULTS).map(ToString::to_string).collect();
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    format!("{}{more}", shown.join("; "))
-}
-
-/// Builds the tenants of the folder, and follows the folder.
+/// Builds the tenants: those of the folder, which is followed, or the only one.
 ///
 /// # Errors
 /// If the tenants cannot be used at the start.
-pub(super) async fn start(shared: Shared, upstream: Upstream, registry: &Registry, checks: &Checks) -> Result<Running> {
-    let limits = &shared.config.limits;
-    let counted = tenants::TenantMetrics::register(registry).context("metrics of tenants")?;
-    let (folder, flag) = (shared.folder.clone(), format!("--tenants-dir={}", shared.folder.display()));
-    let builder = Arc::new(Builder {
-        processor: Processor::new(limits.long_work),
-        room: Room::new(limits),
-        bodies: BodyRoom::new(limits),
-        caches: CacheRoom::new(limits.tenant_caches_bytes),
-        queued: Arc::new(Queued::new(limits.audit_queue_bytes)),
-        seats: InFlight::of_tenants(limits, registry).context("metrics of requests")?,
-        counted: counted.clone(),
-        state: Mutex::default(),
-        shared,
-    });
-    let built = builder.clone();
-    let following = tokio::task::spawn_blocking(move || {
-        let reloaded = built.clone();
-        built.start_flags(upstream)?;
-        reload::watch_folder(folder, move || reloaded.load()).map_err(anyhow::Error::from)
-    });
-    let following = following.await.context("the builder of tenants")?.context(flag)?;
-    let forced = following.forced();
-    let mut hangups = signal(SignalKind::hangup()).context("SIGHUP")?;
-    let hangups = AbortOnDropHandle::new(tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            forced.notify_one();
+pub(super) async fn start(
+    shared: Arc<Shared>,
+    folder: Option<Folder>,
+    upstream: Upstream,
+    registry: &Registry,
+    checks: &Checks,
+) -> Result<Running> {
+    let (current, following) = match folder {
+        Some(folder) => {
+            let following = folder::start(shared.clone(), folder, upstream, checks).await?;
+            (following.current(), Some(following))
         }
-    }));
-    let reported = builder.clone();
-    checks.advise("tenants", move || reported.problems());
-    let asked = builder.clone();
-    checks.ready("tenant-upstreams", move || asked.is_any_reachable());
-    let tenancy = Arc::new(Tenancy { current: following.shared(), metrics: counted });
-    Ok(Running { tenancy, builder, _following: following, _hangups: hangups })
-}
-
-impl Builder {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The error of the last reload, and the API servers that do not answer with their tenants.
-    fn problems(&self) -> Result<(), Unhealthy> {
-        let state = self.state();
-        let mut problems: Vec<String> = state.last_error.iter().map(|why| format!("not reloaded: {why}")).collect();
-        for (kubeconfig, backend) in &state.backends {
-            let Err(why) = backend.check() else { continue };
-            let mut of: Vec<&str> = state
-                .parts
-                .iter()
-                .filter(|(_, built)| Arc::ptr_eq(&built.backend, backend))
-                .map(|(name, _)| &**name)
-                .collect();
-            of.sort_unstable();
-            let name = kubeconfig.as_ref().map_or_else(|| "the flags".to_owned(), |path| path.display().to_string());
-            problems.push(format!("the API server of {name} (tenants {}): {why}", of.join(", ")));
-        }
-        problems.sort();
-        if problems.is_empty() { Ok(()) } else { Err(Unhealthy::of(problems.join("; ").replace('\n', " "))) }
-    }
-
-    fn is_any_reachable(&self) -> Result<(), Unhealthy> {
-        match self.state().backends.values().any(|backend| backend.is_ready()) {
-            true => Ok(()),
-            false => Err(Unhealthy::of("no API server of a tenant answers")),
-        }
-    }
-
-    /// Registers the API server of the flags.
-    fn start_flags(&self, upstream: Upstream) -> Result<()> {
-        let Shared { config, front, files, .. } = &self.shared;
-        let needs = all_needs(&config.admission);
-        let embedded = upstream.embedded.clone();
-        let (client_ca, caches) = (front.client_ca.as_ref(), Caches::Own(config.limits.caches_bytes));
-        let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &needs, caches)?;
-        super::convert(embedded.as_deref(), &backend, &config.limits, &self.shared.metrics);
-        self.state().backends.insert(None, Arc::new(backend));
-        Ok(())
-    }
-
-    /// Reads, builds and returns the tenants.
-    fn load(&self) -> Result<Tenants, Invalid> {
-        let result = self.build();
-        let mut state = self.state();
-        if state.is_loaded {
-            self.counted.reloaded(result.is_ok());
-        }
-        state.is_loaded |= result.is_ok();
-        state.last_error = result.as_ref().err().map(|error| error.0.clone());
-        result
-    }
-
-    fn build(&self) -> Result<Tenants, Invalid> {
-        let names: Vec<&str> = crate::plugins::ALL.iter().map(|spec| spec.name).collect();
-        let mut files = std::mem::take(&mut self.state().files);
-        let read = tenants::read_again(&self.shared.folder, &names, &mut files);
-        self.state().files = files;
-        let read = read.map_err(|faults| Invalid(listed_faults(&faults)))?;
-        let prepared = prepare(&read, &self.shared.config).map_err(|faults| Invalid(listed_faults(&faults)))?;
-        let invalid = |fault: Fault| Invalid(fault.to_string());
-        let (backends, owners) = self.backends(&prepared).map_err(invalid)?;
-        let before = self.state().parts.clone();
-        let (mut parts, mut logs) = (HashMap::new(), self.state().logs.clone());
-        logs.retain(|_, log| log.strong_count() > 0);
-        let mut certificates = HashMap::new();
-        let mut ordered = Vec::with_capacity(prepared.len());
-        for one in &prepared {
-            let Some(backend) = backends.get(&one.tenant.kubeconfig()) else { continue };
-            let same = before.get(&one.tenant.name);
-            let same = same.filter(|built| built.digest == one.digest && Arc::ptr_eq(&built.backend, backend));
-            let built = match same {
-                Some(same) => same.clone(),
-                None => Built {
-                    digest: one.digest,
-                    backend: backend.clone(),
-                    part: Arc::new(self.part(one, backend, &mut logs).map_err(invalid)?),
-                },
-            };
-            for name in &one.tenant.profile.server_names {
-                certificates.extend(one.certificate.clone().map(|certificate| (name.clone(), certificate)));
-            }
-            ordered.push(built.part.clone());
-            parts.insert(one.tenant.name.clone(), built);
-        }
-        let index = |name: &str| read.iter().position(|tenant| tenant.name == name);
-        let default = index(DEFAULT).ok_or_else(|| Invalid(format!("there is no tenant {DEFAULT:?}")))?;
-        let tenants = Tenants {
-            addresses: TenantAddresses::new(&read),
-            members: Members::new(&read),
-            parts: ordered,
-            default,
-            operators: index(OPERATORS),
-        };
-        // From here on nothing fails.
-        for (kubeconfig, backend) in &backends {
-            backend.owners.store(owners.get(kubeconfig).cloned().unwrap_or_default());
-        }
-        self.shared.named.store(Arc::new(certificates));
-        let mut state = self.state();
-        let _before = std::mem::replace(&mut state.parts, parts);
-        (state.backends, state.logs) = (backends, logs);
-        drop(state);
-        Ok(tenants)
-    }
-
-    /// Returns the API servers of the tenants: the present ones, and new ones for new kubeconfigs and for plugins that read other caches.
-    fn backends(&self, prepared: &[Prepared<'_>]) -> Result<(Backends, AllOwners), Fault> {
-        let Shared { config, front, files, drain, .. } = &self.shared;
-        let present = self.state().backends.clone();
-        let all: Vec<&TenantFile> = prepared.iter().map(|one| one.tenant).collect();
-        let mut needs: ByKubeconfig<(Vec<Need>, &TenantFile)> = HashMap::new();
-        for one in prepared {
-            let (known, _) =
-                needs.entry(one.tenant.kubeconfig()).or_insert_with(|| (vec![Need::NAMESPACES], one.tenant));
-            for need in one.needs() {
-                if !known.contains(&need) {
-                    known.push(need);
-                }
-            }
-        }
-        let (mut backends, mut owners) = (HashMap::new(), HashMap::new());
-        for (kubeconfig, (needs, tenant)) in needs {
-            owners.insert(kubeconfig.clone(), Arc::new(Owners::new(&all, &kubeconfig)));
-            let given = tenant.profile.upstream.clone().unwrap_or_default();
-            let identity = match given.identity {
-                Identity::Impersonate => UpstreamIdentity::Impersonate,
-                Identity::RequestHeader => UpstreamIdentity::RequestHeader,
-            };
-            let field = |index| format!("spec.upstream.webhookTargets[{index}]");
-            let targets = WebhookTargets::parse(&given.webhook_targets);
-            let targets = Arc::new(targets.map_err(|(index, why)| tenant.fault(&field(index), why))?);
-            // The API server of the flags never changes.
-            let is_same = |backend: &&Arc<Backend>| {
-                kubeconfig.is_none() || backend.is_used_so(identity, &given.group_prefix, &targets)
-            };
-            let backend = match present.get(&kubeconfig).filter(is_same) {
-                Some(backend) if needs.iter().all(|need| backend.needs.contains(need)) => backend.clone(),
-                Some(backend) => Arc::new(backend.with_needs(&needs)),
-                None => {
-                    let Some(path) = &kubeconfig else { continue };
-                    let field = "spec.upstream.kubeconfig";
-                    let of = crate::config::Upstream::Remote {
-                        kubeconfig: path.clone(),
-                        identity,
-                        calls_webhooks: crate::config::CallsWebhooks::No,
-                        impersonator: None,
-                        own_user: None,
-                        admitted_mark: None,
-                        group_prefix: given.group_prefix.clone(),
-                        webhook_targets: Some(targets),
-                    };
-                    // The API server of a tenant always decides on the tenant's requests.
-                    let mut own = config.clone();
-                    own.authorization.mode = AuthorizationMode::Webhook;
-                    own.limits = Arc::new(config.limits.for_api_server_of_tenants());
-                    own.upstream = of;
-                    let upstream = Handle::current().block_on(Upstream::remote(path, identity, &own.limits, drain));
-                    let upstream = upstream.map_err(|error| tenant.fault(field, format!("{error:#}")))?;
-                    let (client_ca, caches) = (front.client_ca.as_ref(), Caches::OfTenants(self.caches.clone()));
-                    let started = Backend::start(&own, &own.upstream, upstream, client_ca, files, &needs, caches);
-                    Arc::new(started.map_err(|error| tenant.fault(field, format!("{error:#}")))?)
-                }
-            };
-            // The namespaces of one API server must have their owners in one place.
-            let mut others = backends.values().filter(|other: &&Arc<Backend>| other.url.is_some());
-            if others.any(|other| other.url == backend.url) {
-                let why = "another kubeconfig names this API server: use one for all its tenants, and none for that of the flags";
-                return Err(tenant.fault("spec.upstream.kubeconfig", why));
-            }
-            backends.insert(kubeconfig, backend);
-        }
-        Ok((backends, owners))
-    }
-
-    fn part(
-        &self,
-        one: &Prepared<'_>,
-        backend: &Arc<Backend>,
-        logs: &mut HashMap<String, Weak<Log>>,
-    ) -> Result<Part, Fault> {
-        let config = &self.shared.config;
-        let (tenant, limits) = (one.tenant, &one.limits);
-        let profile = &tenant.profile;
-        let name: Arc<str> = tenant.name.as_str().into();
-        let is_special = matches!(&*name, DEFAULT | OPERATORS);
-        let is_confined = profile.authorization.own_namespaces_only;
-        let cluster = backend.cluster.view(&one.only());
-        let guard = Guard {
-            tenant: name.clone(),
-            owners: backend.owners.clone(),
-            is_confined,
-            discovery: backend.discovery.clone(),
-        };
-        let chain = one.chain(&cluster, &backend.discovery, &self.shared.metrics, &backend.plugins)?;
-        // A review has no caller of a tenant, and other rules of the API server decide who may write there without the proxy.
-        let reviewing = config.front_end.as_ref().filter(|_| tenant.kubeconfig().is_none());
-        let reviewing = reviewing.map(|front_end| Arc::new(chain.part(&one.reviewing(front_end))));
-        let chain = chain.guarded(Box::new(guard));
-        let authenticator = Arc::new(backend.authenticator.of_tenant(one.client_ca.clone()));
-        let authorizer = backend.authorizer.of_tenant(name.clone(), backend.access_reviews.clone());
-        let context = Arc::new(context(name.clone(), profile, backend.owners.clone()));
-        let pipeline = Arc::new(Pipeline {
-            authenticator,
-            impersonation: self.shared.impersonation.clone(),
-            authorizer: Arc::new(authorizer),
-            discovery: backend.discovery.clone(),
-            cluster,
-            chain: Arc::new(chain),
-            reserved_names: ReservedNames::new(&one.admission().feature_gates),
-            writes: config.writes,
-            media_types: MediaTypes { has_cbor: one.admission().feature_gates.is_on("CBORServingAndStorage") },
-            gateway: Gateway {
-                transport: backend.transport.clone(),
-                forwarder: backend.forwarder.clone(),
-                response_bytes: limits.response_bytes,
-                room: self.room.of_tenant(name.clone()),
-                release: backend.release.clone(),
-            },
-            dry_runs: DryRuns::default(),
-            audit: self.audit(one, logs)?,
-            in_flight: self.seats.of_tenant(&name, limits, !is_special),
-            bodies: self.bodies.clone(),
-            answers: Answers::new(limits.request_timeout),
-            turns: Turns::default(),
-            processor: self.processor.clone(),
-            admitted_mark: config.upstream.admitted_mark().filter(|_| tenant.kubeconfig().is_none()).map(str::to_owned),
-            keeps_initializers: tenant.kubeconfig().is_none() && config.admission.has_initializers(),
-            tenant: Some(context.clone()),
-            limits: limits.clone(),
-        });
-        let writes: Arc<dyn Loopback> = pipeline.clone();
-        pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
-        let probe = backend.probe.clone();
-        let connections = ConnectionBudget::new(config.limits.connections / 2);
-        Ok(Part { tenant: context, pipeline, reviewing, connections, is_down: Arc::new(move || probe.is_down()) })
-    }
-
-    /// Returns the audit of a tenant: with its own policy and log, or those of the flags.
-    fn audit(&self, one: &Prepared<'_>, logs: &mut HashMap<String, Weak<Log>>) -> Result<Audit, Fault> {
-        let Shared { config, audited, .. } = &self.shared;
-        let (tenant, given) = (one.tenant, &one.tenant.profile.audit);
-        if given.policy_file.is_none() && given.log_path.is_none() {
-            return Ok(audited.audit.clone());
-        }
-        let policy: Policy = match (&one.audit_policy, &config.audit.policy_file) {
-            (Some(own), _) => own.clone(),
-            (None, Some(file)) => {
-                Policy::from_file(file).map_err(|error| tenant.fault("spec.audit", format!("{error:#}")))?
-            }
-            (None, None) => return Err(tenant.fault("spec.audit.logPath", "needs policyFile or --audit-policy-file")),
-        };
-        let log = match (&given.log_path, &audited.log) {
-            (None, Some(log)) => log.clone(),
-            (None, None) => return Err(tenant.fault("spec.audit.policyFile", "needs logPath or --audit-log-path")),
-            (Some(path), _) => self.log(tenant, path, logs)?,
-        };
-        Ok(Audit::new(Reloading::fixed(policy), log, audited.metrics.clone()))
-    }
-
-    /// Opens a log; two tenants with the same path have the same log.
-    fn log(&self, tenant: &TenantFile, path: &str, logs: &mut HashMap<String, Weak<Log>>) -> Result<Arc<Log>, Fault> {
-        let field = "spec.audit.logPath";
-        let path = tenant.path(path).display().to_string();
-        let audited = &self.shared.audited;
-        if let (Some(log), true) = (&audited.log, audited.path.as_deref() == Some(&*path)) {
-            return Ok(log.clone());
-        }
-        if let Some(open) = logs.get(&path).and_then(Weak::upgrade) {
-            return Ok(open);
-        }
-        let limits = self.shared.config.limits.clone();
-        let log = Log::open_with(self.queued.quarter(), &path, audited.metrics.clone(), limits)
-            .map_err(|error| tenant.fault(field, anyhow!("{path}: {error}")))?;
-        let log = Arc::new(log);
-        logs.insert(path, Arc::downgrade(&log));
-        Ok(log)
-    }
-}
-
-/// Returns the part of a tenant that its requests carry.
-fn context(name: Arc<str>, profile: &Profile, owners: Arc<ArcSwap<Owners>>) -> Tenant {
-    let limits = &profile.limits;
-    let rate = |per_second| Rate::new(per_second, limits.write_burst.unwrap_or(per_second));
-    let calls = |calls: usize| Arc::new(Semaphore::new(calls.min(Semaphore::MAX_PERMITS)));
-    Tenant {
-        name,
-        is_confined: profile.authorization.own_namespaces_only,
-        owners,
-        rate: limits.writes_per_second.map(rate),
-        calls: limits.webhook_calls_in_flight.map(calls),
-        group_prefix: profile.upstream.as_ref().map(|upstream| upstream.group_prefix.clone()).unwrap_or_default(),
-    }
+        None => (only::start(&shared, upstream, registry, checks)?, None),
+    };
+    let tenancy = Arc::new(Tenancy { current, metrics: shared.counted.clone() });
+    Ok(Running { tenancy, shared, following })
 }

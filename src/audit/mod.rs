@@ -53,7 +53,7 @@ impl Audit {
     }
 
     /// Auditing with the policy into the sink.
-    pub fn new(policy: Reloading<Policy>, sink: Arc<dyn Sink>, metrics: Metrics) -> Self {
+    pub(crate) fn new(policy: Reloading<Policy>, sink: Arc<dyn Sink>, metrics: Metrics) -> Self {
         Self(Some(Arc::new(Parts { policy, sink, metrics, clock: Timestamp::now, object_bytes: OBJECT_BYTES })))
     }
 

@@ -1,8 +1,9 @@
 //! The chains that a client may present, and their verdicts.
 
 use super::*;
-use crate::authn::{Authenticator, Config, RequestHeaderConfig};
+use crate::authn::{Authenticator, Config, RequestHeaderConfig, Schemes};
 use crate::metrics::Registry;
+use crate::sharer::Sharing;
 use crate::user::ALL_AUTHENTICATED;
 use crate::x509::{BundleError, recorded};
 use arc_swap::ArcSwap;
@@ -188,12 +189,16 @@ fn front_proxy_headers() -> HeaderMap {
 #[tokio::test]
 async fn only_a_front_proxy_names_the_user() {
     let (clients, proxies) = (ca("clients"), ca("proxies"));
-    let authenticator = Authenticator::new(Config {
-        client_ca: Some(authority(&[&clients])),
-        request_header: Some(front_proxies(&proxies)),
-        anonymous: true,
-        ..Config::default()
-    });
+    let authenticator = Authenticator::new(
+        Schemes::new(Config {
+            client_ca: Some(authority(&[&clients])),
+            request_header: Some(front_proxies(&proxies)),
+            anonymous: true,
+            ..Config::default()
+        }),
+        &Sharing::ByUser,
+        None,
+    );
     let ask = async |issuer: &Issuer, name: &str| {
         let mut headers = front_proxy_headers();
         let connection = connection(&[&leaf(issuer, &[(DnType::CommonName, name)], nothing)]);
@@ -217,8 +222,11 @@ async fn only_a_front_proxy_names_the_user() {
 #[tokio::test]
 async fn a_bad_certificate_is_not_anonymous() {
     let issuer = ca("ca");
-    let authenticator =
-        Authenticator::new(Config { client_ca: Some(authority(&[&issuer])), anonymous: true, ..Config::default() });
+    let authenticator = Authenticator::new(
+        Schemes::new(Config { client_ca: Some(authority(&[&issuer])), anonymous: true, ..Config::default() }),
+        &Sharing::ByUser,
+        None,
+    );
     let bad = connection(&[&leaf(&ca("other"), ALICE, nothing)]);
     assert!(authenticator.authenticate(&mut HeaderMap::new(), &bad).await.is_err());
     let none = connection(&[]);
@@ -339,7 +347,8 @@ async fn certificates_are_counted() {
     let (issuer, stranger) = (ca("ca"), ca("stranger"));
     let metrics = Some(Metrics::of(&registry).unwrap());
     let client_ca = Some(authority(&[&issuer]));
-    let authenticator = Authenticator::new(Config { client_ca, metrics, ..Config::default() });
+    let authenticator =
+        Authenticator::new(Schemes::new(Config { client_ca, metrics, ..Config::default() }), &Sharing::ByUser, None);
     for chain in [vec![leaf(&issuer, ALICE, nothing)], vec![leaf(&stranger, ALICE, nothing)], vec![]] {
         let connection = connection(&chain.iter().collect::<Vec<_>>());
         _ = authenticator.authenticate(&mut HeaderMap::new(), &connection).await;

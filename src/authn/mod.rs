@@ -21,6 +21,7 @@ pub(crate) use static_tokens::StaticTokens;
 
 use crate::config::Limits;
 use crate::server::Connection;
+use crate::sharer::Sharing;
 use crate::upstream::review::ReviewError;
 use crate::upstream::{ClientCredentials, SharedTransport, no_answer};
 use crate::user::UserInfo;
@@ -160,68 +161,66 @@ impl From<&str> for Failure {
     }
 }
 
-/// The authenticator of requests.
-pub struct Authenticator {
+/// The schemes by which the callers of an API server authenticate, with the answers that all its authenticators know.
+pub struct Schemes {
     client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
-    /// Issuers of client certificates of a tenant, which name no user or group of the system.
-    tenant_ca: Option<TenantAuthority>,
     request_header: Option<RequestHeaderConfig>,
     tokens: Option<token::TokenSchemes>,
-    passthrough: Option<Arc<passthrough::Passthrough>>,
-    places: Arc<places::ReviewPlaces>,
+    passthrough: Option<passthrough::Passthrough>,
+    places: places::ReviewPlaces,
     anonymous: bool,
     closes_unauthenticated: bool,
     group_prefix: String,
     metrics: Option<Metrics>,
 }
 
-impl Authenticator {
-    /// Creates an authenticator with these schemes.
-    pub fn new(config: Config) -> Self {
+impl Schemes {
+    /// Creates the schemes of a configuration.
+    pub fn new(config: Config) -> Arc<Self> {
         let limits = config.limits;
         let max_bytes = limits.token_bytes;
-        let places = Arc::new(places::ReviewPlaces::new(limits.clone()));
+        let places = places::ReviewPlaces::new(limits.clone());
+        let of_process = Arc::new(places.part(&Sharing::ByUser));
         let review = config.token_review.map(|client| {
-            token_review::TokenReviews::new(client, limits.clone(), places.clone(), config.api_audiences)
+            token_review::TokenReviews::new(client, limits.clone(), of_process.clone(), config.api_audiences)
         });
         let tokens = (config.token_file.is_some() || review.is_some()).then(|| token::TokenSchemes {
             file: config.token_file,
             review,
             max_bytes,
         });
-        Self {
+        Arc::new(Self {
             client_ca: config.client_ca,
-            tenant_ca: None,
             request_header: config.request_header,
             tokens,
             passthrough: config
                 .passthrough
-                .map(|transport| Arc::new(passthrough::Passthrough::new(transport, limits, places.clone()))),
+                .map(|transport| passthrough::Passthrough::new(transport, limits, of_process)),
             places,
             anonymous: config.anonymous,
             closes_unauthenticated: config.closes_unauthenticated,
             group_prefix: config.group_prefix,
             metrics: config.metrics,
-        }
+        })
     }
+}
 
-    /// Returns an authenticator for requests that address a tenant, or none. It has the same schemes and answers, and at most half of the places of
-    /// reviews. `tenant_ca` issues client certificates that name users of the tenant alone.
-    #[must_use]
-    pub fn of_tenant(&self, tenant_ca: Option<TenantAuthority>) -> Self {
-        let places = Arc::new(self.places.half());
-        Self {
-            client_ca: self.client_ca.clone(),
-            tenant_ca,
-            request_header: self.request_header.clone(),
-            tokens: self.tokens.as_ref().map(|tokens| tokens.with_places(&places)),
-            passthrough: self.passthrough.clone(),
-            places,
-            anonymous: self.anonymous,
-            closes_unauthenticated: self.closes_unauthenticated,
-            group_prefix: self.group_prefix.clone(),
-            metrics: self.metrics.clone(),
-        }
+/// The authenticator of the requests of one tenant.
+pub struct Authenticator {
+    schemes: Arc<Schemes>,
+    /// Issuers of client certificates of the tenant, which name no user or group of the system.
+    tenant_ca: Option<TenantAuthority>,
+    tokens: Option<token::TokenSchemes>,
+    places: Arc<places::ReviewPlaces>,
+}
+
+impl Authenticator {
+    /// Creates an authenticator for requests that address a tenant, or none. One of several tenants has at most half of the places of reviews.
+    /// `tenant_ca` issues client certificates that name users of the tenant alone.
+    pub fn new(schemes: Arc<Schemes>, sharing: &Sharing, tenant_ca: Option<TenantAuthority>) -> Self {
+        let places = Arc::new(schemes.places.part(sharing));
+        let tokens = schemes.tokens.as_ref().map(|tokens| tokens.with_places(&places));
+        Self { schemes, tenant_ca, tokens, places }
     }
 
     /// Returns the user of the request with these headers, and removes the headers that name the user (`WithAuthentication`).
@@ -235,7 +234,7 @@ impl Authenticator {
     ) -> Result<Authenticated, Unauthorized> {
         let begun = Instant::now();
         let result = self.identify(headers, connection).await;
-        if let Some(metrics) = &self.metrics {
+        if let Some(metrics) = &self.schemes.metrics {
             metrics.authenticated(&result, begun.elapsed());
         }
         result
@@ -243,8 +242,8 @@ impl Authenticator {
 
     async fn identify(&self, headers: &mut HeaderMap, connection: &Connection) -> Result<Authenticated, Unauthorized> {
         let mut warnings = Vec::new();
-        let credentials = self.passthrough.as_ref().map(|_| token::credentials(headers));
-        let found = match (&self.passthrough, &credentials) {
+        let credentials = self.schemes.passthrough.as_ref().map(|_| token::credentials(headers));
+        let found = match (&self.schemes.passthrough, &credentials) {
             (Some(passthrough), Some(Ok(credentials))) => {
                 let found = Box::pin(passthrough.authenticate(credentials, connection)).await;
                 found.map(|user| user.map(|user| (user, Voucher::ApiServer))).map_err(|failure| vec![failure])
@@ -254,26 +253,26 @@ impl Authenticator {
         };
         let (user, voucher) = match found {
             Ok(Some((user, voucher))) => (self.adapted(user), voucher),
-            Ok(None) if self.anonymous => (Arc::new(UserInfo::anonymous()), Voucher::Process),
+            Ok(None) if self.schemes.anonymous => (Arc::new(UserInfo::anonymous()), Voucher::Process),
             Ok(None) => return Err(self.refuse(connection, &[], warnings)),
             Err(failures) => return Err(self.refuse(connection, &failures, warnings)),
         };
         if !user.is_anonymous() {
             connection.state.authenticated();
-        } else if self.closes_unauthenticated && connection.is_http2 {
+        } else if self.schemes.closes_unauthenticated && connection.is_http2 {
             connection.state.close();
         }
         headers.remove(AUTHORIZATION);
-        request_header::clear(headers, self.request_header.as_ref());
+        request_header::clear(headers, self.schemes.request_header.as_ref());
         Ok(Authenticated { user, voucher, credentials: credentials.and_then(Result::ok), warnings })
     }
 
     /// Returns the user without the mark of admitted requests, whichever scheme it came from, and with the prefix of groups.
     fn adapted(&self, user: Arc<UserInfo>) -> Arc<UserInfo> {
-        if self.group_prefix.is_empty() && !user.has_admitted_mark() {
+        if self.schemes.group_prefix.is_empty() && !user.has_admitted_mark() {
             return user;
         }
-        Arc::new(Arc::unwrap_or_clone(user).without_admitted_mark().with_group_prefix(&self.group_prefix))
+        Arc::new(Arc::unwrap_or_clone(user).without_admitted_mark().with_group_prefix(&self.schemes.group_prefix))
     }
 
     /// Rejects a request. As in kube-apiserver (`handlers.Unauthorized`), it is the last request of an HTTP/2 connection; here also of an
@@ -286,11 +285,11 @@ impl Authenticator {
             (false, true) => Some(Unreviewed::Unreachable),
             (false, false) => None,
         };
-        if let Some(metrics) = &self.metrics {
+        if let Some(metrics) = &self.schemes.metrics {
             certificate::report(&metrics.refusals, connection, failures);
         }
         let is_known = connection.state.is_authenticated();
-        if self.closes_unauthenticated && unreviewed.is_none() && (connection.is_http2 || !is_known) {
+        if self.schemes.closes_unauthenticated && unreviewed.is_none() && (connection.is_http2 || !is_known) {
             connection.state.close();
             if !is_known {
                 self.places.refuse(connection);
@@ -313,14 +312,14 @@ impl Authenticator {
                 None
             })
         };
-        if let Some(config) = &self.request_header
+        if let Some(config) = &self.schemes.request_header
             && let Some(user) = known(request_header::authenticate(config, headers, connection))
         {
             return Ok(Some((user, Voucher::Process)));
         }
-        if let Some(authority) = &self.client_ca
+        if let Some(authority) = &self.schemes.client_ca
             && let Some(user) =
-                known(certificate::authenticate(&authority.load_full(), connection, self.metrics.as_ref()))
+                known(certificate::authenticate(&authority.load_full(), connection, self.schemes.metrics.as_ref()))
         {
             return Ok(Some((user, Voucher::Process)));
         }

@@ -4,32 +4,36 @@ use super::Failure;
 use crate::answers::Key;
 use crate::config::Limits;
 use crate::server::Connection;
-use crate::sharer::Sharer;
+use crate::sharer::{Sharer, Sharing};
 use crate::shares::{Share, Shares};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// A place of the connection, of the tenant and of the process.
-type Places<'a> = (SemaphorePermit<'a>, Option<SemaphorePermit<'a>>, Share);
+type Places<'a> = (SemaphorePermit<'a>, SemaphorePermit<'a>, Share);
 
 /// The places that all connections share. The clients of one address have at most half of them, over however many connections.
 pub(super) struct ReviewPlaces {
     pub(super) limits: Arc<Limits>,
     shared: Arc<Shares>,
     /// The places of the requests that address one tenant, among the shared ones.
-    part: Option<Semaphore>,
+    part: Semaphore,
 }
 
 impl ReviewPlaces {
+    /// Creates the places of a process.
     pub(super) fn new(limits: Arc<Limits>) -> Self {
         let shared = Shares::new(limits.credential_reviews, limits.credential_reviews.div_ceil(2));
-        Self { limits, shared, part: None }
+        Self { limits, shared, part: Semaphore::new(Semaphore::MAX_PERMITS) }
     }
 
-    /// Returns these places, of which at most half are used.
-    pub(super) fn half(&self) -> Self {
-        let part = Semaphore::new((self.limits.credential_reviews / 2).max(1));
-        Self { limits: self.limits.clone(), shared: self.shared.clone(), part: Some(part) }
+    /// Returns these places for one tenant: one of several uses at most half.
+    pub(super) fn part(&self, sharing: &Sharing) -> Self {
+        let part = match sharing {
+            Sharing::ByUser => Semaphore::MAX_PERMITS,
+            Sharing::AsTenant(_) => (self.limits.credential_reviews / 2).max(1),
+        };
+        Self { limits: self.limits.clone(), shared: self.shared.clone(), part: Semaphore::new(part) }
     }
 
     /// Takes a place for a review; all permits must be dropped to free it.
@@ -40,10 +44,7 @@ impl ReviewPlaces {
         // The connection's place comes first: a request that waits for it takes no place from other connections.
         let places = async {
             let own = self.of(connection).acquire().await?;
-            let part = match &self.part {
-                Some(part) => Some(part.acquire().await?),
-                None => None,
-            };
+            let part = self.part.acquire().await?;
             Ok((own, part, self.shared.take(&Sharer::of_address(connection.remote.ip()), 1).await))
         };
         match tokio::time::timeout(self.limits.credential_review_wait_timeout, places).await {

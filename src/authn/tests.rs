@@ -43,7 +43,7 @@ fn reviewer() -> Arc<Upstream> {
 fn authenticator(upstream: &Arc<Upstream>, change: impl Fn(&mut Config)) -> Authenticator {
     let mut config = Config { token_review: Some(upstream.client()), ..Config::default() };
     change(&mut config);
-    Authenticator::new(config)
+    Authenticator::new(Schemes::new(config), &Sharing::ByUser, None)
 }
 
 async fn username(authenticator: &Authenticator, pairs: &[(&str, &str)]) -> Result<String, Unauthorized> {
@@ -183,8 +183,11 @@ async fn passthrough_shows_the_upstream_the_clients_own_credentials() {
             "status": {"userInfo": {"username": "alice", "groups": ["g"]}}}),
         )
     });
-    let authenticator =
-        Authenticator::new(Config { passthrough: Some(upstream.transport()), anonymous: true, ..Config::default() });
+    let authenticator = Authenticator::new(
+        Schemes::new(Config { passthrough: Some(upstream.transport()), anonymous: true, ..Config::default() }),
+        &Sharing::ByUser,
+        None,
+    );
     for _ in 0..2 {
         let mut headers = headers(&[("authorization", "Basic eDp5"), ("impersonate-user", "root")]);
         let found = authenticator.authenticate(&mut headers, &connection()).await.unwrap();
@@ -203,8 +206,11 @@ async fn passthrough_shows_the_upstream_the_clients_own_credentials() {
 #[tokio::test]
 async fn passthrough_refuses_what_the_upstream_refuses() {
     let upstream = Upstream::new(|_, _| failure(401, "Unauthorized", "Unauthorized"));
-    let authenticator =
-        Authenticator::new(Config { passthrough: Some(upstream.transport()), anonymous: true, ..Config::default() });
+    let authenticator = Authenticator::new(
+        Schemes::new(Config { passthrough: Some(upstream.transport()), anonymous: true, ..Config::default() }),
+        &Sharing::ByUser,
+        None,
+    );
     for asked in 1..=2 {
         assert!(username(&authenticator, &[("authorization", "Bearer bad")]).await.is_err());
         assert_eq!(upstream.count(), asked);
@@ -245,8 +251,11 @@ fn slow_reviewer() -> (kube::Client, Arc<tokio::sync::Semaphore>, Arc<std::sync:
 async fn reviews_have_a_bound_and_fewer_for_one_connection() {
     let (client, answers, asked) = slow_reviewer();
     let limits = Limits { credential_reviews: 3, credential_reviews_per_connection: 2, ..Limits::default() };
-    let authenticator =
-        Authenticator::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() });
+    let authenticator = Authenticator::new(
+        Schemes::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() }),
+        &Sharing::ByUser,
+        None,
+    );
     let connections = [1, 2, 3].map(connection_from);
     let ask = |connection: usize, token: usize| {
         let (connection, authenticator) = (&connections[connection], &authenticator);
@@ -279,8 +288,11 @@ async fn reviews_have_a_bound_and_fewer_for_one_connection() {
 async fn an_address_has_half_of_the_reviews_over_all_its_connections() {
     let (client, answers, _) = slow_reviewer();
     let limits = Limits { credential_reviews: 4, credential_reviews_per_connection: 4, ..Limits::default() };
-    let authenticator =
-        Authenticator::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() });
+    let authenticator = Authenticator::new(
+        Schemes::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() }),
+        &Sharing::ByUser,
+        None,
+    );
     let connections = [1, 1, 1, 2, 2].map(connection_from);
     let ask = async |at: usize| {
         let mut headers = headers(&[("authorization", &format!("Bearer made-up-{at}"))]);
@@ -299,9 +311,9 @@ async fn an_address_has_half_of_the_reviews_over_all_its_connections() {
 async fn requests_that_address_one_tenant_have_half_of_the_reviews() {
     let (client, answers, asked) = slow_reviewer();
     let limits = Limits { credential_reviews: 4, credential_reviews_per_connection: 4, ..Limits::default() };
-    let whole =
-        Authenticator::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() });
-    let (blue, green) = (whole.of_tenant(None), whole.of_tenant(None));
+    let schemes = Schemes::new(Config { token_review: Some(client), limits: Arc::new(limits), ..Config::default() });
+    let of = |name: &str| Authenticator::new(schemes.clone(), &Sharing::AsTenant(name.into()), None);
+    let (blue, green) = (of("blue"), of("green"));
     let connections = [1, 2].map(connection_from);
     let ask = |connection: usize, token: usize| {
         let (connection, authenticator) = (&connections[connection], [&blue, &green][connection]);
@@ -327,7 +339,7 @@ async fn requests_that_address_one_tenant_have_half_of_the_reviews() {
 async fn after_a_refusal_a_connection_has_no_further_tokens_reviewed() {
     let (client, answers, asked) = slow_reviewer();
     let config = Config { token_review: Some(client), closes_unauthenticated: true, ..Config::default() };
-    let authenticator = Authenticator::new(config);
+    let authenticator = Authenticator::new(Schemes::new(config), &Sharing::ByUser, None);
     let connection = Connection { is_http2: true, ..connection() };
     let ask = async |token: usize| {
         let mut headers = headers(&[("authorization", &format!("Bearer made-up-{token}"))]);
@@ -344,7 +356,7 @@ async fn after_a_refusal_a_connection_has_no_further_tokens_reviewed() {
 async fn further_requests_with_the_token_that_was_rejected_are_unauthorized() {
     let (client, answers, asked) = slow_reviewer();
     let config = Config { token_review: Some(client), closes_unauthenticated: true, ..Config::default() };
-    let authenticator = Authenticator::new(config);
+    let authenticator = Authenticator::new(Schemes::new(config), &Sharing::ByUser, None);
     let connection = Connection { is_http2: true, ..connection() };
     let is_busy = async |token: &str| {
         let mut headers = headers(&[("authorization", &format!("Bearer {token}"))]);

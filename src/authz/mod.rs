@@ -8,7 +8,7 @@ pub(crate) use attributes::AccessAttributes;
 use crate::answers::{AnswerCache, AnswerScope, Key};
 use crate::config::Limits;
 use crate::request::RequestInfo;
-use crate::sharer::Sharer;
+use crate::sharer::{Sharer, Sharing};
 use crate::shares::Shares;
 use crate::status::Status;
 pub(crate) use crate::upstream::review::ReviewError;
@@ -117,29 +117,35 @@ pub struct Epoch {
     pub lifetime: Duration,
 }
 
-/// The authorizer: asks whether users may perform actions.
-pub struct Authorizer {
+/// The reviews of an API server, with the answers that all its authorizers know.
+pub struct AccessReviews {
     config: Config,
-    answers: Arc<AnswerCache<Decision>>,
+    answers: AnswerCache<Decision>,
     pace: Arc<Shares>,
-    /// The reviews of all tenants, and the name of the tenant that this authorizer is for.
-    of_tenant: Option<(Arc<Shares>, Arc<str>)>,
+    /// The reviews of several tenants, of which one has at most half.
+    of_tenants: Arc<Shares>,
+}
+
+impl AccessReviews {
+    /// Creates reviews with this configuration.
+    pub fn new(config: Config) -> Arc<Self> {
+        let answers = AnswerCache::new(config.cache_capacity);
+        let pace = Shares::new(config.reviews, config.user_reviews);
+        let of_tenants = Shares::new(config.reviews, config.reviews / 2);
+        Arc::new(Self { config, answers, pace, of_tenants })
+    }
+}
+
+/// The authorizer of the requests of one tenant: asks whether users may perform actions.
+pub struct Authorizer {
+    reviews: Arc<AccessReviews>,
+    sharing: Sharing,
 }
 
 impl Authorizer {
-    /// Creates an authorizer with this configuration.
-    pub fn new(config: Config) -> Self {
-        let answers = Arc::new(AnswerCache::new(config.cache_capacity));
-        let pace = Shares::new(config.reviews, config.user_reviews);
-        Self { config, answers, pace, of_tenant: None }
-    }
-
-    /// Returns an authorizer with the same answers, whose reviews take part in `tenants`: all users of the tenant get together what
-    /// `tenants` gives to one sharer.
-    #[must_use]
-    pub fn of_tenant(&self, tenant: Arc<str>, tenants: Arc<Shares>) -> Self {
-        let (config, answers, pace) = (self.config.clone(), self.answers.clone(), self.pace.clone());
-        Self { config, answers, pace, of_tenant: Some((tenants, tenant)) }
+    /// Creates an authorizer. All users of one of several tenants together have the tenant's share of the reviews.
+    pub fn new(reviews: Arc<AccessReviews>, sharing: Sharing) -> Self {
+        Self { reviews, sharing }
     }
 
     /// Authorizes a request (`WithAuthorization`).
@@ -153,7 +159,7 @@ impl Authorizer {
         info: &RequestInfo,
         credentials: Option<&ClientCredentials>,
     ) -> Result<Decision, Status> {
-        if self.config.mode != Mode::Webhook {
+        if self.reviews.config.mode != Mode::Webhook {
             return Ok(Decision { allowed: true, ..Decision::default() });
         }
         let attributes = AccessAttributes::from(info);
@@ -166,20 +172,20 @@ impl Authorizer {
 
     /// Drops the cached answers of the API server in a namespace, whose roles or bindings have changed; all its answers without a namespace.
     pub fn forget_answers(&self, namespace: &str) {
-        self.answers.forget(self.answers.scope(namespace), SETTLING);
+        self.reviews.answers.forget(self.reviews.answers.scope(namespace), SETTLING);
     }
 
     /// The epoch of an answer in a namespace that is given now. `None` if the answer may not be remembered, or depends on the caller's
     /// credentials.
     pub fn epoch(&self, namespace: &str) -> Option<Epoch> {
-        let Reviewer::Subject(_) = self.config.reviewer else { return None };
-        let generation = self.answers.generation(self.answers.scope(namespace))?;
-        Some(Epoch { generation, lifetime: self.config.authorized_ttl })
+        let Reviewer::Subject(_) = self.reviews.config.reviewer else { return None };
+        let generation = self.reviews.answers.generation(self.reviews.answers.scope(namespace))?;
+        Some(Epoch { generation, lifetime: self.reviews.config.authorized_ttl })
     }
 
     /// Whether only the upstream decides on a request, when the request arrives there.
     pub fn leaves_it_to_the_upstream(&self) -> bool {
-        self.config.mode == Mode::AlwaysAllow
+        self.reviews.config.mode == Mode::AlwaysAllow
     }
 
     /// Asks the upstream, whatever the mode (`WebhookAuthorizer.Authorize`). With passthrough the review is
@@ -193,7 +199,7 @@ impl Authorizer {
         attributes: &AccessAttributes,
         credentials: Option<&ClientCredentials>,
     ) -> Result<Decision, ReviewError> {
-        match &self.config.reviewer {
+        match &self.reviews.config.reviewer {
             Reviewer::Subject(_) => self.check_about(user, attributes).await,
             Reviewer::Oneself(transport, _) => {
                 let Some(credentials) = credentials else {
@@ -212,7 +218,7 @@ impl Authorizer {
     /// # Errors
     /// If no answer comes, also because the proxy may not ask.
     pub async fn check_about(&self, user: &UserInfo, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
-        let (Reviewer::Subject(client) | Reviewer::Oneself(_, client)) = &self.config.reviewer;
+        let (Reviewer::Subject(client) | Reviewer::Oneself(_, client)) = &self.reviews.config.reviewer;
         let spec = subject_spec(user, attributes);
         let key = self.key(attributes, &spec, None)?;
         self.answer(key, attributes, || self.paced(user, self.review(client, spec))).await
@@ -233,8 +239,8 @@ impl Authorizer {
                 parts.extend([name.as_str().as_bytes(), value.as_bytes()]);
             }
         }
-        let scope = self.answers.scope(&attributes.namespace);
-        Ok((scope, self.answers.key_in(scope, &parts)))
+        let scope = self.reviews.answers.scope(&attributes.namespace);
+        Ok((scope, self.reviews.answers.key_in(scope, &parts)))
     }
 
     async fn answer<F: Future<Output = Result<Decision, ReviewError>>>(
@@ -244,10 +250,10 @@ impl Authorizer {
         look_up: impl FnOnce() -> F,
     ) -> Result<Decision, ReviewError> {
         let lifetime = |decision: &Decision| {
-            if decision.allowed { self.config.authorized_ttl } else { self.config.unauthorized_ttl }
+            if decision.allowed { self.reviews.config.authorized_ttl } else { self.reviews.config.unauthorized_ttl }
         };
         let decision = if attributes.size() < MAX_CACHED_ATTRIBUTES_BYTES {
-            self.answers.answer_in(scope, key, lifetime, look_up).await.map_err(|error| (*error).clone())
+            self.reviews.answers.answer_in(scope, key, lifetime, look_up).await.map_err(|error| (*error).clone())
         } else {
             Box::pin(look_up()).await
         }?;
@@ -264,20 +270,20 @@ impl Authorizer {
         review: impl Future<Output = Result<T, ReviewError>>,
     ) -> Result<T, ReviewError> {
         let turn = async {
-            let of_tenant = match &self.of_tenant {
-                Some((tenants, tenant)) => Some(tenants.take(&Sharer::Tenant(tenant.clone()), 1).await),
+            let of_tenant = match self.sharing.as_tenant() {
+                Some(tenant) => Some(self.reviews.of_tenants.take(&tenant, 1).await),
                 None => None,
             };
-            (of_tenant, self.pace.take(&Sharer::named(&user.username), 1).await)
+            (of_tenant, self.reviews.pace.take(&Sharer::named(&user.username), 1).await)
         };
-        let turn = tokio::time::timeout(self.config.timeout, turn).await;
+        let turn = tokio::time::timeout(self.reviews.config.timeout, turn).await;
         let _turn = turn.map_err(|_| ReviewError::TooMany)?;
         review.await
     }
 
     async fn review(&self, client: &kube::Client, spec: SubjectAccessReviewSpec) -> Result<Decision, ReviewError> {
         let question = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let answer = review::create(client, SUBJECT_ACCESS_REVIEWS, &question, self.config.timeout).await?;
+        let answer = review::create(client, SUBJECT_ACCESS_REVIEWS, &question, self.reviews.config.timeout).await?;
         Ok(answer.status.unwrap_or_default().into())
     }
 
@@ -298,7 +304,7 @@ impl Authorizer {
         credentials: &ClientCredentials,
         question: &T,
     ) -> Result<Option<T>, ReviewError> {
-        let timeout = self.config.timeout;
+        let timeout = self.reviews.config.timeout;
         Ok(review::create_as(transport, credentials, SELF_SUBJECT_ACCESS_REVIEWS, question, timeout).await?.ok())
     }
 }

@@ -29,7 +29,10 @@ fn list_pods() -> RequestInfo {
 }
 
 fn authorizer(upstream: &Arc<Upstream>) -> Authorizer {
-    Authorizer::new(Config::new(Mode::Webhook, Reviewer::Subject(upstream.client()), &Limits::default()))
+    Authorizer::new(
+        AccessReviews::new(Config::new(Mode::Webhook, Reviewer::Subject(upstream.client()), &Limits::default())),
+        Sharing::ByUser,
+    )
 }
 
 fn deciding(status: Value) -> Arc<Upstream> {
@@ -83,7 +86,7 @@ async fn a_change_of_rights_is_seen_at_once() {
         authorizer.authorize(&alice(), &list_pods(), None).await.unwrap();
         assert_eq!(upstream.count(), wanted);
     }
-    let answers = &authorizer.answers;
+    let answers = &authorizer.reviews.answers;
     let is_apart = |name: &&str| answers.scope(name) != answers.scope("default");
     let other = ["b", "c", "d", "e"].into_iter().find(is_apart).unwrap();
     for (namespace, wanted) in [(other, 1), ("default", 2), ("", 3)] {
@@ -108,9 +111,10 @@ async fn answers_are_for_one_user_and_one_thing() {
 #[tokio::test(start_paused = true)]
 async fn the_users_of_a_tenant_have_its_part_of_the_reviews_and_all_answers() {
     let upstream = deciding(json!({"allowed": true}));
-    let (whole, tenants) = (authorizer(&upstream), Shares::new(2, 1));
-    let [blue, green] = ["blue", "green"].map(|name| whole.of_tenant(name.into(), tenants.clone()));
-    let taken = tenants.take(&Sharer::Tenant("blue".into()), 1).await;
+    let config = Config::new(Mode::Webhook, Reviewer::Subject(upstream.client()), &Limits::default());
+    let reviews = AccessReviews::new(Config { reviews: 2, ..config });
+    let [blue, green] = ["blue", "green"].map(|name| Authorizer::new(reviews.clone(), Sharing::AsTenant(name.into())));
+    let taken = reviews.of_tenants.take(&Sharer::Tenant("blue".into()), 1).await;
     let status = blue.authorize(&alice(), &list_pods(), None).await.unwrap_err();
     assert_eq!((status.code, upstream.count()), (500, 0));
     green.authorize(&alice(), &list_pods(), None).await.unwrap();
@@ -170,8 +174,10 @@ async fn waiting_for_an_answer_takes_little_memory() {
 #[tokio::test]
 async fn always_allow_leaves_requests_to_the_upstream_but_not_checks() {
     let upstream = deciding(json!({"allowed": false}));
-    let authorizer =
-        Authorizer::new(Config::new(Mode::AlwaysAllow, Reviewer::Subject(upstream.client()), &Limits::default()));
+    let authorizer = Authorizer::new(
+        AccessReviews::new(Config::new(Mode::AlwaysAllow, Reviewer::Subject(upstream.client()), &Limits::default())),
+        Sharing::ByUser,
+    );
     authorizer.authorize(&alice(), &list_pods(), None).await.unwrap();
     assert_eq!(upstream.count(), 0);
     assert!(!authorizer.check(&alice(), &AccessAttributes::default(), None).await.unwrap().allowed);
@@ -180,11 +186,14 @@ async fn always_allow_leaves_requests_to_the_upstream_but_not_checks() {
 #[tokio::test]
 async fn with_passthrough_the_client_asks_about_itself() {
     let upstream = deciding(json!({"allowed": true}));
-    let authorizer = Authorizer::new(Config::new(
-        Mode::Webhook,
-        Reviewer::Oneself(upstream.transport(), upstream.client()),
-        &Limits::default(),
-    ));
+    let authorizer = Authorizer::new(
+        AccessReviews::new(Config::new(
+            Mode::Webhook,
+            Reviewer::Oneself(upstream.transport(), upstream.client()),
+            &Limits::default(),
+        )),
+        Sharing::ByUser,
+    );
     let credentials = |token| ClientCredentials {
         authorization: Some(HeaderValue::from_static(token)),
         impersonation: vec![("impersonate-user".parse().unwrap(), HeaderValue::from_static("bob"))],
@@ -206,7 +215,8 @@ async fn with_passthrough_the_client_asks_about_itself() {
 async fn with_passthrough_the_proxy_asks_about_anybody_else() {
     let upstream = deciding(json!({"allowed": true}));
     let reviewer = Reviewer::Oneself(upstream.transport(), upstream.client());
-    let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer, &Limits::default()));
+    let authorizer =
+        Authorizer::new(AccessReviews::new(Config::new(Mode::Webhook, reviewer, &Limits::default())), Sharing::ByUser);
     for _ in 0..2 {
         assert!(authorizer.check_about(&alice(), &AccessAttributes::default()).await.unwrap().allowed);
     }
@@ -216,7 +226,8 @@ async fn with_passthrough_the_proxy_asks_about_anybody_else() {
     assert_eq!(upstream.count(), 1);
     let upstream = Upstream::new(|_, _| failure(403, "", "no"));
     let reviewer = Reviewer::Oneself(upstream.transport(), upstream.client());
-    let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer, &Limits::default()));
+    let authorizer =
+        Authorizer::new(AccessReviews::new(Config::new(Mode::Webhook, reviewer, &Limits::default())), Sharing::ByUser);
     assert!(authorizer.check_about(&alice(), &AccessAttributes::default()).await.is_err());
 }
 
@@ -224,11 +235,14 @@ async fn with_passthrough_the_proxy_asks_about_anybody_else() {
 async fn a_client_that_may_not_ask_may_not_act() {
     for code in [401, 403] {
         let upstream = Upstream::new(move |_, _| failure(code, "", "no"));
-        let authorizer = Authorizer::new(Config::new(
-            Mode::Webhook,
-            Reviewer::Oneself(upstream.transport(), upstream.client()),
-            &Limits::default(),
-        ));
+        let authorizer = Authorizer::new(
+            AccessReviews::new(Config::new(
+                Mode::Webhook,
+                Reviewer::Oneself(upstream.transport(), upstream.client()),
+                &Limits::default(),
+            )),
+            Sharing::ByUser,
+        );
         let refused = authorizer.authorize(&alice(), &list_pods(), Some(&ClientCredentials::default())).await;
         assert_eq!(refused.unwrap_err().code, 403);
     }

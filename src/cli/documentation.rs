@@ -7,10 +7,10 @@ use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, FrontEndSupport, PluginEnvironment};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{self, Cluster, FixedState};
-use crate::config::Limits;
+use crate::config::{Limits, Writes};
 use crate::front_end;
 use crate::metrics::Registry;
-use crate::pipeline::InFlight;
+use crate::pipeline::Process;
 use crate::{audit, impersonation};
 use clap::CommandFactory;
 use std::fmt::Write as _;
@@ -182,7 +182,7 @@ fn all_metrics() -> Registry {
     crate::authn::Metrics::of(&registry).unwrap();
     audit::Metrics::register(&registry).unwrap();
     impersonation::Metrics::register(&registry).unwrap();
-    InFlight::new(&limits, &registry).unwrap();
+    Process::new(&limits, Arc::default(), Writes::default(), &registry).unwrap();
     front_end::FrontEndMetrics::register(&registry).unwrap();
     crate::tenants::TenantMetrics::register(&registry).unwrap();
     registry

@@ -16,7 +16,7 @@ mod webhook_targets;
 
 pub(crate) use controllers::Controllers;
 pub(crate) use embedded::{Addresses, Apis, EVENT_TTL, Embedded, TokenFiles};
-pub(crate) use feature_gates::FeatureGates;
+pub use feature_gates::FeatureGates;
 pub(crate) use limits::LEAST_MEMORY;
 pub use limits::Limits;
 pub(crate) use plugin::{BuildError, DefaultTolerations, OWN_API_VERSION, PluginConfiguration, PolicyParameters};

@@ -41,7 +41,7 @@ use tokio::time::Instant;
 /// The groups of the reviews that an API server answers without storing anything. The front end itself creates such reviews.
 const GROUPS_OF_REVIEWS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 
-/// The tenants of a gateway, whose plugins answer the reviews of their namespaces.
+/// The tenants, whose plugins answer the reviews of their namespaces.
 #[async_trait]
 pub trait ReviewingTenants: Send + Sync {
     /// Returns the plugins of the tenant of a request; `None` if the namespace has no tenant.
@@ -57,10 +57,8 @@ pub struct FrontEnd {
     pub authenticator: Authenticator,
     /// The names of the accepted API servers; empty for every caller that the authenticator accepts.
     pub allowed_names: Vec<String>,
-    /// The plugins.
-    pub chain: Arc<Chain>,
-    /// The tenants with other plugins.
-    pub tenants: Option<Arc<dyn ReviewingTenants>>,
+    /// The tenants, whose plugins answer.
+    pub tenants: Arc<dyn ReviewingTenants>,
     /// The authorizer of which plugins ask whether the user of a review may do something.
     pub authorizer: Arc<Authorizer>,
     /// The scheduler of the work on reviews.
@@ -182,7 +180,7 @@ impl FrontEnd {
         let mut attributes = self.attributes(review, deadline);
         let answer = match self.is_skipped(&attributes) {
             true => Answer::default(),
-            false => match self.chain(&attributes).await? {
+            false => match self.tenants.plugins(&attributes).await? {
                 Some(chain) => Self::run(&chain, phase, &mut attributes).await,
                 None => {
                     let why = "the namespace is not one of a single tenant: correct its label";
@@ -193,14 +191,6 @@ impl FrontEnd {
         };
         let body = answer.encode(&id).map_err(Status::internal_error)?;
         Ok((answer.refusal.is_none(), body.into()))
-    }
-
-    /// Returns the plugins for a request; `None` if no tenant has its namespace.
-    async fn chain(&self, attributes: &Attributes) -> Result<Option<Arc<Chain>>, Status> {
-        match &self.tenants {
-            Some(tenants) => tenants.plugins(attributes).await,
-            None => Ok(Some(self.chain.clone())),
-        }
     }
 
     async fn run(chain: &Chain, phase: Phase, attributes: &mut Attributes) -> Answer {

@@ -2,7 +2,7 @@ use super::*;
 use crate::admission::metrics::Metrics as AdmissionMetrics;
 use crate::admission::{Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec};
 use crate::authn::{self, StaticTokens, fake::Upstream};
-use crate::authz;
+use crate::authz::{self, AccessReviews};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, FixedState};
 use crate::config::Limits;
@@ -11,6 +11,7 @@ use crate::object::patch::admission;
 use crate::plugins;
 use crate::request::body::BodyRoom;
 use crate::server::testing::silent;
+use crate::sharer::Sharing;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use base64::Engine;
@@ -18,6 +19,16 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+
+/// The only tenant, with these plugins.
+struct Alone(Arc<Chain>);
+
+#[async_trait]
+impl ReviewingTenants for Alone {
+    async fn plugins(&self, _: &Attributes) -> Result<Option<Arc<Chain>>, Status> {
+        Ok(Some(self.0.clone()))
+    }
+}
 
 /// The front end with one accepted caller, and the registry of its metrics.
 struct Side {
@@ -44,11 +55,13 @@ fn side(specs: &[&'static Spec]) -> Side {
     let config = authn::Config { token_file: Some(Arc::new(ArcSwap::from_pointee(tokens))), ..Default::default() };
     let reviewer = authz::Reviewer::Subject(upstream().client());
     let front_end = FrontEnd {
-        authenticator: Authenticator::new(config),
+        authenticator: Authenticator::new(authn::Schemes::new(config), &Sharing::ByUser, None),
         allowed_names: vec!["kube-apiserver".into()],
-        chain: Arc::new(chain.unwrap()),
-        tenants: None,
-        authorizer: Arc::new(Authorizer::new(authz::Config::new(authz::Mode::Webhook, reviewer, &Limits::default()))),
+        tenants: Arc::new(Alone(Arc::new(chain.unwrap()))),
+        authorizer: Arc::new(Authorizer::new(
+            AccessReviews::new(authz::Config::new(authz::Mode::Webhook, reviewer, &Limits::default())),
+            Sharing::ByUser,
+        )),
         processor: Processor::new(1),
         own_user: Arc::default(),
         arriving: Arrivals::new(2, 1),
@@ -252,7 +265,11 @@ async fn only_an_api_server_is_answered() {
 #[tokio::test]
 async fn callers_may_be_anonymous_if_the_operator_wants_it() {
     let mut side = side(&[&WITNESS]);
-    side.front_end.authenticator = Authenticator::new(authn::Config { anonymous: true, ..Default::default() });
+    side.front_end.authenticator = Authenticator::new(
+        authn::Schemes::new(authn::Config { anonymous: true, ..Default::default() }),
+        &Sharing::ByUser,
+        None,
+    );
     let mut request = request("/validate", pod().to_string());
     request.headers_mut().remove("authorization");
     assert_eq!(side.send(request).await.0, 200);

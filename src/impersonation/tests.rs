@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::authn::fake::Upstream;
-use crate::authz::{Config, Mode, Reviewer};
+use crate::authz::{AccessReviews, Config, Mode, Reviewer};
 use crate::config::Limits;
+use crate::sharer::Sharing;
 use http::HeaderName;
 use serde_json::{Value, json};
 
@@ -59,8 +60,14 @@ struct Case {
 impl Case {
     fn new(lines: &'static [&'static str]) -> Self {
         let upstream = allowing(lines);
-        let authorizer =
-            Authorizer::new(Config::new(Mode::AlwaysAllow, Reviewer::Subject(upstream.client()), &Limits::default()));
+        let authorizer = Authorizer::new(
+            AccessReviews::new(Config::new(
+                Mode::AlwaysAllow,
+                Reviewer::Subject(upstream.client()),
+                &Limits::default(),
+            )),
+            Sharing::ByUser,
+        );
         Self { impersonation: Impersonation::default(), authorizer, upstream }
     }
 
@@ -221,11 +228,14 @@ async fn constrained_impersonation_needs_both_verbs() {
 #[tokio::test]
 async fn with_passthrough_the_upstream_gets_the_headers_once_they_are_allowed() {
     let upstream = Upstream::with_status(|_| json!({"allowed": true}));
-    let authorizer = Authorizer::new(Config::new(
-        Mode::Webhook,
-        Reviewer::Oneself(upstream.transport(), upstream.client()),
-        &Limits::default(),
-    ));
+    let authorizer = Authorizer::new(
+        AccessReviews::new(Config::new(
+            Mode::Webhook,
+            Reviewer::Oneself(upstream.transport(), upstream.client()),
+            &Limits::default(),
+        )),
+        Sharing::ByUser,
+    );
     let own = ClientCredentials::default();
     let mut headers = headers(&[("user", "bob"), ("foo", "x")]);
     let impersonation = Impersonation::default();

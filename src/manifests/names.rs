@@ -18,11 +18,11 @@ const RESOURCES: [&str; 6] = [
 
 /// Whether the names are reserved, which is so if objects may come from files.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ReservedNames(bool);
+pub(crate) struct ReservedNames(bool);
 
 impl ReservedNames {
     /// The setting of the feature gate.
-    pub fn new(gates: &FeatureGates) -> Self {
+    pub(crate) fn new(gates: &FeatureGates) -> Self {
         Self(gates.is_on(GATE))
     }
 
@@ -30,7 +30,7 @@ impl ReservedNames {
     ///
     /// # Errors
     /// 422 if the name is reserved.
-    pub fn check(self, attributes: &Attributes) -> Result<(), Status> {
+    pub(crate) fn check(self, attributes: &Attributes) -> Result<(), Status> {
         let Attributes { operation, kind, resource, subresource, object, .. } = attributes;
         let name = object.as_ref().map(|object| object.name()).unwrap_or_default();
         let is_new = *operation == Operation::Create && subresource.is_empty();

@@ -20,7 +20,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 /// The answers that are not fully written. One task watches all of them: a task for each answer would wake a second worker for each
 /// request.
-pub struct Answers {
+pub(super) struct Answers {
     patience: Duration,
     unwritten: Arc<Unwritten>,
     watch: Once,
@@ -28,7 +28,7 @@ pub struct Answers {
 
 impl Answers {
     /// Creates the set of answers that are given up if no part of them can be written for `patience`.
-    pub fn new(patience: Duration) -> Self {
+    pub(super) fn new(patience: Duration) -> Self {
         Self { patience, unwritten: Arc::default(), watch: Once::new() }
     }
 
@@ -285,7 +285,7 @@ mod tests {
 
     fn one_read() -> InFlight {
         let limits = Limits { requests_inflight: 1, ..Limits::default() };
-        InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap()
+        InFlight::alone(&limits)
     }
 
     fn reader(is_http2: bool, most_given_up: usize) -> Reader {
@@ -377,7 +377,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_ends_if_nobody_reads_the_chunks_of_answers_that_were_given_up() {
         let limits = Limits { requests_inflight: 0, ..Limits::default() };
-        let in_flight = InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap();
+        let in_flight = InFlight::alone(&limits);
         let answers = Answers::new(PATIENCE);
         let (ready, connections) = (reader(true, 2).ready, [true, true, false].map(|is_http2| reader(is_http2, 1)));
         let is_ended = || connections.each_ref().map(|of| of.connection.as_ref().unwrap().state.is_ended());
@@ -406,13 +406,13 @@ mod tests {
         const MEBIBYTE: usize = 1 << 20;
         // There is room for four answers, two of one user, and a third of that for newcomers.
         let limits = Limits { write_answers_bytes: 16 * MEBIBYTE / 3, ..Limits::default() };
-        let (room, answers) = (Room::new(&limits), Answers::new(PATIENCE));
-        let in_flight = InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap();
+        let (room, answers) = (Room::alone(&limits), Answers::new(PATIENCE));
+        let in_flight = InFlight::alone(&limits);
         let read = async |user: &str| {
             let user = Arc::new(UserInfo { username: user.to_owned(), ..UserInfo::default() });
             let (bytes, room_of_answer) =
                 room.read_answer(full(vec![b'x'; MEBIBYTE]), 2 * MEBIBYTE, &user).await.unwrap();
-            let of = Reader { room: room_of_answer.clone(), ready: room.ready.clone(), ..reader(true, 1) };
+            let of = Reader { room: room_of_answer.clone(), ready: room.ready().clone(), ..reader(true, 1) };
             let mut body = answers.seated(full(held(bytes, room_of_answer)), enter(&in_flight).unwrap(), of);
             let first = chunk(&mut body).await.unwrap();
             (body, first)

@@ -296,7 +296,7 @@ mod tests {
     }
 
     fn room() -> Room {
-        Room::new(&crate::config::Limits::default())
+        Room::alone(&crate::config::Limits::default())
     }
 
     fn gzipped(plain: &[u8]) -> Vec<u8> {
@@ -426,7 +426,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_without_room_is_passed_on_and_one_with_room_holds_it_until_it_is_written() {
-        let room = Room::new(&crate::config::Limits { audited_answers_bytes: 4 << 20, ..Default::default() });
+        let room = Room::alone(&crate::config::Limits { audited_answers_bytes: 4 << 20, ..Default::default() });
         let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "data": {"k": "v".repeat(500_000)}}).to_string();
         let ask = async || {
             let (lines, alice) = (Arc::new(Lines::default()), Sharer::named("alice"));

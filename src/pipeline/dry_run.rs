@@ -18,7 +18,7 @@ const REMEMBERED: u64 = 64;
 const LIFETIME: Duration = Duration::from_secs(60);
 
 /// A cache of documents: for every version of a group, the operations that support dry run.
-pub struct DryRuns(Lazy<AnswerCache<Arc<HashSet<String>>>>);
+pub(super) struct DryRuns(Lazy<AnswerCache<Arc<HashSet<String>>>>);
 
 impl Default for DryRuns {
     fn default() -> Self {

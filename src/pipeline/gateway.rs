@@ -5,7 +5,7 @@ use crate::body::{Body, Pieces, UNCOUNTED_BYTES, Weight, full, held};
 use crate::config::Limits;
 use crate::object::{Object, cbor, decode, protobuf};
 use crate::processor;
-use crate::sharer::Sharer;
+use crate::sharer::{Sharer, Sharing};
 use crate::shares::{Growing, Shares};
 use crate::status::Status;
 use crate::upstream::{ClientCredentials, Forwarder, Release, SharedTransport, UpstreamError};
@@ -35,7 +35,7 @@ pub(super) struct Caller {
 }
 
 /// The path to the API server.
-pub struct Gateway {
+pub(super) struct Gateway {
     /// The transport of the proxy's own requests.
     pub transport: SharedTransport,
     /// The forwarder of callers' requests.
@@ -49,54 +49,62 @@ pub struct Gateway {
 }
 
 /// The memory that all answers read as a whole may take together.
-pub struct Room {
+pub(super) struct WholeAnswers {
     shares: Arc<Shares>,
     /// The memory for answers to writes. A write holds a stored object while it reads answers, so they have a memory of their own: no
     /// write waits for room that other writes hold while they wait as well.
     answers: Arc<Shares>,
     /// The answers to writes that their clients have not read.
-    pub(super) ready: Arc<ReadyAnswers>,
+    ready: Arc<ReadyAnswers>,
     /// The memory for answers that are read for the audit log.
     audited: Arc<Shares>,
     page_bytes: usize,
     wait: Duration,
-    /// The tenant whose users share as one.
-    tenant: Option<Arc<str>>,
 }
 
-impl Room {
-    /// Creates the room from the limits.
-    pub fn new(limits: &Limits) -> Self {
+impl WholeAnswers {
+    /// Creates the memory of a process from the limits.
+    pub(super) fn new(limits: &Limits) -> Arc<Self> {
         let shares = |bytes: usize| Shares::in_halves(bytes / KIBIBYTE);
-        Self {
+        Arc::new(Self {
             shares: shares(limits.whole_answers_bytes),
             answers: shares(limits.write_answers_bytes),
             ready: ReadyAnswers::new(limits.unread_answer_timeout, limits.given_up_answers),
             audited: shares(limits.audited_answers_bytes),
             page_bytes: limits.page_bytes.min(limits.response_bytes),
             wait: limits.connection_wait_timeout,
-            tenant: None,
-        }
+        })
+    }
+}
+
+/// The room of one tenant in the memory for answers.
+pub(super) struct Room {
+    all: Arc<WholeAnswers>,
+    sharing: Sharing,
+}
+
+impl Room {
+    /// Creates the room of a tenant. All users of one of several tenants together have at most as much as one user.
+    pub(super) fn new(all: Arc<WholeAnswers>, sharing: Sharing) -> Self {
+        Self { all, sharing }
     }
 
-    /// Returns this memory for the users of a tenant, who together have at most as much as one user.
-    #[must_use]
-    pub fn of_tenant(&self, tenant: Arc<str>) -> Self {
-        let (shares, answers, audited) = (self.shares.clone(), self.answers.clone(), self.audited.clone());
-        Self { shares, answers, ready: self.ready.clone(), audited, tenant: Some(tenant), ..*self }
+    /// The answers to writes that their clients have not read.
+    pub(super) fn ready(&self) -> &Arc<ReadyAnswers> {
+        &self.all.ready
     }
 
     /// The bytes of one page of a list.
     pub(super) fn page_bytes(&self) -> usize {
-        self.page_bytes
+        self.all.page_bytes
     }
 
     /// Takes the room of an answer of at most `bytes` that is read for the audit log; `None` if other answers hold the room for longer than
     /// the wait timeout. Clients that do not read their answers hold room, so that a longer wait would let them delay the answers of others.
     pub(super) async fn take_audited(&self, sharer: &Sharer, bytes: usize) -> Option<Growing> {
         let mut share = Growing::default();
-        let taking = share.grow_to(&self.audited, sharer, Weight::default().of(bytes).div_ceil(KIBIBYTE));
-        tokio::time::timeout(self.wait, taking).await.ok()?;
+        let taking = share.grow_to(&self.all.audited, sharer, Weight::default().of(bytes).div_ceil(KIBIBYTE));
+        tokio::time::timeout(self.all.wait, taking).await.ok()?;
         Some(share)
     }
 
@@ -107,7 +115,7 @@ impl Room {
     /// # Errors
     /// 413 if the body is longer than `limit`, 429 if other requests hold the memory for longer than the wait timeout.
     async fn read(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<(Bytes, Growing), Status> {
-        self.take(&self.shares, body, limit, user, Use::Decoded).await
+        self.take(&self.all.shares, body, limit, user, Use::Decoded).await
     }
 
     /// As [`Self::read`], of a list whose items are decoded one by one. The bytes hold the share.
@@ -115,7 +123,7 @@ impl Room {
     /// # Errors
     /// As [`Self::read`].
     async fn read_list(&self, body: Body, limit: usize, user: &Arc<UserInfo>) -> Result<Bytes, Status> {
-        let (bytes, share) = self.take(&self.shares, body, limit, user, Use::Text).await?;
+        let (bytes, share) = self.take(&self.all.shares, body, limit, user, Use::Text).await?;
         Ok(if share.is_empty() { bytes } else { held(bytes, share) })
     }
 
@@ -130,10 +138,10 @@ impl Room {
         limit: usize,
         user: &Arc<UserInfo>,
     ) -> Result<(Bytes, Option<Arc<AnswerRoom>>), Status> {
-        let (bytes, share) = self.take(&self.answers, body, limit, user, Use::Answer).await?;
+        let (bytes, share) = self.take(&self.all.answers, body, limit, user, Use::Answer).await?;
         let share = Some(share).filter(|share| !share.is_empty());
-        let sharer = || Sharer::of(user, self.tenant.as_ref());
-        Ok((bytes, share.map(|share| Arc::new(AnswerRoom::new(share, sharer(), self.ready.clone())))))
+        let sharer = || self.sharing.of(user);
+        Ok((bytes, share.map(|share| Arc::new(AnswerRoom::new(share, sharer(), self.all.ready.clone())))))
     }
 
     async fn take(
@@ -149,8 +157,8 @@ impl Room {
         if announced > limit {
             return Err(too_large());
         }
-        let sharer = Sharer::of(user, self.tenant.as_ref());
-        let is_bounded = self.tenant.is_some() || !user.is_privileged();
+        let sharer = self.sharing.of(user);
+        let is_bounded = self.sharing != Sharing::ByUser || !user.is_privileged();
         let (mut share, mut room, mut weight) = (Growing::by_turns(), FREE_BYTES, Weight::default());
         let mut pieces = Pieces::default();
         while let Some(frame) = body.frame().await {
@@ -169,11 +177,11 @@ impl Room {
                     match of {
                         Use::Decoded => {
                             let taking = share.grow_beyond(shares, &sharer, count);
-                            tokio::time::timeout(self.wait, taking).await.map_err(no_room)?;
+                            tokio::time::timeout(self.all.wait, taking).await.map_err(no_room)?;
                         }
                         Use::Text => {
                             let taking = share.grow_to(shares, &sharer, count);
-                            tokio::time::timeout(self.wait, taking).await.map_err(no_room)?;
+                            tokio::time::timeout(self.all.wait, taking).await.map_err(no_room)?;
                         }
                         Use::Answer => self.grow_answer(&mut share, &sharer, count).await,
                     }
@@ -190,11 +198,19 @@ impl Room {
     /// if it has all that one sharer may have.
     async fn grow_answer(&self, share: &mut Growing, sharer: &Sharer, count: usize) {
         let more = count.saturating_sub(share.count());
-        let mut growing = pin!(share.grow_to(&self.answers, sharer, count));
-        while tokio::time::timeout(self.ready.patience(), growing.as_mut()).await.is_err() {
-            let only = self.answers.is_beyond(sharer, more).then_some(sharer);
-            self.ready.give_way(only, more);
+        let mut growing = pin!(share.grow_to(&self.all.answers, sharer, count));
+        while tokio::time::timeout(self.all.ready.patience(), growing.as_mut()).await.is_err() {
+            let only = self.all.answers.is_beyond(sharer, more).then_some(sharer);
+            self.all.ready.give_way(only, more);
         }
+    }
+}
+
+#[cfg(test)]
+impl Room {
+    /// The room of the only tenant of a process.
+    pub(super) fn alone(limits: &Limits) -> Self {
+        Self::new(WholeAnswers::new(limits), Sharing::ByUser)
     }
 }
 

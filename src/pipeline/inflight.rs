@@ -9,7 +9,7 @@ use crate::arrivals::{Arrival, Arrivals};
 use crate::config::Limits;
 use crate::metrics::Registry;
 use crate::request::RequestInfo;
-use crate::sharer::{self, Sharer};
+use crate::sharer::{self, Sharer, Sharing};
 use crate::status::Status;
 use crate::user::UserInfo;
 use http::Method;
@@ -20,13 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Seats of four kinds: for reads and writes (`filters.WithMaxInFlightLimit`), for long-running requests, for upgrades. A sharer gets
 /// no more seats of a kind than are left, so that one whose requests do not end leaves room for others.
-pub struct InFlight {
+pub(super) struct InFlight {
     reads: Option<Arc<Seats>>,
     writes: Option<Arc<Seats>>,
     bodies: Arrivals,
     long_running: Arc<Seats>,
     upgrades: Arc<Seats>,
-    /// The seats of a tenant among those of the whole process.
+    /// The seats of one of several tenants among those of the whole process.
     of_process: Option<OfProcess>,
     /// Whether members of `system:masters` need seats.
     counts_all: bool,
@@ -134,17 +134,49 @@ impl Metrics {
     }
 }
 
-impl InFlight {
+/// The seats that the tenants of a process share, and the metrics of all seats.
+pub(super) struct ProcessSeats {
+    bodies: Arrivals,
+    long_running: Arc<Seats>,
+    upgrades: Arc<Seats>,
+    metrics: Metrics,
+}
+
+impl ProcessSeats {
     /// Creates the seats from the limits.
     ///
     /// # Errors
     /// If the registry already has the metrics.
-    pub fn new(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Self::with(limits, registry.once("seats", Metrics::register)?))
+    pub(super) fn new(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
+        let metrics = registry.once("seats", Metrics::register)?;
+        // The seats of the tenants are the ones that are counted.
+        let shared = |kind, left| {
+            let (free, refused) = (Mutex::new(Free::new(left)), metrics.refused.with_label_values(&[kind]));
+            Arc::new(Seats { free, of_one: usize::MAX, taken: None, refused })
+        };
+        Ok(Self {
+            bodies: Arrivals::new(limits.arriving_bodies_bytes, limits.arriving_place_bytes()),
+            long_running: shared("long_running", limits.long_running_requests),
+            upgrades: shared("upgrade", limits.upgrades),
+            metrics,
+        })
     }
+}
 
-    fn with(limits: &Limits, metrics: Metrics) -> Self {
+impl InFlight {
+    /// Creates the seats of a tenant with these limits. The long-running requests and upgrades of one of several tenants also take seats of the
+    /// process, of which a tenant gets no more than are left, and its arriving bodies are among those of the process. If `counts_all`, members
+    /// of `system:masters` need seats too.
+    #[must_use]
+    pub(super) fn new(process: &ProcessSeats, limits: &Limits, sharing: &Sharing, counts_all: bool) -> Self {
+        let metrics = process.metrics.clone();
         let bounded = |kind, left: usize| (left > 0).then(|| metrics.seats(kind, left, left));
+        let of_process = sharing.as_tenant().map(|tenant| OfProcess {
+            tenant,
+            bodies: process.bodies.clone(),
+            long_running: process.long_running.clone(),
+            upgrades: process.upgrades.clone(),
+        });
         Self {
             reads: bounded("read", limits.requests_inflight),
             writes: bounded("write", limits.mutating_requests_inflight),
@@ -155,42 +187,10 @@ impl InFlight {
                 limits.user_long_running_requests,
             ),
             upgrades: metrics.seats("upgrade", limits.upgrades, limits.user_upgrades),
-            of_process: None,
-            counts_all: false,
+            of_process,
+            counts_all,
             metrics,
         }
-    }
-
-    /// Creates the seats that the tenants of a process share.
-    ///
-    /// # Errors
-    /// If the registry already has the metrics.
-    pub fn of_tenants(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
-        let all = Self::new(limits, registry)?;
-        // The seats of the tenants are the ones that are counted.
-        let shared = |seats: &Arc<Seats>, left| {
-            let free = Mutex::new(Free::new(left));
-            Arc::new(Seats { free, of_one: usize::MAX, taken: None, refused: seats.refused.clone() })
-        };
-        let bodies = Arrivals::new(limits.arriving_bodies_bytes, limits.arriving_place_bytes());
-        let long_running = shared(&all.long_running, limits.long_running_requests);
-        let upgrades = shared(&all.upgrades, limits.upgrades);
-        let tenant = Sharer::Tenant(Arc::default());
-        Ok(Self { of_process: Some(OfProcess { tenant, bodies, long_running, upgrades }), ..all })
-    }
-
-    /// Creates the seats of a tenant with these limits. Its long-running requests and upgrades also take seats of the process, of which a
-    /// tenant gets no more than are left, and its arriving bodies are among those of the process. If `counts_all`, members of
-    /// `system:masters` need seats too.
-    #[must_use]
-    pub fn of_tenant(&self, tenant: &str, limits: &Limits, counts_all: bool) -> Self {
-        let of_process = self.of_process.as_ref().map(|shared| OfProcess {
-            tenant: Sharer::Tenant(tenant.into()),
-            bodies: shared.bodies.clone(),
-            long_running: shared.long_running.clone(),
-            upgrades: shared.upgrades.clone(),
-        });
-        Self { of_process, counts_all, ..Self::with(limits, self.metrics.clone()) }
     }
 
     /// Takes a seat; for a write with a body, a place among the bodies that arrive.
@@ -349,6 +349,14 @@ impl Drop for Taken {
 }
 
 #[cfg(test)]
+impl InFlight {
+    /// The seats of the only tenant of a process.
+    pub(super) fn alone(limits: &Limits) -> Self {
+        Self::new(&ProcessSeats::new(limits, &Registry::new()).unwrap(), limits, &Sharing::ByUser, false)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::request::request_info;
@@ -361,7 +369,7 @@ mod tests {
     }
 
     fn in_flight(limits: Limits) -> InFlight {
-        InFlight::new(&limits, &Registry::new()).unwrap()
+        InFlight::alone(&limits)
     }
 
     fn seats(reads: usize, writes: usize) -> InFlight {
@@ -507,9 +515,9 @@ mod tests {
     #[test]
     fn a_tenant_has_seats_of_its_own_and_leaves_watches_for_others() {
         let limits = Limits { mutating_requests_inflight: 1, long_running_requests: 4, ..Limits::default() };
-        let all = InFlight::of_tenants(&limits, &Registry::new()).unwrap();
+        let all = ProcessSeats::new(&limits, &Registry::new()).unwrap();
         let [blue, green, default] = [("blue", true), ("green", true), ("default", false)]
-            .map(|(name, all_count)| all.of_tenant(name, &limits, all_count));
+            .map(|(name, all_count)| InFlight::new(&all, &limits, &Sharing::AsTenant(name.into()), all_count));
         let masters = UserInfo { username: "m".into(), groups: vec!["system:masters".into()], ..UserInfo::default() };
         let [a, b, masters] = [user("a"), user("b"), Arc::new(masters)];
         let write = |of: &InFlight, user| of.ask(Method::POST, PODS, user);

@@ -21,8 +21,7 @@ use crate::authz::{self, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
 use crate::config::Limits;
-use crate::manifests::ReservedNames;
-use crate::processor::Processor;
+use crate::sharer::Sharing;
 use crate::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, from_fn, kube_client};
 use crate::{authn, embedded};
 use async_trait::async_trait;
@@ -204,46 +203,32 @@ impl Path {
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
         let cluster = Cluster::fixed(state);
         // The seats suffice for a test's requests, and the room for a page of 1 MiB.
-        let limits = Limits { page_bytes: 1 << 20, ..Limits::default() };
+        let limits = Limits { page_bytes: 1 << 20, response_bytes: 1 << 20, long_work: 0, ..Limits::default() };
         let chain = Chain::build(plugins, metrics.clone(), |_| PluginEnvironment {
             limits: &limits,
             ..PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone())
         });
         let forwarder = Forwarder::new(transport.clone(), CallerIdentity::Impersonate, Drain::new());
-        let pipeline = Pipeline {
-            authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
-            tenant: None,
-            impersonation: Arc::default(),
-            authorizer: Arc::new(Authorizer::new(authz::Config::new(
-                Mode::AlwaysAllow,
-                Reviewer::Subject(client),
-                &Limits::default(),
-            ))),
+        let process = Process::new(&limits, Arc::default(), Writes::default(), &Registry::new()).unwrap();
+        let reviewer = Reviewer::Subject(client);
+        let parts = Parts {
+            tenant: Arc::default(),
+            schemes: Schemes::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+            tenant_ca: None,
+            reviews: AccessReviews::new(authz::Config::new(Mode::AlwaysAllow, reviewer, &Limits::default())),
             discovery,
             cluster,
             chain: Arc::new(chain.unwrap()),
-            reserved_names: ReservedNames::default(),
-            writes: Writes::default(),
-            media_types: MediaTypes::default(),
+            feature_gates: &FeatureGates::default(),
             admitted_mark: None,
-            gateway: Gateway {
-                transport,
-                forwarder,
-                response_bytes: 1 << 20,
-                room: Room::new(&limits),
-                release: Arc::new(Release::known()),
-            },
-            dry_runs: DryRuns::default(),
+            transport,
+            forwarder,
+            release: Arc::new(Release::known()),
             audit: Audit::off(),
-            in_flight: InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap(),
-            bodies: BodyRoom::new(&limits),
-            answers: Answers::new(limits.request_timeout),
-            turns: Turns::default(),
-            processor: Processor::new(0),
             keeps_initializers: false,
             limits: Arc::new(limits),
         };
-        Self { pipeline, server }
+        Self { pipeline: Pipeline::new(&process, parts), server }
     }
 
     async fn ask(&self, method: &str, uri: &str, content_type: &str, body: impl Into<bytes::Bytes>) -> (u16, Value) {
@@ -275,7 +260,7 @@ impl Path {
             is_http2: false,
             state: Default::default(),
         }));
-        self.pipeline.handle(request, &Drain::new()).await
+        self.pipeline.handle(request, Known::default(), &Drain::new()).await
     }
 
     async fn json(&self, method: &str, uri: &str, body: &Value) -> (u16, Value) {
@@ -322,7 +307,7 @@ fn meddling(server: &Arc<embedded::Server>, name: &'static str) -> SharedTranspo
 async fn a_body_that_does_not_arrive_makes_room_for_another() {
     let mut path = Path::new().await;
     let one = Limits { mutating_requests_inflight: 1, arriving_bodies_bytes: 1, ..Limits::default() };
-    path.pipeline.in_flight = InFlight::new(&one, &crate::metrics::Registry::new()).unwrap();
+    path.pipeline.in_flight = InFlight::alone(&one);
     let stalled = Request::post(CONFIG_MAPS).header("content-type", "application/json");
     let mut stalled = Box::pin(path.send(stalled.body(crate::server::testing::silent().0).unwrap()));
     for _ in 0..20 {
@@ -570,7 +555,7 @@ async fn a_request_has_a_seat_until_its_answer_is_audited() {
     let metrics = audit::Metrics::register(&crate::metrics::Registry::new()).unwrap();
     path.pipeline.audit = Audit::new(crate::server::Reloading::fixed(policy), Arc::new(Nowhere), metrics);
     let one = Limits { requests_inflight: 1, ..Limits::default() };
-    path.pipeline.in_flight = InFlight::new(&one, &crate::metrics::Registry::new()).unwrap();
+    path.pipeline.in_flight = InFlight::alone(&one);
     let mut waiting = Box::pin(path.ask("GET", CONFIG_MAPS, "", ""));
     for _ in 0..20 {
         assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());

@@ -169,7 +169,7 @@ impl<'a> Write<'a> {
         // The API server behind answers a create whose wait for initializers fails, and counts the time from its own start.
         let asked = if may_wait { asked.map(with_grace) } else { asked };
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
-        let sharer = pipeline.sharer(&caller.user);
+        let sharer = pipeline.tenant.sharer(&caller.user);
         let arrivals = exchange.seat.as_ref().map_or([None; 2], Seat::arrivals);
         let reading = pipeline.bodies.read(stream, limits.body_bytes, arrivals, &sharer);
         let reading = tokio::time::timeout_at(deadline, reading);

@@ -1,5 +1,5 @@
 //! The tenants of a gateway: the format of their files, and the decisions which tenant a request is of, which namespaces a tenant has, and what
-//! it may do there. Pure code: the parts of the pipeline are built and swapped in `app/tenancy.rs`, and `pipeline/tenancy.rs` asks here.
+//! it may do there. Pure code: the parts of the pipeline are built and swapped in `app/tenancy/folder.rs`, and `pipeline/tenancy.rs` asks here.
 //!
 //! The tenant of a request follows from its address, its caller and its namespace, in fixed steps. The choice of a client can
 //! only narrow the result, and a request that cannot be decided is refused.

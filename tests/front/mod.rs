@@ -1,31 +1,30 @@
 //! The whole pipeline in front of an embedded API server, with the plugins that are on by default and their caches, for counting
 //! allocations and measuring times.
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
-use kube_admission_proxy::internal::Arrivals;
-use kube_admission_proxy::internal::Audit;
-use kube_admission_proxy::internal::Processor;
-use kube_admission_proxy::internal::Turns;
-use kube_admission_proxy::internal::UserInfo;
 use kube_admission_proxy::internal::admission::Metrics;
 use kube_admission_proxy::internal::admission::{Attributes, Chain, Operation, PluginEnvironment, RequestContext};
-use kube_admission_proxy::internal::authn::{self, Authenticator};
-use kube_admission_proxy::internal::authz::{self, Authorizer, Mode, Reviewer};
+use kube_admission_proxy::internal::authn::{self, Authenticator, Schemes};
+use kube_admission_proxy::internal::authz::{self, AccessReviews, Authorizer, Mode, Reviewer};
 use kube_admission_proxy::internal::body::full;
 use kube_admission_proxy::internal::cluster::Discovery;
 use kube_admission_proxy::internal::cluster::{Cluster, Need};
-use kube_admission_proxy::internal::config::{Limits, Writes};
+use kube_admission_proxy::internal::config::{FeatureGates, Limits, Writes};
 use kube_admission_proxy::internal::embedded;
-use kube_admission_proxy::internal::front_end::{self, FrontEnd, Seats};
-use kube_admission_proxy::internal::pipeline::{Answers, DryRuns, Gateway, InFlight, Pipeline, Room};
+use kube_admission_proxy::internal::front_end::{self, FrontEnd, ReviewingTenants, Seats};
+use kube_admission_proxy::internal::metrics::Registry;
+use kube_admission_proxy::internal::pipeline::{Known, Parts, Pipeline, Process};
 use kube_admission_proxy::internal::plugins;
 use kube_admission_proxy::internal::request::BodyRoom;
 use kube_admission_proxy::internal::server::{Connection, Drain};
 use kube_admission_proxy::internal::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, kube_client};
+use kube_admission_proxy::internal::{Arrivals, Audit, Processor, Sharing, UserInfo};
 use kubernetes_object::Object;
 use kubernetes_object::kind::{GroupVersionKind, GroupVersionResource};
+use kubernetes_object::status::Status;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,12 +44,11 @@ pub(crate) fn create(kind: &str, resource: &str, object: Object) -> Attributes {
     let (kind, resource) = (GroupVersionKind::new("", "v1", kind), GroupVersionResource::new("", "v1", resource));
     let deadline = Instant::now() + Duration::from_secs(600);
     let context = RequestContext::new(Arc::new(UserInfo::anonymous()), deadline);
-    Attributes {
-        namespace: object.namespace().to_owned(),
-        name: object.name().to_owned(),
-        object: Some(object),
-        ..Attributes::new(Operation::Create, kind, resource, context)
-    }
+    let mut attributes = Attributes::new(Operation::Create, kind, resource, context);
+    attributes.namespace = object.namespace().to_owned();
+    attributes.name = object.name().to_owned();
+    attributes.object = Some(object);
+    attributes
 }
 
 /// A configuration of `count` webhooks for creates of a resource, each for a namespace that does not exist.
@@ -72,8 +70,27 @@ pub(crate) fn hooks_elsewhere(resource: &str, count: usize) -> String {
 #[allow(dead_code, reason = "not every user of this module needs it")]
 pub(crate) const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
+/// The authentication of nobody: every caller is anonymous.
+fn anyone() -> Arc<Schemes> {
+    let mut config = authn::Config::default();
+    config.anonymous = true;
+    Schemes::new(config)
+}
+
+/// The only tenant, which has no plugins.
+struct WithoutPlugins(Arc<Chain>);
+
+#[async_trait]
+impl ReviewingTenants for WithoutPlugins {
+    async fn plugins(&self, _: &Attributes) -> Result<Option<Arc<Chain>>, Status> {
+        Ok(Some(self.0.clone()))
+    }
+}
+
 pub(crate) struct Front {
-    pub pipeline: Pipeline,
+    pipeline: Pipeline,
+    pub chain: Arc<Chain>,
+    reviews: Arc<AccessReviews>,
     connection: Arc<Connection>,
     drain: Drain,
 }
@@ -93,52 +110,43 @@ impl Front {
             on.iter().flat_map(|spec| spec.needs).copied().chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
         let cluster = Cluster::start(client.clone(), &needs, Arc::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
-        let metrics = Arc::new(Metrics::new(&kube_admission_proxy::internal::metrics::Registry::new()).unwrap());
+        let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
         // The test's only client sends more requests at a time than one user may.
-        let limits = Limits { requests_inflight: 0, mutating_requests_inflight: 0, ..Limits::default() };
-        let chain = Chain::build(&on, metrics.clone(), |_| PluginEnvironment {
-            limits: &limits,
-            ..PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone())
+        let mut limits = Limits::default();
+        (limits.requests_inflight, limits.mutating_requests_inflight) = (0, 0);
+        (limits.response_bytes, limits.long_work) = (1 << 20, 0);
+        let chain = Chain::build(&on, metrics.clone(), |_| {
+            let mut environment = PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone());
+            environment.limits = &limits;
+            environment
         });
         let drain = Drain::new();
         let forwarder = Forwarder::new(transport.clone(), CallerIdentity::Impersonate, drain.clone());
-        let pipeline = Pipeline {
-            authenticator: Arc::new(Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() })),
-            tenant: None,
-            impersonation: Arc::default(),
-            authorizer: Arc::new(Authorizer::new(authz::Config::new(
-                Mode::Unrestricted,
-                Reviewer::Subject(client),
-                &limits,
-            ))),
+        let process = Process::new(&limits, Arc::default(), Writes::default(), &Registry::new()).unwrap();
+        let chain = Arc::new(chain.unwrap());
+        let reviews = AccessReviews::new(authz::Config::new(Mode::Unrestricted, Reviewer::Subject(client), &limits));
+        let parts = Parts {
+            tenant: Arc::default(),
+            schemes: anyone(),
+            tenant_ca: None,
+            reviews: reviews.clone(),
             discovery,
             cluster,
-            chain: Arc::new(chain.unwrap()),
-            reserved_names: Default::default(),
-            writes: Writes::default(),
-            media_types: Default::default(),
+            chain: chain.clone(),
+            feature_gates: &FeatureGates::default(),
             admitted_mark: None,
-            gateway: Gateway {
-                transport,
-                forwarder,
-                response_bytes: 1 << 20,
-                room: Room::new(&limits),
-                release: Arc::new(Release::known()),
-            },
-            dry_runs: DryRuns::default(),
+            transport,
+            forwarder,
+            release: Arc::new(Release::known()),
             audit: Audit::off(),
-            bodies: BodyRoom::new(&limits),
-            in_flight: InFlight::new(&limits, &kube_admission_proxy::internal::metrics::Registry::new()).unwrap(),
-            answers: Answers::new(limits.request_timeout),
-            turns: Turns::default(),
-            processor: Processor::new(0),
             keeps_initializers: false,
             limits: Arc::new(limits),
         };
+        let pipeline = Pipeline::new(&process, parts);
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
         let (certificates, kept, state) = Default::default();
         let connection = Arc::new(Connection { remote, certificates, kept, server_name: None, is_http2: false, state });
-        Self { pipeline, connection, drain }
+        Self { pipeline, chain, reviews, connection, drain }
     }
 
     /// Sends one request and returns the code and body of the response.
@@ -149,26 +157,24 @@ impl Front {
         }
         let mut request = request.body(full(body)).unwrap();
         request.extensions_mut().insert(self.connection.clone());
-        let (parts, body) = self.pipeline.handle(request, &self.drain).await.into_parts();
+        let (parts, body) = self.pipeline.handle(request, Known::default(), &self.drain).await.into_parts();
         (parts.status.as_u16(), body.collect().await.unwrap().to_bytes())
     }
 
     /// The webhook front end without plugins.
     #[allow(dead_code, reason = "not every user of this module needs it")]
     pub(crate) fn front_end(&self) -> FrontEnd {
-        let metrics =
-            front_end::FrontEndMetrics::register(&kube_admission_proxy::internal::metrics::Registry::new()).unwrap();
+        let metrics = front_end::FrontEndMetrics::register(&Registry::new()).unwrap();
         FrontEnd {
-            authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+            authenticator: Authenticator::new(anyone(), &Sharing::ByUser, None),
             allowed_names: Vec::new(),
-            chain: Arc::new(self.pipeline.chain.part(&[])),
-            tenants: None,
-            authorizer: self.pipeline.authorizer.clone(),
+            tenants: Arc::new(WithoutPlugins(Arc::new(self.chain.part(&[])))),
+            authorizer: Arc::new(Authorizer::new(self.reviews.clone(), Sharing::ByUser)),
             processor: Processor::new(0),
             own_user: Arc::default(),
             arriving: Arrivals::new(1, 1),
             seats: Seats::new(1, 1),
-            bodies: self.pipeline.bodies.clone(),
+            bodies: BodyRoom::new(&Limits::default()),
             metrics,
             limits: Arc::default(),
         }

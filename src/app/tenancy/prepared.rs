@@ -1,6 +1,6 @@
 //! A tenant whose files are read: everything that its parts are built from.
 
-use super::super::backend::CommonPlugins;
+use super::super::backend::{CommonPlugins, all_needs};
 use super::super::server_config::{Admission, Config};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, PluginEnvironment, Spec};
@@ -123,7 +123,7 @@ impl<'a> Prepared<'a> {
 
     /// The caches that the tenant's plugins read.
     pub(super) fn needs(&self) -> Vec<Need> {
-        super::super::all_needs(self.admission())
+        all_needs(self.admission())
     }
 
     /// The objects of the API that count for the tenant, for kinds of which not all do.

@@ -95,7 +95,7 @@ async fn one_users_large_reads_wait_for_each_other() {
     assert_eq!(path.json("POST", uri, &object).await.0, 201);
     // Half of this room is less than the object needs, so one user's read takes that user's whole share.
     let limits = Limits { whole_answers_bytes: 1 << 20, ..Limits::default() };
-    path.pipeline.gateway.room = Room::new(&limits);
+    path.pipeline.gateway.room = Room::alone(&limits);
     let caller = |name: &str| Caller {
         user: Arc::new(crate::user::UserInfo { username: name.into(), ..Default::default() }),
         credentials: None,

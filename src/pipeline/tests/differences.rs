@@ -17,11 +17,14 @@ fn without(verb: &'static str) -> Arc<Authorizer> {
         review["status"] = json!({"allowed": review["spec"]["resourceAttributes"]["verb"] != verb});
         Ok(Response::builder().status(201).body(full(review.to_string())).unwrap())
     });
-    Arc::new(Authorizer::new(authz::Config::new(
-        Mode::Webhook,
-        Reviewer::Subject(kube_client(reviews)),
-        &Limits::default(),
-    )))
+    Arc::new(Authorizer::new(
+        authz::AccessReviews::new(authz::Config::new(
+            Mode::Webhook,
+            Reviewer::Subject(kube_client(reviews)),
+            &Limits::default(),
+        )),
+        Sharing::ByUser,
+    ))
 }
 
 #[tokio::test]
@@ -132,7 +135,7 @@ async fn a_warning_of_the_api_server_about_a_token_needs_passthrough() {
     for (config, identity, warns) in
         [(reviewed, CallerIdentity::Impersonate, false), (passed, CallerIdentity::Passthrough, true)]
     {
-        path.pipeline.authenticator = Arc::new(Authenticator::new(config));
+        path.pipeline.authenticator = Arc::new(Authenticator::new(authn::Schemes::new(config), &Sharing::ByUser, None));
         path.pipeline.gateway.forwarder = Forwarder::new(transport.clone(), identity, Drain::new());
         let answer = path.ask_raw("GET", &at("warned"), &[("authorization", "Bearer t")], "").await;
         assert_eq!((answer.status().as_u16(), answer.headers().contains_key(WARNING)), (200, warns));

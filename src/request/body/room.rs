@@ -52,7 +52,7 @@ impl BodyRoom {
     ///
     /// # Errors
     /// 413 if the body needs more than a share can be, 429 if other bodies hold the room for longer than the wait timeout.
-    pub async fn take(&self, weight: Weight, sharer: &Sharer) -> Result<Option<Share>, Status> {
+    pub(crate) async fn take(&self, weight: Weight, sharer: &Sharer) -> Result<Option<Share>, Status> {
         let bytes = weight.of(0);
         if bytes <= UNCOUNTED_BYTES {
             return Ok(None);

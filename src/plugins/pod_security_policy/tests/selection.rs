@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::authn::fake::{Upstream, failure};
-use crate::authz::Authorizer;
+use crate::authz::{AccessReviews, Authorizer};
 use crate::config::Limits;
+use crate::sharer::Sharing;
 use crate::user::UserInfo;
 use std::time::Duration;
 
@@ -164,7 +165,7 @@ fn allowed(policy: &'static str) -> (CallerAuthorizer, Arc<Authorizer>, Arc<Upst
     let upstream = Upstream::with_status(move |review| json!({"allowed": allows(review)}));
     let authorizer =
         authz::Config::new(authz::Mode::Webhook, authz::Reviewer::Subject(upstream.client()), &Limits::default());
-    let authorizer = Arc::new(Authorizer::new(authorizer));
+    let authorizer = Arc::new(Authorizer::new(AccessReviews::new(authorizer), Sharing::ByUser));
     let user = UserInfo { username: "alice".into(), ..UserInfo::default() };
     (CallerAuthorizer::new(authorizer.clone(), Arc::new(user), None), authorizer, upstream)
 }
@@ -209,7 +210,8 @@ async fn a_failed_review_is_no_denial() {
     let authorizer =
         authz::Config::new(authz::Mode::Webhook, authz::Reviewer::Subject(upstream.client()), &Limits::default());
     let user = Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() });
-    let caller = CallerAuthorizer::new(Arc::new(Authorizer::new(authorizer)), user, None);
+    let caller =
+        CallerAuthorizer::new(Arc::new(Authorizer::new(AccessReviews::new(authorizer), Sharing::ByUser)), user, None);
     let plugin = plugin([free("a")]);
     plugin.admit(&mut creating(caller.clone())).await.unwrap_err();
     upstream.bodies();
