@@ -5,7 +5,7 @@ use prometheus::{IntCounter, IntCounterVec, Opts};
 
 /// The audit metrics.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     /// The number of events.
     pub events: IntCounter,
     /// The number of events that did not reach the log.
@@ -21,7 +21,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If one of the names is registered already.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+    pub(crate) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let metrics = Self {
             events: IntCounter::new(
                 "apiserver_audit_event_total",

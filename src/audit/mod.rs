@@ -26,7 +26,7 @@ pub(crate) const DECISION_ANNOTATION: &str = "authorization.k8s.io/decision";
 pub(crate) const REASON_ANNOTATION: &str = "authorization.k8s.io/reason";
 
 /// A destination of events, one line each. A sink must not block.
-pub trait Sink: Send + Sync + 'static {
+pub(crate) trait Sink: Send + Sync + 'static {
     /// Writes a line, which includes its line end.
     fn write(&self, line: String);
 }

@@ -41,7 +41,7 @@ impl Level {
 
 /// A stage of a request at which an event may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// The request arrived.
     RequestReceived,
     /// The head of a long-running request's response was sent.
@@ -57,7 +57,7 @@ impl Stage {
         [Self::RequestReceived, Self::ResponseStarted, Self::ResponseComplete, Self::Panic];
 
     /// The stage's name in events and in the policy.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::RequestReceived => "RequestReceived",
             Self::ResponseStarted => "ResponseStarted",
@@ -123,7 +123,7 @@ pub(super) struct GroupResources {
 
 /// The policy's decision about one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AuditDecision {
+pub(crate) struct AuditDecision {
     /// The audit level.
     pub level: Level,
     omitted_stages: [bool; 4],
@@ -133,14 +133,14 @@ pub struct AuditDecision {
 
 impl AuditDecision {
     /// Whether an event is written at the stage.
-    pub fn wants(&self, stage: Stage) -> bool {
+    pub(crate) fn wants(&self, stage: Stage) -> bool {
         !Stage::ALL.iter().zip(self.omitted_stages).any(|(of, omitted)| *of == stage && omitted)
     }
 }
 
 /// A valid audit policy.
 #[derive(Clone, Debug)]
-pub struct Policy {
+pub(crate) struct Policy {
     file: File,
     decisions: Vec<AuditDecision>,
 }
@@ -148,14 +148,14 @@ pub struct Policy {
 /// The reason why a policy is invalid, in kube-apiserver's words.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("loading audit policy file: {0}")]
-pub struct PolicyError(pub(super) String);
+pub(crate) struct PolicyError(pub(super) String);
 
 impl Policy {
     /// Reads a policy file (`LoadPolicyFromFile`).
     ///
     /// # Errors
     /// If the file cannot be read or is not a valid policy.
-    pub fn from_file(path: &Path) -> Result<Self, PolicyError> {
+    pub(crate) fn from_file(path: &Path) -> Result<Self, PolicyError> {
         let shown = path.display();
         let text = std::fs::read_to_string(path)
             .map_err(|error| PolicyError(format!("failed to read file path {:?}: {error}", shown.to_string())))?;
@@ -163,7 +163,7 @@ impl Policy {
     }
 
     /// The decision of the first matching rule. No event is written if no rule matches (`EvaluatePolicyRule`).
-    pub fn evaluate(&self, info: &RequestInfo, user: Option<&UserInfo>) -> AuditDecision {
+    pub(crate) fn evaluate(&self, info: &RequestInfo, user: Option<&UserInfo>) -> AuditDecision {
         let matching = self.file.rules.iter().position(|rule| rule.matches(info, user));
         matching.and_then(|at| self.decisions.get(at).copied()).unwrap_or_default()
     }
