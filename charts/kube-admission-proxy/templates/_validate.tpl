@@ -1,6 +1,9 @@
 {{/* Refuses combinations of values that the schema cannot refuse. Included by configmap.yaml, which every release has. */}}
 {{- define "kube-admission-proxy.validate" -}}
 {{- $values := .Values }}
+{{- if not $values.image.repository }}
+{{- fail "image.repository is not set, and no image is published. Make one with `make image`, push it to a registry of yours, and set image.repository, such as registry.example.com/kube-admission-proxy" }}
+{{- end }}
 {{- $upstream := $values.upstream }}
 {{- if and (eq $upstream.identity "requestheader") (ne $upstream.kind "kubeconfig") }}
 {{- fail "upstream.identity=requestheader needs upstream.kind=kubeconfig: the kubeconfig holds the client certificate of the front proxy" }}
