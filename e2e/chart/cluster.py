@@ -130,7 +130,8 @@ class Cluster:
         policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
         (folder / "audit-policy.json").write_text(json.dumps(policy))
         self.audit_log = folder / "audit.log"
-        (folder / "tokens.csv").write_text(f'{ADMINISTRATOR},administrator,1,"system:masters"\n{CONTROLLERS},system:kube-controller-manager,2\n')
+        users = f'{ADMINISTRATOR},administrator,1,"system:masters"\n{CONTROLLERS},system:kube-controller-manager,2\n'
+        (folder / "tokens.csv").write_text(users)
         self.start("etcd", f"{assets}/etcd", f"--data-dir={folder}/etcd", f"--listen-client-urls=http://127.0.0.1:{etcd}",
                    f"--advertise-client-urls=http://127.0.0.1:{etcd}", f"--listen-peer-urls=http://127.0.0.1:{peer}",
                    "--unsafe-no-fsync", "--log-level=error")

@@ -49,7 +49,7 @@ def succeed(*command, **options):
 
 
 def template(values=(), settings=(), chart=CHART):
-    """Renders the chart with the image, these files of values and these `key=value`s. Returns the exit code, the manifests and the errors."""
+    """Renders the chart with these files of values, or an image, and these `key=value`s. Returns exit code, manifests and errors."""
     command = [HELM, "template", RELEASE, chart, "--namespace", NAMESPACE]
     for file in values or [IMAGE]:
         command += ["--values", file]

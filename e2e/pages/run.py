@@ -15,15 +15,17 @@ A comment before a block changes this:
 - `<!-- page: until -->`: the block is repeated until it prints this, for what takes effect a moment later.
 - `<!-- page: skip -->`: the block does not run. The page says so.
 
-Ports of the page are replaced by free ones. kubectl, kube-apiserver and etcd are in KUBEBUILDER_ASSETS, other programs in target/e2e-assets, the
-Python of E2E_PYTHON has pytest, and the program is in target/debug. Work files and logs are in target/pages.
+Ports of the page are replaced by free ones. kubectl, kube-apiserver and etcd are in KUBEBUILDER_ASSETS, other programs in target/e2e-assets,
+the Python of E2E_PYTHON has pytest, and the program is in target/debug. Work files and logs are in target/pages.
 """
 import contextlib
+import hashlib
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -71,8 +73,7 @@ class Shell:
         raise Failed(f"{command}: the shell has ended\n{''.join(lines)}")
 
     def stop(self):
-        self.process.stdin.close()
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
@@ -92,8 +93,11 @@ class Reader:
         for name, target in {"kube-admission-proxy": BINARY, "kubectl": SERVERS / "kubectl", "helm": HELM}.items():
             (programs / name).symlink_to(target)
         (self.home / "charts").symlink_to(ROOT / "charts")
-        self.environment = {**os.environ, **tools.HOMES, "HOME": str(self.home), "TERM": "dumb", "KUBECONFIG": str(self.home / "kubeconfig"),
-                            "PATH": f"{programs}:{PYTHON.parent}:{os.environ['PATH']}"}
+        self.environment = {
+            **os.environ, **tools.HOMES, "TERM": "dumb", "KUBECONFIG": str(self.home / "kubeconfig"),
+            # The flags of the Makefile, so that Go compiles nothing twice. Go does not see a change of the program.
+            "CGO_ENABLED": "0", "GOFLAGS": "-trimpath -gcflags=all=-dwarf=false -count=1",
+            "PATH": f"{programs}:{PYTHON.parent}:{os.environ['PATH']}"}
 
     def __enter__(self):
         self.shell = Shell(self.home, self.environment)
@@ -197,9 +201,9 @@ class Reader:
 
 
 def without_ages(output):
-    """The output with the age of each object as that of a new one, and with one space between columns."""
+    """The output with the age of each object as that of a new one, and with two spaces between columns."""
     lines = [re.sub(r"(?<= )\d+m?\d*s$", "0s", line.rstrip()) for line in output.rstrip().splitlines()]
-    return "\n".join(re.sub(r"(?<=\S) {2,}(?=\S)", "  ", line) for line in lines)
+    return "\n".join(re.sub(r"(?<=\S)(?: {2,}|\t)(?=\S)", "  ", line) for line in lines)
 
 
 def is_ready(address):
@@ -213,6 +217,25 @@ def is_ready(address):
 def alone(page):
     """A reader without a cluster."""
     with Reader(page) as reader:
+        reader.follow()
+
+
+def with_go_module(page):
+    """A reader with the requirements of a Go project, which are those of e2e/assets, and with the archive of a release."""
+    with Reader(page) as reader:
+        assets = ROOT / "e2e/assets"
+        module = (assets / "go.mod").read_text().replace("module kube-admission-proxy/e2e/assets", "module example.com/shop")
+        (reader.home / "go.mod").write_text(module)
+        shutil.copy(assets / "go.sum", reader.home)
+        name = "kube-admission-proxy-0.1.0-linux-amd64"
+        (reader.folder / name).mkdir()
+        # A script in the place of the binary, which takes seconds to compress.
+        script = reader.folder / name / "kube-admission-proxy"
+        script.write_text(f'#!/bin/sh\nexec {BINARY} "$@"\n')
+        script.chmod(0o755)
+        archive = reader.folder / f"{name}.tar.gz"
+        subprocess.run(["tar", "-czf", archive, "-C", reader.folder, name], check=True)
+        reader.shell.run(f"export RELEASES=file://{reader.folder} SHA256={hashlib.sha256(archive.read_bytes()).hexdigest()}")
         reader.follow()
 
 
@@ -327,7 +350,7 @@ def managed(page):
 
 
 # Each page, and how a reader is placed.
-PAGES = {"managed": managed, "pytest": alone}
+PAGES = {"charts": alone, "envtest": with_go_module, "managed": managed, "pytest": alone, "two-teams": alone}
 # These need programs that take minutes to compile.
 SELDOM = {"managed"}
 
