@@ -70,6 +70,8 @@ REFUSALS = [
     ('tls={"mode":"given","dnsNames":["proxy.example.com"]}', "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given"),
     ("tls.certManager.issuerRef.name=internal", "tls.certManager.issuerRef has no effect without tls.mode=cert-manager"),
     ('audit.volume={"emptyDir":{}}', "audit.volume has no effect without audit.policy"),
+    ("audit.policy.kind=Policy,webhook.enabled=true,webhook.only=true,webhook.callers.tokenSecret.name=x",
+     "audit.policy has no effect with webhook.only=true: the API server writes the audit events of reviews"),
     ("image.repository=", "image.repository is not set, and no image is published. Make one with `make image`, push it to a registry of "
                           "yours, and set image.repository, such as registry.example.com/kube-admission-proxy"),
     ("image.digest=latest", "at '/image/digest': 'latest' does not match pattern"),

@@ -15,8 +15,8 @@ A comment before a block changes this:
 - `<!-- page: until -->`: the block is repeated until it prints this, for what takes effect a moment later.
 - `<!-- page: skip -->`: the block does not run. The page says so.
 
-Ports of the page are replaced by free ones. kubectl, kube-apiserver and etcd are in KUBEBUILDER_ASSETS, other programs in target/e2e-assets,
-the Python of E2E_PYTHON has pytest, and the program is in target/debug. Work files and logs are in target/pages.
+Ports of the page are replaced by free ones. kubectl, kube-apiserver and etcd are in KUBEBUILDER_ASSETS, other programs in
+target/e2e-assets, the Python of E2E_PYTHON has pytest, and the program is in target/debug. Work files and logs are in target/pages.
 """
 import contextlib
 import hashlib
@@ -350,7 +350,7 @@ def managed(page):
 
 
 # Each page, and how a reader is placed.
-PAGES = {"charts": alone, "envtest": with_go_module, "managed": managed, "pytest": alone, "two-teams": alone}
+PAGES = {"audit-managed": with_cluster, "charts": alone, "envtest": with_go_module, "managed": managed, "pytest": alone, "two-teams": alone}
 # These need programs that take minutes to compile.
 SELDOM = {"managed"}
 

@@ -53,6 +53,9 @@
 {{- if and $values.audit.volume (not $values.audit.policy) }}
 {{- fail "audit.volume has no effect without audit.policy" }}
 {{- end }}
+{{- if and $values.audit.policy $values.webhook.only }}
+{{- fail "audit.policy has no effect with webhook.only=true: the API server writes the audit events of reviews" }}
+{{- end }}
 {{- if and (eq $values.tls.mode "given") (or $values.tls.dnsNames $values.tls.ipAddresses) }}
 {{- fail "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given" }}
 {{- end }}
