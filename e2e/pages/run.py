@@ -350,7 +350,9 @@ def managed(page):
 
 
 # Each page, and how a reader is placed.
-PAGES = {"audit-managed": with_cluster, "charts": alone, "envtest": with_go_module, "managed": managed, "pytest": alone, "two-teams": alone}
+PAGES = {
+    "audit-managed": with_cluster, "charts": alone, "compatibility": with_cluster, "envtest": with_go_module, "k3s": with_cluster,
+    "managed": managed, "pytest": alone, "two-teams": alone}
 # These need programs that take minutes to compile.
 SELDOM = {"managed"}
 
