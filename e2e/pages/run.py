@@ -246,6 +246,27 @@ def with_cluster(page):
         reader.follow()
 
 
+def in_an_emergency(page):
+    """A reader with a cluster in which everything is installed that the page takes out."""
+    with Cluster() as cluster, Reader(page) as reader:
+        cluster.client.kubeconfig(reader.home / "kubeconfig")
+        for command in (
+            "helm install front-end charts/kube-admission-proxy --namespace gateway --create-namespace"
+            " --values charts/kube-admission-proxy/presets/webhook-only.yaml --set image.repository=registry.example.com/kube-admission-proxy"
+            """ --set-json 'networkPolicy.apiServers=[{"ipBlock":{"cidr":"192.0.2.10/32"}}]'""",
+            "helm install proxy charts/kube-admission-proxy --namespace gateway --set image.repository=registry.example.com/kube-admission-proxy",
+            "helm upgrade proxy charts/kube-admission-proxy --namespace gateway --reuse-values --set verbosity=2",
+            "kube-admission-proxy print guard --admitted-mark=gateway/proxy --proxy-user=proxy --upstream-identity=requestheader"
+            " | kubectl apply -f -",
+            "kubectl create namespace shop",
+            "kubectl label namespace shop inject.kube-admission-proxy.dev/clients=true",
+            "kubectl -n shop create deployment web --image=nginx",
+        ):
+            code, output = reader.shell.run(command)
+            expect(code == 0, f"{command}\n{output}")
+        reader.follow()
+
+
 GATEWAY = "/api/v1/namespaces/gateway/pods"
 FRONT_END = "front-end-kube-admission-proxy"
 
@@ -351,8 +372,8 @@ def managed(page):
 
 # Each page, and how a reader is placed.
 PAGES = {
-    "audit-managed": with_cluster, "charts": alone, "compatibility": with_cluster, "envtest": with_go_module, "k3s": with_cluster,
-    "managed": managed, "pytest": alone, "two-teams": alone}
+    "audit-managed": with_cluster, "charts": alone, "compatibility": with_cluster, "emergency": in_an_emergency, "envtest": with_go_module,
+    "k3s": with_cluster, "managed": managed, "pytest": alone, "two-teams": alone}
 # These need programs that take minutes to compile.
 SELDOM = {"managed"}
 
