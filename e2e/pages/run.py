@@ -248,13 +248,14 @@ def with_cluster(page):
 
 def in_an_emergency(page):
     """A reader with a cluster in which everything is installed that the page takes out."""
+    image = "--set image.repository=registry.example.com/kube-admission-proxy"
     with Cluster() as cluster, Reader(page) as reader:
         cluster.client.kubeconfig(reader.home / "kubeconfig")
         for command in (
-            "helm install front-end charts/kube-admission-proxy --namespace gateway --create-namespace"
-            " --values charts/kube-admission-proxy/presets/webhook-only.yaml --set image.repository=registry.example.com/kube-admission-proxy"
+            f"helm install front-end charts/kube-admission-proxy --namespace gateway --create-namespace {image}"
+            " --values charts/kube-admission-proxy/presets/webhook-only.yaml"
             """ --set-json 'networkPolicy.apiServers=[{"ipBlock":{"cidr":"192.0.2.10/32"}}]'""",
-            "helm install proxy charts/kube-admission-proxy --namespace gateway --set image.repository=registry.example.com/kube-admission-proxy",
+            f"helm install proxy charts/kube-admission-proxy --namespace gateway {image}",
             "helm upgrade proxy charts/kube-admission-proxy --namespace gateway --reuse-values --set verbosity=2",
             "kube-admission-proxy print guard --admitted-mark=gateway/proxy --proxy-user=proxy --upstream-identity=requestheader"
             " | kubectl apply -f -",
