@@ -11,7 +11,7 @@ Without names all pages of PAGES but those of SELDOM run. The blocks of a page r
 A comment before a block changes this:
 
 - `<!-- page: save FILE -->`: the block is a file of the reader.
-- `<!-- page: terminal -->`: the command runs in another terminal until the end of the page, or until the next block with the same program.
+- `<!-- page: terminal -->`: the command runs in another terminal until the end of the page.
 - `<!-- page: until -->`: the block is repeated until it prints this, for what takes effect a moment later.
 - `<!-- page: skip -->`: the block does not run. The page says so.
 
@@ -23,13 +23,11 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 import urllib.request
@@ -47,7 +45,7 @@ from tools import ASSETS, BINARY, HELM, ROOT, WORK, Failed, expect  # noqa: E402
 
 SERVERS = Path(os.environ.get("KUBEBUILDER_ASSETS", ASSETS))
 PYTHON = Path(os.environ.get("E2E_PYTHON", ROOT / "target/e2e-python/bin/python"))
-SECONDS = 90 * PATIENCE
+SECONDS, PAGE_SECONDS = 90 * PATIENCE, 900 * PATIENCE
 BLOCK = re.compile(r"(?:^<!-- page: (?P<how>.+?) -->\n+)?^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.M | re.S)
 # The ports that pages name; the words before are those of flags and URLs.
 PORT = re.compile(r"(?<=[:=])(6443|6444|7443|8443|9443|10280|10281|19443)(?!\d)")
@@ -73,7 +71,8 @@ class Shell:
         raise Failed(f"{command}: the shell has ended\n{''.join(lines)}")
 
     def stop(self):
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
@@ -87,7 +86,7 @@ class Reader:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.home = self.folder / "work"
         self.home.mkdir(parents=True)
-        self.ports, self.terminals = {}, {}
+        self.ports, self.terminals = {}, []
         programs = self.folder / "bin"
         programs.mkdir()
         for name, target in {"kube-admission-proxy": BINARY, "kubectl": SERVERS / "kubectl", "helm": HELM}.items():
@@ -101,11 +100,15 @@ class Reader:
 
     def __enter__(self):
         self.shell = Shell(self.home, self.environment)
+        # A command that waits for ever ends with its shell.
+        self.patience = threading.Timer(PAGE_SECONDS, self.shell.stop)
+        self.patience.start()
         return self
 
     def __exit__(self, *_):
+        self.patience.cancel()
         self.shell.stop()
-        for terminal in self.terminals.values():
+        for terminal in self.terminals:
             terminal.kill()
             terminal.wait()
 
@@ -123,11 +126,10 @@ class Reader:
         return output
 
     def follow(self):
-        blocks = list(BLOCK.finditer(self.text))
         ran = 0
-        for block in blocks:
+        for block in BLOCK.finditer(self.text):
             how, _, argument = (block["how"] or "").partition(" ")
-            text = textwrap.dedent(block["text"])
+            text, language = block["text"], block["language"]
             if how == "save":
                 path = self.home / argument
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,55 +137,42 @@ class Reader:
             elif how == "terminal":
                 self.open_terminal(text)
                 ran += 1
-            elif how == "skip":
-                continue
-            elif block["language"] == "sh":
-                code, output = self.shell.run(f"set -e\n{self.with_ports(text)}set +e")
-                expect(code == 0, f"{text}exit code {code}\n{output}\n{self.logs()}")
-                ran += 1
-            elif block["language"] == "console":
+            elif language == "console" and how in ("", "until"):
                 self.play(text, patient=how == "until")
                 ran += 1
+            elif language == "sh" and not how:
+                # The shell ends with a command that fails.
+                self.shell.run(f"set -e\n{self.with_ports(text)}set +e")
+                ran += 1
             else:
-                expect(not how, f"{self.page}: unknown: {how}")
+                expect(how in ("", "skip"), f"{self.page}: unknown: {how}")
         expect(ran > 0, f"{self.page} has no commands")
 
     def open_terminal(self, text):
-        """Runs the command in the background, and waits until the program is ready if it has a health address."""
+        """Runs the proxy in the background, and waits until it is ready."""
         command = self.with_ports(text.replace("\\\n", " ")).strip()
         if "port-forward" in command:
             return  # The processes in place of pods listen on this machine.
-        program = " ".join(shlex.split(command)[:2])
-        if before := self.terminals.pop(program, None):
-            before.terminate()
-            before.wait()
-        log = (self.folder / f"terminal-{len(list(self.folder.glob('terminal-*')))}.log").open("w")
-        flags = ""
-        if program == "kube-admission-proxy serve":
-            # As the defaults, but free.
-            for flag, default in (("--secure-port", "6443"), ("--health-bind-address", "127.0.0.1:10280")):
-                if flag not in command and not (flag == "--secure-port" and "--webhook-only" in command):
-                    flags += f" {flag}={self.with_ports('=' + default)[1:]}"
-        started = subprocess.Popen(["bash", "-c", f"exec {command}{flags}"], cwd=self.home, env=self.environment, stdin=subprocess.DEVNULL,
-                                   stdout=log, stderr=subprocess.STDOUT)
-        self.terminals[program] = started
-        if found := re.search(r"--health-bind-address=(\S+)", command + flags):
-            end = time.monotonic() + SECONDS
-            while not is_ready(found[1]):
-                expect(started.poll() is None, f"{text}the program has ended\n{self.logs()}")
-                expect(time.monotonic() < end, f"{text}the program is not ready\n{self.logs()}")
-                time.sleep(0.1)
+        expect(command.startswith("kube-admission-proxy serve "), f"{self.page}: another program than serve: {command}")
+        # As the defaults, but free.
+        health = f"127.0.0.1:{self.port('10280')}"
+        command += f" --health-bind-address={health}"
+        if "--secure-port" not in command:
+            command += f" --secure-port={self.port('6443')}"
+        with (self.folder / f"terminal-{len(self.terminals)}.log").open("w") as log:
+            started = subprocess.Popen(["bash", "-c", f"exec {command}"], cwd=self.home, env=self.environment, stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=subprocess.STDOUT)
+        self.terminals.append(started)
+        end = time.monotonic() + SECONDS
+        while not is_ready(health):
+            expect(started.poll() is None, f"{text}the program has ended\n{self.logs()}")
+            expect(time.monotonic() < end, f"{text}the program is not ready\n{self.logs()}")
+            time.sleep(0.1)
 
     def play(self, text, patient):
         """Runs the commands of a session, and compares their outputs."""
-        steps = [steps.split("\n", 1) for steps in re.split(r"^\$ ", re.sub(r"\\\n> ?", "\\\n", text), flags=re.M)[1:]]
-        session = []
-        for command, *output in steps:
-            lines = (output[0] if output else "").splitlines()
-            while command.endswith("\\"):
-                command = f"{command[:-1]} {lines.pop(0).strip()}"
-            session.append((command, "\n".join(lines)))
-        for command, expected in session:
+        for step in re.split(r"^\$ ", text, flags=re.M)[1:]:
+            command, _, expected = step.partition("\n")
             pattern = re.compile(re.escape(without_ages(expected)).replace("…", ".*"), re.S)
             end = time.monotonic() + (SECONDS if patient else 0)
             while True:
