@@ -20,7 +20,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs record docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
+.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs record docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older pages integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -285,6 +285,16 @@ e2e: e2e-assets $(VENV)/ready $(CLIENTS) ## Run real clients through the proxy, 
 
 e2e-programs: e2e-assets $(CONTROLLERS) $(LIGHTWEIGHT) $(HELM) ## Run whole programs through the proxy: Helm, kwok, kine, kube-controller-manager, kube-scheduler.
 	$(E2E) $(PROGRAM_TESTS)
+	$(PAGES) $(PROGRAM_PAGES)
+
+# Pages that need the programs of e2e-programs.
+PROGRAM_PAGES := managed
+PAGES = KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" GO="$(GO)" \
+	$(PYTHON) e2e/pages/run.py
+
+pages: e2e-assets $(VENV)/ready $(HELM) ## Follow the pages of docs/src that lead through a task, as a reader does. ARGS names pages.
+	$(CARGO) test --workspace --test e2e --no-run
+	$(PAGES) $(ARGS)
 
 e2e-front-end: e2e-assets ## Compare kube-apiserver's plugins with the webhook front end instead of the proxy.
 	E2E_FRONT_END=x $(E2E) plugins::

@@ -119,8 +119,8 @@ fn a_foreign_webhook_server_decides_as_behind_kube_apiserver() {
 
 #[test]
 fn webhooks_that_the_api_server_behind_calls_as_well_are_warned_of() {
-    let twice = "webhooks are called twice: MutatingAdmissionWebhook,ValidatingAdmissionWebhook runs here and in the API server \
-                 behind";
+    let twice = "webhooks are called twice, here and in the upstream API server: start one of the two with \
+                 --disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook";
     let says = |proxy: &Proxy, text: &str| {
         eventually(text, || {
             let (code, verbose) = proxy.health("/readyz?verbose")?;

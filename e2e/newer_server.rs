@@ -43,7 +43,7 @@ fn fields_that_only_the_api_server_knows_are_kept() {
     eventually("a word about the release", || proxy.output().contains("of Kubernetes 1.37").then_some(()));
     let (_, advice) = proxy.health("/readyz?verbose").unwrap();
     assert!(
-        advice.contains("[+]upstream-release ok: warning: the API server behind is of Kubernetes 1.37"),
+        advice.contains("[+]upstream-release ok: warning: the upstream API server is of Kubernetes 1.37"),
         "{advice}"
     );
 

@@ -14,7 +14,7 @@ import urllib.request
 
 from tools import ASSETS, WORK, Failed, expect, succeed
 
-ADMINISTRATOR = "administrator-of-the-test"
+ADMINISTRATOR, CONTROLLERS = "administrator-of-the-test", "controllers-of-the-test"
 PATIENCE = float(os.environ.get("E2E_PATIENCE", 1))
 PATIENCE_SECONDS = 90
 
@@ -114,9 +114,9 @@ class Client:
 
 
 class Cluster:
-    """A kube-apiserver with RBAC and its default plugins, on an etcd of its own."""
+    """A kube-apiserver with RBAC and its default plugins, and with further flags, on an etcd of its own."""
 
-    def __init__(self):
+    def __init__(self, *flags):
         assets = os.environ.get("KUBEBUILDER_ASSETS", ASSETS)
         folder = WORK / "cluster"
         shutil.rmtree(folder, ignore_errors=True)
@@ -130,7 +130,8 @@ class Cluster:
         policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
         (folder / "audit-policy.json").write_text(json.dumps(policy))
         self.audit_log = folder / "audit.log"
-        (folder / "tokens.csv").write_text(f'{ADMINISTRATOR},administrator,1,"system:masters"\n')
+        users = f'{ADMINISTRATOR},administrator,1,"system:masters"\n{CONTROLLERS},system:kube-controller-manager,2\n'
+        (folder / "tokens.csv").write_text(users)
         self.start("etcd", f"{assets}/etcd", f"--data-dir={folder}/etcd", f"--listen-client-urls=http://127.0.0.1:{etcd}",
                    f"--advertise-client-urls=http://127.0.0.1:{etcd}", f"--listen-peer-urls=http://127.0.0.1:{peer}",
                    "--unsafe-no-fsync", "--log-level=error")
@@ -146,7 +147,7 @@ class Cluster:
                    f"--service-account-signing-key-file={folder}/accounts.key",
                    "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24",
                    # No controller makes the tokens and the ServiceAccounts.
-                   "--disable-admission-plugins=ServiceAccount")
+                   "--disable-admission-plugins=ServiceAccount", *flags)
         self.folder = folder
         self.authority = folder / "apiserver.crt"
         self.port = port

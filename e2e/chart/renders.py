@@ -70,6 +70,10 @@ REFUSALS = [
     ('tls={"mode":"given","dnsNames":["proxy.example.com"]}', "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given"),
     ("tls.certManager.issuerRef.name=internal", "tls.certManager.issuerRef has no effect without tls.mode=cert-manager"),
     ('audit.volume={"emptyDir":{}}', "audit.volume has no effect without audit.policy"),
+    ("audit.policy.kind=Policy,webhook.enabled=true,webhook.only=true,webhook.callers.tokenSecret.name=x",
+     "audit.policy has no effect with webhook.only=true: the API server writes the audit events of reviews"),
+    ("image.repository=", "image.repository is not set, and no image is published. Make one with `make image`, push it to a registry of "
+                          "yours, and set image.repository, such as registry.example.com/kube-admission-proxy"),
     ("image.digest=latest", "at '/image/digest': 'latest' does not match pattern"),
     ("service.nodePort=30443", "service.nodePort has no effect with service.type=ClusterIP"),
     ("ingress.enabled=true", "ingress.enabled needs ingress.hosts"),
@@ -157,7 +161,7 @@ def rendered(name, files):
         shutil.rmtree(chart, ignore_errors=True)
         shutil.copytree(HERE / "sidecar", chart)
         shutil.copytree(CHART, chart / "charts/kube-admission-proxy")
-        lines = "".join(f"  {line}" for line in files[0].read_text().splitlines(keepends=True))
+        lines = "".join(f"  {line}" for file in files for line in file.read_text().splitlines(keepends=True))
         values.write_text(f"kube-admission-proxy:\n{lines}")
         files = [values]
     code, manifests, errors = template(files, chart=chart)

@@ -14,6 +14,8 @@ OBJECTS = ASSETS / "objects"
 EXPRESSIONS = ASSETS / "expressions"
 UNITTEST = ASSETS / "helm-unittest"
 LOAD = ASSETS / "load"
+# Values with an image, which the chart lacks.
+IMAGE = HERE / "image.yaml"
 BINARY = Path(os.environ.get("KUBE_ADMISSION_PROXY", ROOT / "target/debug/kube-admission-proxy"))
 
 RELEASE, NAMESPACE = "proxy", "gateway"
@@ -47,9 +49,9 @@ def succeed(*command, **options):
 
 
 def template(values=(), settings=(), chart=CHART):
-    """Renders the chart with these files of values and these `key=value`s. Returns the exit code, the manifests and the errors."""
+    """Renders the chart with these files of values, or an image, and these `key=value`s. Returns exit code, manifests and errors."""
     command = [HELM, "template", RELEASE, chart, "--namespace", NAMESPACE]
-    for file in values:
+    for file in values or [IMAGE]:
         command += ["--values", file]
     for setting in settings:
         command += ["--set-json" if setting.endswith(("]", "}")) else "--set", setting]
@@ -67,12 +69,12 @@ def of_kind(objects, kind):
 
 def cases():
     """The names of the rendered cases, and their files of values."""
-    files = {"default": []}
+    files = {"default": [IMAGE]}
     # Presets with a front end for everybody need the addresses of the API server.
     api_servers = [HERE / "api-servers.yaml"]
     for path in sorted((CHART / "presets").glob("*.yaml")):
-        files[path.stem] = [path, *(api_servers if "anonymous: true" in path.read_text() else [])]
-    files |= {path.stem.removesuffix("-values"): [path] for path in sorted((CHART / "ci").glob("*-values.yaml"))}
+        files[path.stem] = [IMAGE, path, *(api_servers if "anonymous: true" in path.read_text() else [])]
+    files |= {path.stem.removesuffix("-values"): [IMAGE, path] for path in sorted((CHART / "ci").glob("*-values.yaml"))}
     return files
 
 

@@ -432,8 +432,8 @@ pub(super) struct Upstream {
     /// without the mark.
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub(super) admitted_mark: Option<String>,
-    /// Whether the upstream API server calls webhooks itself, so that each webhook is called twice; the proxy warns of it. With auto
-    /// the proxy reads the metrics of the upstream API server.
+    /// Whether the upstream API server calls webhooks, too, so that each webhook is called twice. yes: it does, and the proxy warns of
+    /// it. no: it does not, and the proxy does not warn. auto: the proxy reads the answer in the metrics of the upstream API server.
     #[arg(long, value_name = "WHETHER", value_parser = calls_webhooks(), default_value = "auto")]
     pub(super) upstream_calls_webhooks: CallsWebhooks,
     /// File to which the proxy writes a kubeconfig for the embedded API server, if the proxy makes the serving certificate and the

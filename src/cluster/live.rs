@@ -183,7 +183,7 @@ fn status_of(error: kube::Error) -> Status {
         kube::Error::SerdeError(_) => {
             // The parser's message may quote the answer.
             tracing::warn!("an answer of the API server cannot be decoded");
-            Status::service_unavailable("the answer of the API server behind the proxy cannot be decoded")
+            Status::service_unavailable("the answer of the upstream API server cannot be decoded")
         }
         error => {
             // The client gets neither the API server's address nor the reason of the failure.

@@ -114,7 +114,9 @@ impl DoubleAdmission {
 }
 
 fn advice(names: &str) -> String {
-    format!("webhooks are called twice: {names} runs here and in the API server behind; switch it off in one of them")
+    format!(
+        "webhooks are called twice, here and in the upstream API server: start one of the two with --disable-admission-plugins={names}"
+    )
 }
 
 fn note(found: &[AtomicBool; 2], names: [bool; 2]) {

@@ -177,12 +177,12 @@ fn escape(key: &str) -> String {
 }
 
 fn names_unknown() -> Status {
-    let why = "the proxy does not know yet in which headers the API server behind it reads who the user is";
+    let why = "the proxy does not know yet in which headers the upstream API server reads the user";
     Status::service_unavailable(why)
 }
 
 fn inexpressible(why: &str) -> Status {
-    Status::internal_error(format!("the user cannot be named to the API server behind the proxy: {why}"))
+    Status::internal_error(format!("the user cannot be named to the upstream API server: {why}"))
 }
 
 /// Returns the protocols without those that carry a token; `None` if none carries a token.

@@ -116,7 +116,7 @@ fn replace(found: &mut Found, answer: Found) -> bool {
 fn later(version: &str) -> String {
     let (major, minor) = KNOWN;
     format!(
-        "the API server behind is of Kubernetes {version}, which is later than {major}.{minor}: fields that {major}.{minor} does not \
+        "the upstream API server is of Kubernetes {version}, which is later than {major}.{minor}: fields that {major}.{minor} does not \
          have are passed on, but no plugin, webhook or policy sees them; install a release of kube-admission-proxy for {version}"
     )
 }

@@ -1,6 +1,9 @@
 {{/* Refuses combinations of values that the schema cannot refuse. Included by configmap.yaml, which every release has. */}}
 {{- define "kube-admission-proxy.validate" -}}
 {{- $values := .Values }}
+{{- if not $values.image.repository }}
+{{- fail "image.repository is not set, and no image is published. Make one with `make image`, push it to a registry of yours, and set image.repository, such as registry.example.com/kube-admission-proxy" }}
+{{- end }}
 {{- $upstream := $values.upstream }}
 {{- if and (eq $upstream.identity "requestheader") (ne $upstream.kind "kubeconfig") }}
 {{- fail "upstream.identity=requestheader needs upstream.kind=kubeconfig: the kubeconfig holds the client certificate of the front proxy" }}
@@ -49,6 +52,9 @@
 {{- end }}
 {{- if and $values.audit.volume (not $values.audit.policy) }}
 {{- fail "audit.volume has no effect without audit.policy" }}
+{{- end }}
+{{- if and $values.audit.policy $values.webhook.only }}
+{{- fail "audit.policy has no effect with webhook.only=true: the API server writes the audit events of reviews" }}
 {{- end }}
 {{- if and (eq $values.tls.mode "given") (or $values.tls.dnsNames $values.tls.ipAddresses) }}
 {{- fail "tls.dnsNames and tls.ipAddresses have no effect with tls.mode=given" }}
