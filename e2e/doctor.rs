@@ -145,3 +145,32 @@ fn a_hangup_is_no_end_and_says_what_it_does() {
         fs::read_to_string(&log).unwrap().contains("\"requestURI\":\"/version\"").then_some(())
     });
 }
+
+#[test]
+fn the_printed_installation_and_its_commands_make_a_complete_proxy() {
+    let namespace = unique("installed");
+    let printed = print(&["install", &format!("--namespace={namespace}")]);
+    let work = folder("installation");
+    fs::write(work.join("install.yaml"), &printed).unwrap();
+    let administrator = upstream().kubeconfig(&User::admin());
+    let commands: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("#   ")).collect();
+    let script = format!("set -eu\nkubectl apply --filename=install.yaml\n{}\n", commands.join("\n"));
+    let assets = std::env::var("KUBEBUILDER_ASSETS").unwrap();
+    let path = format!("{assets}:{}", std::env::var("PATH").unwrap());
+    let mut shell = std::process::Command::new("sh");
+    let done = shell
+        .current_dir(&work)
+        .args(["-c", &script])
+        .env("PATH", path)
+        .env("KUBECONFIG", &administrator)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let kubeconfig = work.join("upstream.kubeconfig");
+    let (code, findings) = Proxy::examined(&[&flag(&kubeconfig)]);
+    assert_eq!(code, 0, "{findings:#?}");
+    let user = format!("the user is \"system:serviceaccount:{namespace}:kube-admission-proxy\"");
+    assert_eq!(of(&findings, "credentials"), [("ok", &*user)]);
+    let proxy = Proxy::before_kubeconfig(&kubeconfig, &[]);
+    assert_eq!(proxy.send(&User::admin(), get("/api/v1/namespaces/default")).status, 200);
+}

@@ -209,3 +209,24 @@ fn a_real_servers_refusals_read_the_same_through_the_proxy() {
         assert_eq!(proxy.kubectl(&user).run(arguments), direct, "{arguments:?}");
     }
 }
+
+#[test]
+fn explanations_are_those_of_kube_apiserver() {
+    let embedded = Proxy::embedded(&[]);
+    let kubectl = [upstream().kubectl(&User::admin()), embedded.kubectl(&User::admin())];
+    for arguments in [
+        &["pod"][..],
+        &["pod.spec.containers"],
+        &["deployments.spec.strategy", "--recursive"],
+        &["service.spec.ports.targetPort"],
+        &["validatingadmissionpolicies.spec.validations.expression"],
+        &["customresourcedefinitions.spec.versions.schema"],
+        &["apiservices.spec"],
+        &["horizontalpodautoscalers", "--api-version=autoscaling/v1"],
+        &["pod.spec", "--output=plaintext-openapiv2"],
+    ] {
+        let [expected, got] = kubectl.each_ref().map(|kubectl| kubectl.ok(&[&["explain"], arguments].concat()));
+        assert_eq!(got, expected, "{arguments:?}");
+        assert!(!got.contains("<empty>"), "{got}");
+    }
+}

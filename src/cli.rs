@@ -166,6 +166,7 @@ fn run_command() -> ExitCode {
             Ok(true)
         }
         Command::Print(Print::Rbac(flags)) => print_rbac(&flags).map(|()| true),
+        Command::Print(Print::Install(flags)) => print_install(&flags).map(|()| true),
         Command::Print(Print::Guard(flags)) => print_guard(&flags).map(|()| true),
         Command::Print(Print::Sidecar(flags)) => match sidecar::sidecar(&flags, crate::plugins::ALL) {
             Ok(text) => {
@@ -209,11 +210,21 @@ fn completion(shell: Shell) -> String {
 }
 
 fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
-    let all = crate::plugins::ALL;
-    if flags.by_plugin {
-        print!("{}", rbac::by_plugin(all));
-        return Ok(());
+    match flags.by_plugin {
+        true => print!("{}", rbac::by_plugin(crate::plugins::ALL)),
+        false => print!("{}", roles(&flags.rights)?),
     }
+    Ok(())
+}
+
+fn print_install(flags: &arguments::Install) -> anyhow::Result<()> {
+    print!("{}", rbac::installation(&flags.namespace, &roles(&flags.rights)?)?);
+    Ok(())
+}
+
+/// The roles that these flags need.
+fn roles(flags: &arguments::Rights) -> Result<String, ConfigError> {
+    let all = crate::plugins::ALL;
     let (enable, disable) =
         (serve::list(&flags.enable_admission_plugins), serve::list(&flags.disable_admission_plugins));
     let mut plugins = crate::app::enabled(all, &enable, &disable)?;
@@ -231,8 +242,7 @@ fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
         is_front_end: flags.webhook_only,
         configurations: flags.webhook_configurations.clone(),
     };
-    print!("{}", rbac::roles(&plugins, &rights));
-    Ok(())
+    Ok(rbac::roles(&plugins, &rights))
 }
 
 fn print_guard(flags: &arguments::Guard) -> anyhow::Result<()> {

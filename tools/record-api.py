@@ -3,8 +3,8 @@
 
     tools/record-api.py https://127.0.0.1:6443 ca.crt admin.crt admin.key
 
-Rewrites src/embedded/data: discovery, the columns of every resource's table, and OpenAPI v2 and v3 without their
-prose. The same server version gives the same bytes. The server should run with default flags and no custom resources.
+Rewrites src/embedded/data: discovery, the columns of every resource's table, and OpenAPI v2 and v3 with the descriptions
+of types and fields, which `kubectl explain` prints, and without those of operations. The same server version gives the same bytes. The server should run with default flags and no custom resources.
 """
 
 import collections
@@ -115,11 +115,18 @@ def without_prose(value, in_responses=False):
     return kept
 
 
+def without_prose_of_operations(document):
+    """The definitions stay as they are: each is a schema."""
+    for key in document.keys() - {"components", "definitions"}:
+        document[key] = without_prose({key: document[key]})[key]
+    return document
+
+
 def openapi_v3(server):
     """Every document's paths, one pool of the schemas they share, and what a document has differently."""
     documents, schemas, rest = {}, {}, None
     for path in server.json("/openapi/v3")["paths"]:
-        document = without_prose(server.json(f"/openapi/v3/{path}"))
+        document = without_prose_of_operations(server.json(f"/openapi/v3/{path}"))
         components = document["components"]
         shared, different = [], {}
         for name, schema in sorted(components.get("schemas", {}).items()):
@@ -136,7 +143,7 @@ def openapi_v3(server):
 
 
 def openapi_v2(server):
-    document = without_prose(server.json("/openapi/v2"))
+    document = without_prose_of_operations(server.json("/openapi/v2"))
     document["definitions"] = reachable(document)
     return document
 
@@ -160,7 +167,7 @@ def reachable(document):
     return {name: definitions[name] for name in sorted(found)}
 
 
-# The messages of gnostic's openapi.v2 on the path to every description: the message in each field, and the fields that are prose.
+# The messages of gnostic's openapi.v2 on the path to every description of an operation: the message in each field, and the fields that are prose.
 MESSAGES = {
     "Document": ({8: "Paths", 9: "Definitions", 10: "ParameterDefinitions"}, ()),
     "Paths": ({2: "NamedPathItem"}, ()),
@@ -175,9 +182,7 @@ MESSAGES = {
     "ParameterDefinitions": ({1: "NamedParameter"}, ()),
     "NamedParameter": ({2: "Parameter"}, ()),
     "Definitions": ({1: "NamedSchema"}, ()),
-    "NamedSchema": ({2: "Schema"}, ()),
-    "Schema": ({21: "OneSchema", 23: "OneSchema", 24: "Schema", 25: "Definitions"}, (4, 30)),
-    "OneSchema": ({1: "Schema"}, ()),
+    "NamedSchema": ({}, ()),
 }
 
 

@@ -2,7 +2,9 @@
 
 mod print;
 
-pub(super) use print::{ControlPlane, FailurePolicy, Guard, GuardAction, Print, Rbac, Sidecar, SidecarPart, Webhooks};
+pub(super) use print::{
+    ControlPlane, FailurePolicy, Guard, GuardAction, Install, Print, Rbac, Rights, Sidecar, SidecarPart, Webhooks,
+};
 
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
 use crate::go_text::duration;

@@ -4,7 +4,8 @@ use super::guard::service_account;
 use crate::admission::Spec;
 use crate::app::rights::{PATHS, Rights, Verbs};
 use crate::cluster::{GroupResource, Need};
-use crate::config::UpstreamIdentity;
+use crate::config::{ConfigError, UpstreamIdentity};
+use crate::names::is_dns_1123_label;
 
 /// The rules of a role, each with a comment about its purpose.
 fn rules(rights: &Rights) -> String {
@@ -52,6 +53,72 @@ pub(super) fn roles(plugins: &[&'static Spec], serving: &Serving) -> String {
         Some((namespace, name)) => role + &of_impersonator(namespace, name),
         None => role,
     }
+}
+
+/// The name of the service account, the kubeconfig's user and the bindings.
+const ACCOUNT: &str = "kube-admission-proxy";
+
+/// Returns these roles with the namespace, the service account and the bindings, as YAML, and the commands that write the kubeconfig as
+/// comments.
+///
+/// # Errors
+/// If the name of the namespace is invalid.
+pub(super) fn installation(namespace: &str, roles: &str) -> Result<String, ConfigError> {
+    if !is_dns_1123_label(namespace) {
+        return Err(ConfigError::flag("namespace", namespace, "is no name of a namespace"));
+    }
+    let subject = service_account(namespace, ACCOUNT);
+    let token_role = match roles.contains("name: kube-admission-proxy-impersonator-token\n") {
+        true => format!(
+            r#"---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: kube-admission-proxy-impersonator-token
+  namespace: {}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: kube-admission-proxy-impersonator-token}}
+subjects:
+  - {subject}
+"#,
+            // The role is in the namespace of the impersonator.
+            roles.rsplit("namespace: ").next().and_then(|rest| rest.lines().next()).unwrap_or_default()
+        ),
+        false => String::new(),
+    };
+    Ok(format!(
+        r#"# Apply this, and write the kubeconfig of --upstream-kubeconfig with an administrator's kubectl:
+#
+#   kubectl config view --minify --flatten --output=jsonpath='{{.clusters[0].cluster.certificate-authority-data}}' | base64 --decode >ca.crt
+#   server=$(kubectl config view --minify --output=jsonpath='{{.clusters[0].cluster.server}}')
+#   token=$(kubectl --namespace={namespace} create token {ACCOUNT} --duration=8760h)
+#   kubectl --kubeconfig=upstream.kubeconfig config set-cluster upstream --server="$server" --certificate-authority=ca.crt --embed-certs
+#   kubectl --kubeconfig=upstream.kubeconfig config set-credentials proxy --token="$token"
+#   kubectl --kubeconfig=upstream.kubeconfig config set-context upstream --cluster=upstream --user=proxy
+#   kubectl --kubeconfig=upstream.kubeconfig config use-context upstream
+#
+# The API server may shorten the token's lifetime: write the kubeconfig again before the token expires. In a pod, the projected token of the
+# service account needs no kubeconfig of this kind: the Helm chart writes one.
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {namespace}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {ACCOUNT}
+  namespace: {namespace}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {ACCOUNT}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kube-admission-proxy}}
+subjects:
+  - {subject}
+{token_role}---
+{roles}"#
+    ))
 }
 
 /// Returns the role of the second identity, bound to its service account, and the role for requesting its tokens.
@@ -177,6 +244,27 @@ mod tests {
         for object in objects {
             crate::object::decode::yaml(object.as_bytes()).unwrap();
         }
+    }
+
+    #[test]
+    fn an_installation_binds_its_roles_to_its_account() {
+        let impersonator = Some(("other".to_owned(), "forwarder".to_owned()));
+        let roles = roles(&[], &Serving { impersonator, ..Serving::default() });
+        let all = installation("proxy-system", &roles).unwrap();
+        let objects = all.split("---\n").map(|object| crate::object::decode::yaml(object.as_bytes()).unwrap().value);
+        let objects: Vec<_> = objects.collect();
+        let kinds: Vec<&str> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+        let first = ["Namespace", "ServiceAccount", "ClusterRoleBinding", "RoleBinding", "ClusterRole"];
+        assert_eq!(kinds[..5], first);
+        assert_eq!(objects[3]["metadata"]["namespace"], "other");
+        for binding in &objects[2..4] {
+            assert_eq!(binding["subjects"][0]["namespace"], "proxy-system");
+            let role = objects.iter().find(|object| {
+                object["metadata"]["name"] == binding["roleRef"]["name"] && object["kind"] == binding["roleRef"]["kind"]
+            });
+            assert!(role.is_some(), "{binding}");
+        }
+        assert!(installation("No", &roles).is_err());
     }
 
     #[test]

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 pub(in crate::cli) enum Print {
     /// Print the ClusterRole that the credentials of --upstream-kubeconfig need, for the enabled plugins.
     Rbac(Rbac),
+    /// Print everything that the proxy's own credentials are made of: namespace, service account, roles and bindings, with the commands that
+    /// write the kubeconfig.
+    Install(Install),
     /// Print the ValidatingAdmissionPolicy by which an API server refuses writes that did not go through the proxy, with its binding,
     /// and the right of the proxy to mark admitted requests.
     Guard(Guard),
@@ -25,6 +28,25 @@ pub(in crate::cli) enum Print {
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Rbac {
+    #[command(flatten)]
+    pub(in crate::cli) rights: Rights,
+    /// Print the rights of each identity and of each plugin instead, as data for templates.
+    #[arg(long, exclusive = true)]
+    pub(in crate::cli) by_plugin: bool,
+}
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Install {
+    /// Namespace of the service account.
+    #[arg(long, value_name = "NAME", default_value = "kube-admission-proxy")]
+    pub(in crate::cli) namespace: String,
+    #[command(flatten)]
+    pub(in crate::cli) rights: Rights,
+}
+
+/// The flags of serve on which the rights depend.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Rights {
     /// As for serve.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(in crate::cli) enable_admission_plugins: Vec<String>,
@@ -51,9 +73,6 @@ pub(in crate::cli) struct Rbac {
     /// As for serve. Also prints the right to write the CA bundles.
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) webhook_configurations: Option<String>,
-    /// Print the rights of each identity and of each plugin instead, as data for templates.
-    #[arg(long, exclusive = true)]
-    pub(in crate::cli) by_plugin: bool,
 }
 
 #[derive(Args, Debug)]
