@@ -96,6 +96,7 @@ class Reader:
             **os.environ, **tools.HOMES, "TERM": "dumb", "KUBECONFIG": str(self.home / "kubeconfig"),
             # The flags of the Makefile, so that Go compiles nothing twice. Go does not see a change of the program.
             "CGO_ENABLED": "0", "GOFLAGS": "-trimpath -gcflags=all=-dwarf=false -count=1",
+            "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": f"{SECONDS:.0f}s", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT": f"{SECONDS:.0f}s",
             "PATH": f"{programs}:{PYTHON.parent}:{os.environ['PATH']}"}
 
     def __enter__(self):
