@@ -11,7 +11,7 @@ use crate::config::Upstream;
 use crate::embedded::Vitals;
 use crate::metrics::Registry;
 use crate::server::Drain;
-use crate::server::health::Checks;
+use crate::server::health::{Checks, Unhealthy};
 use std::fmt;
 use std::sync::Arc;
 
@@ -96,12 +96,12 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
 ///
 /// # Errors
 /// If the API server refuses it, or does not answer.
-async fn get(client: &kube::Client, path: &str) -> Result<Option<serde_json::Value>, String> {
-    let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+async fn get(client: &kube::Client, path: &str) -> Result<Option<serde_json::Value>, Unhealthy> {
+    let request = http::Request::get(path).body(Vec::new()).map_err(Unhealthy::of)?;
     match client.request(request).await {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(kube::Error::Api(status)) => Err(status.message.clone()),
-        Err(error) => Err(error.to_string()),
+        Err(kube::Error::Api(status)) => Err(Unhealthy::of(&status.message)),
+        Err(error) => Err(Unhealthy::of(error)),
     }
 }

@@ -4,7 +4,7 @@ use super::Config;
 use crate::admission::Spec;
 use crate::cluster::{GroupResource, Need};
 use crate::config::{self, AuthorizationMode, UpstreamIdentity};
-use crate::upstream::rights::Access;
+use crate::upstream::rights::NeededAccess;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The paths that the proxy reads besides resources: discovery, schemas, probes, and metrics, which show whether the upstream API
@@ -145,7 +145,7 @@ const IMPERSONATED: [(&str, &str, &str); 4] = [
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
 /// The rights without which each request of a client fails.
-pub(crate) fn of_requests(config: &Config) -> Vec<Access> {
+pub(crate) fn of_requests(config: &Config) -> Vec<NeededAccess> {
     let config::Upstream::Remote { identity, impersonator, .. } = &config.upstream else { return Vec::new() };
     if config.front_end.as_ref().is_some_and(|front_end| front_end.is_alone)
         || *identity == UpstreamIdentity::Passthrough
@@ -163,15 +163,15 @@ pub(crate) fn of_requests(config: &Config) -> Vec<Access> {
 }
 
 /// The rights to forward requests as their callers.
-pub(crate) fn of_impersonation() -> impl Iterator<Item = Access> {
+pub(crate) fn of_impersonation() -> impl Iterator<Item = NeededAccess> {
     IMPERSONATED.iter().map(|(group, resource, confined)| {
         let confined = access(confined, AUTHENTICATION, resource, FORWARDING);
-        Access { otherwise: Some(Box::new(confined)), ..access("impersonate", group, resource, FORWARDING) }
+        NeededAccess { otherwise: Some(Box::new(confined)), ..access("impersonate", group, resource, FORWARDING) }
     })
 }
 
 /// The rights for the enabled plugins, one by one. A right on all resources may be given for each of them instead, so it is none of these.
-pub(crate) fn of_plugins(plugins: &[&'static Spec]) -> Vec<Access> {
+pub(crate) fn of_plugins(plugins: &[&'static Spec]) -> Vec<NeededAccess> {
     let mut rights = Rights::default();
     plugins.iter().for_each(|spec| rights.add_plugin(spec));
     let each = rights.0.iter().filter(|((group, resource), _)| group != "*" && resource != "*");
@@ -182,16 +182,16 @@ pub(crate) fn of_plugins(plugins: &[&'static Spec]) -> Vec<Access> {
 }
 
 /// The right to read every object that a client writes; `None` if the proxy reads none with its own credentials.
-pub(crate) fn of_stored_objects(config: &Config) -> Option<Access> {
+pub(crate) fn of_stored_objects(config: &Config) -> Option<NeededAccess> {
     let config::Upstream::Remote { identity, .. } = &config.upstream else { return None };
     let forwards = config.front_end.as_ref().is_none_or(|front_end| !front_end.is_alone);
     let (group, resource, _) = STORED_OBJECTS;
     (forwards && *identity != UpstreamIdentity::Passthrough).then(|| access("get", group, resource, "stored objects"))
 }
 
-fn access(verb: &str, group: &str, resource: &str, reason: &str) -> Access {
+fn access(verb: &str, group: &str, resource: &str, reason: &str) -> NeededAccess {
     let [verb, group, resource, reason] = [verb, group, resource, reason].map(str::to_owned);
-    Access { verb, group, resource, reason, otherwise: None }
+    NeededAccess { verb, group, resource, reason, otherwise: None }
 }
 
 #[cfg(test)]

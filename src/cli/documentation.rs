@@ -210,3 +210,21 @@ async fn the_table_of_metrics_is_that_of_the_program() {
     }
     is_in_the_page("metrics.md", &table);
 }
+
+/// The texts between quotes that follow this one.
+fn quoted_after<'a>(code: &'a str, before: &str) -> impl Iterator<Item = &'a str> {
+    code.split(before).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
+}
+
+#[test]
+fn every_check_of_doctor_has_a_section() {
+    let mut code = String::new();
+    product(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/app"), &mut code).unwrap();
+    let calls = ["Finding::ok(", "Finding::warning(", "Finding::failure(", "const CHECK: &str ="];
+    let mut checks: Vec<&str> = calls.iter().flat_map(|call| quoted_after(&code, call)).collect();
+    checks.extend(["rights", "rights of the impersonator"]);
+    assert!(checks.len() > 20, "{checks:?}");
+    for check in checks {
+        is_in_the_page("doctor.md", &format!("\n## {check}\n"));
+    }
+}

@@ -20,17 +20,17 @@ const ROUNDS: u64 = 20;
 
 /// One verb on one resource, in all namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
+pub(crate) struct NeededAccess {
     pub(crate) verb: String,
     pub(crate) group: String,
     pub(crate) resource: String,
     /// The purpose.
     pub(crate) reason: String,
     /// The right that is enough too.
-    pub(crate) otherwise: Option<Box<Access>>,
+    pub(crate) otherwise: Option<Box<NeededAccess>>,
 }
 
-impl Access {
+impl NeededAccess {
     /// Whether the credentials have the right.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ pub(crate) struct Needed {
     pub(crate) client: kube::Client,
     /// The flag with the credentials, for the text.
     pub(crate) flag: &'static str,
-    pub(crate) rights: Vec<Access>,
+    pub(crate) rights: Vec<NeededAccess>,
 }
 
 /// What is missing. Dropping the value ends the questions.
@@ -153,7 +153,7 @@ impl<'a> State<'a> {
 
     fn text(&self) -> Option<String> {
         let rights = self.needed.rights.iter().zip(&self.missing);
-        let missing: Vec<&Access> = rights.filter(|(_, missing)| **missing).map(|(access, _)| access).collect();
+        let missing: Vec<&NeededAccess> = rights.filter(|(_, missing)| **missing).map(|(access, _)| access).collect();
         let user = self.user.as_ref().map_or_else(|| "the user".to_owned(), |name| format!("the user {name:?}"));
         (!missing.is_empty()).then(|| {
             let what = listed(&missing);
@@ -166,9 +166,9 @@ impl<'a> State<'a> {
 }
 
 /// The rights as a part of a sentence, by their verbs.
-pub(crate) fn listed(rights: &[&Access]) -> String {
+pub(crate) fn listed(rights: &[&NeededAccess]) -> String {
     let mut by_verb: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for Access { verb, group, resource, .. } in rights {
+    for NeededAccess { verb, group, resource, .. } in rights {
         let resource = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
         by_verb.entry(verb).or_default().push(resource);
     }
@@ -188,9 +188,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    fn access(verb: &str, group: &str, resource: &str) -> Access {
+    fn access(verb: &str, group: &str, resource: &str) -> NeededAccess {
         let [verb, group, resource] = [verb, group, resource].map(str::to_owned);
-        Access { verb, group, resource, reason: "forwarded requests".to_owned(), otherwise: None }
+        NeededAccess { verb, group, resource, reason: "forwarded requests".to_owned(), otherwise: None }
     }
 
     /// A server that allows everything but `impersonate`, which it allows if `may` is set.
@@ -230,7 +230,7 @@ mod tests {
         followed.missing.changed().await.unwrap();
         assert_eq!(followed.check(), Ok(()));
         let confined = Box::new(access("impersonate:user-info", "authentication.k8s.io", "users"));
-        let either = Access { otherwise: Some(confined), ..access("impersonate", "", "users") };
+        let either = NeededAccess { otherwise: Some(confined), ..access("impersonate", "", "users") };
         assert_eq!(either.is_allowed(&server(&Arc::default()), Duration::from_secs(5)).await, Ok(true));
         // A right that is taken away is missing after a while.
         may.store(false, Ordering::Relaxed);
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn rights_are_listed_by_verb() {
         let rights = [access("list", "", "pods"), access("create", "a.b", "c"), access("list", "apps", "deployments")];
-        let rights: Vec<&Access> = rights.iter().collect();
+        let rights: Vec<&NeededAccess> = rights.iter().collect();
         assert_eq!(listed(&rights), "create c.a.b; list pods, deployments.apps");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Config, Finding};
 use crate::config::Upstream;
+use crate::server::health::Unhealthy;
 use crate::x509::{Certificate, Roots};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,14 +17,14 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// A PEM text, and where it is from.
 struct Source {
     place: String,
-    pem: Result<Vec<u8>, String>,
+    pem: Result<Vec<u8>, Unhealthy>,
     /// Whether the certificates are authorities of clients.
     is_bundle: bool,
 }
 
 impl Source {
     fn file(flag: &str, path: &Path, is_bundle: bool) -> Self {
-        let pem = std::fs::read(path).map_err(|error| error.to_string());
+        let pem = std::fs::read(path).map_err(Unhealthy::of);
         Self { place: format!("{flag}={}", path.display()), pem, is_bundle }
     }
 }
@@ -64,8 +65,8 @@ fn of_kubeconfig(path: &Path) -> Vec<Source> {
     let mut add = |field: &str, data: Option<&String>, file: Option<&String>| {
         let place = format!("{}: {field}", path.display());
         let pem = match (data, file) {
-            (Some(data), _) => STANDARD.decode(data.trim()).map_err(|error| error.to_string()),
-            (None, Some(file)) => std::fs::read(file).map_err(|error| format!("{file}: {error}")),
+            (Some(data), _) => STANDARD.decode(data.trim()).map_err(Unhealthy::of),
+            (None, Some(file)) => std::fs::read(file).map_err(|error| Unhealthy::of(format_args!("{file}: {error}"))),
             (None, None) => return,
         };
         sources.push(Source { place, pem, is_bundle: false });
@@ -89,7 +90,7 @@ fn examined(source: &Source, now: i64) -> Vec<Finding> {
     let unusable = |why: &str| Finding::failure(CHECK, format!("{place}: {why}"), "correct the file");
     let pem = match &source.pem {
         Ok(pem) => pem,
-        Err(why) => return vec![unusable(why)],
+        Err(why) => return vec![unusable(&why.to_string())],
     };
     let roots = match Roots::parse(pem) {
         Ok(roots) => roots,

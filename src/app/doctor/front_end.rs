@@ -4,6 +4,7 @@ use super::{Config, Connected, Finding, get};
 use crate::body::empty;
 use crate::config::FrontEndOptions;
 use crate::request::body;
+use crate::server::health::Unhealthy;
 use http::{HeaderValue, Request, header};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -100,15 +101,15 @@ async fn of_calls(connected: &Connected, patience: Duration) -> Finding {
     judge(&calls(&text))
 }
 
-async fn metrics(connected: &Connected) -> Result<String, String> {
+async fn metrics(connected: &Connected) -> Result<String, Unhealthy> {
     let mut request = Request::new(empty());
     *request.uri_mut() = http::Uri::from_static("/metrics");
     request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("text/plain"));
-    let answer = connected.transport.send(request).await.map_err(|error| error.to_string())?;
+    let answer = connected.transport.send(request).await.map_err(Unhealthy::of)?;
     if !answer.status().is_success() {
-        return Err(format!("/metrics is answered with {}", answer.status().as_u16()));
+        return Err(Unhealthy::of(format_args!("/metrics is answered with {}", answer.status().as_u16())));
     }
-    let text = body::read(answer.into_body(), METRICS_BYTES).await.map_err(|error| error.to_string())?;
+    let text = body::read(answer.into_body(), METRICS_BYTES).await.map_err(Unhealthy::of)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

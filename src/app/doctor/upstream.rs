@@ -5,7 +5,8 @@ use crate::admission::Spec;
 use crate::app::rights;
 use crate::body::empty;
 use crate::config::UpstreamIdentity;
-use crate::upstream::rights::{Access, listed, user};
+use crate::upstream::review::ReviewError;
+use crate::upstream::rights::{NeededAccess, listed, user};
 use crate::upstream::{DoubleAdmission, probe, release};
 use http::{Request, header};
 use std::time::{Duration, SystemTime};
@@ -42,7 +43,7 @@ pub(super) async fn findings(config: &Config, connected: &Connected) -> (Vec<Fin
 async fn of_rights(config: &Config, connected: &Connected, patience: Duration) -> Vec<Finding> {
     let print = "bind the ClusterRole of \"kube-admission-proxy print rbac\" with the same flags";
     let mut findings = Vec::new();
-    let own: (_, _, Vec<Access>) = (&connected.client, "rights", rights::of_requests(config));
+    let own: (_, _, Vec<NeededAccess>) = (&connected.client, "rights", rights::of_requests(config));
     let second = connected.impersonator.as_ref();
     let impersonator =
         second.map(|client| (client, "rights of the impersonator", rights::of_impersonation().collect()));
@@ -82,12 +83,12 @@ async fn of_rights(config: &Config, connected: &Connected, patience: Duration) -
 
 async fn missing<'a>(
     client: &kube::Client,
-    rights: &'a [Access],
+    rights: &'a [NeededAccess],
     patience: Duration,
-) -> Result<Vec<&'a Access>, String> {
+) -> Result<Vec<&'a NeededAccess>, ReviewError> {
     let mut missing = Vec::new();
     for access in rights {
-        if !access.is_allowed(client, patience).await.map_err(|error| error.to_string())? {
+        if !access.is_allowed(client, patience).await? {
             missing.push(access);
         }
     }
