@@ -9,7 +9,7 @@ use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{CacheRoom, Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity, WebhookTargets};
-use crate::embedded::catalog::ServedResource;
+use crate::embedded::api::catalog::ServedResource;
 use crate::embedded::{self, DataDir, Tokens, Vitals};
 use crate::manifests;
 use crate::removed::Api;
@@ -143,7 +143,7 @@ fn features(
     }
     for (group, version) in options.apis.wanted() {
         let is_served = |each: &Arc<ServedResource>| each.group == group && each.version == version;
-        if !embedded::catalog::resources().iter().any(is_served) {
+        if !embedded::api::catalog::resources().iter().any(is_served) {
             tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
         }
     }

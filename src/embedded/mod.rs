@@ -5,68 +5,25 @@
 //! its own, and trusts its callers to name the user: the proxy in front does all three.
 
 pub(crate) mod name;
-pub(crate) mod catalog;
-pub(crate) mod document;
-mod discovery;
-mod openapi;
-mod open_id;
-pub(crate) mod table;
-
-mod route;
-mod call;
-mod removed;
-mod custom;
-mod caller;
-mod negotiate;
-mod body;
-mod respond;
-
-mod read;
-mod watch;
-mod select;
-mod attempts;
-mod capacity;
-mod write;
-mod delete;
-mod metadata;
-mod validation;
-mod owners;
-mod initial;
-mod strategy;
-mod disabled;
-mod pods;
-mod services;
-mod signing_requests;
-mod daemon_set;
-mod initializers;
-mod kubernetes_service;
-mod api_services;
-mod component_status;
-mod binding;
-mod eviction;
-mod connections;
-mod policy_status;
-mod privileged;
-mod scale;
-mod review;
-mod rbac;
-mod tokens;
-mod token_request;
-mod tasks;
-mod garbage;
-mod expiry;
+mod identity;
 mod settings;
-
 mod store;
-mod data_dir;
+mod custom;
+pub(crate) mod api;
+mod rbac;
+mod strategies;
+mod http;
+mod verbs;
+mod controllers;
+mod serve;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use custom::Webhooks;
-pub(crate) use data_dir::DataDir;
-pub(crate) use rbac::controllers;
-pub(crate) use tokens::Tokens;
+pub(crate) use identity::tokens::Tokens;
+pub(crate) use rbac::controllers as controller_accounts;
+pub(crate) use store::data_dir::DataDir;
+pub(crate) use verbs::custom::convert::Webhooks;
 
 use crate::body::Body;
 use crate::config::{Addresses, Apis, Controllers, FeatureGates, Limits};
@@ -74,10 +31,10 @@ use crate::metrics::Registry;
 use crate::removed::Api;
 use crate::server::health::Checks;
 use crate::upstream::{Transport, UpstreamError};
+use ::http::{Request, Response};
+use api::open_id::OpenId;
+use api::{catalog, index};
 use async_trait::async_trait;
-use http::{Request, Response};
-use initializers::Waiting;
-use open_id::OpenId;
 use settings::Settings;
 use std::io;
 use std::net::SocketAddr;
@@ -85,11 +42,14 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use store::{File, FileError, Store};
+use strategies::{api_services, initial};
+use verbs::delete;
+use verbs::initializers::Waiting;
 
 /// Runs the server's controllers until the server is dropped. Must be called inside a tokio runtime.
 pub(crate) fn run_controllers(server: &Arc<Server>) {
-    garbage::run(server);
-    expiry::run(server);
+    controllers::garbage::run(server);
+    controllers::expiry::run(server);
 }
 
 /// The health and metrics of the process. They refer to parts that refer to the server, so the server does not own them.
@@ -186,7 +146,7 @@ pub struct Server {
     /// The health and metrics of the process.
     health: Option<Weak<Vitals>>,
     /// The served custom resources, discovery and OpenAPI.
-    index: Arc<custom::CurrentIndex>,
+    index: Arc<index::CurrentIndex>,
     webhooks: OnceLock<Arc<dyn Webhooks>>,
 }
 
@@ -228,7 +188,7 @@ impl Server {
         let store = Arc::new(store);
         let Features { removed, rbac, initializers, apis, health, .. } = features;
         let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
-        let index = Arc::new(custom::CurrentIndex::new(&removed, apis.clone()));
+        let index = Arc::new(index::CurrentIndex::new(&removed, apis.clone()));
         let tokens = Arc::new(features.tokens);
         let open_id = features.advertised.and_then(|advertised| OpenId::new(&tokens, advertised));
         let webhooks = OnceLock::new();
@@ -247,7 +207,7 @@ impl Server {
             webhooks,
         };
         server.store.with(initial::namespaces);
-        kubernetes_service::start(&server.store);
+        controllers::kubernetes_service::start(&server.store);
         let groups = catalog::groups(&server.removed, &server.apis);
         api_services::start(&server.store, &groups);
         delete::resume(&server.store);
@@ -276,13 +236,13 @@ impl Server {
 #[async_trait]
 impl Transport for Server {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
-        Ok(route::respond(self, request).await)
+        Ok(serve::respond(self, request).await)
     }
 }
 
 #[async_trait]
 impl Transport for Arc<Server> {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
-        Ok(route::respond(self, request).await)
+        Ok(serve::respond(self, request).await)
     }
 }

@@ -25,6 +25,8 @@ mod lock;
 mod slot;
 mod state;
 mod tasks;
+pub(in crate::embedded) mod capacity;
+pub(in crate::embedded) mod data_dir;
 
 use super::name::Name;
 use super::settings::Settings;

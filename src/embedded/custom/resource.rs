@@ -1,9 +1,9 @@
 //! The additional properties of a [`ServedResource`] that a definition defines.
 
-use super::super::catalog::{ServedResource, Subresource};
-use super::super::name::Name;
-use super::super::store::Collection;
 use super::definition::{Definition, Version};
+use crate::embedded::api::catalog::{ServedResource, Subresource};
+use crate::embedded::name::Name;
+use crate::embedded::store::Collection;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
 use crate::object::kinds::BuiltIn;
@@ -12,21 +12,22 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The verbs of a custom resource, and of one whose definition is being deleted (`DiscoveryController.sync`).
-pub(super) const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-pub(super) const VERBS_OF_TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
+pub(in crate::embedded) const VERBS: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+pub(in crate::embedded) const VERBS_OF_TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 const VERBS_OF_SUBRESOURCE: [&str; 3] = ["get", "patch", "update"];
 
 /// A version of a definition, as the part of a resource that built-in resources lack.
 #[derive(Debug)]
 pub(in crate::embedded) struct Custom {
     pub(in crate::embedded) definition: Arc<Definition>,
-    pub(super) version: Arc<Version>,
+    pub(in crate::embedded) version: Arc<Version>,
     pub(in crate::embedded) facts: BuiltIn,
 }
 
 impl Custom {
     /// The resource of a version.
-    pub(super) fn resource(definition: &Arc<Definition>, version: &Arc<Version>) -> ServedResource {
+    pub(in crate::embedded) fn resource(definition: &Arc<Definition>, version: &Arc<Version>) -> ServedResource {
         let mut facts = BuiltIn::stored("", definition.is_namespaced);
         facts.has_generation = true;
         facts.updated_by_version = true;
@@ -110,13 +111,13 @@ impl Custom {
     }
 
     /// Converts an object to another version as the strategy `None` does. Fields that the version does not have are dropped.
-    pub(super) fn in_version(&self, mut object: Object, version: &Version) -> Object {
+    pub(in crate::embedded) fn in_version(&self, mut object: Object, version: &Version) -> Object {
         object.fields_mut().insert("apiVersion".to_owned(), version.kind.api_version().into());
         self.pruned(object, version)
     }
 
     /// Drops the fields that a version does not have (`schemaCoercingConverter`).
-    pub(super) fn pruned(&self, object: Object, version: &Version) -> Object {
+    pub(in crate::embedded) fn pruned(&self, object: Object, version: &Version) -> Object {
         let Ok(schema) = version.schema() else { return object };
         let whole = object.clone();
         let pruned = schema.structural.coerce(object.into_value());
@@ -140,7 +141,7 @@ impl Custom {
 
 impl Definition {
     /// The collection of the objects.
-    pub(super) fn collection(&self) -> Collection {
+    pub(in crate::embedded) fn collection(&self) -> Collection {
         Collection { group: self.group.clone(), resource: self.plural.clone() }
     }
 }

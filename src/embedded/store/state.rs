@@ -7,7 +7,7 @@ use super::objects::Objects;
 use super::slot::Slot;
 use super::{Action, Change, Collection, Expired, Page, Reads, Signal, SizedObject, Start, Subscription, Task, prefix};
 use crate::config::Limits;
-use crate::embedded::garbage::Garbage;
+use crate::embedded::controllers::garbage::Garbage;
 use crate::embedded::settings::Settings;
 use crate::object::Object;
 use crate::object::kinds;

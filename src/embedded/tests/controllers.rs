@@ -1,8 +1,9 @@
 //! Garbage collection, namespaces and their contents.
 
-use super::super::{Features, Server, garbage};
 use super::client::{Answer, CONFIG_MAPS, Client, config_map};
 use crate::config::Controllers;
+use crate::embedded::controllers::garbage;
+use crate::embedded::{Features, Server};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -179,7 +180,7 @@ async fn the_contents_of_a_namespace_come_back() {
 #[tokio::test]
 async fn the_task_collects_what_a_request_leaves_and_ends_with_the_server() {
     let client = Client::new();
-    super::super::run_controllers(&client.server);
+    crate::embedded::run_controllers(&client.server);
     let a = create(&client, "a", &[]).await;
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Db")).await;
     create(&client, "b", &[(&a, true)]).await;

@@ -1,7 +1,7 @@
 //! Events end after their time to live.
 
-use super::super::{Features, Server, run_controllers};
 use super::client::Client;
+use crate::embedded::{Features, Server, run_controllers};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Uninitialized objects: what lists, watches and creates do with them.
 
-use super::super::store::Collection;
-use super::super::{Features, Server};
 use super::client::{Answer, CONFIG_MAPS, Client, PODS, config_map, pair, pod};
 use crate::config::Limits;
+use crate::embedded::store::Collection;
+use crate::embedded::{Features, Server};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

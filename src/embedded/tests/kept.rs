@@ -1,11 +1,11 @@
 //! A server whose objects are kept in a file: restarts, crashes, and disks that fail.
 
-use super::super::settings::Settings;
-use super::super::store::{Collection, File, FileError, Store};
-use super::super::{DataDir, Features, Server, Tokens};
 use super::client::{CONFIG_MAPS, Client, config_map, pair};
 use super::disk::{Disk, Fate};
 use crate::config::{Limits, TokenFiles};
+use crate::embedded::settings::Settings;
+use crate::embedded::store::{Collection, File, FileError, Store};
+use crate::embedded::{DataDir, Features, Server, Tokens};
 use crate::object::Object;
 use crate::object::decode::MAX_DEPTH;
 use futures_util::poll;

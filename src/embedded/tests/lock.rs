@@ -1,9 +1,11 @@
 //! The lock of the store: no request holds it for the work on its data.
 
-use super::super::{Features, Server, catalog, garbage};
 use super::client::Client;
 use super::kept::DEFINITIONS;
 use crate::config::Limits;
+use crate::embedded::api::catalog;
+use crate::embedded::controllers::garbage;
+use crate::embedded::{Features, Server};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use crate::object::schema::{self, ApiType, Scalar, Shape};

@@ -1,8 +1,8 @@
 //! The options of the server: addresses, APIs, privileged containers, health.
 
-use super::super::{Features, Server};
 use super::client::{Client, PODS, deployment, pod};
 use crate::config::{Addresses, Apis};
+use crate::embedded::{Features, Server};
 use crate::metrics::Registry;
 use crate::server::Drain;
 use crate::server::health::Checks;

@@ -1,7 +1,7 @@
 //! RBAC: what users may do, and what reviews answer.
 
-use super::super::{Features, Server};
 use super::client::{Client, PODS};
+use crate::embedded::{Features, Server};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! APIServices, the order of discovery, ComponentStatuses, and the order of fields.
 
-use super::super::{Features, Server};
 use super::client::{Client, config_map};
 use crate::config::Apis;
+use crate::embedded::{Features, Server};
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The APIs that Kubernetes removed.
 
-use super::super::{Features, Server};
 use super::client::Client;
+use crate::embedded::{Features, Server};
 use crate::removed;
 use serde_json::{Value, json};
 use std::sync::Arc;
