@@ -9,7 +9,7 @@ use crate::authz::{self, AccessReviews, Reviewer};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{CacheRoom, Cluster, Need};
 use crate::config::{self, AuthorizationMode, Limits, UpstreamIdentity, WebhookTargets};
-use crate::embedded::catalog::ServedResource;
+use crate::embedded::api::catalog::ServedResource;
 use crate::embedded::{self, DataDir, Tokens, Vitals};
 use crate::manifests;
 use crate::removed::Api;
@@ -54,7 +54,7 @@ impl Upstream {
         drain: &Drain,
         vitals: &Arc<Vitals>,
     ) -> Result<Self> {
-        let checks = &vitals.0;
+        let checks = &vitals.checks;
         let (mut forwarding, mut embedded) = (None, None);
         let (transport, identity, url): (SharedTransport, _, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
@@ -154,18 +154,18 @@ fn features(
     served: Option<SocketAddr>,
     data: Option<&DataDir>,
     vitals: &Arc<Vitals>,
-) -> Result<embedded::Features> {
+) -> Result<embedded::Settings> {
     let mut tokens = options.tokens.clone();
     if let (Some(data), None) = (data, &tokens.signing_key) {
         tokens.signing_key = Some(data.token_key().context("--data-dir")?);
     }
     for (group, version) in options.apis.wanted() {
         let is_served = |each: &Arc<ServedResource>| each.group == group && each.version == version;
-        if !embedded::catalog::resources().iter().any(is_served) {
+        if !embedded::api::catalog::resources().iter().any(is_served) {
             tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
         }
     }
-    Ok(embedded::Features {
+    Ok(embedded::Settings {
         removed: served_removed_apis(config),
         rbac: config.authorization.mode == AuthorizationMode::Rbac,
         initializers: config.admission.has_initializers(),

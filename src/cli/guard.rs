@@ -26,8 +26,9 @@ pub(super) fn guard(flags: &Guard) -> Result<String, ConfigError> {
             return Err(ConfigError::flag("upstream-identity", "passthrough", reason));
         }
     };
-    let controllers =
-        crate::embedded::controllers().into_iter().map(|name| format!("system:serviceaccount:kube-system:{name}"));
+    let controllers = crate::embedded::controller_accounts()
+        .into_iter()
+        .map(|name| format!("system:serviceaccount:kube-system:{name}"));
     let mut users: Vec<String> = USERS.map(str::to_owned).into_iter().chain(controllers).collect();
     users.extend([flags.proxy_user.clone()].into_iter().chain(list(&flags.exempt_users)));
     let mut groups = GROUPS.map(str::to_owned).to_vec();

@@ -1,65 +1,23 @@
 //! RBAC: the authorizer of the embedded API server (`plugin/pkg/auth/authorizer/rbac`), and the bootstrap policy, recorded from a
 //! kube-apiserver.
 
-mod escalation;
-
-use super::metadata;
-use super::store::{Collection, Reads, State, key, prefix};
+use super::store::{Collection, Reads, key, prefix};
 use crate::authz::{AccessAttributes, Decision};
 use crate::go_text::go_quote;
 use crate::object::Object;
 use crate::object::selector::LabelSelector;
 use crate::status::invalid::aggregate;
 use crate::user::UserInfo;
-pub(super) use escalation::check as check_escalation;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-const GROUP: &str = "rbac.authorization.k8s.io";
-/// The annotation of roles and bindings that a new version may extend (`AutoUpdateAnnotationKey`).
-const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 const CLUSTER_ROLES: &Collection = &Collection::built_in(GROUP, "clusterroles");
 const ROLES: &Collection = &Collection::built_in(GROUP, "roles");
 const CLUSTER_ROLE_BINDINGS: &Collection = &Collection::built_in(GROUP, "clusterrolebindings");
 const ROLE_BINDINGS: &Collection = &Collection::built_in(GROUP, "rolebindings");
-
-/// Creates the roles and bindings of the bootstrap policy, and adds what existing ones lack (`PostStartHook.EnsureRBACPolicy`).
-pub(super) fn bootstrap(state: &mut State) {
-    for object in recorded().into_iter().filter_map(Object::from_value) {
-        let plural = match object.kind() {
-            "ClusterRole" => "clusterroles",
-            "ClusterRoleBinding" => "clusterrolebindings",
-            "Role" => "roles",
-            _ => "rolebindings",
-        };
-        let Some(resource) = super::catalog::resource(GROUP, "v1", plural) else { continue };
-        let mut object = object;
-        metadata::begin(resource, &mut object);
-        let key = key(object.namespace(), object.name());
-        let collection = Collection::built_in(GROUP, plural);
-        match state.object(&collection, &key) {
-            None => drop(state.put(&collection, &key, object)),
-            Some(current) => _ = completed(&current, &object).map(|object| state.put(&collection, &key, object)),
-        }
-    }
-}
-
-/// An existing role or binding with the rules and subjects of the bootstrap policy; `None` if it lacks none, or is not kept up to date.
-fn completed(current: &Object, wanted: &Object) -> Option<Object> {
-    if current.str(&["metadata", "annotations", AUTO_UPDATE]) != "true" {
-        return None;
-    }
-    let mut object = current.clone();
-    for field in ["rules", "subjects"] {
-        let lacks = |item: &&Value| !current.items(&[field]).contains(*item);
-        for item in wanted.items(&[field]).iter().filter(lacks) {
-            let _ = object.append(&[field], item.clone());
-        }
-    }
-    (object != *current).then_some(object)
-}
 
 /// Returns the service accounts of `kube-system` that the bootstrap policy binds to the roles of controllers, in order.
 pub(crate) fn controllers() -> Vec<String> {
@@ -72,7 +30,7 @@ pub(crate) fn controllers() -> Vec<String> {
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn recorded() -> Vec<Value> {
+pub(super) fn recorded() -> Vec<Value> {
     let data = GzDecoder::new(&include_bytes!("data/rbac.json.gz")[..]);
     serde_json::from_reader(data).expect("the recorded bootstrap policy is well-formed")
 }
@@ -127,14 +85,14 @@ fn part(rule: &Value, fields: &[&str]) -> Value {
 }
 
 /// A binding that names the user, and the subject that does so.
-struct Granted<'a> {
-    binding: &'a Object,
-    subject: &'a Value,
+pub(super) struct Granted<'a> {
+    pub(super) binding: &'a Object,
+    pub(super) subject: &'a Value,
 }
 
 impl Granted<'_> {
     /// `clusterRoleBindingDescriber.String`, `roleBindingDescriber.String`
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let name = match self.binding.namespace() {
             "" => self.binding.name().to_owned(),
             namespace => format!("{}/{namespace}", self.binding.name()),
@@ -153,7 +111,7 @@ impl Granted<'_> {
         format!("{kind} {} of {role_kind} {} to {subject}", go_quote(&name), go_quote(role))
     }
 
-    fn missing_role(&self) -> String {
+    pub(super) fn missing_role(&self) -> String {
         let kind = self.binding.str(&["roleRef", "kind"]).to_lowercase();
         format!("{kind}.{GROUP} {} not found", go_quote(self.binding.str(&["roleRef", "name"])))
     }
@@ -161,7 +119,7 @@ impl Granted<'_> {
 
 /// Calls `visit` with the rules of each binding that names the user, cluster-wide bindings first, until it returns false
 /// (`DefaultRuleResolver.VisitRulesFor`).
-fn visit_rules(
+pub(super) fn visit_rules(
     reads: &impl Reads,
     user: &UserInfo,
     namespace: &str,
@@ -198,7 +156,7 @@ fn names(subject: &Value, namespace: &str, user: &UserInfo) -> bool {
 }
 
 /// The rules of the role that a binding in this namespace names; `None` if the role is missing.
-fn rules(reads: &impl Reads, binding: &Object, namespace: &str) -> Option<Vec<Value>> {
+pub(super) fn rules(reads: &impl Reads, binding: &Object, namespace: &str) -> Option<Vec<Value>> {
     let name = binding.str(&["roleRef", "name"]);
     let role = match binding.str(&["roleRef", "kind"]) {
         "ClusterRole" => reads.object(CLUSTER_ROLES, name),
@@ -252,7 +210,7 @@ fn covers(url: &str, path: &str) -> bool {
     url == "*" || url == path || url.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
 }
 
-fn list<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+pub(super) fn list<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
     rule.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 

@@ -2,7 +2,7 @@
 
 use super::manifests::Manifest;
 use crate::cel::schema::Declared;
-use crate::embedded::catalog;
+use crate::embedded::api::catalog;
 use crate::kind::{GroupVersionKind, GroupVersionResource, split_api_version};
 use crate::object::Object;
 use serde_json::Value;

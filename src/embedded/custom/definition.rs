@@ -1,8 +1,8 @@
 //! A CustomResourceDefinition in the form in which its objects are served.
 
-use super::super::name::Name;
 use super::json_path::JsonPath;
 use super::schema::Schema;
+use crate::embedded::name::Name;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use crate::object::structural::CompileSchemaError;
@@ -16,64 +16,64 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub(in crate::embedded) struct Definition {
     /// The definition as stored.
-    pub(super) object: Arc<Object>,
-    pub(super) group: Name,
-    pub(super) plural: Name,
-    pub(super) singular: Name,
-    pub(super) kind: Name,
-    pub(super) list_kind: Name,
-    pub(super) short_names: Vec<Name>,
-    pub(super) categories: Vec<Name>,
-    pub(super) is_namespaced: bool,
-    pub(super) is_established: bool,
-    pub(super) is_terminating: bool,
+    pub(in crate::embedded) object: Arc<Object>,
+    pub(in crate::embedded) group: Name,
+    pub(in crate::embedded) plural: Name,
+    pub(in crate::embedded) singular: Name,
+    pub(in crate::embedded) kind: Name,
+    pub(in crate::embedded) list_kind: Name,
+    pub(in crate::embedded) short_names: Vec<Name>,
+    pub(in crate::embedded) categories: Vec<Name>,
+    pub(in crate::embedded) is_namespaced: bool,
+    pub(in crate::embedded) is_established: bool,
+    pub(in crate::embedded) is_terminating: bool,
     /// All versions, in the definition's order.
-    pub(super) versions: Vec<Arc<Version>>,
+    pub(in crate::embedded) versions: Vec<Arc<Version>>,
     /// The version in which objects are stored.
-    pub(super) storage: Name,
+    pub(in crate::embedded) storage: Name,
     /// True if the storage version is served.
-    pub(super) serves_storage: bool,
+    pub(in crate::embedded) serves_storage: bool,
 }
 
 /// A version of a definition.
 #[derive(Debug)]
-pub(super) struct Version {
+pub(in crate::embedded) struct Version {
     /// The definition and the index of the version there.
     of: (Arc<Object>, usize),
-    pub(super) kind: GroupVersionKind,
-    pub(super) name: Name,
-    pub(super) is_served: bool,
-    pub(super) has_status: bool,
-    pub(super) scale: Option<Scale>,
-    pub(super) columns: Vec<Column>,
-    pub(super) selectable: Vec<Selectable>,
+    pub(in crate::embedded) kind: GroupVersionKind,
+    pub(in crate::embedded) name: Name,
+    pub(in crate::embedded) is_served: bool,
+    pub(in crate::embedded) has_status: bool,
+    pub(in crate::embedded) scale: Option<Scale>,
+    pub(in crate::embedded) columns: Vec<Column>,
+    pub(in crate::embedded) selectable: Vec<Selectable>,
     /// The warning for clients, if the version is deprecated.
-    pub(super) deprecation: Option<String>,
+    pub(in crate::embedded) deprecation: Option<String>,
     schema: OnceLock<Result<Schema, CompileSchemaError>>,
 }
 
 /// A column of a table.
 #[derive(Debug)]
-pub(super) struct Column {
-    pub(super) name: String,
-    pub(super) kind: String,
-    pub(super) format: String,
-    pub(super) description: String,
-    pub(super) priority: i64,
-    pub(super) path: JsonPath,
+pub(in crate::embedded) struct Column {
+    pub(in crate::embedded) name: String,
+    pub(in crate::embedded) kind: String,
+    pub(in crate::embedded) format: String,
+    pub(in crate::embedded) description: String,
+    pub(in crate::embedded) priority: i64,
+    pub(in crate::embedded) path: JsonPath,
 }
 
 /// A field for selectors.
 #[derive(Debug)]
-pub(super) struct Selectable {
+pub(in crate::embedded) struct Selectable {
     /// The path without the first dot.
-    pub(super) name: String,
-    pub(super) path: JsonPath,
+    pub(in crate::embedded) name: String,
+    pub(in crate::embedded) path: JsonPath,
 }
 
 impl Definition {
     /// The definition in a stored object; `None` if its names are not accepted. Versions that are equal in `before` are not compiled again.
-    pub(super) fn new(object: &Arc<Object>, before: Option<&Self>) -> Option<Self> {
+    pub(in crate::embedded) fn new(object: &Arc<Object>, before: Option<&Self>) -> Option<Self> {
         let is_established = is_true(object, "Established");
         if !is_established && !is_true(object, "NamesAccepted") {
             return None;
@@ -121,12 +121,12 @@ impl Definition {
     }
 
     /// The version with this name.
-    pub(super) fn version(&self, name: &str) -> Option<&Arc<Version>> {
+    pub(in crate::embedded) fn version(&self, name: &str) -> Option<&Arc<Version>> {
         self.versions.iter().find(|version| version.name == *name)
     }
 
     /// `spec.conversion.webhook`, if a webhook converts the objects.
-    pub(super) fn webhook(&self) -> Option<&Value> {
+    pub(in crate::embedded) fn webhook(&self) -> Option<&Value> {
         let strategy = self.object.str(&["spec", "conversion", "strategy"]);
         self.object.get(&["spec", "conversion", "webhook"]).filter(|_| strategy == "Webhook")
     }
@@ -167,7 +167,7 @@ impl Version {
     ///
     /// # Errors
     /// 500 if the schema cannot be compiled.
-    pub(super) fn schema(&self) -> Result<&Schema, Status> {
+    pub(in crate::embedded) fn schema(&self) -> Result<&Schema, Status> {
         let compile = || {
             let preserves = spec(&self.of.0, "preserveUnknownFields") == Some(&Value::Bool(true));
             Schema::compile(self.raw_schema(), preserves)
@@ -178,12 +178,12 @@ impl Version {
         })
     }
 
-    pub(super) fn is_compiled(&self) -> bool {
+    pub(in crate::embedded) fn is_compiled(&self) -> bool {
         self.schema.get().is_some()
     }
 
     /// The `openAPIV3Schema`, if there is one.
-    pub(super) fn raw_schema(&self) -> Option<&Value> {
+    pub(in crate::embedded) fn raw_schema(&self) -> Option<&Value> {
         let (definition, at) = &self.of;
         definition.items(&["spec", "versions"]).get(*at)?.get("schema")?.get("openAPIV3Schema")
     }
@@ -237,7 +237,7 @@ fn selectable(version: &Value) -> Vec<Selectable> {
 }
 
 /// Whether a condition of a definition is true.
-pub(super) fn is_true(definition: &Object, condition: &str) -> bool {
+pub(in crate::embedded) fn is_true(definition: &Object, condition: &str) -> bool {
     let conditions = definition.items(&["status", "conditions"]);
     conditions.iter().any(|each| text(each, "type") == condition && text(each, "status") == "True")
 }

@@ -11,7 +11,7 @@ const MAX_DEPTH: usize = 8;
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct JsonPath(Vec<Step>);
+pub(in crate::embedded) struct JsonPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
@@ -42,7 +42,7 @@ enum Test {
 
 impl JsonPath {
     /// Parses a path such as `.status.conditions[?(@.type=="Ready")].status`; `None` if it is malformed.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(in crate::embedded) fn parse(text: &str) -> Option<Self> {
         Self::parse_at(text, 0)
     }
 
@@ -70,7 +70,7 @@ impl JsonPath {
     }
 
     /// The selected values; `None` if an item is missing. Missing fields select nothing.
-    pub(super) fn select<'v>(&self, value: &'v Value) -> Option<Vec<&'v Value>> {
+    pub(in crate::embedded) fn select<'v>(&self, value: &'v Value) -> Option<Vec<&'v Value>> {
         let mut values = vec![value];
         for step in &self.0 {
             let mut next = Vec::new();
@@ -273,7 +273,7 @@ impl Operand {
 }
 
 /// A value as the text of a cell or of a selector (`JSONPath.PrintResults`); `None` for null.
-pub(super) fn text(value: &Value) -> Option<String> {
+pub(in crate::embedded) fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),

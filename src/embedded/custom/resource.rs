@@ -1,9 +1,8 @@
 //! The additional properties of a [`ServedResource`] that a definition defines.
 
-use super::super::catalog::{ServedResource, Subresource};
-use super::super::name::Name;
-use super::super::store::Collection;
 use super::definition::{Definition, Version};
+use crate::embedded::name::Name;
+use crate::embedded::store::Collection;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
 use crate::object::kinds::BuiltIn;
@@ -12,50 +11,27 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The verbs of a custom resource, and of one whose definition is being deleted (`DiscoveryController.sync`).
-pub(super) const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-pub(super) const VERBS_OF_TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
-const VERBS_OF_SUBRESOURCE: [&str; 3] = ["get", "patch", "update"];
+pub(in crate::embedded) const VERBS: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+pub(in crate::embedded) const VERBS_OF_TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
 /// A version of a definition, as the part of a resource that built-in resources lack.
 #[derive(Debug)]
 pub(in crate::embedded) struct Custom {
     pub(in crate::embedded) definition: Arc<Definition>,
-    pub(super) version: Arc<Version>,
+    pub(in crate::embedded) version: Arc<Version>,
     pub(in crate::embedded) facts: BuiltIn,
 }
 
 impl Custom {
-    /// The resource of a version.
-    pub(super) fn resource(definition: &Arc<Definition>, version: &Arc<Version>) -> ServedResource {
+    /// A version of a definition.
+    pub(in crate::embedded) fn new(definition: &Arc<Definition>, version: &Arc<Version>) -> Self {
         let mut facts = BuiltIn::stored("", definition.is_namespaced);
         facts.has_generation = true;
         facts.updated_by_version = true;
         facts.has_status = version.has_status;
         facts.has_scale = version.scale.is_some();
-        let mut subresources = Vec::new();
-        let mut add = |name: &'static str, kind: GroupVersionKind| {
-            subresources.push(Subresource { name: name.into(), kind, verbs: VERBS_OF_SUBRESOURCE.to_vec() });
-        };
-        if version.has_status {
-            add("status", version.kind.clone());
-        }
-        if version.scale.is_some() {
-            add("scale", GroupVersionKind::new("autoscaling", "v1", "Scale"));
-        }
-        ServedResource {
-            group: definition.group.clone(),
-            version: version.name.clone(),
-            name: definition.plural.clone(),
-            kind: definition.kind.clone(),
-            singular: definition.singular.clone(),
-            namespaced: definition.is_namespaced,
-            short_names: definition.short_names.clone(),
-            categories: definition.categories.clone(),
-            verbs: VERBS.to_vec(),
-            subresources,
-            collection: definition.collection(),
-            custom: Some(Self { definition: definition.clone(), version: version.clone(), facts }),
-        }
+        Self { definition: definition.clone(), version: version.clone(), facts }
     }
 
     /// The kind of lists.
@@ -110,13 +86,13 @@ impl Custom {
     }
 
     /// Converts an object to another version as the strategy `None` does. Fields that the version does not have are dropped.
-    pub(super) fn in_version(&self, mut object: Object, version: &Version) -> Object {
+    pub(in crate::embedded) fn in_version(&self, mut object: Object, version: &Version) -> Object {
         object.fields_mut().insert("apiVersion".to_owned(), version.kind.api_version().into());
         self.pruned(object, version)
     }
 
     /// Drops the fields that a version does not have (`schemaCoercingConverter`).
-    pub(super) fn pruned(&self, object: Object, version: &Version) -> Object {
+    pub(in crate::embedded) fn pruned(&self, object: Object, version: &Version) -> Object {
         let Ok(schema) = version.schema() else { return object };
         let whole = object.clone();
         let pruned = schema.structural.coerce(object.into_value());
@@ -140,7 +116,7 @@ impl Custom {
 
 impl Definition {
     /// The collection of the objects.
-    pub(super) fn collection(&self) -> Collection {
+    pub(in crate::embedded) fn collection(&self) -> Collection {
         Collection { group: self.group.clone(), resource: self.plural.clone() }
     }
 }

@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 /// A compiled schema.
 #[derive(Debug)]
-pub(super) struct Schema {
-    pub(super) structural: Structural,
+pub(in crate::embedded) struct Schema {
+    pub(in crate::embedded) structural: Structural,
     validator: Validator,
     rules: Rules,
 }
 
 /// The state that an object replaces.
 #[derive(Clone, Copy)]
-pub(super) enum Before<'a> {
+pub(in crate::embedded) enum Before<'a> {
     /// None: the object is new.
     Nothing,
     /// The current object.
@@ -35,7 +35,7 @@ impl Schema {
     ///
     /// # Errors
     /// If the schema is too large or too deep.
-    pub(super) fn compile(schema: Option<&Value>, preserves: bool) -> Result<Self, CompileSchemaError> {
+    pub(in crate::embedded) fn compile(schema: Option<&Value>, preserves: bool) -> Result<Self, CompileSchemaError> {
         let none = Value::Object(Map::new());
         let structural = match (schema, preserves) {
             (None, false) => Structural::without_schema(),
@@ -48,7 +48,7 @@ impl Schema {
     }
 
     /// Reads a stored object: drops what the schema does not have, and sets defaults.
-    pub(super) fn read(&self, object: &Object) -> Object {
+    pub(in crate::embedded) fn read(&self, object: &Object) -> Object {
         let whole = || {
             let mut whole = object.clone();
             structural::drop_invalid_metadata(whole.fields_mut());
@@ -62,7 +62,7 @@ impl Schema {
     ///
     /// # Errors
     /// 422 with every error.
-    pub(super) fn validate(
+    pub(in crate::embedded) fn validate(
         &self,
         version: &Version,
         is_namespaced: bool,
@@ -97,13 +97,13 @@ impl Schema {
 ///
 /// # Errors
 /// Go's error.
-pub(super) fn pattern(pattern: &str) -> Result<PatternMatcher, InvalidPattern> {
+pub(in crate::embedded) fn pattern(pattern: &str) -> Result<PatternMatcher, InvalidPattern> {
     let compiled = Regex::compile(pattern).map_err(|error| InvalidPattern(error.to_string()))?;
     Ok(Arc::new(move |text| compiled.is_match(text)))
 }
 
 /// The errors of the rules in a schema at a path.
-pub(super) fn rule_causes(schema: &Value, path: &str, is_unchanged: bool) -> Vec<Cause> {
+pub(in crate::embedded) fn rule_causes(schema: &Value, path: &str, is_unchanged: bool) -> Vec<Cause> {
     let found = crate::cel::rules::check(schema, path).errors;
     let causes = found.iter().map(|text| cause(text));
     // The cost of a single expression is no error of an unchanged schema.
@@ -117,7 +117,7 @@ pub(super) fn rule_causes(schema: &Value, path: &str, is_unchanged: bool) -> Vec
 }
 
 /// The errors of a default by the rules of its schema, and the cost that is left.
-pub(super) fn default_causes(default: Default<'_>, cost: u64) -> (Vec<Cause>, Option<u64>) {
+pub(in crate::embedded) fn default_causes(default: Default<'_>, cost: u64) -> (Vec<Cause>, Option<u64>) {
     let Default { schema, value, path, is_resource } = default;
     crate::cel::rules::validate_default(schema, value, path, is_resource, cost)
 }

@@ -1,8 +1,8 @@
 //! A client that sends and receives JSON.
 
-use super::super::Server;
 use crate::body::{Body, empty, full};
 use crate::config::Limits;
+use crate::embedded::Server;
 use crate::upstream::Transport;
 use http::{Method, Request};
 use http_body_util::BodyExt;

@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions and the objects of their kinds.
 
-use super::super::Webhooks;
 use super::client::Client;
 use crate::config::Limits;
+use crate::embedded::Webhooks;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use async_trait::async_trait;

@@ -1,9 +1,9 @@
 //! Deletion: finalizers, grace, options, collections, namespaces.
 
-use super::super::garbage;
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pair, pod};
 use super::disk::{Disk, Fate};
 use super::kept::{self, DEFINITIONS, GADGETS, gadget, gadgets};
+use crate::embedded::controllers::garbage;
 use serde_json::{Value, json};
 
 #[tokio::test]

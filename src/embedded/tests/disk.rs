@@ -1,6 +1,6 @@
 //! A disk in memory that can crash, fail and stop.
 
-use super::super::store::File;
+use crate::embedded::store::File;
 use redb::StorageBackend;
 use std::io;
 use std::ops::Range;

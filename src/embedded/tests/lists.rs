@@ -1,8 +1,8 @@
 //! Lists: order, pages, versions, selectors.
 
-use super::super::store::Collection;
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pod};
 use crate::config::Limits;
+use crate::embedded::store::Collection;
 use serde_json::{Value, json};
 
 fn names(list: &Value) -> Vec<&str> {

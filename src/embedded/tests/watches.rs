@@ -1,8 +1,8 @@
 //! Watches: their starts, events and ends.
 
-use super::super::store::Collection;
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pair, pod};
 use crate::config::Limits;
+use crate::embedded::store::Collection;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

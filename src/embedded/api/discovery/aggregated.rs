@@ -1,0 +1,142 @@
+//! The aggregated form of `/api` and `/apis`: every group with every resource in one `APIGroupDiscoveryList`.
+
+use crate::embedded::api::catalog::{ApiResource, Group, Version};
+use crate::embedded::api::document::tag;
+use crate::embedded::name::Name;
+use serde::Serialize;
+
+/// An aggregated document and its entity tag.
+pub(super) struct Aggregated {
+    pub(super) body: bytes::Bytes,
+    pub(super) tag: String,
+}
+
+/// A group and its versions. A version without content is served elsewhere, and its resources are not known.
+pub(super) type Entry<'a> = (Name, Vec<(Name, Option<&'a Version>)>);
+
+/// The entry of a group that the server serves.
+pub(super) fn current(group: &Group) -> Entry<'_> {
+    let versions = group.versions.iter().map(|version| (version.version.clone(), Some(version)));
+    (group.name.clone(), versions.collect())
+}
+
+/// The document of the groups.
+pub(super) fn document<'e>(groups: impl Iterator<Item = Entry<'e>>) -> Aggregated {
+    let groups: Vec<Entry<'e>> = groups.collect();
+    let list = DiscoveryList {
+        kind: "APIGroupDiscoveryList",
+        api_version: "apidiscovery.k8s.io/v2",
+        metadata: Metadata { name: "" },
+        items: groups.iter().map(GroupDiscovery::of).collect(),
+    };
+    let body = super::line(&list);
+    Aggregated { tag: tag(&body), body: body.into() }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DiscoveryList<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Metadata<'a>,
+    items: Vec<GroupDiscovery<'a>>,
+}
+
+/// The metadata of a group with its name; a list and the core group have no name.
+#[derive(Serialize)]
+struct Metadata<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct GroupDiscovery<'a> {
+    metadata: Metadata<'a>,
+    versions: Vec<VersionDiscovery<'a>>,
+}
+
+#[derive(Serialize)]
+struct VersionDiscovery<'a> {
+    version: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    resources: Vec<ResourceDiscovery<'a>>,
+    freshness: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceDiscovery<'a> {
+    resource: &'a str,
+    response_kind: ResponseKind<'a>,
+    scope: &'static str,
+    singular_resource: &'a str,
+    verbs: &'a [&'static str],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    short_names: &'a [Name],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    categories: &'a [Name],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subresources: Vec<SubresourceDiscovery<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SubresourceDiscovery<'a> {
+    subresource: &'a str,
+    response_kind: ResponseKind<'a>,
+    verbs: &'a [&'static str],
+}
+
+/// A kind; group and version are empty if they equal those of the surrounding version.
+#[derive(Serialize)]
+struct ResponseKind<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+}
+
+impl<'a> GroupDiscovery<'a> {
+    fn of((name, versions): &'a Entry<'_>) -> Self {
+        let versions = versions.iter().map(|(version, content)| VersionDiscovery {
+            version,
+            resources: content.map(resources_discovery).unwrap_or_default(),
+            freshness: if content.is_some() { "Current" } else { "Stale" },
+        });
+        Self { metadata: Metadata { name }, versions: versions.collect() }
+    }
+}
+
+fn resources_discovery<'a>(version: &'a Version) -> Vec<ResourceDiscovery<'a>> {
+    let top = version.resources.iter().filter(|recorded| !recorded.name.contains('/'));
+    top.map(|recorded| ResourceDiscovery {
+        resource: &recorded.name,
+        response_kind: ResponseKind::of(recorded),
+        scope: if recorded.namespaced { "Namespaced" } else { "Cluster" },
+        singular_resource: &recorded.singular_name,
+        verbs: &recorded.verbs,
+        short_names: &recorded.short_names,
+        categories: &recorded.categories,
+        subresources: version
+            .resources
+            .iter()
+            .filter_map(|below| subresource_discovery(&recorded.name, below))
+            .collect(),
+    })
+    .collect()
+}
+
+fn subresource_discovery<'a>(of: &str, recorded: &'a ApiResource) -> Option<SubresourceDiscovery<'a>> {
+    let (parent, subresource) = recorded.name.split_once('/')?;
+    let response_kind = ResponseKind::of(recorded);
+    (parent == of).then_some(SubresourceDiscovery { subresource, response_kind, verbs: &recorded.verbs })
+}
+
+impl<'a> ResponseKind<'a> {
+    fn of(recorded: &'a ApiResource) -> Self {
+        let (group, version) = match &recorded.place {
+            Some((group, version)) if recorded.version.is_empty() => (group, version),
+            _ => (&recorded.group, &recorded.version),
+        };
+        Self { group, version, kind: &recorded.kind }
+    }
+}

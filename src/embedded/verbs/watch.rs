@@ -1,0 +1,267 @@
+//! Watches: a stream of events, one JSON document for each line.
+
+use super::custom::convert;
+use super::read;
+use super::select::Selection;
+use crate::body::{Body, BoxError};
+use crate::embedded::http::call::Call;
+use crate::embedded::http::negotiate::Form;
+use crate::embedded::http::respond::{self, Shown, unread};
+use crate::embedded::store::{self, Action, Change, Expired, Signal, Slot, Start, Subscription};
+use crate::object::Object;
+use crate::processor;
+use crate::status::{Status, invalid};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Responds to a watch; the events follow in the response's body.
+///
+/// # Errors
+/// If the options are invalid. Later errors are events.
+pub(in crate::embedded) async fn watch(call: Call) -> Result<Response<Body>, Status> {
+    check_options(&call)?;
+    let selection = Selection::new(&call)?;
+    let with_bookmarks = call.flag("allowWatchBookmarks").unwrap_or(false);
+    let initial_events = call.flag("sendInitialEvents");
+    let start = match (initial_events, read::revision(&call)?) {
+        (Some(true), _) => Start::State,
+        (Some(false), None) => Start::Now,
+        (_, Some(revision)) => Start::After(revision),
+        (None, None) => Start::State,
+    };
+    let collection = call.collection();
+    let prefix = store::prefix(call.namespace());
+    let subscribed = call.server.store.with(|state| state.subscribe(collection, &prefix, start));
+    let deadline = Instant::now() + lifetime(&call)?;
+    let subscription = match subscribed {
+        Ok(subscription) => subscription,
+        Err(Expired { oldest }) => return Ok(expired(start, oldest)),
+    };
+    call.server.store.reached(subscription.revision).await.map_err(unread)?;
+    let next_bookmark = Instant::now() + call.server.limits.bookmark_interval;
+    let Subscription { state, backlog, signals, revision, id } = subscription;
+    let mut watch = Watch {
+        selection,
+        prefix,
+        after: if let Start::After(revision) = start { revision } else { 0 },
+        with_bookmarks,
+        has_sent_columns: false,
+        deadline,
+        next_bookmark,
+        signals,
+        id,
+        pending: VecDeque::new(),
+        call,
+    };
+    watch.begin(state, backlog, initial_events == Some(true) && with_bookmarks, revision);
+    // An object that its webhook does not convert is an error of the request.
+    let first = watch.pending().await?;
+    let events = stream::unfold((watch, first), |(mut watch, first)| async move {
+        let bytes = match first {
+            Some(first) => first,
+            None => watch.next().await?,
+        };
+        Some((Ok::<_, BoxError>(Frame::data(bytes)), (watch, None)))
+    });
+    let mut response = respond::json(StatusCode::OK, Bytes::new());
+    *response.body_mut() = StreamBody::new(events).boxed_unsync();
+    Ok(response)
+}
+
+struct Watch {
+    call: Call,
+    selection: Selection,
+    prefix: String,
+    /// Changes up to this version are not sent, for a client that starts in the future.
+    after: u64,
+    with_bookmarks: bool,
+    has_sent_columns: bool,
+    deadline: Instant,
+    next_bookmark: Instant,
+    signals: tokio::sync::mpsc::Receiver<Signal>,
+    id: u64,
+    /// Events to send before signals are read: bounded by the objects and the history at the start. An event is encoded when the client takes
+    /// it, so that a watch that nobody reads holds what the store shares.
+    pending: VecDeque<Pending>,
+}
+
+/// An event that is not encoded yet.
+enum Pending {
+    Object(Slot),
+    /// The bookmark after the objects, with this resourceVersion.
+    End(u64),
+    Change(Arc<Change>),
+}
+
+impl Watch {
+    fn begin(&mut self, state: Vec<Slot>, backlog: VecDeque<Arc<Change>>, mark_end: bool, revision: u64) {
+        self.pending.extend(state.into_iter().map(Pending::Object));
+        self.pending.extend(mark_end.then_some(Pending::End(revision)));
+        self.pending.extend(backlog.into_iter().map(Pending::Change));
+    }
+
+    /// Encodes the next pending event; `None` if none is left.
+    ///
+    /// # Errors
+    /// If a webhook does not convert the object.
+    async fn pending(&mut self) -> Result<Option<Bytes>, Status> {
+        while let Some(pending) = self.pending.pop_front() {
+            let event = match pending {
+                Pending::Object(slot) => {
+                    let object = convert::shown_to(&self.call, slot.object()).await?;
+                    self.selection.matches(&object).then(|| self.event("ADDED", &object))
+                }
+                Pending::End(revision) => {
+                    let annotations = json!({"k8s.io/initial-events-end": "true"});
+                    Some(bookmark(&self.call, revision, Some(annotations)))
+                }
+                Pending::Change(change) => self.change(&change).await?,
+            };
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            // A watch ends with an object that its webhook does not convert.
+            if let Some(event) = self.pending().await.ok()? {
+                return Some(event);
+            }
+            tokio::select! {
+                biased;
+                () = sleep_until(self.deadline) => return None,
+                () = sleep_until(self.next_bookmark), if self.with_bookmarks => {
+                    self.next_bookmark = Instant::now() + self.call.server.limits.bookmark_interval;
+                    // The progress returns as a signal, after all changes before it.
+                    let (collection, id) = (self.call.collection(), self.id);
+                    self.call.server.store.with(|state| state.report_progress(collection, id));
+                }
+                signal = self.signals.recv() => match signal? {
+                    Signal::Change(change) => {
+                        self.call.server.store.reached(change.revision).await.ok()?;
+                        self.pending.push_back(Pending::Change(change));
+                    }
+                    Signal::Progress(revision) => {
+                        self.call.server.store.reached(revision).await.ok()?;
+                        return Some(bookmark(&self.call, revision, None));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Converts a change to the event for a client that sees only selected objects (`cacheWatcher.convertToWatchEvent`).
+    ///
+    /// # Errors
+    /// If a webhook does not convert the object.
+    async fn change(&mut self, change: &Change) -> Result<Option<Bytes>, Status> {
+        if change.revision <= self.after || !change.key.starts_with(&self.prefix) {
+            return Ok(None);
+        }
+        let object = convert::shown_to(&self.call, change.object.clone()).await?;
+        let before = match &change.before {
+            Some(before) => Some(convert::shown_to(&self.call, before.clone()).await?),
+            None => None,
+        };
+        Ok(processor::block(change.bytes, || self.event_of(change, object, before)))
+    }
+
+    /// The event of a change whose states are in the client's version.
+    fn event_of(&mut self, change: &Change, object: Arc<Object>, before: Option<Arc<Object>>) -> Option<Bytes> {
+        let was = before.as_ref().is_some_and(|before| self.selection.matches(before));
+        let is = change.action != Action::Deleted && self.selection.matches(&object);
+        match (was, is) {
+            (false, false) => None,
+            (false, true) => Some(self.event("ADDED", &object)),
+            (true, true) => Some(self.event("MODIFIED", &object)),
+            (true, false) if change.action == Action::Deleted => Some(self.event("DELETED", &object)),
+            // The object is no longer selected: the event has its last selected state, with the version of the change.
+            (true, false) => {
+                let mut last = Object::clone(before?.as_ref());
+                let _ = last.set(&["metadata", "resourceVersion"], Value::from(change.revision.to_string()));
+                Some(self.event("DELETED", &last))
+            }
+        }
+    }
+
+    fn event(&mut self, kind: &str, object: &Object) -> Bytes {
+        #[derive(Serialize)]
+        struct Event<'a> {
+            #[serde(rename = "type")]
+            kind: &'a str,
+            object: Shown<'a>,
+        }
+        let with_columns = !std::mem::replace(&mut self.has_sent_columns, true);
+        respond::bytes(&Event { kind, object: Shown { call: &self.call, object, with_columns } }).into()
+    }
+}
+
+/// A bookmark: an object of the kind with only a resourceVersion, up to which all changes have been sent.
+fn bookmark(call: &Call, revision: u64, annotations: Option<Value>) -> Bytes {
+    let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+    if let (Some(annotations), Some(metadata)) = (annotations, metadata.as_object_mut()) {
+        metadata.insert("annotations".into(), annotations);
+    }
+    let (kind, api_version) = match call.form {
+        Form::Object | Form::MetadataList(_) => (&*call.resource.kind, call.resource.gvk().api_version()),
+        Form::Metadata(version) => ("PartialObjectMetadata", version.to_owned()),
+        Form::Table(version) => ("Table", version.to_owned()),
+    };
+    let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+    respond::bytes(&json!({"type": "BOOKMARK", "object": object})).into()
+}
+
+/// The response to a watch from a version that is too old: an error event (`cacher.newErrWatcher`).
+fn expired(start: Start, oldest: u64) -> Response<Body> {
+    let wanted = if let Start::After(revision) = start { revision } else { 0 };
+    let status = Status::failure(410, "Expired", format!("too old resource version: {wanted} ({oldest})"));
+    respond::json(StatusCode::OK, respond::bytes(&json!({"type": "ERROR", "object": status})))
+}
+
+/// The duration of a watch: that of the client, or a random one, so that not all clients reconnect at once.
+fn lifetime(call: &Call) -> Result<Duration, Status> {
+    let seconds = call.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
+    let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| {
+        let shortest = call.server.limits.watch_timeout.as_secs().max(1);
+        rand::random_range(shortest..=shortest.saturating_mul(2))
+    });
+    // A timer cannot be longer.
+    Ok(Duration::from_secs(seconds.min(u64::from(u32::MAX))))
+}
+
+/// `internalversion/validation.validateWatchOptions`.
+fn check_options(call: &Call) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    let field = "resourceVersionMatch";
+    let wanted = call.text(field);
+    let with_initial_events = call.parameter("sendInitialEvents").is_some();
+    if with_initial_events && wanted.as_deref() != Some("NotOlderThan") {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        causes.push(invalid::forbidden(field, why));
+    }
+    if let Some(wanted) = wanted {
+        if !with_initial_events {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(invalid::forbidden(field, why));
+        }
+        if wanted != "NotOlderThan" {
+            causes.push(invalid::not_supported(field, &wanted, &["NotOlderThan"]));
+        }
+        if call.text("continue").is_some() {
+            causes.push(invalid::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+    }
+    invalid::options("ListOptions", causes).map_or(Ok(()), Err)
+}
