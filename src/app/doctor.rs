@@ -74,7 +74,7 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
         return findings;
     }
     let drain = Drain::new();
-    let vitals: Arc<Vitals> = Arc::new((Checks::new(&drain), Registry::new()));
+    let vitals = Arc::new(Vitals { checks: Checks::new(&drain), registry: Registry::new() });
     let connected = match Connected::new(config, None, None, None, &drain, &vitals).await {
         Ok(connected) => connected,
         Err(error) => {
