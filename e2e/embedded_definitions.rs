@@ -485,7 +485,7 @@ fn kubectl_works_with_custom_resources_of_the_embedded_server() {
         shown.contains("SIZE") && shown.lines().any(|line| line.starts_with("a ") && line.contains(" 3 ")),
         "{shown}"
     );
-    assert!(kubectl.ok(&["get", "e2e"]).contains("thing.kubectl.e2e.test/a"));
+    assert!(kubectl.ok(&["get", "e2e", "-o", "name"]).contains("thing.kubectl.e2e.test/a"));
     assert!(kubectl.ok(&["explain", "things.spec"]).contains("The wish."));
     // This form reads OpenAPI v2 in protobuf.
     assert!(kubectl.ok(&["explain", "things.spec", "--output=plaintext-openapiv2"]).contains("The wish."));

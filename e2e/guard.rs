@@ -211,12 +211,17 @@ fn an_impersonator_of_a_kubeconfig_forwards(control_plane: &ControlPlane, proxy:
     let kubeconfig = control_plane.kubeconfig(&User::named("proxy", ""));
     let impersonator = control_plane.kubeconfig(&token(proxy, "default", "forwarder"));
     let impersonator = format!("--upstream-impersonator-kubeconfig={}", impersonator.display());
-    for (flags, code) in [(&[&*impersonator][..], 201), (&[][..], 403)] {
-        let flags = [flags, &["--admitted-mark=default/main", WITHOUT_SERVICE_ACCOUNTS]].concat();
-        let other = Proxy::before_kubeconfig(&kubeconfig, &flags);
-        let answer = other.send(&User::developer(), create());
-        assert_eq!(answer.status, code, "{flags:?}: {}", answer.text());
-    }
+    let flags = ["--admitted-mark=default/main", WITHOUT_SERVICE_ACCOUNTS];
+    let other = Proxy::before_kubeconfig(&kubeconfig, &[&[&*impersonator], &flags[..]].concat());
+    let answer = other.send(&User::developer(), create());
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let alone = Proxy::starting(&kubeconfig, &flags);
+    eventually("a proxy that lacks the right", || {
+        let (_, lines) = alone.health("/readyz?verbose")?;
+        (lines.contains("[-]upstream-rights failed") && lines.contains("[+]informer-sync ok")).then_some(())
+    });
+    let answer = alone.send(&User::developer(), create());
+    assert_eq!(answer.status, 403, "{}", answer.text());
 }
 
 /// The attempts that the guard does not refuse, as `docs/src/guard.md` lists them.
