@@ -81,7 +81,7 @@ impl Running {
 
     /// Whether the server is ready, as `/readyz` says.
     pub fn is_ready(&self) -> bool {
-        self.vitals.0.is_ready()
+        self.vitals.checks.is_ready()
     }
 
     /// A kubeconfig with a new client certificate of a user in one group; `None` if the server has no authority of its own.
@@ -137,7 +137,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
-    let vitals = Arc::new((checks.clone(), registry.clone()));
+    let vitals = Arc::new(Vitals { checks: checks.clone(), registry: registry.clone() });
     // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
     let serving = &config.serving;

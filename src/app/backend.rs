@@ -52,7 +52,7 @@ impl Upstream {
         drain: &Drain,
         vitals: &Arc<Vitals>,
     ) -> Result<Self> {
-        let checks = &vitals.0;
+        let checks = &vitals.checks;
         let (mut forwarding, mut embedded) = (None, None);
         let (transport, identity, url): (SharedTransport, _, _) = match &config.upstream {
             config::Upstream::Embedded(options) => {
@@ -136,7 +136,7 @@ fn features(
     served: Option<SocketAddr>,
     data: Option<&DataDir>,
     vitals: &Arc<Vitals>,
-) -> Result<embedded::Features> {
+) -> Result<embedded::Settings> {
     let mut tokens = options.tokens.clone();
     if let (Some(data), None) = (data, &tokens.signing_key) {
         tokens.signing_key = Some(data.token_key().context("--data-dir")?);
@@ -147,7 +147,7 @@ fn features(
             tracing::warn!(group, version, "--runtime-config: the embedded API server lacks this API");
         }
     }
-    Ok(embedded::Features {
+    Ok(embedded::Settings {
         removed: served_removed_apis(config),
         rbac: config.authorization.mode == AuthorizationMode::Rbac,
         initializers: config.admission.has_initializers(),

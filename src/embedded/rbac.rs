@@ -1,8 +1,7 @@
 //! RBAC: the authorizer of the embedded API server (`plugin/pkg/auth/authorizer/rbac`), and the bootstrap policy, recorded from a
 //! kube-apiserver.
 
-use super::store::{Collection, Reads, State, key, prefix};
-use super::strategies::metadata;
+use super::store::{Collection, Reads, key, prefix};
 use crate::authz::{AccessAttributes, Decision};
 use crate::go_text::go_quote;
 use crate::object::Object;
@@ -15,48 +14,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
-/// The annotation of roles and bindings that a new version may extend (`AutoUpdateAnnotationKey`).
-const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const CLUSTER_ROLES: &Collection = &Collection::built_in(GROUP, "clusterroles");
 const ROLES: &Collection = &Collection::built_in(GROUP, "roles");
 const CLUSTER_ROLE_BINDINGS: &Collection = &Collection::built_in(GROUP, "clusterrolebindings");
 const ROLE_BINDINGS: &Collection = &Collection::built_in(GROUP, "rolebindings");
-
-/// Creates the roles and bindings of the bootstrap policy, and adds what existing ones lack (`PostStartHook.EnsureRBACPolicy`).
-pub(super) fn bootstrap(state: &mut State) {
-    for object in recorded().into_iter().filter_map(Object::from_value) {
-        let plural = match object.kind() {
-            "ClusterRole" => "clusterroles",
-            "ClusterRoleBinding" => "clusterrolebindings",
-            "Role" => "roles",
-            _ => "rolebindings",
-        };
-        let Some(resource) = super::api::catalog::resource(GROUP, "v1", plural) else { continue };
-        let mut object = object;
-        metadata::begin(resource, &mut object);
-        let key = key(object.namespace(), object.name());
-        let collection = Collection::built_in(GROUP, plural);
-        match state.object(&collection, &key) {
-            None => drop(state.put(&collection, &key, object)),
-            Some(current) => _ = completed(&current, &object).map(|object| state.put(&collection, &key, object)),
-        }
-    }
-}
-
-/// An existing role or binding with the rules and subjects of the bootstrap policy; `None` if it lacks none, or is not kept up to date.
-fn completed(current: &Object, wanted: &Object) -> Option<Object> {
-    if current.str(&["metadata", "annotations", AUTO_UPDATE]) != "true" {
-        return None;
-    }
-    let mut object = current.clone();
-    for field in ["rules", "subjects"] {
-        let lacks = |item: &&Value| !current.items(&[field]).contains(*item);
-        for item in wanted.items(&[field]).iter().filter(lacks) {
-            let _ = object.append(&[field], item.clone());
-        }
-    }
-    (object != *current).then_some(object)
-}
 
 /// Returns the service accounts of `kube-system` that the bootstrap policy binds to the roles of controllers, in order.
 pub(crate) fn controllers() -> Vec<String> {
@@ -69,7 +30,7 @@ pub(crate) fn controllers() -> Vec<String> {
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn recorded() -> Vec<Value> {
+pub(super) fn recorded() -> Vec<Value> {
     let data = GzDecoder::new(&include_bytes!("data/rbac.json.gz")[..]);
     serde_json::from_reader(data).expect("the recorded bootstrap policy is well-formed")
 }

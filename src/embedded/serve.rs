@@ -2,15 +2,17 @@
 
 use super::api::catalog::{self, ServedResource};
 use super::api::{discovery, document, index, openapi, removed};
+use super::controllers::tasks;
 use super::custom::resource::Custom;
 use super::http::call::Call;
 use super::http::{body, negotiate, respond};
 use super::identity::caller;
+use super::rbac;
+use super::server::Server;
 use super::store::Work;
 use super::verbs::{
     binding, component_status, connections, custom, delete, eviction, read, review, scale, token_request, watch, write,
 };
-use super::{Server, rbac};
 use crate::authz::AccessAttributes;
 use crate::body::Body;
 use crate::object::kinds::is_built_in_group;
@@ -27,7 +29,7 @@ use http_body_util::BodyExt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Responds to every request, with a Status if it fails.
-pub(super) async fn respond(server: &Server, request: Request<Body>) -> Response<Body> {
+pub(super) async fn respond(server: &Arc<Server>, request: Request<Body>) -> Response<Body> {
     let is_head = request.method() == Method::HEAD;
     let mut response = answer(server, request).await.unwrap_or_else(|status| respond::failure(&status));
     if is_head {
@@ -36,7 +38,7 @@ pub(super) async fn respond(server: &Server, request: Request<Body>) -> Response
     response
 }
 
-async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body>, Status> {
+async fn answer(server: &Arc<Server>, request: Request<Body>) -> Result<Response<Body>, Status> {
     let (parts, body) = request.into_parts();
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     let info = request_info(&parts.method, &parts.uri);
@@ -58,7 +60,7 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
 }
 
 async fn answer_from_store(
-    server: &Server,
+    server: &Arc<Server>,
     parts: Parts,
     body: Body,
     info: RequestInfo,
@@ -91,12 +93,7 @@ async fn answer_from_store(
     let form = negotiate::form(header(&parts.headers, ACCEPT))?;
     let body = if is_read { Bytes::new() } else { body::read(body, server.limits.body_bytes).await? };
     let call = Call {
-        store: server.store.clone(),
-        waiting: server.waiting.clone(),
-        initializers: server.initializers,
-        rbac: server.rbac,
-        tokens: server.tokens.clone(),
-        limits: server.limits.clone(),
+        server: server.clone(),
         info,
         resource,
         uri: parts.uri,
@@ -105,7 +102,6 @@ async fn answer_from_store(
         user_agent: header(&parts.headers, USER_AGENT).unwrap_or_default().to_owned(),
         content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
         body,
-        webhooks: server.webhooks.get().cloned(),
         warnings: Mutex::default(),
         work: Work::new(&server.store),
     };
@@ -122,14 +118,16 @@ async fn answer_from_store(
     let responded =
         if call.info.subresource.is_empty() { on_objects(&call).await } else { on_subresource(&call).await };
     let response = responded.unwrap_or_else(|status| respond::failure(&status));
-    call.follow_up().await;
+    // The client's next request finds what the controllers do. A failure of the file ends them: the answer says so, and the next start of the
+    // server finds what is left.
+    let _ = tasks::finish(&call.work).await;
     let warnings = call.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(respond::with_warnings(response, &warnings.texts))
 }
 
 /// Checks by RBAC, if the server has it, whether the user may do what the request asks.
-fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(), Status> {
-    if !server.rbac {
+fn authorize(server: &Arc<Server>, caller: &UserInfo, info: &RequestInfo) -> Result<(), Status> {
+    if !server.settings.rbac {
         return Ok(());
     }
     let attributes = AccessAttributes::from(info);
@@ -138,12 +136,12 @@ fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(
 }
 
 /// The health or the metrics, if the path is theirs.
-fn vitals(server: &Server, uri: &Uri) -> Option<Response<Body>> {
+fn vitals(server: &Arc<Server>, uri: &Uri) -> Option<Response<Body>> {
     let path = uri.path();
     let is_health = ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health));
-    match server.health.as_ref().map(Weak::upgrade) {
+    match server.settings.health.as_ref().map(Weak::upgrade) {
         Some(Some(vitals)) if is_health || path == "/metrics" => {
-            let answer = health::answer(&Method::GET, uri, &vitals.0, &vitals.1);
+            let answer = health::answer(&Method::GET, uri, &vitals.checks, &vitals.registry);
             Some(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
         }
         None if is_health => Some(respond::text("ok")),
@@ -179,11 +177,11 @@ fn is_below(path: &str, parent: &str) -> bool {
 }
 
 /// The resource that a URL names, if the URL's form is valid for that resource.
-async fn resource(server: &Server, info: &RequestInfo) -> Result<Arc<ServedResource>, Status> {
+async fn resource(server: &Arc<Server>, info: &RequestInfo) -> Result<Arc<ServedResource>, Status> {
     let (group, version, plural) = (&*info.api_group, &*info.api_version, &*info.resource);
     let found = catalog::resource(group, version, plural)
-        .filter(|_| server.apis.serves(group, version))
-        .or_else(|| removed::resource(&server.removed, group, version, plural));
+        .filter(|_| server.settings.apis.serves(group, version))
+        .or_else(|| removed::resource(&server.settings.removed, group, version, plural));
     let resource = match found {
         Some(resource) => resource.clone(),
         None => {

@@ -24,6 +24,7 @@ mod leftovers;
 mod lock;
 mod slot;
 mod state;
+mod dependents;
 mod tasks;
 pub(in crate::embedded) mod capacity;
 pub(in crate::embedded) mod data_dir;
@@ -33,6 +34,7 @@ use super::settings::Settings;
 use crate::config::Limits;
 use crate::object::Object;
 use crate::turns::Turns;
+pub(super) use dependents::{FOREGROUND, ORPHAN, Place, is_deleting, is_held_by, text as reference_text};
 pub(super) use expiring::EVENTS;
 use file::Content;
 pub(crate) use file::{File, FileError, Lock};
@@ -209,7 +211,7 @@ pub(super) fn prefix(namespace: &str) -> String {
 
 impl Store {
     /// An empty store in memory.
-    pub(super) fn new(limits: Arc<Limits>, settings: Settings) -> Self {
+    pub(super) fn new(limits: Arc<Limits>, settings: Arc<Settings>) -> Self {
         Self::of(State::new(limits, settings), None)
     }
 
@@ -217,7 +219,7 @@ impl Store {
     ///
     /// # Errors
     /// If the file cannot be read, or no thread can be started for it.
-    pub(super) fn open(limits: Arc<Limits>, settings: Settings, file: File) -> Result<Self, FileError> {
+    pub(super) fn open(limits: Arc<Limits>, settings: Arc<Settings>, file: File) -> Result<Self, FileError> {
         let mut state = State::new(limits, settings);
         let Content { revision, floor, forgotten } = file.content()?;
         (state.revision, state.floor) = (revision.max(1), floor);
@@ -380,7 +382,7 @@ mod tests {
 
     fn store(history: usize, watcher_queue: usize) -> Store {
         let limits = Limits { watch_history: history, watcher_queue, unwritten_changes: 10, ..Limits::default() };
-        Store::new(Arc::new(limits), Settings::default())
+        Store::new(Arc::new(limits), Arc::default())
     }
 
     fn seen(objects: Vec<(String, Arc<Object>)>) -> Vec<(String, Value)> {
@@ -426,7 +428,7 @@ mod tests {
     #[test]
     fn the_bytes_of_the_histories_are_bounded() {
         let limits = Limits { watch_history_bytes: 10_000, ..Limits::default() };
-        let store = Store::new(Arc::new(limits), Settings::default());
+        let store = Store::new(Arc::new(limits), Arc::default());
         let large =
             |name: &str| Object::from_value(json!({"metadata": {"name": name}, "text": "x".repeat(1000)})).unwrap();
         let maps = &Collection::built_in("", "configmaps");

@@ -7,9 +7,9 @@ pub(in crate::embedded) mod custom;
 
 use super::catalog::{ApiResource, Group, Version};
 use super::document;
+use super::registrations::{self, Registered};
 use crate::body::Body;
 use crate::embedded::name::Name;
-use crate::embedded::strategies::api_services::{self, Registered};
 use crate::request::accept::{MediaRange, media_ranges};
 use aggregated::Aggregated;
 use http::Response;
@@ -36,11 +36,11 @@ impl Groups {
     /// The groups, in any order, and what the APIServices register.
     pub(in crate::embedded) fn new(list: Vec<Group>, registered: Vec<Registered>) -> Self {
         // No APIService registers their own group, which comes first (`apisHandler.ServeHTTP`).
-        let own = list.iter().filter(|group| group.name == api_services::GROUP).map(|group| {
+        let own = list.iter().filter(|group| group.name == registrations::GROUP).map(|group| {
             let versions = group.versions.iter().map(|version| version.version.clone()).collect();
             (group.name.clone(), versions)
         });
-        let others = api_services::by_priority(&registered).into_iter().map(|(group, versions)| {
+        let others = registrations::by_priority(&registered).into_iter().map(|(group, versions)| {
             let versions = versions.into_iter().map(|version| version.version.clone()).collect();
             (group, versions)
         });
@@ -83,8 +83,8 @@ impl Groups {
 
     fn aggregated_named(&self) -> &Aggregated {
         self.named.get_or_init(|| {
-            let own = self.named(api_services::GROUP).into_iter().map(aggregated::current);
-            let others = api_services::by_priority_and_name(&self.registered).into_iter();
+            let own = self.named(registrations::GROUP).into_iter().map(aggregated::current);
+            let others = registrations::by_priority_and_name(&self.registered).into_iter();
             let others = others.filter_map(|(group, versions)| {
                 let known = self.named(&group).into_iter().flat_map(|group| &group.versions);
                 let served: HashMap<&str, &Version> = known.map(|version| (&*version.version, version)).collect();
@@ -315,7 +315,7 @@ mod tests {
 
     fn respond(path: &str, accept: &str) -> Option<Response<Body>> {
         let groups = catalog::groups(&[], &Default::default());
-        let registered = api_services::built_in(&groups);
+        let registered = registrations::built_in(&groups);
         super::respond(&Groups::new(groups, registered), path, accept)
     }
 

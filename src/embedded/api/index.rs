@@ -1,17 +1,21 @@
 //! The served custom resources, derived from the stored definitions.
 
-use super::catalog::{self, Group, ServedResource};
+use super::catalog::{self, Group, ServedResource, Subresource};
+use super::registrations::{self, API_SERVICES, Registered};
 use super::{discovery, openapi};
 use crate::config::Apis;
-use crate::embedded::custom::definition::Definition;
-use crate::embedded::custom::resource::Custom;
+use crate::embedded::custom::DEFINITIONS;
+use crate::embedded::custom::definition::{Definition, Version};
+use crate::embedded::custom::resource::{Custom, VERBS};
 use crate::embedded::store::Store;
-use crate::embedded::strategies::api_services::{self, API_SERVICES, Registered};
-use crate::embedded::strategies::definitions::DEFINITIONS;
+use crate::kind::GroupVersionKind;
 use crate::processor;
 use crate::removed::Api;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The verbs of a subresource of a custom resource.
+const VERBS_OF_SUBRESOURCE: [&str; 3] = ["get", "patch", "update"];
 
 /// The index of the definitions at one state of the store.
 pub(in crate::embedded) struct Index {
@@ -43,7 +47,7 @@ pub(in crate::embedded) struct CurrentIndex {
 impl CurrentIndex {
     /// An index without definitions.
     pub(in crate::embedded) fn new(removed: &[&'static Api], apis: Apis) -> Self {
-        let registered = api_services::built_in(&catalog::groups(removed, &apis));
+        let registered = registrations::built_in(&catalog::groups(removed, &apis));
         let index = Index::new(0, BTreeMap::new(), registered, removed, &apis, None);
         Self { removed: removed.to_vec(), apis, newest: Mutex::new(Arc::new(index)), turn: Arc::default() }
     }
@@ -128,7 +132,7 @@ impl Index {
             }
             let served = definition.versions.iter().filter(|version| version.is_served);
             let served = served.filter(|version| !is_built_in(&definition.group, &version.name));
-            let served: Vec<_> = served.map(|version| Arc::new(Custom::resource(definition, version))).collect();
+            let served: Vec<_> = served.map(|version| Arc::new(self::resource(definition, version))).collect();
             resources.insert(name.clone(), served);
         }
         let all = || definitions.keys().filter_map(|name| resources.get(name)).flatten();
@@ -152,6 +156,34 @@ impl Index {
         plural: &str,
     ) -> Option<&Arc<ServedResource>> {
         self.resources.get(&format!("{plural}.{group}"))?.iter().find(|resource| resource.version == *version)
+    }
+}
+
+/// The resource of a version of a definition.
+fn resource(definition: &Arc<Definition>, version: &Arc<Version>) -> ServedResource {
+    let mut subresources = Vec::new();
+    let mut add = |name: &'static str, kind: GroupVersionKind| {
+        subresources.push(Subresource { name: name.into(), kind, verbs: VERBS_OF_SUBRESOURCE.to_vec() });
+    };
+    if version.has_status {
+        add("status", version.kind.clone());
+    }
+    if version.scale.is_some() {
+        add("scale", GroupVersionKind::new("autoscaling", "v1", "Scale"));
+    }
+    ServedResource {
+        group: definition.group.clone(),
+        version: version.name.clone(),
+        name: definition.plural.clone(),
+        kind: definition.kind.clone(),
+        singular: definition.singular.clone(),
+        namespaced: definition.is_namespaced,
+        short_names: definition.short_names.clone(),
+        categories: definition.categories.clone(),
+        verbs: VERBS.to_vec(),
+        subresources,
+        collection: definition.collection(),
+        custom: Some(Custom::new(definition, version)),
     }
 }
 

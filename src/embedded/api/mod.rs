@@ -2,6 +2,7 @@
 
 pub(crate) mod catalog;
 pub(in crate::embedded) mod removed;
+pub(in crate::embedded) mod registrations;
 pub(crate) mod document;
 pub(in crate::embedded) mod discovery;
 pub(in crate::embedded) mod openapi;

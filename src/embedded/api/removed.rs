@@ -2,12 +2,9 @@
 
 use super::catalog::{self, ApiResource, Group, ServedResource, Version};
 use crate::embedded::name::Name;
-use crate::object::Object;
 use crate::object::kinds::BuiltIn;
 use crate::object::structural::Structural;
 use crate::removed::{self, Api};
-use crate::status::{Status, invalid};
-use serde_json::Value;
 use std::sync::{Arc, LazyLock};
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -187,56 +184,6 @@ fn facts_of(api: &Api) -> BuiltIn {
     facts.has_generation = is_configuration || api.kind == "PodPreset";
     facts.updated_by_version = is_configuration;
     facts
-}
-
-/// Sets the defaults of an update, and restores what an update does not change (`PrepareForUpdate`).
-pub(in crate::embedded) fn keep(api: &Api, object: &mut Object, current: &Object) {
-    removed::set_defaults(api, object);
-    if api.kind == "PodPreset"
-        && let Some(spec) = current.get(&["spec"])
-    {
-        let _ = object.set(&["spec"], spec.clone());
-    }
-}
-
-/// Validates a new object, or an update of `current`, if its API is a removed one. Empty lists count for the validation, and are not stored.
-///
-/// # Errors
-/// 422 with every error.
-pub(in crate::embedded) fn check(
-    resource: &ServedResource,
-    object: &mut Object,
-    current: Option<&Object>,
-) -> Result<(), Status> {
-    let Some(api) = api(resource) else { return Ok(()) };
-    let causes = match current {
-        None => removed::validate(api, object),
-        Some(current) => removed::validate_update(api, object, current),
-    };
-    if let Some(status) = invalid::status(&resource.gvk(), object.name(), causes) {
-        return Err(status);
-    }
-    for (_, value) in object.fields_mut().iter_mut().filter(|(field, _)| *field != "metadata") {
-        drop_empty_lists(value);
-    }
-    object.fields_mut().retain(|field, value| field == "metadata" || !is_empty_list(value));
-    Ok(())
-}
-
-/// Removes fields that are empty lists: their Go fields have `omitempty`.
-fn drop_empty_lists(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.values_mut().for_each(drop_empty_lists);
-            fields.retain(|_, value| !is_empty_list(value));
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_empty_lists),
-        _ => {}
-    }
-}
-
-fn is_empty_list(value: &Value) -> bool {
-    value.as_array().is_some_and(Vec::is_empty)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Deletes Events after their time (`--event-ttl`), as etcd does at the end of a lease: at once, whatever their finalizers.
 
-use crate::embedded::Server;
+use crate::embedded::server::Server;
 use crate::embedded::store::{EVENTS, Store, Work, Writer};
-use crate::embedded::verbs::delete;
+use crate::embedded::strategies::deletion;
 use crate::object::Object;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn expire(store: &Arc<Store>, now: Instant) -> bool {
     let over = store.with(|state| state.expiring().over(now, BATCH));
     for key in &over {
         let last = |event: &Arc<Object>| Ok::<_, Infallible>(Object::clone(event));
-        let _ = Work::new(store).change(EVENTS, key, last, |state, _, last| delete::finish(state, EVENTS, key, last));
+        let _ = Work::new(store).change(EVENTS, key, last, |state, _, last| deletion::finish(state, EVENTS, key, last));
     }
     over.len() == BATCH
 }

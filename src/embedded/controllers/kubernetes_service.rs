@@ -4,8 +4,10 @@
 //! kube-apiserver looks every 10 seconds whether they are as they should be. Here they are repaired with the write that changes them.
 
 use crate::embedded::api::catalog::{self, ServedResource};
-use crate::embedded::store::{Collection, Reads, State, Store, Task, Work, Writer, key};
-use crate::embedded::strategies::{initial, metadata, owners, services, strategy, validation};
+use crate::embedded::store::{Collection, Reads, Store, Work, Writer, key};
+use crate::embedded::strategies::collections::{ENDPOINTS, SERVICES, SLICES};
+use crate::embedded::strategies::services::OWN;
+use crate::embedded::strategies::{self, Context, Silent, metadata, owners, validation};
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, normal, typed};
 use crate::status::Status;
@@ -14,22 +16,12 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-const NAMESPACE: &str = "default";
-const NAME: &str = "kubernetes";
-const SLICES: &Collection = &Collection::built_in("discovery.k8s.io", "endpointslices");
+const NAMESPACE: &str = OWN.0;
+const NAME: &str = OWN.1;
 
 /// Creates or corrects the objects when the server starts, with the address and the port at which it is reached now.
 pub(in crate::embedded) fn start(store: &Arc<Store>) {
     reconcile(&Work::new(store), true);
-}
-
-/// Leaves it to the controller to repair the objects after a client has written or deleted one of them.
-pub(in crate::embedded) fn restore(state: &mut State, collection: &Collection, namespace: &str, name: &str) {
-    let is_own =
-        (namespace, name) == (NAMESPACE, NAME) && [initial::SERVICES, initial::ENDPOINTS, SLICES].contains(&collection);
-    if is_own && state.settings().advertised.is_some() {
-        state.then(Task::KubernetesService);
-    }
 }
 
 /// `Controller.UpdateKubernetesService`. The API server goes without the objects, as kube-apiserver does, if one of them is invalid.
@@ -44,7 +36,7 @@ pub(in crate::embedded) fn reconcile(work: &Work, is_start: bool) {
 /// `CreateOrUpdateMasterServiceIfNeeded`: an existing Service stays as it is.
 fn service(work: &Work, port: u16) -> Result<(), Status> {
     let Some(resource) = catalog::resource("", "v1", "services") else { return Ok(()) };
-    if current(work, initial::SERVICES).is_some() {
+    if current(work, SERVICES).is_some() {
         return Ok(());
     }
     let address = Ipv4Addr::from(work.store().settings().addresses.first).to_string();
@@ -63,7 +55,7 @@ fn service(work: &Work, port: u16) -> Result<(), Status> {
 fn endpoints(work: &Work, advertised: SocketAddr, is_start: bool) -> Result<(), Status> {
     let Some(resource) = catalog::resource("", "v1", "endpoints") else { return Ok(()) };
     let address = advertised.ip().to_string();
-    let known = current(work, initial::ENDPOINTS);
+    let known = current(work, ENDPOINTS);
     let new = || json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": NAME, "namespace": NAMESPACE}});
     let mut wanted = known.as_deref().cloned().unwrap_or_else(|| Object::from_value(new()).unwrap_or_default());
     let _ = wanted.set(&["metadata", "labels", "endpointslice.kubernetes.io/skip-mirror"], json!("true"));
@@ -138,32 +130,42 @@ fn current(work: &Work, collection: &Collection) -> Option<Arc<Object>> {
 /// one as well.
 fn write(work: &Work, resource: &ServedResource, object: Value) -> Result<(), Status> {
     let store = work.store();
-    let services = store.with(|state| state.changed(initial::SERVICES));
+    let services = store.with(|state| state.changed(SERVICES));
     let kind = resource.gvk();
     let normal = normal::built_in(&kind, object).ok_or_else(|| Status::internal_error("the kind has no type"))?;
     let mut object = normal.map_err(Status::internal_error)?.object;
     let (collection, key) = (&resource.collection, key(NAMESPACE, NAME));
     let current = current(work, collection);
     owners::record_own(&kind, "", current.as_deref().unwrap_or(&empty(&kind)), &mut object);
+    let (settings, limits, caller) = (store.settings(), store.with(|state| state.limits()), UserInfo::default());
+    let context = Context {
+        store,
+        settings: &settings,
+        limits: &limits,
+        resource,
+        namespace: NAMESPACE,
+        name: NAME,
+        subresource: "",
+        caller: &caller,
+        dry_run: false,
+        warnings: &Silent,
+    };
     match &current {
         None => {
             metadata::begin(resource, &mut object);
-            strategy::prepare(&store.settings(), resource, &mut object, &UserInfo::default());
-            if collection == initial::SERVICES {
-                services::create(store, &mut object, false)?;
-            }
-            validation::create(&store.settings(), resource, &object)?;
+            strategies::prepare(&context, &mut object)?;
+            validation::create(&context, &object)?;
         }
         Some(current) => {
             metadata::carry_over(&mut object, current);
-            validation::update(&store.settings(), resource, &object, current, "")?;
+            validation::update(&context, &object, current)?;
         }
     }
     let mut object = metadata::complete(object);
     current.iter().for_each(|current| metadata::count_generation(resource, "", &mut object, current, false));
     work.transact(|state| {
         let is_current = match &current {
-            None => !state.contains(collection, &key) && state.changed(initial::SERVICES) == services,
+            None => !state.contains(collection, &key) && state.changed(SERVICES) == services,
             Some(current) => state.has(collection, &key, current),
         };
         if is_current {

@@ -1,11 +1,9 @@
 //! Does the work of the controllers after writes ([`Task`]): the tasks of one write follow each other, those of
 //! several writes run side by side.
 
-use super::kubernetes_service;
+use super::{api_services, definitions, kubernetes_service, namespaces};
 use crate::embedded::store::{Task, Unkept, Work};
-use crate::embedded::strategies::api_services;
-use crate::embedded::strategies::definitions;
-use crate::embedded::verbs::delete;
+use crate::embedded::strategies::deletion::{Options, as_controller};
 
 /// Does the tasks, and those that follow from them.
 ///
@@ -15,10 +13,10 @@ pub(in crate::embedded) async fn finish(work: &Work) -> Result<(), Unkept> {
     while let Some(task) = work.next() {
         match task {
             Task::Delete { collection, key } => {
-                delete::as_controller(work, &collection, &key, None, &delete::Options::default())
+                as_controller(work, &collection, &key, None, &Options::default());
             }
-            Task::Namespace(name) => delete::empty_namespace(work, &name).await?,
-            Task::EmptyNamespace(name) => delete::finish_namespace(work, &name),
+            Task::Namespace(name) => namespaces::empty_namespace(work, &name).await?,
+            Task::EmptyNamespace(name) => namespaces::finish_namespace(work, &name),
             Task::Definition(name) => definitions::empty_definition(work, &name).await?,
             Task::EmptyDefinition(name) => definitions::finish_definition(work, &name),
             Task::Names(group) => definitions::reconsider_names(work, &group).await?,

@@ -1,7 +1,6 @@
 //! The additional properties of a [`ServedResource`] that a definition defines.
 
 use super::definition::{Definition, Version};
-use crate::embedded::api::catalog::{ServedResource, Subresource};
 use crate::embedded::name::Name;
 use crate::embedded::store::Collection;
 use crate::kind::{GroupVersionKind, split_api_version};
@@ -15,7 +14,6 @@ use std::sync::Arc;
 pub(in crate::embedded) const VERBS: [&str; 8] =
     ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 pub(in crate::embedded) const VERBS_OF_TERMINATING: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
-const VERBS_OF_SUBRESOURCE: [&str; 3] = ["get", "patch", "update"];
 
 /// A version of a definition, as the part of a resource that built-in resources lack.
 #[derive(Debug)]
@@ -26,37 +24,14 @@ pub(in crate::embedded) struct Custom {
 }
 
 impl Custom {
-    /// The resource of a version.
-    pub(in crate::embedded) fn resource(definition: &Arc<Definition>, version: &Arc<Version>) -> ServedResource {
+    /// A version of a definition.
+    pub(in crate::embedded) fn new(definition: &Arc<Definition>, version: &Arc<Version>) -> Self {
         let mut facts = BuiltIn::stored("", definition.is_namespaced);
         facts.has_generation = true;
         facts.updated_by_version = true;
         facts.has_status = version.has_status;
         facts.has_scale = version.scale.is_some();
-        let mut subresources = Vec::new();
-        let mut add = |name: &'static str, kind: GroupVersionKind| {
-            subresources.push(Subresource { name: name.into(), kind, verbs: VERBS_OF_SUBRESOURCE.to_vec() });
-        };
-        if version.has_status {
-            add("status", version.kind.clone());
-        }
-        if version.scale.is_some() {
-            add("scale", GroupVersionKind::new("autoscaling", "v1", "Scale"));
-        }
-        ServedResource {
-            group: definition.group.clone(),
-            version: version.name.clone(),
-            name: definition.plural.clone(),
-            kind: definition.kind.clone(),
-            singular: definition.singular.clone(),
-            namespaced: definition.is_namespaced,
-            short_names: definition.short_names.clone(),
-            categories: definition.categories.clone(),
-            verbs: VERBS.to_vec(),
-            subresources,
-            collection: definition.collection(),
-            custom: Some(Self { definition: definition.clone(), version: version.clone(), facts }),
-        }
+        Self { definition: definition.clone(), version: version.clone(), facts }
     }
 
     /// The kind of lists.

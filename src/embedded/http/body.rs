@@ -3,13 +3,13 @@
 use super::call::Call;
 use crate::embedded::api::removed;
 use crate::embedded::custom::resource::Custom;
-use crate::embedded::strategies::definitions;
+use crate::embedded::strategies;
 use crate::initializers;
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, discard_nulls, typed};
 use crate::request::body::{self, BodyForm, DecodedObject, MediaType, MediaTypes, OtherKind, Unseen};
 use crate::status::{Cause, Status};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub(in crate::embedded) use crate::request::body::{check_name, check_new_name, ensure_namespace, read};
 
@@ -21,7 +21,7 @@ pub(in crate::embedded) fn object(call: &Call, kind: &GroupVersionKind) -> Resul
     let media_type = media_type(call)?;
     let custom = call.resource.custom.as_ref().filter(|_| *kind == call.resource.gvk());
     // The unknown fields of built-in kinds may be those of a later release; a definition's are mistakes.
-    let form = match custom.is_some() || definitions::is_definition(&call.resource) {
+    let form = match custom.is_some() || strategies::of(&call.resource).has_no_later_fields() {
         true => BodyForm::Normal(custom.and_then(Custom::structural)),
         false => BodyForm::Carrying(None),
     };
@@ -30,7 +30,7 @@ pub(in crate::embedded) fn object(call: &Call, kind: &GroupVersionKind) -> Resul
         None => OtherKind::Custom,
     };
     let mut decoded = body::decode_object_of(&call.body, media_type, kind, form, other)?;
-    if call.initializers {
+    if call.server.settings.initializers {
         decoded.unknown.retain(|text| text != initializers::UNKNOWN_FIELD);
     }
     match call.parameter("fieldValidation").as_deref() {
@@ -78,11 +78,6 @@ pub(in crate::embedded) fn patched(value: &Value, kind: &GroupVersionKind) -> Re
 /// For every media type except JSON, YAML and protobuf.
 pub(in crate::embedded) fn media_type(call: &Call) -> Result<MediaType, Status> {
     body::media_type(call.content_type.as_deref(), MediaTypes::default())
-}
-
-/// A map of strings at a path, empty if the path is missing.
-pub(in crate::embedded) fn strings(object: &Object, path: &[&str]) -> Map<String, Value> {
-    object.get(path).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
 /// The object with its unknown fields, which are stored too.

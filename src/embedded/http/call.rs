@@ -1,13 +1,13 @@
 //! One request on a resource, described by its method, URL, headers and body.
 
 use super::negotiate::Form;
-use crate::config::Limits;
 use crate::embedded::api::catalog::ServedResource;
-use crate::embedded::controllers::tasks;
-use crate::embedded::identity::tokens::Tokens;
+use crate::embedded::server::Server;
 use crate::embedded::store::{self, Collection, Store, Task, Work, Writer};
-use crate::embedded::verbs::custom::convert::Webhooks;
-use crate::embedded::verbs::initializers::Waiting;
+use crate::embedded::strategies::owners::Subject;
+use crate::embedded::strategies::{Context, Warn};
+use crate::kind::GroupVersionKind;
+use crate::object::managed_fields::manager_name;
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::request::{RequestInfo, query};
 use crate::status::Status;
@@ -19,23 +19,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A request on a resource of the catalog.
 pub(in crate::embedded) struct Call {
-    /// The store of the objects.
-    pub store: Arc<Store>,
-    /// The creates that wait for initializers.
-    pub waiting: Arc<Waiting>,
-    /// Whether objects have initializers.
-    pub initializers: bool,
-    /// Whether RBAC decides reviews.
-    pub rbac: bool,
-    /// The keys of service account tokens.
-    pub tokens: Arc<Tokens>,
-    /// The server's bounds.
-    pub limits: Arc<Limits>,
+    pub server: Arc<Server>,
     /// The parts of the URL.
     pub info: RequestInfo,
     /// The resource that the URL names.
     pub resource: Arc<ServedResource>,
-    /// The URL.
     pub uri: Uri,
     /// The user of the request.
     pub caller: UserInfo,
@@ -46,8 +34,6 @@ pub(in crate::embedded) struct Call {
     pub content_type: Option<String>,
     /// The body; empty for reads.
     pub body: Bytes,
-    /// The caller of conversion webhooks, if there is one.
-    pub webhooks: Option<Arc<dyn Webhooks>>,
     /// The warnings for the client.
     pub warnings: Mutex<Warnings>,
     /// The tasks of the controllers that follow from the request's writes.
@@ -134,10 +120,34 @@ impl Call {
         self.uri.query().unwrap_or_default()
     }
 
-    /// Does the tasks of the controllers, so that the client's next request finds what they do. A failure of the file ends them: the answer says
-    /// so, and the next start of the server finds what is left.
-    pub(in crate::embedded) async fn follow_up(&self) {
-        let _ = tasks::finish(&self.work).await;
+    /// The call as a write, for the strategy of its kind.
+    pub(in crate::embedded) fn context(&self, dry_run: bool) -> Context<'_> {
+        Context {
+            store: &self.server.store,
+            settings: &self.server.settings,
+            limits: &self.server.limits,
+            resource: &self.resource,
+            namespace: self.namespace(),
+            name: &self.info.name,
+            subresource: &self.info.subresource,
+            caller: &self.caller,
+            dry_run,
+            warnings: self,
+        }
+    }
+
+    /// The owners of the fields of an object, or of a subresource that is a part of the object.
+    pub(in crate::embedded) fn owners(&self) -> Subject<'_> {
+        Subject::object(&self.resource, &self.info.subresource, self.manager())
+    }
+
+    /// The owners of the fields of an object of another kind, such as a Scale or a TokenRequest.
+    pub(in crate::embedded) fn owners_of(&self, kind: GroupVersionKind) -> Subject<'_> {
+        Subject::of_kind(&self.resource, &self.info.subresource, self.manager(), kind)
+    }
+
+    fn manager(&self) -> String {
+        manager_name(&self.parameter("fieldManager").unwrap_or_default(), &self.user_agent)
     }
 
     /// The 404 of the object that the URL names.
@@ -146,9 +156,15 @@ impl Call {
     }
 }
 
+impl Warn for Call {
+    fn warn(&self, text: String) {
+        Self::warn(self, text);
+    }
+}
+
 impl Writer for Call {
     fn store(&self) -> &Store {
-        &self.store
+        &self.server.store
     }
 
     fn follow(&self, tasks: Vec<Task>) {

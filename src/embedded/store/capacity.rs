@@ -1,12 +1,14 @@
 //! The bounds of etcd: the bytes of one request, and of all objects. The errors are those that kube-apiserver returns.
 
-use super::{State, size};
+use super::{Collection, State, Store, size};
 use crate::body::Weight;
-use crate::embedded::http::call::Call;
-use crate::embedded::strategies::owners::MANAGED_FIELDS;
+use crate::config::Limits;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::{Object, decoded_bytes, kinds, protobuf};
 use crate::status::Status;
+
+/// The place of the owners of an object's fields.
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// The groups whose objects kube-apiserver stores as JSON, not as protobuf.
 pub(in crate::embedded) const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
@@ -16,9 +18,16 @@ pub(in crate::embedded) const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io
 ///
 /// # Errors
 /// 500 if the object is too large, 413 if it takes too much memory.
-pub(in crate::embedded) fn fitted(call: &Call, mut object: Object, is_apply: bool) -> Result<Object, Status> {
-    check_memory(call, &object)?;
-    let most = call.limits.stored_object_bytes;
+pub(in crate::embedded) fn fitted(
+    store: &Store,
+    limits: &Limits,
+    collection: &Collection,
+    key: &str,
+    mut object: Object,
+    is_apply: bool,
+) -> Result<Object, Status> {
+    check_memory(store, limits, collection, key, &object)?;
+    let most = limits.stored_object_bytes;
     if fits(&object, most) {
         return Ok(object);
     }
@@ -33,9 +42,15 @@ const BYTES_OF_BYTE: usize = 100;
 
 /// Checks that a changed object takes no more memory than one body may take: patches of an object must not make it so large that every
 /// later write exceeds the memory. An object that becomes smaller is accepted.
-fn check_memory(call: &Call, object: &Object) -> Result<(), Status> {
-    let (bytes, most) = (size::of(object), Weight::most_decoded(call.limits.whole_bodies_bytes));
-    let is_larger = || call.store.with(|state| state.bytes_of(call.collection(), &call.key())) < bytes;
+fn check_memory(
+    store: &Store,
+    limits: &Limits,
+    collection: &Collection,
+    key: &str,
+    object: &Object,
+) -> Result<(), Status> {
+    let (bytes, most) = (size::of(object), Weight::most_decoded(limits.whole_bodies_bytes));
+    let is_larger = || store.with(|state| state.bytes_of(collection, key)) < bytes;
     if bytes < most / BYTES_OF_BYTE || memory_of(object) <= most || !is_larger() {
         return Ok(());
     }
@@ -54,8 +69,8 @@ pub(in crate::embedded) fn too_large() -> Status {
 }
 
 /// Whether etcd accepts an object with this `spec`, as JSON.
-pub(in crate::embedded) fn has_fitting_spec(call: &Call, object: &Object) -> bool {
-    object.get(&["spec"]).map_or(0, size::of_value) <= call.limits.stored_object_bytes
+pub(in crate::embedded) fn has_fitting_spec(limits: &Limits, object: &Object) -> bool {
+    object.get(&["spec"]).map_or(0, size::of_value) <= limits.stored_object_bytes
 }
 
 fn fits(object: &Object, most: usize) -> bool {
@@ -82,8 +97,13 @@ fn stored_bytes(object: &Object, most: usize) -> usize {
 ///
 /// # Errors
 /// 500 if it has none (`rpctypes.ErrNoSpace`).
-pub(in crate::embedded) fn check_room(state: &State, call: &Call, key: &str, bytes: usize) -> Result<(), Status> {
-    match state.has_room(call.collection(), key, bytes) {
+pub(in crate::embedded) fn check_room(
+    state: &State,
+    collection: &Collection,
+    key: &str,
+    bytes: usize,
+) -> Result<(), Status> {
+    match state.has_room(collection, key, bytes) {
         true => Ok(()),
         false => Err(Status::plain("etcdserver: mvcc: database space exceeded")),
     }

@@ -1,5 +1,6 @@
 //! All objects, their versions and watchers, which only a transaction of the store can reach.
 
+use super::dependents::Garbage;
 use super::expiring::Expiring;
 use super::file::{Entry, Loaded};
 use super::leftovers::Leftovers;
@@ -7,7 +8,6 @@ use super::objects::Objects;
 use super::slot::Slot;
 use super::{Action, Change, Collection, Expired, Page, Reads, Signal, SizedObject, Start, Subscription, Task, prefix};
 use crate::config::Limits;
-use crate::embedded::controllers::garbage::Garbage;
 use crate::embedded::settings::Settings;
 use crate::object::Object;
 use crate::object::kinds;
@@ -89,7 +89,7 @@ impl Table {
 }
 
 impl State {
-    pub(super) fn new(limits: Arc<Limits>, settings: Settings) -> Self {
+    pub(super) fn new(limits: Arc<Limits>, settings: Arc<Settings>) -> Self {
         Self {
             limits,
             revision: 1,
@@ -100,7 +100,7 @@ impl State {
             history_bytes: 0,
             expiring: Expiring::new(settings.event_ttl),
             garbage: Garbage::new(settings.controllers.garbage_collector),
-            settings: Arc::new(settings),
+            settings,
             steps: None,
             tasks: Vec::new(),
             left: HashSet::new(),
@@ -167,6 +167,11 @@ impl State {
     /// The objects with a time to live.
     pub(in crate::embedded) fn expiring(&self) -> &Expiring {
         &self.expiring
+    }
+
+    /// The server's bounds.
+    pub(in crate::embedded) fn limits(&self) -> Arc<Limits> {
+        self.limits.clone()
     }
 
     /// The state of the garbage collector.

@@ -1,15 +1,18 @@
-//! The life of definitions: their validation, and what the controllers of kube-apiserver do with them (names, conditions, deletion).
+//! CustomResourceDefinitions (`apiextensions-apiserver/pkg/registry/customresourcedefinition`): their validation, and the states that the
+//! controllers of kube-apiserver give them (names, conditions).
 //!
 //! Each step of a controller is a write of its own, so that watchers see the states that they see at kube-apiserver. Those of the definition itself
-//! are in the transaction of the client's write; what follows for other objects is done after it ([`Task`]).
+//! are in the transaction of the client's write; what follows for other objects is done after it ([`Task`], `controllers/definitions.rs`).
 
+use super::context::Context;
+use super::delete_options::Options;
+use super::strategy::{Following, Grace, Strategy};
 use super::{metadata, owners};
 use crate::embedded::api::catalog::ServedResource;
+use crate::embedded::custom::DEFINITIONS;
 use crate::embedded::custom::definition::is_true;
 use crate::embedded::custom::schema::{default_causes, pattern, rule_causes};
-use crate::embedded::http::call::Call;
-use crate::embedded::store::{Collection, Reads, SizedObject, State, Store, Task, Unkept, Work, Writer, capacity};
-use crate::embedded::verbs::delete::{self, Options};
+use crate::embedded::store::{Collection, Reads, SizedObject, State, Store, Task, capacity};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::custom_resource_definition::{self, DefinitionChecks};
@@ -18,22 +21,83 @@ use crate::status::invalid::aggregate;
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
-use std::convert::Infallible;
-use std::sync::Arc;
 
-/// The collection of the definitions.
-pub(in crate::embedded) const DEFINITIONS: &Collection =
-    &Collection::built_in("apiextensions.k8s.io", "customresourcedefinitions");
 /// `CustomResourceCleanupFinalizer`
-const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
+pub(in crate::embedded) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(in crate::embedded) const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
 
-/// Whether a resource is that of the definitions.
-pub(in crate::embedded) fn is_definition(resource: &ServedResource) -> bool {
-    resource.collection == *DEFINITIONS
+pub(super) struct Definitions;
+
+impl Strategy for Definitions {
+    fn has_no_later_fields(&self) -> bool {
+        true
+    }
+
+    fn takes_long(&self) -> bool {
+        true
+    }
+
+    /// Two definitions never have one name.
+    fn depends_on_others(&self) -> bool {
+        true
+    }
+
+    /// The rules are compiled once, whatever happens to other definitions.
+    fn is_prepared_once(&self) -> bool {
+        true
+    }
+
+    fn validates_name(&self) -> bool {
+        true
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
+        prepare(context, object)
+    }
+
+    fn begin_update(&self, context: &Context<'_>, object: &mut Object, current: &Object) -> Result<(), Status> {
+        match context.subresource {
+            "" => prepare_for_update(context, object, current),
+            _ => check_status(object, current),
+        }
+    }
+
+    fn following(&self, context: &Context<'_>, object: &Object, current: Option<&Object>) -> Option<Following> {
+        let steps = Steps::new(context, object, current);
+        Some(Box::new(move |state, name| steps.write(state, name)))
+    }
+
+    fn check_room(&self, state: &State, context: &Context<'_>, name: &str) -> Result<(), Status> {
+        check_count(state, context, name)
+    }
+
+    fn after_delete(&self, state: &mut State, _: &Collection, object: &Object) {
+        removed(state, object);
+    }
+
+    fn check_preconditions(&self, options: &Options, _: &ServedResource, object: &Object) -> Result<(), Status> {
+        check_preconditions(options, object)
+    }
+
+    fn begin_deletion(&self, object: &mut Object, _: &Options) -> Grace {
+        if metadata::is_deleting(object) {
+            return Grace::None;
+        }
+        mark_as_deleting(object);
+        Grace::Marked
+    }
+
+    fn after_deletion_begun(&self, state: &mut State, key: &str) {
+        state.then(Task::Definition(key.to_owned()));
+    }
+
+    fn storage_path(&self, Collection { group, resource }: &Collection) -> String {
+        format!("{group}/{resource}")
+    }
 }
 
-fn kind() -> GroupVersionKind {
+/// The kind of definitions.
+pub(in crate::embedded) fn kind() -> GroupVersionKind {
     GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
@@ -45,26 +109,26 @@ fn checks() -> DefinitionChecks<'static> {
 ///
 /// # Errors
 /// 422 with every error; 403 if there are too many definitions.
-pub(in crate::embedded) fn prepare(reads: &impl Reads, call: &Call, object: &mut Object) -> Result<(), Status> {
-    check_work(call, object)?;
+fn prepare(context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
+    check_work(context, object)?;
     custom_resource_definition::prepare_for_create(object);
     let causes = custom_resource_definition::validate(object, checks());
     if let Some(status) = invalid::status(&kind(), object.name(), causes) {
         return Err(status);
     }
-    custom_resource_definition::warnings(object, None).into_iter().for_each(|warning| call.warn(warning));
-    check_count(reads, call, object.name())
+    custom_resource_definition::warnings(object, None).into_iter().for_each(|warning| context.warnings.warn(warning));
+    check_count(context.store, context, object.name())
 }
 
 /// Checks that there is room for another definition.
 ///
 /// # Errors
 /// 403 if there are too many definitions.
-pub(in crate::embedded) fn check_count(reads: &impl Reads, call: &Call, name: &str) -> Result<(), Status> {
-    let most = call.limits.definitions;
+fn check_count(reads: &impl Reads, context: &Context<'_>, name: &str) -> Result<(), Status> {
+    let most = context.limits.definitions;
     if reads.count(DEFINITIONS) >= most {
         let why = format!("the embedded API server stores at most {most} definitions; delete one that is not used");
-        return Err(Status::forbidden(&call.resource.group, &call.resource.name, name, &why));
+        return Err(Status::forbidden(&context.resource.group, &context.resource.name, name, &why));
     }
     Ok(())
 }
@@ -74,14 +138,14 @@ pub(in crate::embedded) fn check_count(reads: &impl Reads, call: &Call, name: &s
 ///
 /// # Errors
 /// 500 for the size, 403 for the rules.
-fn check_work(call: &Call, object: &Object) -> Result<(), Status> {
-    if !capacity::has_fitting_spec(call, object) {
+fn check_work(context: &Context<'_>, object: &Object) -> Result<(), Status> {
+    if !capacity::has_fitting_spec(context.limits, object) {
         return Err(capacity::too_large());
     }
-    let most = call.limits.definition_rules;
+    let most = context.limits.definition_rules;
     if object.get(&["spec"]).map_or(0, rules) > most {
         let why = format!("the embedded API server compiles at most {most} rules of a definition");
-        return Err(Status::forbidden(&call.resource.group, &call.resource.name, object.name(), &why));
+        return Err(Status::forbidden(&context.resource.group, &context.resource.name, object.name(), &why));
     }
     Ok(())
 }
@@ -102,10 +166,10 @@ fn rules(value: &Value) -> usize {
 ///
 /// # Errors
 /// 422 with every error.
-pub(in crate::embedded) fn prepare_for_update(call: &Call, object: &mut Object, old: &Object) -> Result<(), Status> {
+fn prepare_for_update(context: &Context<'_>, object: &mut Object, old: &Object) -> Result<(), Status> {
     // A stored definition with more rules than the bound can lose its finalizers.
     if object.get(&["spec"]) != old.get(&["spec"]) {
-        check_work(call, object)?;
+        check_work(context, object)?;
     }
     custom_resource_definition::prepare_for_update(object, old);
     let mut causes = metadata_causes(object, old);
@@ -113,7 +177,9 @@ pub(in crate::embedded) fn prepare_for_update(call: &Call, object: &mut Object, 
     if let Some(status) = invalid::status(&kind(), object.name(), causes) {
         return Err(status);
     }
-    custom_resource_definition::warnings(object, Some(old)).into_iter().for_each(|warning| call.warn(warning));
+    custom_resource_definition::warnings(object, Some(old))
+        .into_iter()
+        .for_each(|warning| context.warnings.warn(warning));
     Ok(())
 }
 
@@ -121,7 +187,7 @@ pub(in crate::embedded) fn prepare_for_update(call: &Call, object: &mut Object, 
 ///
 /// # Errors
 /// 422 with every error.
-pub(in crate::embedded) fn check_status(object: &Object, old: &Object) -> Result<(), Status> {
+fn check_status(object: &Object, old: &Object) -> Result<(), Status> {
     let mut causes = metadata_causes(object, old);
     causes.extend(custom_resource_definition::validate_status_update(object, old));
     invalid::status(&kind(), object.name(), causes).map_or(Ok(()), Err)
@@ -138,7 +204,7 @@ fn metadata_causes(object: &Object, old: &Object) -> Vec<Cause> {
 type Controller<'a> = &'a dyn Fn(&Object) -> Option<Object>;
 
 /// What the controllers do after a write of a definition, computed before its transaction. The transaction checks that no definition has changed.
-pub(in crate::embedded) struct Following {
+struct Steps {
     group: String,
     /// The states of the definition after the client's write.
     steps: Vec<SizedObject>,
@@ -147,15 +213,15 @@ pub(in crate::embedded) struct Following {
     changed: Option<Collection>,
 }
 
-impl Following {
+impl Steps {
     /// The steps after a write of the call that stores `object` in place of `before`.
-    pub(in crate::embedded) fn new(call: &Call, object: &Object, before: Option<&Object>) -> Self {
+    fn new(context: &Context<'_>, object: &Object, before: Option<&Object>) -> Self {
         let group = object.str(&["spec", "group"]).to_owned();
         let changed = before.filter(|before| before.get(&["spec"]) != object.get(&["spec"]));
         let changed = changed.map(|_| collection_of(object));
         let named = |object: &Object| {
             wants_names(object)
-                .then(|| Taken::of_group(&*call.store, &group))
+                .then(|| Taken::of_group(context.store, &group))
                 .and_then(|taken| with_names(&taken, object))
         };
         let controllers: [Controller<'_>; 3] = [&named, &established, &approved];
@@ -164,7 +230,7 @@ impl Following {
             let Some(step) = controller(steps.last().map_or(object, |step| step)) else { continue };
             let step = SizedObject::from(step);
             // The accepted names are a copy: etcd refuses the status of a definition whose names are half of its bound.
-            if step.bytes() > call.limits.stored_object_bytes {
+            if step.bytes() > context.limits.stored_object_bytes {
                 break;
             }
             steps.push(step);
@@ -175,7 +241,7 @@ impl Following {
     }
 
     /// Writes the steps. Ends the watches of the definition's objects if their form may have changed.
-    pub(in crate::embedded) fn write(self, state: &mut State, name: &str) {
+    fn write(self, state: &mut State, name: &str) {
         if let Some(collection) = &self.changed {
             state.end_watches(collection);
         }
@@ -217,12 +283,12 @@ fn approved(definition: &Object) -> Option<Object> {
 }
 
 /// Whether a definition has names that are not accepted.
-fn wants_names(definition: &Object) -> bool {
+pub(in crate::embedded) fn wants_names(definition: &Object) -> bool {
     definition.get(&["spec", "names"]) != definition.get(&["status", "acceptedNames"])
 }
 
 /// The definition with the names that no other one has, if its status changes (`NamingConditionController.sync`).
-fn with_names(taken: &Taken, current: &Object) -> Option<Object> {
+pub(in crate::embedded) fn with_names(taken: &Taken, current: &Object) -> Option<Object> {
     let wanted = current.get(&["spec", "names"]).cloned().unwrap_or_default();
     let accepted = current.get(&["status", "acceptedNames"]).cloned().unwrap_or_default();
     if wanted == accepted {
@@ -251,69 +317,20 @@ fn with_names(taken: &Taken, current: &Object) -> Option<Object> {
     }))
 }
 
-/// Accepts names of definitions of a group that became free. Each definition can free names for others. This ends: a definition that gets its names
-/// keeps them, and a step that is in vain follows the write of a definition by a request, which does this work itself before its answer, so that
-/// there are no more of them at a time than seats for writes.
-///
-/// # Errors
-/// If the file cannot be written.
-pub(in crate::embedded) async fn reconsider_names(work: &Work, group: &str) -> Result<(), Unkept> {
-    while let Some(next) = Renaming::next(work.store(), group) {
-        work.transact(|state| next.write(state));
-        work.pause().await?;
-    }
-    Ok(())
-}
-
 /// The groups with definitions whose names are not accepted, which may have become free before the server ended.
 pub(in crate::embedded) fn names_to_reconsider(store: &Store) -> BTreeSet<String> {
     let all = store.objects(DEFINITIONS, "").into_iter().map(|(_, definition)| definition);
     all.filter(|definition| wants_names(definition)).map(|wanting| wanting.str(&["spec", "group"]).to_owned()).collect()
 }
 
-/// A definition that gets names that became free.
-struct Renaming {
-    /// The state of the definitions from which this was computed.
-    basis: u64,
-    name: String,
-    steps: Vec<SizedObject>,
-}
-
-impl Renaming {
-    /// The first one; `None` if no definition of the group gets other names.
-    fn next(store: &Store, group: &str) -> Option<Self> {
-        let basis = store.with(|state| state.changed(DEFINITIONS));
-        let all = store.objects(DEFINITIONS, "").into_iter().map(|(_, definition)| definition);
-        let wanting: Vec<_> =
-            all.filter(|other| other.str(&["spec", "group"]) == group && wants_names(other)).collect();
-        if wanting.is_empty() {
-            return None;
-        }
-        let taken = Taken::of_group(store, group);
-        wanting.iter().find_map(|other| {
-            let named = with_names(&taken, other)?;
-            let established = established(&named);
-            let steps = [named].into_iter().chain(established).map(SizedObject::from).collect();
-            Some(Self { basis, name: other.name().to_owned(), steps })
-        })
-    }
-
-    /// Writes the steps, unless a definition has changed.
-    fn write(self, state: &mut State) {
-        if state.changed(DEFINITIONS) == self.basis {
-            self.steps.into_iter().for_each(|step| _ = state.put(DEFINITIONS, &self.name, step));
-        }
-    }
-}
-
 /// The accepted names in a group.
-struct Taken {
+pub(in crate::embedded) struct Taken {
     resources: HashSet<String>,
     kinds: HashSet<String>,
 }
 
 impl Taken {
-    fn of_group(reads: &impl Reads, group: &str) -> Self {
+    pub(in crate::embedded) fn of_group(reads: &impl Reads, group: &str) -> Self {
         let mut taken = Self { resources: HashSet::new(), kinds: HashSet::new() };
         for (_, other) in reads.objects(DEFINITIONS, "") {
             if other.str(&["spec", "group"]) != group {
@@ -375,7 +392,7 @@ fn copy(names: &mut Map<String, Value>, wanted: &Value, field: &str) {
 }
 
 /// The definition, established, if it is not yet and can be (`EstablishingController.sync`).
-fn established(current: &Object) -> Option<Object> {
+pub(in crate::embedded) fn established(current: &Object) -> Option<Object> {
     (is_true(current, "NamesAccepted") && !is_true(current, "Established")).then(|| {
         changed(current, |object| {
             set(object, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted");
@@ -387,7 +404,7 @@ fn established(current: &Object) -> Option<Object> {
 ///
 /// # Errors
 /// 409 if one fails.
-pub(in crate::embedded) fn check_preconditions(options: &Options, current: &Object) -> Result<(), Status> {
+fn check_preconditions(options: &Options, current: &Object) -> Result<(), Status> {
     let failed = |what: &str, wanted: &str, found: &str| {
         let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
         Err(Status::conflict(&DEFINITIONS.group, &DEFINITIONS.resource, current.name(), &why))
@@ -400,76 +417,13 @@ pub(in crate::embedded) fn check_preconditions(options: &Options, current: &Obje
 }
 
 /// Marks a definition as deleted (`REST.Delete`).
-pub(in crate::embedded) fn mark_as_deleting(definition: &mut Object) {
+fn mark_as_deleting(definition: &mut Object) {
     let _ = definition.set(&["metadata", "deletionTimestamp"], metadata::now().into());
     if !has_finalizer(definition) {
         let _ = definition.append(&FINALIZERS, FINALIZER.into());
     }
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     set(definition, "Terminating", "True", "InstanceDeletionPending", message);
-}
-
-/// Deletes the objects of a definition that is being deleted, and then the definition (`CRDFinalizer.sync`).
-///
-/// # Errors
-/// If the file cannot be written.
-pub(in crate::embedded) async fn empty_definition(work: &Work, name: &str) -> Result<(), Unkept> {
-    let Some(current) = work.store().object(DEFINITIONS, name).filter(|current| is_terminating(current)) else {
-        return Ok(());
-    };
-    let begin = |current: &Arc<Object>| {
-        let is_pending = find(current, "Terminating")
-            .is_none_or(|condition| condition.get("reason") == Some(&json!("InstanceDeletionPending")));
-        let begun = (is_pending && is_terminating(current)).then(|| {
-            changed(current, |object| {
-                let message = "CustomResource deletion is in progress";
-                set(object, "Terminating", "True", "InstanceDeletionInProgress", message);
-            })
-        });
-        Ok::<_, Infallible>(begun.map(SizedObject::from))
-    };
-    let _ = work.change(DEFINITIONS, name, begin, |state, _, begun| {
-        begun.into_iter().for_each(|begun| _ = state.put(DEFINITIONS, name, begun));
-    });
-    delete::all_of(work, &collection_of(&current), "").await?;
-    finish_definition(work, name);
-    Ok(())
-}
-
-/// Removes a definition that is being deleted after its last object.
-pub(in crate::embedded) fn finish_definition(work: &Work, name: &str) {
-    let plan = |current: &Arc<Object>| {
-        Ok::<_, Infallible>(is_terminating(current).then(|| SizedObject::from(finished(current))))
-    };
-    let _ = work.change(DEFINITIONS, name, plan, |state, current, finished| {
-        let Some(object) = finished.filter(|_| state.count(&collection_of(current)) == 0) else { return };
-        if delete::is_over(&object) {
-            state.remove(DEFINITIONS, name, object);
-            removed(state, current);
-        } else {
-            state.put(DEFINITIONS, name, object);
-        }
-    });
-}
-
-/// The last state of a definition by its finalizer.
-fn finished(current: &Object) -> Object {
-    let (reason, message) = match is_true(current, "Established") {
-        true => ("InstanceDeletionCompleted", "removed all instances"),
-        false => ("NeverEstablished", "resource was never established"),
-    };
-    let mut object = current.clone();
-    set(&mut object, "Terminating", "False", reason, message);
-    if let Some(Value::Array(finalizers)) = object.get_mut(&FINALIZERS) {
-        finalizers.retain(|finalizer| finalizer != FINALIZER);
-    }
-    if object.items(&FINALIZERS).is_empty() {
-        object.remove(&FINALIZERS);
-    }
-    if !delete::is_over(&object) {
-        owners::record_own(&kind(), "status", current, &mut object);
-    }
-    object
 }
 
 /// Frees what a definition had: its names, and the history of its objects.
@@ -480,12 +434,7 @@ pub(in crate::embedded) fn removed(state: &mut State, definition: &Object) {
     state.then(Task::Registrations(group.to_owned()));
 }
 
-/// The name of the definition of a collection.
-pub(in crate::embedded) fn name_of(collection: &Collection) -> String {
-    format!("{}.{}", collection.resource, collection.group)
-}
-
-fn is_terminating(definition: &Object) -> bool {
+pub(in crate::embedded) fn is_terminating(definition: &Object) -> bool {
     metadata::is_deleting(definition) && has_finalizer(definition)
 }
 
@@ -493,17 +442,17 @@ fn has_finalizer(definition: &Object) -> bool {
     definition.items(&FINALIZERS).iter().any(|finalizer| finalizer == FINALIZER)
 }
 
-fn collection_of(definition: &Object) -> Collection {
+pub(in crate::embedded) fn collection_of(definition: &Object) -> Collection {
     let text = |path: &[&str]| definition.str(path).to_owned().into();
     Collection { group: text(&["spec", "group"]), resource: text(&["spec", "names", "plural"]) }
 }
 
-fn find<'o>(definition: &'o Object, of: &str) -> Option<&'o Value> {
+pub(in crate::embedded) fn find<'o>(definition: &'o Object, of: &str) -> Option<&'o Value> {
     definition.items(&["status", "conditions"]).iter().find(|condition| condition.get("type") == Some(&json!(of)))
 }
 
 /// `SetCRDCondition`
-fn set(definition: &mut Object, of: &str, status: &str, reason: &str, message: &str) {
+pub(in crate::embedded) fn set(definition: &mut Object, of: &str, status: &str, reason: &str, message: &str) {
     let now = metadata::now();
     let since = find(definition, of).filter(|known| known.get("status") == Some(&json!(status)));
     let since = since.and_then(|known| known.get("lastTransitionTime")).cloned().unwrap_or_else(|| now.into());
@@ -522,7 +471,7 @@ fn set(definition: &mut Object, of: &str, status: &str, reason: &str, message: &
 }
 
 /// A definition with a status that kube-apiserver itself has changed.
-fn changed(current: &Object, change: impl FnOnce(&mut Object)) -> Object {
+pub(in crate::embedded) fn changed(current: &Object, change: impl FnOnce(&mut Object)) -> Object {
     let mut object = current.clone();
     change(&mut object);
     owners::record_own(&kind(), "status", current, &mut object);

@@ -2,77 +2,20 @@
 //! (`DropDisabledTemplateFields`, `dropDisabledFields` and similar functions of kube-apiserver's strategies).
 
 use crate::config::FeatureGates;
-use crate::embedded::api::catalog::ServedResource;
 use crate::object::Object;
 use serde_json::Value;
 
 /// A step `*` stands for each item of a list, and for each value of a map.
 type Path = &'static [&'static str];
 
-/// Fields that a feature adds to a kind.
-struct Fields {
-    gate: &'static str,
-    /// Group and plural name.
-    resource: (&'static str, &'static str),
-    paths: &'static [Path],
+/// Fields that a feature adds to a kind. They are in use together.
+pub(in crate::embedded) struct DisabledFields {
+    pub(super) gate: &'static str,
+    pub(super) paths: &'static [Path],
 }
 
 /// The gate of fields that no release serves any more.
-const NEVER: &str = "";
-
-const OF_KINDS: [Fields; 10] = [
-    Fields {
-        gate: "ImageVolumeWithDigest",
-        resource: ("", "pods"),
-        paths: &[
-            &["status", "containerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
-            &["status", "initContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
-            &["status", "ephemeralContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
-        ],
-    },
-    Fields {
-        gate: "DRANodeAllocatableResources",
-        resource: ("", "pods"),
-        paths: &[&["status", "nodeAllocatableResourceClaimStatuses"]],
-    },
-    Fields { gate: NEVER, resource: ("", "nodes"), paths: &[&["spec", "configSource"]] },
-    Fields { gate: NEVER, resource: ("", "nodes"), paths: &[&["status", "config"]] },
-    Fields {
-        gate: "CoordinatedLeaderElection",
-        resource: ("coordination.k8s.io", "leases"),
-        paths: &[&["spec", "strategy"]],
-    },
-    Fields {
-        gate: "CoordinatedLeaderElection",
-        resource: ("coordination.k8s.io", "leases"),
-        paths: &[&["spec", "preferredHolder"]],
-    },
-    Fields {
-        gate: "MaxUnavailableStatefulSet",
-        resource: ("apps", "statefulsets"),
-        paths: &[&["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]],
-    },
-    Fields {
-        gate: "VolumeLimitScaling",
-        resource: ("storage.k8s.io", "csidrivers"),
-        paths: &[&["spec", "preventPodSchedulingIfMissing"]],
-    },
-    Fields {
-        gate: "DRANodeAllocatableResources",
-        resource: ("resource.k8s.io", "resourceslices"),
-        paths: &[&["spec", "devices", "*", "nodeAllocatableResourceMappings"]],
-    },
-    Fields {
-        gate: "DRAListTypeAttributes",
-        resource: ("resource.k8s.io", "resourceslices"),
-        paths: &[
-            &["spec", "devices", "*", "attributes", "*", "bools"],
-            &["spec", "devices", "*", "attributes", "*", "ints"],
-            &["spec", "devices", "*", "attributes", "*", "strings"],
-            &["spec", "devices", "*", "attributes", "*", "versions"],
-        ],
-    },
-];
+pub(super) const NEVER: &str = "";
 
 /// Fields of the specs of pods and of templates.
 const OF_PODS: [(&str, &[Path]); 4] = [
@@ -89,45 +32,25 @@ const OF_PODS: [(&str, &[Path]); 4] = [
     ("GenericWorkload", &[&["schedulingGroup"]]),
 ];
 
-/// The path to the pod's spec in an object of this kind.
-fn pod_spec(resource: &ServedResource) -> Option<Path> {
-    match (&*resource.group, &*resource.name) {
-        ("", "pods") => Some(&["spec"]),
-        ("", "podtemplates") => Some(&["template", "spec"]),
-        ("", "replicationcontrollers")
-        | ("apps", "deployments" | "replicasets" | "daemonsets" | "statefulsets")
-        | ("batch", "jobs") => Some(&["spec", "template", "spec"]),
-        ("batch", "cronjobs") => Some(&["spec", "jobTemplate", "spec", "template", "spec"]),
-        _ => None,
-    }
-}
-
 /// Removes the fields of features that are off, unless the current object has them.
-pub(in crate::embedded) fn drop_fields(
+pub(super) fn drop_fields(
     gates: &FeatureGates,
-    resource: &ServedResource,
+    fields: &[DisabledFields],
+    pod_spec: Option<Path>,
     object: &mut Object,
     current: Option<&Object>,
 ) {
     let is_off = |gate: &str| gate == NEVER || !gates.is_on(gate);
-    let of_kind = OF_KINDS.iter().filter(|fields| fields.resource == (&*resource.group, &*resource.name));
-    for fields in of_kind.filter(|fields| is_off(fields.gate)) {
+    for fields in fields.iter().filter(|fields| is_off(fields.gate)) {
         drop_paths(&[], fields.paths, object, current);
     }
-    if let Some(spec) = pod_spec(resource) {
+    if let Some(spec) = pod_spec {
         for (gate, paths) in OF_PODS.iter().filter(|(gate, _)| is_off(gate)) {
             drop_paths(spec, paths, object, current);
             if *gate == "ContainerStopSignals" {
                 drop_empty_lifecycles(spec, object);
             }
         }
-    }
-    let source = ["spec", "dataSourceRef"];
-    let is_elsewhere = !object.str(&["spec", "dataSourceRef", "namespace"]).is_empty();
-    let is_claim = (&*resource.group, &*resource.name) == ("", "persistentvolumeclaims");
-    let is_in_use = current.is_some_and(|current| current.get(&source).is_some());
-    if is_claim && is_elsewhere && !is_in_use && is_off("CrossNamespaceVolumeDataSource") {
-        object.remove(&source);
     }
 }
 
@@ -201,9 +124,16 @@ mod tests {
 
     fn dropped(gates: &str, group: &str, version: &str, name: &str, object: &Value, current: Option<&Value>) -> Value {
         let resource = catalog::resource(group, version, name).unwrap();
+        let strategy = super::super::of(resource);
         let mut object = Object::from_value(object.clone()).unwrap();
         let current = current.map(|current| Object::from_value(current.clone()).unwrap());
-        drop_fields(&FeatureGates::parse(gates).unwrap(), resource, &mut object, current.as_ref());
+        drop_fields(
+            &FeatureGates::parse(gates).unwrap(),
+            strategy.disabled_fields(),
+            strategy.pod_spec(),
+            &mut object,
+            current.as_ref(),
+        );
         object.into_value()
     }
 

@@ -2,6 +2,7 @@
 
 use crate::embedded::api::catalog::ServedResource;
 use crate::embedded::store::capacity::STORED_AS_JSON;
+pub(in crate::embedded) use crate::embedded::store::is_deleting;
 use crate::go_text::go_quote;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::names::path_segment_errors;
@@ -106,23 +107,6 @@ pub(in crate::embedded) fn update_causes(object: &Object, current: &Object) -> V
     causes
 }
 
-/// The field in which an empty list counts as a change, since its Go value is not nil: the strategies of a few resources compare with
-/// `reflect.DeepEqual`, the others with `apiequality.Semantic`.
-fn compared_exactly(resource: &ServedResource) -> Option<&'static str> {
-    match (&*resource.group, &*resource.name) {
-        ("networking.k8s.io", "networkpolicies") => Some("spec"),
-        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
-            Some("webhooks")
-        }
-        _ => None,
-    }
-}
-
-/// Whether an updated object, before [`complete`], has an empty list or map that the storage loses and that counts as a change.
-pub(in crate::embedded) fn has_counting_empty(resource: &ServedResource, object: &Object) -> bool {
-    compared_exactly(resource).is_some_and(|field| object.has_empty_but_not_nil(field))
-}
-
 /// Increments the generation if a field outside of the metadata and the status changes, or if the update counts anyway (`PrepareForUpdate`
 /// of the strategies).
 pub(in crate::embedded) fn count_generation(
@@ -139,17 +123,9 @@ pub(in crate::embedded) fn count_generation(
         }
         fields
     };
-    let is_changed = |field: &str| object.get(&["metadata", field]) != current.get(&["metadata", field]);
-    let (counts, counts_too) = match (&*resource.group, &*resource.name) {
-        // The generation stays 1.
-        ("scheduling.k8s.io", "priorityclasses") => (false, false),
-        // The first change sets the generation 1.
-        ("storage.k8s.io", "csidrivers") => (true, false),
-        ("apps", "deployments") => (true, subresource != "status" && is_changed("annotations")),
-        ("discovery.k8s.io", "endpointslices") => (true, is_changed("labels")),
-        _ => (resource.facts().has_generation, false),
-    };
-    if counts_anyway || counts_too || counts && wanted(object) != wanted(current) {
+    let strategy = super::of(resource);
+    let counts_anyway = counts_anyway || strategy.counts_too(subresource, object, current);
+    if counts_anyway || strategy.counts_changes(resource) && wanted(object) != wanted(current) {
         let generation = current.get(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
         let _ = object.set(&["metadata", "generation"], Value::from(generation.saturating_add(1)));
     }
@@ -160,11 +136,6 @@ pub(in crate::embedded) fn next_generation(object: &mut Object) {
     if let Some(generation) = object.get(&["metadata", "generation"]).and_then(Value::as_i64).filter(|n| *n > 0) {
         let _ = object.set(&["metadata", "generation"], Value::from(generation.saturating_add(1)));
     }
-}
-
-/// Whether an object is being deleted.
-pub(in crate::embedded) fn is_deleting(object: &Object) -> bool {
-    object.get(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
 }
 
 fn copy(object: &mut Object, current: &Object, field: &str) {

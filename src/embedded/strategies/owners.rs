@@ -4,9 +4,8 @@
 
 use crate::embedded::api::catalog::{self, ServedResource};
 use crate::embedded::api::removed;
-use crate::embedded::http::call::Call;
 use crate::kind::GroupVersionKind;
-use crate::object::managed_fields::{Change, InVersion, OneVersion, VersionConverter, is_too_large, manager_name};
+use crate::object::managed_fields::{Change, InVersion, OneVersion, VersionConverter, is_too_large};
 use crate::object::merge::Node;
 use crate::object::typed::Rest;
 use crate::object::{Object, convert, normal, typed};
@@ -58,7 +57,8 @@ impl Served {
 
 /// The kind of a write's bodies, and the versions of its objects.
 pub(in crate::embedded) struct Subject<'a> {
-    call: &'a Call,
+    resource: &'a ServedResource,
+    subresource: &'a str,
     kind: GroupVersionKind,
     manager: String,
     versions: Box<dyn VersionConverter + Send + Sync>,
@@ -66,18 +66,23 @@ pub(in crate::embedded) struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// An object, or a subresource that is a part of the object.
-    pub(in crate::embedded) fn object(call: &'a Call) -> Self {
-        Self::new(call, call.resource.gvk(), Box::new(Served(call.resource.clone())))
+    pub(in crate::embedded) fn object(
+        resource: &'a Arc<ServedResource>,
+        subresource: &'a str,
+        manager: String,
+    ) -> Self {
+        let versions = Box::new(Served(resource.clone()));
+        Self { resource, subresource, kind: resource.gvk(), manager, versions }
     }
 
     /// An object of another kind, such as a Scale or a TokenRequest.
-    pub(in crate::embedded) fn of_kind(call: &'a Call, kind: GroupVersionKind) -> Self {
-        Self::new(call, kind, Box::new(OneVersion))
-    }
-
-    fn new(call: &'a Call, kind: GroupVersionKind, versions: Box<dyn VersionConverter + Send + Sync>) -> Self {
-        let manager = manager_name(&call.parameter("fieldManager").unwrap_or_default(), &call.user_agent);
-        Self { call, kind, manager, versions }
+    pub(in crate::embedded) fn of_kind(
+        resource: &'a ServedResource,
+        subresource: &'a str,
+        manager: String,
+        kind: GroupVersionKind,
+    ) -> Self {
+        Self { resource, subresource, kind, manager, versions: Box::new(OneVersion) }
     }
 
     /// Sets the managedFields of an object after a create, update or patch by the client (`FieldManager.UpdateNoErrors`). `current` is
@@ -117,8 +122,8 @@ impl<'a> Subject<'a> {
         let change = self.change().ok_or_else(|| Status::plain("no corresponding type for the kind"))?;
         let mut applied = change.apply(live, configuration, force, &*self.versions)?;
         let unfit = |why: &dyn Display| Status::plain(format!("failed to convert new object to proper version: {why}"));
-        let custom = self.call.resource.custom.as_ref().filter(|_| self.kind.group == *self.call.resource.group);
-        if let Some(schema) = removed::schema(&self.call.resource).or_else(|| custom?.structural()) {
+        let custom = self.resource.custom.as_ref().filter(|_| self.kind.group == *self.resource.group);
+        if let Some(schema) = removed::schema(self.resource).or_else(|| custom?.structural()) {
             let mut object = schema.normalize(applied).map_err(|why| unfit(&why))?.object;
             current.into_iter().for_each(|current| keep_times(&mut object, current));
             return Ok(object);
@@ -141,9 +146,9 @@ impl<'a> Subject<'a> {
     fn change(&self) -> Option<Change<'_>> {
         Some(Change {
             kind: &self.kind,
-            schema: node(&self.call.resource, &self.kind)?,
-            has_status: self.call.resource.facts().has_status,
-            subresource: &self.call.info.subresource,
+            schema: node(self.resource, &self.kind)?,
+            has_status: self.resource.facts().has_status,
+            subresource: self.subresource,
             manager: &self.manager,
             now: jiff::Timestamp::now(),
         })

@@ -1,8 +1,16 @@
 //! Pods: the values that the server sets in new pods, and the fields that a write of a subresource changes (`pkg/registry/core/pod`).
 
+use super::context::Context;
+use super::delete_options::{MAX_GRACE_SECONDS, Options};
+use super::disabled::DisabledFields;
+use super::fields::{self, copy};
+use super::strategy::{Grace, Strategy};
 use super::{metadata, owners};
+use crate::embedded::api::catalog::ServedResource;
 use crate::object::Object;
 use crate::object::quantity::Quantity;
+use crate::status::Status;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -16,8 +24,87 @@ const MAX_LOCAL_PROFILE: usize = 4095;
 /// Containers that an annotation of AppArmor may name, and whose resources count.
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
+/// The grace period of a pod without `terminationGracePeriodSeconds`, in seconds.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+pub(super) struct Pods;
+
+impl Strategy for Pods {
+    fn disabled_fields(&self) -> &'static [DisabledFields] {
+        &[
+            DisabledFields {
+                gate: "ImageVolumeWithDigest",
+                paths: &[
+                    &["status", "containerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
+                    &["status", "initContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
+                    &["status", "ephemeralContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
+                ],
+            },
+            DisabledFields {
+                gate: "DRANodeAllocatableResources",
+                paths: &[&["status", "nodeAllocatableResourceClaimStatuses"]],
+            },
+        ]
+    }
+
+    fn pod_spec(&self) -> Option<&'static [&'static str]> {
+        Some(&["spec"])
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Object) -> Result<(), Status> {
+        prepare(object);
+        Ok(())
+    }
+
+    fn part(&self, context: &Context<'_>, object: Object, current: &Object) -> Object {
+        match context.subresource {
+            "ephemeralcontainers" => fields::only(&["spec", "ephemeralContainers"], &object, current),
+            "resize" => resized(object, current),
+            _ => fields::part(context, object, current),
+        }
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, object: &mut Object, current: &Object) -> Result<bool, Status> {
+        if context.subresource == "status" {
+            keep_in_status(object, current);
+        }
+        Ok(false)
+    }
+
+    fn is_free_until_initialized(&self) -> bool {
+        true
+    }
+
+    fn begin_deletion(&self, object: &mut Object, options: &Options) -> Grace {
+        grace_of(object, options)
+    }
+
+    fn selectable_fields(&self, _: &ServedResource) -> &'static [&'static str] {
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ]
+    }
+
+    fn unset(&self, field: &str) -> &'static str {
+        match field {
+            "spec.hostNetwork" => "false",
+            "spec.restartPolicy" => "Always",
+            "spec.schedulerName" => "default-scheduler",
+            _ => "",
+        }
+    }
+}
+
 /// Sets fields of a new pod (`podStrategy.PrepareForCreate`).
-pub(in crate::embedded) fn prepare(pod: &mut Object) {
+fn prepare(pod: &mut Object) {
     let class = quality_of_service(pod);
     let _ = pod.set(&["status"], json!({"phase": "Pending", "qosClass": class}));
     if !pod.items(&["spec", "schedulingGates"]).is_empty() {
@@ -29,7 +116,7 @@ pub(in crate::embedded) fn prepare(pod: &mut Object) {
 }
 
 /// Restores fields that a write of the status leaves out (`podStatusStrategy.PrepareForUpdate`).
-pub(in crate::embedded) fn keep_in_status(pod: &mut Object, current: &Object) {
+fn keep_in_status(pod: &mut Object, current: &Object) {
     if pod.str(&["status", "qosClass"]).is_empty() && !current.str(&["status", "qosClass"]).is_empty() {
         let _ = pod.set(&["status", "qosClass"], Value::from(current.str(&["status", "qosClass"])));
     }
@@ -54,7 +141,7 @@ pub(in crate::embedded) fn keep_in_status(pod: &mut Object, current: &Object) {
 }
 
 /// Applies a write of `resize`, which changes the resources of the pod and of its containers (`dropNonResizeUpdates`).
-pub(in crate::embedded) fn resized(pod: Object, current: &Object) -> Object {
+fn resized(pod: Object, current: &Object) -> Object {
     let containers = |pod: &Object, field: &str| pod.items(&["spec", field]).to_vec();
     if CONTAINERS.iter().any(|field| containers(&pod, field).len() != containers(current, field).len()) {
         // The validation refuses it.
@@ -88,11 +175,39 @@ fn with_resources(mut container: Value, new: &Value) -> Value {
     container
 }
 
-fn copy(object: &mut Object, from: &Object, path: &[&str]) {
-    match from.get(path) {
-        Some(value) => drop::<bool>(object.set(path, value.clone())),
-        None => drop::<Option<Value>>(object.remove(path)),
+/// Marks a pod for graceful deletion: `rest.BeforeDelete` for pods, which their kubelet stops first.
+fn grace_of(pod: &mut Object, options: &Options) -> Grace {
+    let now = Timestamp::now();
+    if metadata::is_deleting(pod) {
+        let granted = pod.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
+        if granted == 0 {
+            return Grace::None;
+        }
+        // A grace period may only become shorter.
+        let Some(seconds) = options.grace_seconds.filter(|seconds| *seconds < granted) else { return Grace::Pending };
+        let ends = pod.str(&["metadata", "deletionTimestamp"]).parse().unwrap_or(now);
+        let ends = ends.saturating_sub(SignedDuration::from_secs(granted.min(MAX_GRACE_SECONDS))).unwrap_or(now);
+        let ends = ends.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
+        let (ends, seconds) = if ends < now { (now, seconds.min(1)) } else { (ends, seconds) };
+        return set_grace(pod, ends, seconds);
     }
+    // `podStrategy.CheckGracefulDelete`
+    let own = pod.get(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
+    let seconds = match options.grace_seconds.or(own).unwrap_or(DEFAULT_GRACE_SECONDS) {
+        _ if pod.str(&["spec", "nodeName"]).is_empty() => 0,
+        _ if matches!(pod.str(&["status", "phase"]), "Failed" | "Succeeded") => 0,
+        seconds if seconds < 0 => 1,
+        seconds => seconds.min(MAX_GRACE_SECONDS),
+    };
+    metadata::next_generation(pod);
+    let ends = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
+    set_grace(pod, ends, seconds)
+}
+
+fn set_grace(pod: &mut Object, ends: Timestamp, seconds: i64) -> Grace {
+    let _ = pod.set(&["metadata", "deletionTimestamp"], Value::from(metadata::timestamp(ends)));
+    let _ = pod.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(seconds));
+    if seconds == 0 { Grace::Over } else { Grace::Period }
 }
 
 /// Adds or replaces a condition of a pod; an empty reason and message are left out (`podutil.UpdatePodCondition`).

@@ -14,7 +14,7 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
     or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
 /// The causes to refuse a policy with this status.
-pub(in crate::embedded) fn causes(policy: &Object) -> Vec<Cause> {
+pub(super) fn causes(policy: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (at, warning) in policy.items(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate() {
         for field in ["warning", "fieldRef"] {

@@ -1,8 +1,9 @@
 //! The refusal of roles and bindings that grant what their author does not hold (`pkg/registry/rbac/*/policybased`).
 
+use super::context::Context;
 use super::owners;
+use super::strategy::Strategy;
 use crate::authz::AccessAttributes;
-use crate::embedded::http::call::Call;
 use crate::embedded::rbac::{GROUP, Granted, authorize, list, rules, visit_rules};
 use crate::embedded::store::Reads;
 use crate::go_text::go_quote;
@@ -17,25 +18,37 @@ use std::collections::{BTreeMap, BTreeSet};
 /// no bound.
 const MAX_ATOMS: usize = 100_000;
 
+/// Roles and ClusterRoles.
+pub(super) struct Roles;
+
+impl Strategy for Roles {
+    fn check_rights(&self, context: &Context<'_>, object: &Object, current: Option<&Object>) -> Result<(), Status> {
+        check(context, object, current, true)
+    }
+}
+
+/// RoleBindings and ClusterRoleBindings.
+pub(super) struct Bindings;
+
+impl Strategy for Bindings {
+    fn check_rights(&self, context: &Context<'_>, object: &Object, current: Option<&Object>) -> Result<(), Status> {
+        check(context, object, current, false)
+    }
+}
+
 /// Checks that the author of a role holds its rules, or may `escalate`, and that the author of a binding holds the rules of its role, or may
 /// `bind` it. `current` is the object that the new one replaces.
 ///
 /// # Errors
 /// 403 with the rules that the author lacks, 404 if a binding's role is missing.
-pub(in crate::embedded) fn check(
-    reads: &impl Reads,
-    call: &Call,
-    object: &Object,
-    current: Option<&Object>,
-) -> Result<(), Status> {
-    let resource = &call.resource;
+fn check(context: &Context<'_>, object: &Object, current: Option<&Object>, is_role: bool) -> Result<(), Status> {
+    let (reads, resource) = (context.store, context.resource);
     // `rbacregistry.EscalationAllowed`
-    let is_master = call.caller.groups.iter().any(|group| group == "system:masters");
-    if !call.rbac || *resource.group != *GROUP || is_master {
+    let is_master = context.caller.groups.iter().any(|group| group == "system:masters");
+    if !context.settings.rbac || is_master {
         return Ok(());
     }
-    let is_role = matches!(&*resource.name, "roles" | "clusterroles");
-    if is_role && may(reads, call, "escalate", &resource.name, &call.info.name) {
+    if is_role && may(reads, context, "escalate", &resource.name, &context.name) {
         return Ok(());
     }
     if current.is_some_and(|current| changes_only_owners(object, current)) {
@@ -54,16 +67,16 @@ pub(in crate::embedded) fn check(
             // Before the validation refuses the kind, as in kube-apiserver.
             other => return Err(Status::plain(format!("unsupported role reference kind: {}", go_quote(other)))),
         };
-        if may(reads, call, "bind", plural, &of("name")) {
+        if may(reads, context, "bind", plural, &of("name")) {
             return Ok(());
         }
-        let rules = rules(reads, object, call.namespace())
+        let rules = rules(reads, object, context.namespace)
             .ok_or_else(|| Status::not_found(GROUP, &resource.name, &of("name")))?;
         check_count(&rules)?;
-        return confirm(reads, call, &rules).map_err(|why| forbidden(&why.to_string()));
+        return confirm(reads, context, &rules).map_err(|why| forbidden(&why.to_string()));
     }
     check_count(object.items(&["rules"]))?;
-    confirm(reads, call, object.items(&["rules"])).map_err(|why| forbidden(&why.to_string()))?;
+    confirm(reads, context, object.items(&["rules"])).map_err(|why| forbidden(&why.to_string()))?;
     let selects = |role: &Object| !role.items(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
     if *resource.name == *"clusterroles" && (selects(object) || current.is_some_and(selects)) {
         let all = [
@@ -71,24 +84,24 @@ pub(in crate::embedded) fn check(
             json!({"verbs": ["*"], "nonResourceURLs": ["*"]}),
         ];
         let why = "must have cluster-admin privileges to use the aggregationRule";
-        confirm(reads, call, &all).map_err(|_| forbidden(why))?;
+        confirm(reads, context, &all).map_err(|_| forbidden(why))?;
     }
     Ok(())
 }
 
 /// Whether the caller has this verb on a role (`RoleEscalationAuthorized`, `BindingAuthorized`).
-fn may(reads: &impl Reads, call: &Call, verb: &str, resource: &str, name: &str) -> bool {
+fn may(reads: &impl Reads, context: &Context<'_>, verb: &str, resource: &str, name: &str) -> bool {
     let attributes = AccessAttributes {
         is_resource_request: true,
         verb: verb.to_owned(),
-        namespace: call.namespace().to_owned(),
+        namespace: context.namespace.to_owned(),
         api_group: GROUP.to_owned(),
         api_version: "*".to_owned(),
         resource: resource.to_owned(),
         name: name.to_owned(),
         ..AccessAttributes::default()
     };
-    authorize(reads, &call.caller, &attributes).allowed
+    authorize(reads, context.caller, &attributes).allowed
 }
 
 /// Whether an update changes nothing but what the garbage collector needs (`IsOnlyMutatingGCFields`).
@@ -126,15 +139,15 @@ struct Escalation {
 ///
 /// # Errors
 /// If the caller lacks rules.
-fn confirm(reads: &impl Reads, call: &Call, rules: &[Value]) -> Result<(), Escalation> {
+fn confirm(reads: &impl Reads, context: &Context<'_>, rules: &[Value]) -> Result<(), Escalation> {
     let (mut held, mut missing_roles) = (Vec::new(), Vec::new());
-    visit_rules(reads, &call.caller, call.namespace(), &mut |granted: &Granted<'_>, rules| {
+    visit_rules(reads, context.caller, context.namespace, &mut |granted: &Granted<'_>, rules| {
         match rules {
             Some(rules) => held.extend_from_slice(rules),
             // The storage of roles names the resource of the request.
             None => {
                 let role = go_quote(granted.binding.str(&["roleRef", "name"]));
-                missing_roles.push(format!("{}.{GROUP} {role} not found", call.resource.name));
+                missing_roles.push(format!("{}.{GROUP} {role} not found", context.resource.name));
             }
         }
         true
@@ -145,7 +158,7 @@ fn confirm(reads: &impl Reads, call: &Call, rules: &[Value]) -> Result<(), Escal
     if missing.is_empty() {
         return Ok(());
     }
-    let UserInfo { username, groups, .. } = call.caller.clone();
+    let UserInfo { username, groups, .. } = context.caller.clone();
     Err(Escalation { username, groups, rules: missing.into_iter().collect(), missing_roles: aggregate(missing_roles) })
 }
 

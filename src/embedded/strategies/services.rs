@@ -1,9 +1,13 @@
 //! Services: the addresses and the ports that the server allocates (`pkg/registry/core/service/storage`). The server has addresses of one
 //! family, IPv4.
 
-use super::initial::SERVICES;
+use super::collections::{ENDPOINTS, SERVICES};
+use super::context::Context;
+use super::fields;
+use super::strategy::Strategy;
 use crate::config::Addresses;
-use crate::embedded::store::Reads;
+use crate::embedded::api::catalog::ServedResource;
+use crate::embedded::store::{Collection, Reads, State, Task, key};
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, validation};
 use crate::status::{Cause, Status, invalid};
@@ -22,11 +26,68 @@ const BEFORE_DRY_RUN: u64 = 32_768;
 const IPV4: &str = "IPv4";
 const IPV6: &str = "IPv6";
 
+/// The namespace and the name of the Service of the API server.
+pub(in crate::embedded) const OWN: (&str, &str) = ("default", "kubernetes");
+
+pub(super) struct Services;
+
+impl Strategy for Services {
+    /// Two Services never have one address or one port.
+    fn depends_on_others(&self) -> bool {
+        true
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
+        fields::put(object, &["status"], json!({"loadBalancer": {}}));
+        create(context.store, object, context.dry_run)
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, object: &mut Object, current: &Object) -> Result<bool, Status> {
+        if context.subresource != "status" {
+            update(context.store, object, current, context.dry_run)?;
+        }
+        Ok(false)
+    }
+
+    fn after_create(&self, state: &mut State, _: &Object) {
+        state.then(Task::Availabilities);
+    }
+
+    fn after_change(&self, state: &mut State, object: &Object) {
+        restore_own(state, object);
+        state.then(Task::Availabilities);
+    }
+
+    /// `REST.afterDelete`
+    fn after_delete(&self, state: &mut State, _: &Collection, object: &Object) {
+        state.then(Task::Delete { collection: ENDPOINTS.clone(), key: key(object.namespace(), object.name()) });
+    }
+
+    fn selectable_fields(&self, _: &ServedResource) -> &'static [&'static str] {
+        &["spec.clusterIP", "spec.type"]
+    }
+
+    fn unset(&self, field: &str) -> &'static str {
+        if field == "spec.type" { "ClusterIP" } else { "" }
+    }
+
+    fn storage_path(&self, _: &Collection) -> String {
+        "services/specs".to_owned()
+    }
+}
+
+/// Leaves it to the controller to repair the Service of the API server, its Endpoints and its EndpointSlice after a write of one of them.
+pub(super) fn restore_own(state: &mut State, object: &Object) {
+    if (object.namespace(), object.name()) == OWN && state.settings().advertised.is_some() {
+        state.then(Task::KubernetesService);
+    }
+}
+
 /// Allocates what a new Service needs (`REST.beginCreate`).
 ///
 /// # Errors
 /// If the addresses or ports of the Service are invalid, are another one's, or if none is left.
-pub(in crate::embedded) fn create(reads: &impl Reads, service: &mut Object, dry_run: bool) -> Result<(), Status> {
+fn create(reads: &impl Reads, service: &mut Object, dry_run: bool) -> Result<(), Status> {
     validation::prepare_for_create(&kind(), service);
     set_families(service, None)?;
     allocate_address(reads, service, dry_run)?;
@@ -45,12 +106,7 @@ pub(in crate::embedded) fn create(reads: &impl Reads, service: &mut Object, dry_
 ///
 /// # Errors
 /// As [`create`].
-pub(in crate::embedded) fn update(
-    reads: &impl Reads,
-    service: &mut Object,
-    current: &Object,
-    dry_run: bool,
-) -> Result<(), Status> {
+fn update(reads: &impl Reads, service: &mut Object, current: &Object, dry_run: bool) -> Result<(), Status> {
     validation::prepare_for_update(&kind(), service, current);
     if !keeps_both_families(service, current) {
         set_families(service, Some(current))?;

@@ -1,178 +1,237 @@
-//! The fields of an object that the server sets, restores or drops before it validates a write (`PrepareForCreate`, `PrepareForUpdate`).
+//! The strategy of a kind, and its defaults.
 
-use super::{api_services, daemon_sets, disabled, metadata, pods, services, signing_requests};
+use super::context::Context;
+use super::delete_options::Options;
+use super::disabled::DisabledFields;
+use super::fields;
 use crate::embedded::api::catalog::ServedResource;
-use crate::embedded::api::removed;
-use crate::embedded::http::body::strings;
-use crate::embedded::settings::Settings;
-use crate::embedded::store::Reads;
-use crate::object::{Object, validation};
-use crate::status::Status;
-use crate::user::UserInfo;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
-use std::collections::HashSet;
+use crate::embedded::store::{Collection, State};
+use crate::object::Object;
+use crate::object::kinds::is_built_in_group;
+use crate::status::{Cause, Status};
 
-/// The finalizer of the namespace controller.
-const KUBERNETES: &str = "kubernetes";
-const TRANSITION: [&str; 2] = ["status", "lastPhaseTransitionTime"];
+/// What a write does in its own transaction after it has stored the object with this key.
+pub(in crate::embedded) type Following = Box<dyn FnOnce(&mut State, &str) + Send>;
 
-/// Sets fields of a new object that do not depend on other objects; `object` is in its stored form.
-pub(in crate::embedded) fn prepare(
-    settings: &Settings,
-    resource: &ServedResource,
-    object: &mut Object,
-    caller: &UserInfo,
-) {
-    // A kubelet creates its node with a status.
-    if resource.subresource("status").is_some() && resource.name != "nodes" {
-        object.fields_mut().remove("status");
+/// The grace period of a deletion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::embedded) enum Grace {
+    /// The kind has no graceful deletion.
+    None,
+    /// The grace period is zero.
+    Over,
+    /// The object has got a grace period.
+    Period,
+    /// The grace period runs already, and the request does not change it.
+    Pending,
+    /// The object is marked, and a controller removes it.
+    Marked,
+}
+
+/// What is particular to a kind. The methods stand in the order in which a create, an update, a deletion and a read ask them.
+pub(in crate::embedded) trait Strategy: Send + Sync {
+    /// Whether unknown fields of a body are mistakes, rather than fields of a later release, which are stored.
+    fn has_no_later_fields(&self) -> bool {
+        false
     }
-    disabled::drop_fields(&settings.gates, resource, object, None);
-    match (&*resource.group, &*resource.name) {
-        ("", "namespaces") => prepare_namespace(object),
-        ("", "pods") => pods::prepare(object),
-        ("", "persistentvolumeclaims") => {
-            validation::prepare_for_create(&resource.gvk(), object);
-            put(object, &["status"], json!({"phase": "Pending"}));
+
+    /// Whether the bytes of an object say little about the time that its validation takes, because it contains expressions or schemas.
+    fn takes_long(&self) -> bool {
+        false
+    }
+
+    /// Whether a write depends on the other objects of the collection. Such a write starts over if one of them changes meanwhile.
+    fn depends_on_others(&self) -> bool {
+        false
+    }
+
+    /// Whether a write that starts over uses what it has prepared: only [`Strategy::following`] and [`Strategy::check_room`] depend on others.
+    fn is_prepared_once(&self) -> bool {
+        false
+    }
+
+    /// Checks that the caller may give the rights that an object gives. `current` is the object that it replaces.
+    ///
+    /// # Errors
+    /// 403 if the caller may not.
+    fn check_rights(&self, _: &Context<'_>, _object: &Object, _current: Option<&Object>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// The name of a new object that has neither a name nor a prefix for one.
+    fn default_name(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether the validation of the kind checks the name, and whether there is one.
+    fn validates_name(&self) -> bool {
+        false
+    }
+
+    /// Whether a create may set the status.
+    fn keeps_status(&self) -> bool {
+        false
+    }
+
+    /// The fields that features add to the kind.
+    fn disabled_fields(&self) -> &'static [DisabledFields] {
+        &[]
+    }
+
+    /// The path to the spec of the pods that an object describes.
+    fn pod_spec(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
+    /// Sets and drops fields of a new object before its validation (`PrepareForCreate`).
+    ///
+    /// # Errors
+    /// If the server cannot allocate what the object asks for, or the kind is validated here.
+    fn prepare_for_create(&self, _: &Context<'_>, _object: &mut Object) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// The part of a submitted object that the request may change, with the rest of the current object.
+    fn part(&self, context: &Context<'_>, object: Object, current: &Object) -> Object {
+        fields::part(context, object, current)
+    }
+
+    /// Prepares and validates an update before its metadata is compared with the current one.
+    ///
+    /// # Errors
+    /// If the update is invalid; the error hides those of the metadata.
+    fn begin_update(&self, _: &Context<'_>, _object: &mut Object, _current: &Object) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Restores fields that an update must not change, and sets fields that depend on others (`PrepareForUpdate`). Returns whether the update
+    /// counts as one of the object's generation, whatever else it changes.
+    ///
+    /// # Errors
+    /// If the server cannot allocate what the object asks for, or the kind is validated here.
+    fn prepare_for_update(&self, _: &Context<'_>, _object: &mut Object, _current: &Object) -> Result<bool, Status> {
+        Ok(false)
+    }
+
+    /// The errors of a new object beside those of its fields.
+    fn validate(&self, _: &Context<'_>, _object: &Object) -> Vec<Cause> {
+        Vec::new()
+    }
+
+    /// The errors of an update beside those of the fields.
+    fn validate_update(&self, _: &Context<'_>, _object: &Object) -> Vec<Cause> {
+        Vec::new()
+    }
+
+    /// Whether initializers may change an object as long as no other client sees it, so that its update is validated as a create, and its status
+    /// waits.
+    fn is_free_until_initialized(&self) -> bool {
+        false
+    }
+
+    /// Whether a change of a field outside of the metadata and the status increments the generation.
+    fn counts_changes(&self, resource: &ServedResource) -> bool {
+        resource.facts().has_generation
+    }
+
+    /// Whether an update counts that changes no field outside of the metadata and the status.
+    fn counts_too(&self, _subresource: &str, _object: &Object, _current: &Object) -> bool {
+        false
+    }
+
+    /// Sets fields of an updated object in the form in which it will be stored.
+    fn complete_update(&self, _object: &mut Object, _current: &Object) {}
+
+    /// What the transaction of a write does after it has stored `object` in place of `current`, computed before it.
+    fn following(&self, _: &Context<'_>, _object: &Object, _current: Option<&Object>) -> Option<Following> {
+        None
+    }
+
+    /// Checks in the transaction of a create that there is room for another object of the kind.
+    ///
+    /// # Errors
+    /// 403 if there are too many.
+    fn check_room(&self, _: &State, _: &Context<'_>, _name: &str) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Follows a create (`AfterCreate`), in its transaction.
+    fn after_create(&self, _: &mut State, _object: &Object) {}
+
+    /// Follows an update or a removal by a client or a controller, in its transaction: leaves it to the controllers to restore what must be
+    /// there.
+    fn after_change(&self, _: &mut State, _object: &Object) {}
+
+    /// Follows a removal (`AfterDelete`), in its transaction and before [`Strategy::after_change`].
+    fn after_delete(&self, _: &mut State, _collection: &Collection, _object: &Object) {}
+
+    /// Checks the preconditions of a deletion (`rest.BeforeDelete`).
+    ///
+    /// # Errors
+    /// 409 if one fails.
+    fn check_preconditions(&self, options: &Options, resource: &ServedResource, object: &Object) -> Result<(), Status> {
+        options.check_object(resource, object)
+    }
+
+    /// Whether a deletion without a policy orphans the dependents (`DefaultGarbageCollectionPolicy`).
+    fn orphans_dependents(&self) -> bool {
+        false
+    }
+
+    /// Marks an object for a graceful deletion (`CheckGracefulDelete`).
+    fn begin_deletion(&self, _object: &mut Object, _: &Options) -> Grace {
+        Grace::None
+    }
+
+    /// Follows a deletion that leaves the object to a controller, in its transaction.
+    fn after_deletion_begun(&self, _: &mut State, _key: &str) {}
+
+    /// Whether something beside its finalizers holds up the removal of an object.
+    fn is_held(&self, _object: &Object) -> bool {
+        false
+    }
+
+    /// Fields for selectors, besides name and namespace (`AddFieldLabelConversionFunc`, `ToSelectableFields`).
+    fn selectable_fields(&self, _: &ServedResource) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Checks that objects can be selected by a field.
+    ///
+    /// # Errors
+    /// 400 if they cannot.
+    fn check_selector(&self, resource: &ServedResource, field: &str) -> Result<(), Status> {
+        match self.selectable_fields(resource) {
+            // `runtime.DefaultMetaV1FieldSelectorConversion`
+            [] => Err(Status::bad_request(format!(
+                "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            ))),
+            fields if fields.contains(&field) => Ok(()),
+            _ => Err(Status::bad_request(format!("field label not supported: {field}"))),
         }
-        ("", "persistentvolumes") => {
-            put(object, &["status"], json!({"phase": "Pending", "lastPhaseTransitionTime": metadata::now()}));
+    }
+
+    /// The value of a field for its selector; the object is in its stored form.
+    fn selected(&self, _: &ServedResource, object: &Object, field: &str) -> String {
+        fields::text(object, field).unwrap_or_else(|| self.unset(field).to_owned())
+    }
+
+    /// The value of an unset field for its selector.
+    fn unset(&self, _field: &str) -> &'static str {
+        ""
+    }
+
+    /// The path of the collection in kube-apiserver's store, below `/registry`.
+    fn storage_path(&self, collection: &Collection) -> String {
+        let Collection { group, resource } = collection;
+        match is_built_in_group(group) {
+            true => (**resource).to_owned(),
+            false => format!("{group}/{resource}"),
         }
-        ("", "services") => put(object, &["status"], json!({"loadBalancer": {}})),
-        ("", "secrets") => prepare_secret(object),
-        ("", "serviceaccounts") => clean_references(object),
-        ("", "replicationcontrollers") | ("apps", "deployments" | "replicasets" | "statefulsets") => {
-            default(object, &["spec", "replicas"], json!(1));
-        }
-        ("discovery.k8s.io", "endpointslices") => _ = drop_topology(object),
-        ("certificates.k8s.io", "certificatesigningrequests") => signing_requests::prepare(object, caller),
-        ("apiregistration.k8s.io", "apiservices") => api_services::prepare(object),
-        ("apps", "daemonsets") => daemon_sets::prepare(object),
-        ("batch", "jobs") => validation::prepare_for_create(&resource.gvk(), object),
-        _ => removed::api(resource).into_iter().for_each(|api| crate::removed::set_defaults(api, object)),
     }
 }
 
-/// Restores fields that an update must not change, and sets fields that depend on others. Returns whether the update counts as one of the
-/// object's generation, whatever else it changes.
-///
-/// # Errors
-/// If a Service cannot have the addresses or ports that it asks for.
-pub(in crate::embedded) fn keep(
-    reads: &impl Reads,
-    resource: &ServedResource,
-    object: &mut Object,
-    current: &Object,
-    subresource: &str,
-    dry_run: bool,
-) -> Result<bool, Status> {
-    disabled::drop_fields(&reads.settings().gates, resource, object, Some(current));
-    let is_status = subresource == "status";
-    match (&*resource.group, &*resource.name) {
-        ("", "services") if !is_status => services::update(reads, object, current, dry_run)?,
-        ("", "secrets") => prepare_secret(object),
-        ("", "serviceaccounts") => clean_references(object),
-        ("", "persistentvolumeclaims") if !is_status => {
-            validation::prepare_for_update(&resource.gvk(), object, current);
-        }
-        ("", "persistentvolumes") if is_status => keep_transition(object, current),
-        ("", "pods") if is_status => pods::keep_in_status(object, current),
-        ("", "namespaces") => label_namespace(object),
-        ("apps", "daemonsets") => daemon_sets::keep(object, current),
-        ("certificates.k8s.io", "certificatesigningrequests") => signing_requests::keep(object, current, subresource),
-        ("discovery.k8s.io", "endpointslices") => return Ok(drop_topology(object)),
-        ("resource.k8s.io", "resourceclaims") if is_status => drop_deallocated(object, current),
-        _ => removed::api(resource).into_iter().for_each(|api| removed::keep(api, object, current)),
-    }
-    Ok(false)
-}
+/// The strategy of kinds that differ in nothing.
+pub(super) struct Plain;
 
-/// Sets fields of a new namespace.
-pub(in crate::embedded) fn prepare_namespace(object: &mut Object) {
-    label_namespace(object);
-    let mut finalizers = object.items(&["spec", "finalizers"]).to_vec();
-    if !finalizers.iter().any(|finalizer| finalizer == KUBERNETES) {
-        finalizers.push(json!(KUBERNETES));
-    }
-    put(object, &["spec", "finalizers"], Value::Array(finalizers));
-    put(object, &["status"], json!({"phase": "Active"}));
-}
-
-/// `namespaceStrategy.Canonicalize`
-fn label_namespace(object: &mut Object) {
-    let name = Value::from(object.name());
-    put(object, &["metadata", "labels", "kubernetes.io/metadata.name"], name);
-}
-
-/// `Convert_v1_Secret_To_core_Secret`: moves `stringData` to `data`.
-fn prepare_secret(object: &mut Object) {
-    default(object, &["type"], json!("Opaque"));
-    if let Some(Value::Object(plain)) = object.fields_mut().remove("stringData") {
-        let mut data = strings(object, &["data"]);
-        for (name, value) in plain {
-            data.insert(name, Value::from(STANDARD.encode(value.as_str().unwrap_or_default())));
-        }
-        object.fields_mut().insert("data".into(), Value::Object(data));
-    }
-}
-
-/// `cleanSecretReferences`: the references of a ServiceAccount have only names.
-fn clean_references(object: &mut Object) {
-    let references = object.get_mut(&["secrets"]).and_then(Value::as_array_mut);
-    for reference in references.into_iter().flatten().filter_map(Value::as_object_mut) {
-        reference.retain(|field, _| field == "name");
-    }
-}
-
-/// `persistentvolumeStatusStrategy.PrepareForUpdate`
-fn keep_transition(object: &mut Object, current: &Object) {
-    let time = |object: &Object| object.get(&TRANSITION).filter(|time| !time.is_null()).cloned();
-    let (new, old) = (time(object), time(current));
-    let is_same_phase = object.str(&["status", "phase"]) == current.str(&["status", "phase"]);
-    match (is_same_phase, new) {
-        (true, None) => old.into_iter().for_each(|old| put(object, &TRANSITION, old)),
-        (false, new) if new.is_none() || new == old => put(object, &TRANSITION, json!(metadata::now())),
-        _ => {}
-    }
-}
-
-/// Removes the topology of endpoints, which only v1beta1 had (`dropTopologyOnV1`); returns whether there was one.
-fn drop_topology(object: &mut Object) -> bool {
-    let endpoints = object.get_mut(&["endpoints"]).and_then(Value::as_array_mut);
-    let endpoints = endpoints.into_iter().flatten().filter_map(Value::as_object_mut);
-    endpoints.filter_map(|endpoint| endpoint.remove("deprecatedTopology")).count() > 0
-}
-
-/// Removes the status of devices that the claim had and has no longer (`dropDeallocatedStatusDevices`).
-fn drop_deallocated(object: &mut Object, current: &Object) {
-    type Device = [Value; 4];
-    let device = |value: &Value| -> Device {
-        ["driver", "pool", "device", "shareID"].map(|field| value.get(field).cloned().unwrap_or_default())
-    };
-    let results = |object: &Object| -> HashSet<Device> {
-        let results = object.items(&["status", "allocation", "devices", "results"]);
-        results.iter().map(device).collect()
-    };
-    let (old, new) = (results(current), results(object));
-    let mut devices = object.items(&["status", "devices"]).to_vec();
-    let before = devices.len();
-    devices.retain(|each| !old.contains(&device(each)) || new.contains(&device(each)));
-    match devices.len() {
-        0 => drop(object.remove(&["status", "devices"])),
-        left if left < before => put(object, &["status", "devices"], Value::Array(devices)),
-        _ => {}
-    }
-}
-
-/// Sets a field. Does nothing for an object of another shape, which is stored as the client sent it.
-fn put(object: &mut Object, path: &[&str], value: Value) {
-    let _ = object.set(path, value);
-}
-
-fn default(object: &mut Object, path: &[&str], value: Value) {
-    if object.get(path).is_none_or(|value| value.is_null() || value == "") {
-        put(object, path, value);
-    }
-}
+impl Strategy for Plain {}

@@ -1,8 +1,9 @@
 //! Validation of built-in objects before they are stored ([`crate::object::validation`]).
 
-use super::{policy_status, privileged};
+use super::context::Context;
+use super::privileged;
+use super::strategy::Strategy;
 use crate::embedded::api::catalog::ServedResource;
-use crate::embedded::settings::Settings;
 use crate::initializers;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::kinds;
@@ -17,18 +18,16 @@ use std::borrow::Cow;
 ///
 /// # Errors
 /// 422 with every error.
-pub(in crate::embedded) fn create(
-    settings: &Settings,
-    resource: &ServedResource,
-    object: &Object,
-) -> Result<(), Status> {
+pub(in crate::embedded) fn create(context: &Context<'_>, object: &Object) -> Result<(), Status> {
+    let resource = context.resource;
     if !is_built_in(resource) {
         return Ok(());
     }
+    let strategy = super::of(resource);
     let shown = known(resource.validated(object));
     let mut causes = validation::validate(&kind_of(&shown), &shown);
-    causes.extend(privileged(settings, resource, &shown));
-    causes.extend(registration(settings, resource, &shown));
+    causes.extend(privileged(context, strategy, &shown));
+    causes.extend(strategy.validate(context, &shown));
     if causes.is_empty() {
         // `rest.BeforeCreate` checks the metadata of all kinds alike, after the kind itself.
         let names = &object_meta::path_segment_name_errors;
@@ -41,44 +40,30 @@ pub(in crate::embedded) fn create(
 ///
 /// # Errors
 /// 422 with every error.
-pub(in crate::embedded) fn update(
-    settings: &Settings,
-    resource: &ServedResource,
-    object: &Object,
-    current: &Object,
-    subresource: &str,
-) -> Result<(), Status> {
+pub(in crate::embedded) fn update(context: &Context<'_>, object: &Object, current: &Object) -> Result<(), Status> {
+    let resource = context.resource;
     if !is_built_in(resource) {
         return Ok(());
     }
+    let strategy = super::of(resource);
     // An initializer may change an object that other clients do not see yet (`isUpdatingUninitializedPod` of Kubernetes 1.13).
-    if resource.name == "pods" && initializers::is_uninitialized(current) {
-        return create(settings, resource, object);
+    if strategy.is_free_until_initialized() && initializers::is_uninitialized(current) {
+        return create(context, object);
     }
     let (shown, current) = (known(resource.validated(object)), known(resource.validated(current)));
     let mut causes = object_meta::validate_any_update(metadata(&shown), metadata(&current), resource.namespaced);
-    causes.extend(validation::validate_update(&kind_of(&shown), &shown, &current, subresource));
-    causes.extend(privileged(settings, resource, &shown));
-    if subresource == "status" && resource.kind == *"ValidatingAdmissionPolicy" {
-        causes.extend(policy_status::causes(&shown));
-    }
-    // The spec of a ResourceClaim is immutable.
-    if subresource.is_empty() && resource.kind != *"ResourceClaim" {
-        // The stored object is valid, so that no rule is weaker for what an update does not change.
-        causes.extend(registration(settings, resource, &shown));
-    }
+    causes.extend(validation::validate_update(&kind_of(&shown), &shown, &current, context.subresource));
+    causes.extend(privileged(context, strategy, &shown));
+    causes.extend(strategy.validate_update(context, &shown));
     invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
 }
 
 /// The causes of `--allow-privileged=false`.
-fn privileged(settings: &Settings, resource: &ServedResource, object: &Object) -> Vec<Cause> {
-    if settings.allow_privileged { Vec::new() } else { privileged::causes(resource, object) }
-}
-
-/// The causes to refuse a webhook configuration, a policy or a binding, or expressions that select devices.
-fn registration(settings: &Settings, resource: &ServedResource, object: &Object) -> Vec<Cause> {
-    let has_expressions = matches!(&*resource.group, "admissionregistration.k8s.io" | "resource.k8s.io");
-    if has_expressions { (settings.registration)(object) } else { Vec::new() }
+fn privileged(context: &Context<'_>, strategy: &dyn Strategy, object: &Object) -> Vec<Cause> {
+    match strategy.pod_spec() {
+        Some(spec) if !context.settings.allow_privileged => privileged::causes(spec, object),
+        _ => Vec::new(),
+    }
 }
 
 /// Whether the resource is one of Kubernetes 1.36, rather than a removed or a custom one.
@@ -110,38 +95,57 @@ fn metadata(object: &Object) -> &Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Limits;
     use crate::embedded::api::catalog;
+    use crate::embedded::settings::Settings;
+    use crate::embedded::store::Store;
+    use crate::embedded::strategies::Silent;
+    use crate::user::UserInfo;
     use serde_json::json;
+    use std::sync::Arc;
 
     fn object(value: Value) -> Object {
         Object::from_value(value).unwrap()
     }
 
+    /// Runs a validation of ConfigMaps.
+    fn validated(validate: impl FnOnce(&Context<'_>) -> Result<(), Status>) -> Result<(), Status> {
+        let (limits, settings) = (Arc::<Limits>::default(), Arc::<Settings>::default());
+        validate(&Context {
+            store: &Store::new(limits.clone(), settings.clone()),
+            settings: &settings,
+            limits: &limits,
+            resource: catalog::resource("", "v1", "configmaps").unwrap(),
+            namespace: "b",
+            name: "a",
+            subresource: "",
+            caller: &UserInfo::default(),
+            dry_run: false,
+            warnings: &Silent,
+        })
+    }
+
     #[test]
     fn a_new_object_is_refused_with_every_error() {
-        let resource = catalog::resource("", "v1", "configmaps").unwrap();
-        let settings = Settings::default();
         let new = |data: Value| {
             object(
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "data": data}),
             )
         };
-        assert!(create(&settings, resource, &new(json!({"a": "b"}))).is_ok());
-        let status = create(&settings, resource, &new(json!({"a b": "", "..": ""}))).unwrap_err();
+        assert!(validated(|context| create(context, &new(json!({"a": "b"})))).is_ok());
+        let status = validated(|context| create(context, &new(json!({"a b": "", "..": ""})))).unwrap_err();
         assert_eq!((status.code, status.details.unwrap().causes.len()), (422, 2));
     }
 
     #[test]
     fn an_immutable_object_stays_as_it_is() {
-        let resource = catalog::resource("", "v1", "configmaps").unwrap();
-        let settings = Settings::default();
         let with = |data: Value| {
             object(json!({"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": data,
                 "metadata": {"name": "a", "namespace": "b", "resourceVersion": "1"}}))
         };
         let (old, new) = (with(json!({"a": "b"})), with(json!({"a": "c"})));
-        assert!(update(&settings, resource, &old, &old, "").is_ok());
-        let status = update(&settings, resource, &new, &old, "").unwrap_err();
+        assert!(validated(|context| update(context, &old, &old)).is_ok());
+        let status = validated(|context| update(context, &new, &old)).unwrap_err();
         assert!(status.message.ends_with("data: Forbidden: field is immutable when `immutable` is set"), "{status}");
     }
 }

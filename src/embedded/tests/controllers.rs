@@ -3,13 +3,13 @@
 use super::client::{Answer, CONFIG_MAPS, Client, config_map};
 use crate::config::Controllers;
 use crate::embedded::controllers::garbage;
-use crate::embedded::{Features, Server};
+use crate::embedded::{Server, Settings};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
-fn with(features: Features) -> Client {
+fn with(features: Settings) -> Client {
     Client::of(Server::with(Arc::default(), features))
 }
 
@@ -142,7 +142,7 @@ async fn a_job_is_orphaning_unless_its_deletion_says_otherwise() {
 
 #[tokio::test]
 async fn without_controllers_everything_stays() {
-    let client = with(Features { controllers: Controllers::NONE, ..Features::default() });
+    let client = with(Settings { controllers: Controllers::NONE, ..Settings::default() });
     let a = create(&client, "a", &[]).await;
     create(&client, "b", &[(&a, true)]).await;
     delete(&client, "a", "Background").await.with_code(200);
@@ -161,7 +161,7 @@ async fn without_controllers_everything_stays() {
 
 #[tokio::test]
 async fn the_contents_of_a_namespace_come_back() {
-    let client = with(Features { root_ca: Some("PEM".to_owned()), ..Features::default() });
+    let client = with(Settings { root_ca: Some("PEM".to_owned()), ..Settings::default() });
     let (account, root) =
         ("/api/v1/namespaces/n/serviceaccounts/default", "/api/v1/namespaces/n/configmaps/kube-root-ca.crt");
     client.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.with_code(201);

@@ -1,7 +1,7 @@
 //! Events end after their time to live.
 
 use super::client::Client;
-use crate::embedded::{Features, Server, run_controllers};
+use crate::embedded::{Server, Settings, run_controllers};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn event(name: &str) -> Value {
 }
 
 fn client(event_ttl: Duration) -> Client {
-    let server = Server::with(Arc::default(), Features { event_ttl, ..Features::default() });
+    let server = Server::with(Arc::default(), Settings { event_ttl, ..Settings::default() });
     run_controllers(&server);
     Client::of(server)
 }

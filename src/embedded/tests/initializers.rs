@@ -3,7 +3,7 @@
 use super::client::{Answer, CONFIG_MAPS, Client, PODS, config_map, pair, pod};
 use crate::config::Limits;
 use crate::embedded::store::Collection;
-use crate::embedded::{Features, Server};
+use crate::embedded::{Server, Settings};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn client() -> Arc<Client> {
 }
 
 fn with_limits(limits: Limits) -> Arc<Client> {
-    Arc::new(Client::of(Server::with(Arc::new(limits), Features { initializers: true, ..Features::default() })))
+    Arc::new(Client::of(Server::with(Arc::new(limits), Settings { initializers: true, ..Settings::default() })))
 }
 
 fn waiting_for(mut object: Value, names: &[&str]) -> Value {

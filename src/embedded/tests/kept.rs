@@ -3,9 +3,8 @@
 use super::client::{CONFIG_MAPS, Client, config_map, pair};
 use super::disk::{Disk, Fate};
 use crate::config::{Limits, TokenFiles};
-use crate::embedded::settings::Settings;
 use crate::embedded::store::{Collection, File, FileError, Store};
-use crate::embedded::{DataDir, Features, Server, Tokens};
+use crate::embedded::{DataDir, Server, Settings, Tokens};
 use crate::object::Object;
 use crate::object::decode::MAX_DEPTH;
 use futures_util::poll;
@@ -38,7 +37,7 @@ pub(super) fn gadget(name: &str) -> Value {
 
 /// A client of a server with the objects on a disk.
 pub(super) fn on(disk: &Disk, limits: Arc<Limits>) -> Client {
-    let features = Features { rbac: true, ..Features::default() };
+    let features = Settings { rbac: true, ..Settings::default() };
     Client::of(Server::kept(disk.file(), limits, features).unwrap())
 }
 
@@ -235,7 +234,7 @@ async fn a_token_is_accepted_after_a_restart() {
     let start = || {
         let data = DataDir::open(folder.path()).unwrap();
         let files = TokenFiles { signing_key: Some(data.token_key().unwrap()), ..TokenFiles::default() };
-        let features = Features { tokens: Tokens::from_files(&files).unwrap(), ..Features::default() };
+        let features = Settings { tokens: Tokens::from_files(&files).unwrap(), ..Settings::default() };
         Client::of(Server::kept_in(&data, Arc::default(), features).unwrap())
     };
     let client = start();
@@ -252,7 +251,7 @@ async fn the_service_of_the_server_follows_its_port_over_restarts() {
     const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let disk = Disk::default();
     let start = |advertised: &str| {
-        let features = Features { advertised: Some(advertised.parse().unwrap()), ..Features::default() };
+        let features = Settings { advertised: Some(advertised.parse().unwrap()), ..Settings::default() };
         Client::of(Server::kept(disk.file(), Arc::default(), features).unwrap())
     };
     let mut seen = Vec::new();
@@ -282,7 +281,7 @@ async fn the_service_of_the_server_follows_its_port_over_restarts() {
 async fn a_new_certificate_is_published_in_the_old_namespaces() {
     let disk = Disk::default();
     let start = |ca: &str| {
-        let features = Features { root_ca: Some(ca.to_owned()), ..Features::default() };
+        let features = Settings { root_ca: Some(ca.to_owned()), ..Settings::default() };
         Client::of(Server::kept(disk.file(), Arc::default(), features).unwrap())
     };
     let client = start("old");
@@ -318,7 +317,7 @@ fn a_large_file_that_is_mostly_free_is_made_smaller_at_the_start() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let open = || {
         let data = DataDir::open(folder.path()).unwrap();
-        Store::open(limits.clone(), Settings::default(), data.objects(1 << 20).unwrap()).unwrap()
+        Store::open(limits.clone(), Arc::default(), data.objects(1 << 20).unwrap()).unwrap()
     };
     let things = Collection::built_in("", "things");
     let store = open();
@@ -343,7 +342,7 @@ fn content(folder: &Path) -> Result<(u64, BTreeMap<String, Value>), FileError> {
     let limits = Arc::new(Limits { watch_history: 8, watcher_queue: 1, unwritten_changes: 100, ..Limits::default() });
     let things = Collection::built_in("", "things");
     let data = DataDir::open(folder)?;
-    let store = Store::open(limits.clone(), Settings::default(), data.objects(1 << 20)?)?;
+    let store = Store::open(limits.clone(), Arc::default(), data.objects(1 << 20)?)?;
     let found = (store.with(|state| state.revision()), seen(&store, &things));
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(store.close());
     Ok(found)
@@ -361,7 +360,7 @@ fn a_damaged_file_is_refused_with_a_sentence_or_shows_what_it_had() {
     let things = Collection::built_in("", "things");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let data = DataDir::open(folder.path()).unwrap();
-    let store = Store::open(limits.clone(), Settings::default(), data.objects(1 << 20).unwrap()).unwrap();
+    let store = Store::open(limits.clone(), Arc::default(), data.objects(1 << 20).unwrap()).unwrap();
     for n in 0..60 {
         let name = (n % 40).to_string();
         let object = json!({"metadata": {"name": name}, "n": n, "data": "x".repeat(n * 20)});
@@ -435,7 +434,7 @@ proptest! {
         let disk = Disk::default();
         let limits = Arc::new(Limits { watch_history: 3, watcher_queue: 1, unwritten_changes: 10, ..Limits::default() });
         let things = Collection::built_in("", "things");
-        let store = Store::open(limits.clone(), Settings::default(), disk.file()).unwrap();
+        let store = Store::open(limits.clone(), Arc::default(), disk.file()).unwrap();
         let created = disk.now();
         let mut model = BTreeMap::new();
         // The objects after each transaction, by resourceVersion; and the steps of the disk at which a version was settled.
@@ -464,7 +463,7 @@ proptest! {
         runtime.block_on(store.settled()).unwrap();
         let at = created + crash.index(disk.now() - created + 1);
         let crashed = disk.after_crash(at, &fates);
-        let kept = Store::open(limits.clone(), Settings::default(), crashed.file()).unwrap();
+        let kept = Store::open(limits.clone(), Arc::default(), crashed.file()).unwrap();
         let revision = kept.with(|state| state.revision());
         let least = settled.iter().rev().find(|(step, _)| *step <= at).unwrap().1;
         prop_assert!(revision >= least, "{revision} of at least {least}");

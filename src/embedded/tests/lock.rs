@@ -5,7 +5,7 @@ use super::kept::DEFINITIONS;
 use crate::config::Limits;
 use crate::embedded::api::catalog;
 use crate::embedded::controllers::garbage;
-use crate::embedded::{Features, Server};
+use crate::embedded::{Server, Settings};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use crate::object::schema::{self, ApiType, Scalar, Shape};
@@ -64,7 +64,7 @@ async fn write(server: Arc<Server>, verb: &'static str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn validation_holds_up_no_other_request_and_sees_what_was_written_meanwhile() {
-    let features = Features { registration: held, ..Features::default() };
+    let features = Settings { registration: held, ..Settings::default() };
     let server = Server::with(Arc::new(Limits::default()), features);
     let client = Client::of(server.clone());
     for verb in ["create", "update", "patch", "apply"] {

@@ -2,21 +2,21 @@
 
 use super::client::{Client, PODS, deployment, pod};
 use crate::config::{Addresses, Apis};
-use crate::embedded::{Features, Server};
+use crate::embedded::{Server, Settings, Vitals};
 use crate::metrics::Registry;
 use crate::server::Drain;
 use crate::server::health::Checks;
 use serde_json::json;
 use std::sync::Arc;
 
-fn with(features: Features) -> Client {
+fn with(features: Settings) -> Client {
     Client::of(Server::with(Arc::default(), features))
 }
 
 #[tokio::test]
 async fn services_have_addresses_of_the_range() {
     let addresses = Addresses::parse("10.9.8.0/29").unwrap();
-    let client = with(Features { addresses, ..Features::default() });
+    let client = with(Settings { addresses, ..Settings::default() });
     let services = "/api/v1/namespaces/default/services";
     let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
     for n in 2..=6 {
@@ -28,7 +28,7 @@ async fn services_have_addresses_of_the_range() {
 
 #[tokio::test]
 async fn an_api_that_is_off_is_not_served_and_not_discovered() {
-    let client = with(Features { apis: Apis::parse(&["apps/v1=false".to_owned()]).unwrap(), ..Features::default() });
+    let client = with(Settings { apis: Apis::parse(&["apps/v1=false".to_owned()]).unwrap(), ..Settings::default() });
     client.get("/apis/apps/v1/deployments").await.refused(404);
     let groups = client.get("/apis").await.with_code(200);
     assert!(groups["groups"].as_array().unwrap().iter().all(|group| group["name"] != "apps"));
@@ -37,7 +37,7 @@ async fn an_api_that_is_off_is_not_served_and_not_discovered() {
 
 #[tokio::test]
 async fn privileged_containers_are_refused_in_pods_and_templates() {
-    let client = with(Features { allow_privileged: false, ..Features::default() });
+    let client = with(Settings { allow_privileged: false, ..Settings::default() });
     let mut privileged = pod("a");
     privileged["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
     assert_eq!(
@@ -59,8 +59,8 @@ async fn privileged_containers_are_refused_in_pods_and_templates() {
 async fn health_and_metrics_are_those_of_the_process() {
     let checks = Checks::new(&Drain::new());
     let start = checks.pending("start");
-    let vitals = Arc::new((checks, Registry::new()));
-    let client = with(Features { health: Some(Arc::downgrade(&vitals)), ..Features::default() });
+    let vitals = Arc::new(Vitals { checks, registry: Registry::new() });
+    let client = with(Settings { health: Some(Arc::downgrade(&vitals)), ..Settings::default() });
     assert_eq!(client.get("/readyz").await.code, 500);
     assert_eq!(client.get("/livez").await.code, 200);
     start.finish();

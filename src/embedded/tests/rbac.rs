@@ -1,7 +1,7 @@
 //! RBAC: what users may do, and what reviews answer.
 
 use super::client::{Client, PODS};
-use crate::embedded::{Features, Server};
+use crate::embedded::{Server, Settings};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 fn admin() -> Client {
-    Client::of(Server::with(Arc::default(), Features { rbac: true, ..Features::default() }))
+    Client::of(Server::with(Arc::default(), Settings { rbac: true, ..Settings::default() }))
 }
 
 fn role(kind: &str, name: &str, rules: Value) -> Value {

@@ -2,7 +2,7 @@
 
 use super::client::{Client, config_map};
 use crate::config::Apis;
-use crate::embedded::{Features, Server};
+use crate::embedded::{Server, Settings};
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ async fn every_served_version_has_an_api_service() {
     assert_eq!(apps["metadata"]["labels"], json!({"kube-aggregator.kubernetes.io/automanaged": "onstart"}));
     assert_eq!(available(&client, "v1.").await, "True Local: Local APIServices are always available");
     let apis = Apis::parse(&["apps/v1=false".to_owned()]).unwrap();
-    let client = Client::of(Server::with(Arc::default(), Features { apis, ..Features::default() }));
+    let client = Client::of(Server::with(Arc::default(), Settings { apis, ..Settings::default() }));
     client.get(&format!("{SERVICES}/v1.apps")).await.refused(404);
 }
 

@@ -1,7 +1,7 @@
 //! The APIs that Kubernetes removed.
 
 use super::client::Client;
-use crate::embedded::{Features, Server};
+use crate::embedded::{Server, Settings};
 use crate::removed;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ const PRESETS: &str = "/apis/settings.k8s.io/v1alpha1/namespaces/default/podpres
 const POLICIES: &str = "/apis/policy/v1beta1/podsecuritypolicies";
 
 fn client() -> Client {
-    Client::of(Server::with(Arc::default(), Features { removed: removed::ALL.to_vec(), ..Features::default() }))
+    Client::of(Server::with(Arc::default(), Settings { removed: removed::ALL.to_vec(), ..Settings::default() }))
 }
 
 fn preset(env: Value) -> Value {

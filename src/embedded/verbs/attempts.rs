@@ -2,9 +2,8 @@
 //! (`GuaranteedUpdate`).
 
 use crate::embedded::http::call::Call;
-use crate::embedded::store::{Collection, State};
-use crate::embedded::strategies::definitions;
-use crate::embedded::strategies::initial::SERVICES;
+use crate::embedded::store::State;
+use crate::embedded::strategies;
 use crate::processor;
 use crate::status::{OPTIMISTIC_LOCK, Status};
 use crate::turns::Turn;
@@ -29,7 +28,8 @@ impl<'a> Attempts<'a> {
     /// 409 after too many attempts, or 429 for a create, which no other write of the object can be in conflict with. kube-apiserver goes on until
     /// the request times out.
     pub(in crate::embedded) async fn start_over(&mut self) -> Result<(), Status> {
-        let Call { limits, resource, info, store, .. } = self.call;
+        let Call { server, resource, info, .. } = self.call;
+        let limits = &server.limits;
         self.made += 1;
         if self.made >= limits.conflict_retries {
             if info.verb == "create" {
@@ -39,16 +39,11 @@ impl<'a> Attempts<'a> {
         }
         if self.turn.is_none() {
             let collection = self.call.collection();
-            let key = if is_decided_by_all(collection) { String::new() } else { self.call.key() };
-            self.turn = store.turns.wait((collection, key), Instant::now() + limits.conflict_wait).await;
+            let key = if Basis::is_needed(self.call) { String::new() } else { self.call.key() };
+            self.turn = server.store.turns.wait((collection, key), Instant::now() + limits.conflict_wait).await;
         }
         Ok(())
     }
-}
-
-/// True for the collections whose objects depend on each other: two Services never have one address, two definitions never one name.
-fn is_decided_by_all(collection: &Collection) -> bool {
-    [SERVICES, definitions::DEFINITIONS].contains(&collection)
 }
 
 /// The state of a collection on which a write depends as a whole.
@@ -56,14 +51,14 @@ fn is_decided_by_all(collection: &Collection) -> bool {
 pub(in crate::embedded) struct Basis(Option<u64>);
 
 impl Basis {
-    /// True if the call writes to a collection whose objects depend on each other.
+    /// Whether the call writes to a collection whose objects depend on each other.
     pub(in crate::embedded) fn is_needed(call: &Call) -> bool {
-        is_decided_by_all(call.collection())
+        strategies::of(&call.resource).depends_on_others()
     }
 
     /// The current state.
     pub(in crate::embedded) fn of(call: &Call) -> Self {
-        Self(Self::is_needed(call).then(|| call.store.with(|state| state.changed(call.collection()))))
+        Self(Self::is_needed(call).then(|| call.server.store.with(|state| state.changed(call.collection()))))
     }
 
     /// Whether the state is still the same.
@@ -75,7 +70,7 @@ impl Basis {
 /// Announces the work on a write, in which the stored object has so many bytes. Long work leaves the worker.
 pub(in crate::embedded) async fn expect(call: &Call, stored: usize) {
     // Expressions and schemas take longer to compile than their bytes say.
-    if matches!(&*call.resource.group, "apiextensions.k8s.io" | "admissionregistration.k8s.io") {
+    if strategies::of(&call.resource).takes_long() {
         return processor::expect_long().await;
     }
     processor::expect(call.body.len().saturating_add(stored)).await;

@@ -6,7 +6,9 @@ use crate::body::Body;
 use crate::embedded::http::call::Call;
 use crate::embedded::http::{body, respond};
 use crate::embedded::store::{Reads, Writer, key};
-use crate::embedded::strategies::{initial, metadata, pods};
+use crate::embedded::strategies::collections::PODS;
+use crate::embedded::strategies::fields::strings;
+use crate::embedded::strategies::{metadata, pods};
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, validation};
 use crate::request::body::OptionsKind;
@@ -36,13 +38,13 @@ pub(in crate::embedded) async fn bind(call: &Call) -> Result<Response<Body>, Sta
     let key = key(call.namespace(), binding.name());
     let mut attempts = Attempts::new(call);
     loop {
-        let current = call.store.object(initial::PODS, &key);
+        let current = call.server.store.object(PODS, &key);
         let current = current.ok_or_else(|| Status::not_found("", "pods", binding.name()))?;
         let pod = assigned(call, &binding, &key, &current)?;
         let is_done = call.transact(|state| {
-            let is_current = state.has(initial::PODS, &key, &current);
+            let is_current = state.has(PODS, &key, &current);
             if is_current && !dry_run {
-                state.put(initial::PODS, &key, pod);
+                state.put(PODS, &key, pod);
             }
             is_current
         });
@@ -63,7 +65,7 @@ fn assigned(call: &Call, binding: &Object, key: &str, current: &Object) -> Resul
     let preconditions = [("UID", uid, current.uid()), ("ResourceVersion", version.0, version.1)];
     for (field, wanted, actual) in preconditions {
         if !wanted.is_empty() && wanted != actual {
-            let why = write::failed_precondition(initial::PODS, key, field, wanted, actual);
+            let why = write::failed_precondition(PODS, key, field, wanted, actual);
             return Err(Status::conflict("", "pods", name, &why));
         }
     }
@@ -86,7 +88,7 @@ fn assigned(call: &Call, binding: &Object, key: &str, current: &Object) -> Resul
 fn set_node(pod: &mut Object, binding: &Object) {
     let _ = pod.set(&["spec", "nodeName"], Value::from(binding.str(&["target", "name"])));
     for field in ["annotations", "labels"] {
-        for (name, value) in body::strings(binding, &["metadata", field]) {
+        for (name, value) in strings(binding, &["metadata", field]) {
             let _ = pod.set(&["metadata", field, &name], value);
         }
     }

@@ -4,7 +4,7 @@
 use crate::body::{self, Body};
 use crate::embedded::http::call::Call;
 use crate::embedded::store::Reads;
-use crate::embedded::strategies::initial;
+use crate::embedded::strategies::collections::{NODES, PODS};
 use crate::go_text::time::{Layout, canonical};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
@@ -20,11 +20,11 @@ pub(in crate::embedded) const SUBRESOURCES: [&str; 5] = ["attach", "exec", "port
 /// # Errors
 /// 501, unless kube-apiserver refuses the request before it connects.
 pub(in crate::embedded) fn connect(call: &Call) -> Result<Response<Body>, Status> {
-    let is_of_pod = call.collection() == initial::PODS;
+    let is_of_pod = call.collection() == PODS;
     if is_of_pod && call.info.subresource == "log" {
         check_log_options(call)?;
     }
-    let object = call.store.object(call.collection(), &call.key());
+    let object = call.server.store.object(call.collection(), &call.key());
     let object = object.ok_or_else(|| call.not_found())?;
     if is_of_pod && let Some(response) = to_pod(call, &object)? {
         return Ok(response);
@@ -55,7 +55,7 @@ fn to_pod(call: &Call, pod: &Object) -> Result<Option<Response<Body>>, Status> {
         }
         ("", _) => Err(Status::bad_request(format!("pod {} does not have a host assigned", pod.name()))),
         // kube-apiserver reads the node in the context of the request, so the error names the resource of the request.
-        _ => match call.store.object(initial::NODES, node) {
+        _ => match call.server.store.object(NODES, node) {
             None => Err(Status::not_found("", "pods", node)),
             Some(_) => Ok(None),
         },

@@ -6,6 +6,7 @@ use crate::body::Body;
 use crate::embedded::http::call::Call;
 use crate::embedded::http::{body, respond};
 use crate::embedded::store::{Collection, Reads, Store, Writer, key, prefix};
+use crate::embedded::strategies::fields::strings;
 use crate::embedded::strategies::{metadata, owners, pods};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
@@ -41,12 +42,12 @@ pub(in crate::embedded) async fn evict(call: &Call) -> Result<Response<Body>, St
         return invalid::status(&kind, &call.info.name, vec![cause]).map_or_else(|| Ok(evicted()), Err);
     }
     let text = eviction.get(&["deleteOptions"]).map(Value::to_string).unwrap_or_default();
-    let mut options = delete::Options::of(call, text.as_bytes(), MediaType::Json)?;
+    let mut options = delete::options(call, text.as_bytes(), MediaType::Json)?;
     options.dry_run |= call.dry_run(OptionsKind::Create)?;
     let mut attempts = Attempts::new(call);
     loop {
         let pod = write::current(call).await.ok_or_else(|| call.not_found())?;
-        let budgets = if is_guarded(&pod) { budgets_of(&call.store, &pod) } else { Vec::new() };
+        let budgets = if is_guarded(&pod) { budgets_of(&call.server.store, &pod) } else { Vec::new() };
         if budgets.len() > 1 {
             return Err(of_several_budgets());
         }
@@ -132,7 +133,7 @@ fn disrupted(budget: &Object, pod: &str) -> Result<Object, Status> {
     if allowed < 0 {
         return forbidden("pdb disruptions allowed is negative");
     }
-    if body::strings(budget, &["status", "disruptedPods"]).len() > MAX_DISRUPTED_PODS {
+    if strings(budget, &["status", "disruptedPods"]).len() > MAX_DISRUPTED_PODS {
         return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
     }
     if allowed == 0 {

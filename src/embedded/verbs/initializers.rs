@@ -2,7 +2,8 @@
 
 use crate::embedded::http::call::Call;
 use crate::embedded::store::{self, Action, Change, Signal, Start, State, Subscription};
-use crate::embedded::strategies::initial;
+use crate::embedded::strategies;
+use crate::embedded::waiting::Place;
 use crate::go_text::duration;
 use crate::initializers;
 use crate::object::Object;
@@ -11,61 +12,12 @@ use crate::sharer::Sharer;
 use crate::status::{Cause, Status, invalid};
 use http::StatusCode;
 use serde_json::Value;
-use std::collections::HashMap;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The time that a create without `timeout` waits (`handlers.parseTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The creates that wait: at most a fixed number for each user. The service accounts of a namespace are one user.
-pub(in crate::embedded) struct Waiting {
-    of_one: usize,
-    users: Mutex<HashMap<Sharer, usize>>,
-}
-
-/// A place among the creates that wait, free again when dropped.
-struct Place {
-    waiting: Arc<Waiting>,
-    user: Sharer,
-}
-
-impl Waiting {
-    /// No creates, and a bound for each user.
-    pub(in crate::embedded) fn new(of_one: usize) -> Self {
-        Self { of_one, users: Mutex::default() }
-    }
-
-    /// Takes a place.
-    ///
-    /// # Errors
-    /// 429 if the user has no place left.
-    fn enter(self: &Arc<Self>, user: Sharer) -> Result<Place, Status> {
-        let mut users = self.users();
-        let taken = users.entry(user.clone()).or_default();
-        if *taken >= self.of_one {
-            return Err(Status::try_again_later());
-        }
-        *taken += 1;
-        Ok(Place { waiting: self.clone(), user })
-    }
-
-    fn users(&self) -> MutexGuard<'_, HashMap<Sharer, usize>> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut users = self.waiting.users();
-        let Some(taken) = users.get_mut(&self.user) else { return };
-        *taken -= 1;
-        if *taken == 0 {
-            users.remove(&self.user);
-        }
-    }
-}
 
 /// A create that waits for the initializers of its object (`Store.WaitForInitialized`).
 pub(in crate::embedded) struct Wait {
@@ -84,7 +36,7 @@ impl Wait {
             return Ok(None);
         }
         let timeout = timeout::asked(call.query()).ok().flatten().unwrap_or(TIMEOUT);
-        Ok(Some(Self { timeout, dry_run, _place: call.waiting.enter(Sharer::named(&call.caller.username))? }))
+        Ok(Some(Self { timeout, dry_run, _place: call.server.waiting.enter(Sharer::named(&call.caller.username))? }))
     }
 
     /// Waits until the object is initialized, and returns the object as it is then. `changes` begin at the creation.
@@ -137,6 +89,7 @@ async fn outcome(call: &Call, created: &Object, mut changes: Subscription) -> Re
         // The queue was full, so that changes are missing.
         let current;
         (current, changes) = call
+            .server
             .store
             .with(|state| Ok::<_, Status>((state.object(call.collection(), &key), self::changes(state, call)?)))?;
         match current.filter(|current| current.uid() == created.uid()) {
@@ -178,12 +131,12 @@ fn failure(result: &Value) -> Status {
 
 /// Whether the call hides uninitialized objects.
 pub(in crate::embedded) fn are_hidden(call: &Call) -> bool {
-    call.initializers && !call.flag("includeUninitialized").unwrap_or(false)
+    call.server.settings.initializers && !call.flag("includeUninitialized").unwrap_or(false)
 }
 
 /// The code of the response to a create: 202 for an uninitialized object.
 pub(in crate::embedded) fn code(call: &Call, created: &Object) -> StatusCode {
-    match call.initializers && initializers::is_uninitialized(created) {
+    match call.server.settings.initializers && initializers::is_uninitialized(created) {
         true => StatusCode::ACCEPTED,
         false => StatusCode::CREATED,
     }
@@ -194,7 +147,7 @@ pub(in crate::embedded) fn code(call: &Call, created: &Object) -> StatusCode {
 /// # Errors
 /// 422 if a name or the result is invalid.
 pub(in crate::embedded) fn check_new(call: &Call, object: &Object) -> Result<(), Status> {
-    if !call.initializers {
+    if !call.server.settings.initializers {
         return Ok(());
     }
     let causes = initializers::invalid_values(object);
@@ -203,11 +156,14 @@ pub(in crate::embedded) fn check_new(call: &Call, object: &Object) -> Result<(),
 
 /// The errors of an update of an object.
 pub(in crate::embedded) fn update_causes(call: &Call, object: &Object, current: &Object) -> Vec<Cause> {
-    if !call.initializers {
+    if !call.server.settings.initializers {
         return Vec::new();
     }
-    let is_pod_status = call.collection() == initial::PODS && call.info.subresource == "status";
-    if is_pod_status && !initializers::pending(current).is_empty() {
+    let is_status = call.info.subresource == "status";
+    if is_status
+        && strategies::of(&call.resource).is_free_until_initialized()
+        && !initializers::pending(current).is_empty()
+    {
         return vec![invalid::forbidden("status", "must not update status when the object is uninitialized")];
     }
     let mut causes = initializers::invalid_values(object);
@@ -218,5 +174,5 @@ pub(in crate::embedded) fn update_causes(call: &Call, object: &Object, current: 
 
 /// Whether the initialization of an object has failed, so that the object is deleted (`shouldDeleteForFailedInitialization`).
 pub(in crate::embedded) fn has_failed(call: &Call, object: &Object) -> bool {
-    call.initializers && initializers::result(object).is_some()
+    call.server.settings.initializers && initializers::result(object).is_some()
 }

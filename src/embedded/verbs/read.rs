@@ -27,8 +27,8 @@ const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to di
 /// If the object does not exist.
 pub(in crate::embedded) async fn get(call: &Call) -> Result<Response<Body>, Status> {
     let wanted = revision(call)?;
-    call.store.with(|state| not_in_the_future(wanted, state))?;
-    let found = call.store.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
+    call.server.store.with(|state| not_in_the_future(wanted, state))?;
+    let found = call.server.store.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
     let found = convert::shown_to(call, found).await?;
     Ok(respond::object(call, StatusCode::OK, &found))
 }
@@ -41,7 +41,7 @@ pub(in crate::embedded) async fn list(call: &Call) -> Result<Response<Body>, Sta
     check_options(call)?;
     let selection = Selection::new(call)?;
     let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
-    let limit = limit.map(|limit| limit.min(call.limits.list_page_objects.max(1)));
+    let limit = limit.map(|limit| limit.min(call.server.limits.list_page_objects.max(1)));
     let Beginning { revision, mut start, mut left } = beginning(call)?;
     let (collection, prefix) = (call.collection(), store::prefix(call.namespace()));
     let mut selected = Vec::new();
@@ -51,7 +51,7 @@ pub(in crate::embedded) async fn list(call: &Call) -> Result<Response<Body>, Sta
     'parts: loop {
         // One object more says whether there are more.
         let count = size.saturating_add(1);
-        let part = call.store.with(|state| state.page(collection, &prefix, &start, revision, count));
+        let part = call.server.store.with(|state| state.page(collection, &prefix, &start, revision, count));
         let Page { objects, total } = match part {
             Ok(part) => part,
             // The history has moved on since the last part: the request for the rest gets the 410.
@@ -121,7 +121,7 @@ fn beginning(call: &Call) -> Result<Beginning, Status> {
     let wanted = revision(call)?;
     let Some(token) = call.text("continue") else {
         let exact = call.text("resourceVersionMatch").as_deref() == Some("Exact");
-        return call.store.with(|state| {
+        return call.server.store.with(|state| {
             not_in_the_future(wanted, state)?;
             let revision = wanted.filter(|_| exact).unwrap_or(state.revision());
             Ok(Beginning { revision, start: String::new(), left: None })
@@ -134,7 +134,7 @@ fn beginning(call: &Call) -> Result<Beginning, Status> {
     if call.text("resourceVersion").is_some_and(|version| version != "0") {
         return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
     }
-    call.store.with(|state| {
+    call.server.store.with(|state| {
         let revision = u64::try_from(rv).ok();
         not_in_the_future(revision, state)?;
         let counted = || state.count_from(call.collection(), &prefix, &start) as u64;

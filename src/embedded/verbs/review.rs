@@ -7,7 +7,6 @@ use crate::embedded::http::call::Call;
 use crate::embedded::http::{body, respond};
 use crate::embedded::rbac;
 use crate::embedded::strategies::metadata;
-use crate::embedded::strategies::owners::Subject;
 use crate::go_text;
 use crate::object::Object;
 use crate::status::{Cause, Status};
@@ -32,7 +31,7 @@ pub(in crate::embedded) fn review(call: &Call) -> Result<Response<Body>, Status>
     let mut review = body::object(call, &call.resource.gvk())?;
     body::ensure_namespace(&mut review, call.namespace())?;
     keep_known_metadata(&mut review);
-    Subject::object(call).record(None, &mut review);
+    call.owners().record(None, &mut review);
     let status = match &*call.resource.name {
         "selfsubjectreviews" => json!({"userInfo": call.caller}),
         "tokenreviews" => token_status(call, &review)?,
@@ -87,10 +86,10 @@ fn access_status(call: &Call, user: &UserInfo, review: &Object) -> Value {
         },
         _ => AccessAttributes { verb: path("verb"), path: path("path"), ..AccessAttributes::default() },
     };
-    if !call.rbac {
+    if !call.server.settings.rbac {
         return json!({"allowed": true});
     }
-    let Decision { allowed, reason, .. } = rbac::authorize(&*call.store, user, &attributes);
+    let Decision { allowed, reason, .. } = rbac::authorize(&*call.server.store, user, &attributes);
     let mut status = json!({ "allowed": allowed });
     if let (false, Some(fields)) = (reason.is_empty(), status.as_object_mut()) {
         fields.insert("reason".to_owned(), reason.into());
@@ -107,14 +106,14 @@ fn rules_status(call: &Call, review: &Object) -> Result<Value, Status> {
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    if !call.rbac {
+    if !call.server.settings.rbac {
         return Ok(json!({
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
             "incomplete": false,
         }));
     }
-    let (resources, paths) = rbac::rules_of(&*call.store, &call.caller, namespace);
+    let (resources, paths) = rbac::rules_of(&*call.server.store, &call.caller, namespace);
     Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
 }
 
@@ -126,7 +125,7 @@ fn token_status(call: &Call, review: &Object) -> Result<Value, Status> {
     }
     let audiences = review.items(&["spec", "audiences"]).iter().filter_map(Value::as_str).map(str::to_owned);
     let audiences: Vec<String> = audiences.collect();
-    let known = token_request::authenticate(&*call.store, &call.tokens, token, &audiences);
+    let known = token_request::authenticate(&*call.server.store, &call.server.settings.tokens, token, &audiences);
     Ok(match known {
         Ok(Some(Authenticated { user, audiences })) => {
             json!({"authenticated": true, "user": user.with_authenticated_group(), "audiences": audiences})

@@ -6,6 +6,7 @@ use crate::body::Body;
 use crate::embedded::http::call::Call;
 use crate::embedded::http::{body, respond};
 use crate::embedded::store::Reads;
+use crate::embedded::strategies::fields::strings;
 use crate::embedded::strategies::owners::{self, MANAGED_FIELDS, Subject};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::managed_fields::{of_scale, of_scaled};
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 /// # Errors
 /// If the object does not exist.
 pub(in crate::embedded) fn get(call: &Call) -> Result<Response<Body>, Status> {
-    let current = call.store.object(call.collection(), &call.key());
+    let current = call.server.store.object(call.collection(), &call.key());
     let current = current.ok_or_else(|| call.not_found())?;
     Ok(respond::value(StatusCode::OK, &scale(&current).into_value()))
 }
@@ -86,7 +87,7 @@ async fn change(
         let parent = current.get(&MANAGED_FIELDS).unwrap_or(&Value::Null);
         let mut before = self::scale(&current);
         owners::set(&mut before, of_scale(parent, replicas_in));
-        let scale = wanted(&Subject::of_kind(call, kind()), &before)?;
+        let scale = wanted(&call.owners_of(kind()), &before)?;
         if let Some(status) = invalid::status(&kind(), current.name(), validation::validate(&kind(), &scale)) {
             return Err(status);
         }
@@ -143,10 +144,8 @@ fn scale(object: &Object) -> Object {
 /// The object's selector as one string (`metav1.FormatLabelSelector`); a replication controller's selector has only labels.
 fn selector(object: &Object) -> String {
     let is_labels_only = object.kind() == "ReplicationController";
-    let labels = body::strings(
-        object,
-        if is_labels_only { &["spec", "selector"] } else { &["spec", "selector", "matchLabels"] },
-    );
+    let labels =
+        strings(object, if is_labels_only { &["spec", "selector"] } else { &["spec", "selector", "matchLabels"] });
     let mut terms: Vec<(String, String)> = labels
         .into_iter()
         .map(|(label, value)| {

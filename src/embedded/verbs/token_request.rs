@@ -5,9 +5,8 @@ use crate::embedded::http::call::Call;
 use crate::embedded::http::{body, respond};
 use crate::embedded::identity::tokens::{Bound, Claims, InvalidToken, Reference, Tokens};
 use crate::embedded::store::{Collection, Reads, key};
-use crate::embedded::strategies::initial::{NODES, PODS, SERVICE_ACCOUNTS};
+use crate::embedded::strategies::collections::{NODES, PODS, SECRETS, SERVICE_ACCOUNTS};
 use crate::embedded::strategies::metadata;
-use crate::embedded::strategies::owners::Subject;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
 use crate::request::body::OptionsKind;
@@ -19,7 +18,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const SECRETS: &Collection = &Collection::built_in("", "secrets");
 /// The lifetime of a token whose request names none, and the bounds of requests, in seconds (`ValidateTokenRequest`).
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
@@ -45,8 +43,8 @@ pub(in crate::embedded) fn issue(call: &Call) -> Result<Response<Body>, Status> 
             invalid::status(&kind, name, vec![cause]).map_or(Ok(()), Err)?;
         }
     }
-    Subject::of_kind(call, kind.clone()).record(None, &mut request);
-    let account = call.store.object(SERVICE_ACCOUNTS, &call.key());
+    call.owners_of(kind.clone()).record(None, &mut request);
+    let account = call.server.store.object(SERVICE_ACCOUNTS, &call.key());
     let account = account.ok_or_else(|| call.not_found())?;
     if !request.uid().is_empty() && request.uid() != account.uid() {
         let why = format!(
@@ -57,12 +55,12 @@ pub(in crate::embedded) fn issue(call: &Call) -> Result<Response<Body>, Status> 
         return Err(Status::conflict(&kind.group, &kind.kind, name, &why));
     }
     if request.items(&["spec", "audiences"]).is_empty() {
-        set(&mut request, &["spec", "audiences"], json!(call.tokens.audiences()));
+        set(&mut request, &["spec", "audiences"], json!(call.server.settings.tokens.audiences()));
     }
     let seconds = request.get(&["spec", "expirationSeconds"]).and_then(Value::as_i64).unwrap_or(DEFAULT_SECONDS);
     check_seconds(&kind, seconds)?;
-    let bound = bound(&*call.store, &request, &account)?;
-    let seconds = call.tokens.max_seconds().map_or(seconds, |max| seconds.min(max));
+    let bound = bound(&*call.server.store, &request, &account)?;
+    let seconds = call.server.settings.tokens.max_seconds().map_or(seconds, |max| seconds.min(max));
     let now = Timestamp::now();
     let audiences = request.items(&["spec", "audiences"]).iter().filter_map(Value::as_str).map(str::to_owned);
     let claims = Claims {
@@ -75,7 +73,12 @@ pub(in crate::embedded) fn issue(call: &Call) -> Result<Response<Body>, Status> 
         nbf: now.as_second(),
         sub: format!("system:serviceaccount:{namespace}:{name}"),
     };
-    let token = call.tokens.sign(claims).ok_or_else(|| Status::internal_error("failed to generate token: no key"))?;
+    let token = call
+        .server
+        .settings
+        .tokens
+        .sign(claims)
+        .ok_or_else(|| Status::internal_error("failed to generate token: no key"))?;
     let expires = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
     for (field, value) in [("name", name), ("namespace", namespace), ("uid", account.uid())] {
         set(&mut request, &["metadata", field], Value::from(value));

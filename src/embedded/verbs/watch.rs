@@ -40,14 +40,14 @@ pub(in crate::embedded) async fn watch(call: Call) -> Result<Response<Body>, Sta
     };
     let collection = call.collection();
     let prefix = store::prefix(call.namespace());
-    let subscribed = call.store.with(|state| state.subscribe(collection, &prefix, start));
+    let subscribed = call.server.store.with(|state| state.subscribe(collection, &prefix, start));
     let deadline = Instant::now() + lifetime(&call)?;
     let subscription = match subscribed {
         Ok(subscription) => subscription,
         Err(Expired { oldest }) => return Ok(expired(start, oldest)),
     };
-    call.store.reached(subscription.revision).await.map_err(unread)?;
-    let next_bookmark = Instant::now() + call.limits.bookmark_interval;
+    call.server.store.reached(subscription.revision).await.map_err(unread)?;
+    let next_bookmark = Instant::now() + call.server.limits.bookmark_interval;
     let Subscription { state, backlog, signals, revision, id } = subscription;
     let mut watch = Watch {
         selection,
@@ -143,18 +143,18 @@ impl Watch {
                 biased;
                 () = sleep_until(self.deadline) => return None,
                 () = sleep_until(self.next_bookmark), if self.with_bookmarks => {
-                    self.next_bookmark = Instant::now() + self.call.limits.bookmark_interval;
+                    self.next_bookmark = Instant::now() + self.call.server.limits.bookmark_interval;
                     // The progress returns as a signal, after all changes before it.
                     let (collection, id) = (self.call.collection(), self.id);
-                    self.call.store.with(|state| state.report_progress(collection, id));
+                    self.call.server.store.with(|state| state.report_progress(collection, id));
                 }
                 signal = self.signals.recv() => match signal? {
                     Signal::Change(change) => {
-                        self.call.store.reached(change.revision).await.ok()?;
+                        self.call.server.store.reached(change.revision).await.ok()?;
                         self.pending.push_back(Pending::Change(change));
                     }
                     Signal::Progress(revision) => {
-                        self.call.store.reached(revision).await.ok()?;
+                        self.call.server.store.reached(revision).await.ok()?;
                         return Some(bookmark(&self.call, revision, None));
                     }
                 },
@@ -234,7 +234,7 @@ fn expired(start: Start, oldest: u64) -> Response<Body> {
 fn lifetime(call: &Call) -> Result<Duration, Status> {
     let seconds = call.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
     let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| {
-        let shortest = call.limits.watch_timeout.as_secs().max(1);
+        let shortest = call.server.limits.watch_timeout.as_secs().max(1);
         rand::random_range(shortest..=shortest.saturating_mul(2))
     });
     // A timer cannot be longer.

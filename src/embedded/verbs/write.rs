@@ -4,21 +4,20 @@
 //! that this has not changed.
 
 use super::attempts::{self, Attempts, Basis};
-use super::{delete, initializers};
+use super::initializers;
 use crate::body::Body;
 use crate::embedded::api::catalog::ServedResource;
-use crate::embedded::api::removed;
 use crate::embedded::http::call::Call;
 use crate::embedded::http::{body, respond};
+use crate::embedded::server::Server;
 use crate::embedded::store::{self, Collection, Reads, SizedObject, State, Writer, capacity};
-use crate::embedded::strategies::owners::{self, Subject};
-use crate::embedded::strategies::{
-    api_services, daemon_sets, definitions, initial, metadata, pods, roles, services, strategy, validation,
-};
+use crate::embedded::strategies::collections::NAMESPACES;
+use crate::embedded::strategies::namespaces::follow_create;
+use crate::embedded::strategies::{self, Following, deletion, metadata, validation};
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::patch::{self, PatchType};
-use crate::object::{Object, generate_name, kinds, schema};
+use crate::object::{Object, generate_name, schema};
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::{OPTIMISTIC_LOCK, Status, invalid};
 use http::{Response, StatusCode};
@@ -27,7 +26,6 @@ use std::sync::Arc;
 
 /// The number of generated names that are tried until one is free (`Store.Create`, `maxNameGenerationCreateAttempts`).
 pub(in crate::embedded) const NAME_ATTEMPTS: usize = 8;
-const LIMIT_RANGES: &Collection = &Collection::built_in("", "limitranges");
 
 /// Responds to a create, as soon as the object is initialized.
 ///
@@ -39,7 +37,7 @@ pub(in crate::embedded) async fn create(call: &Call) -> Result<Response<Body>, S
     let submitted = || {
         let mut object = body::object(call, &call.resource.gvk())?;
         body::ensure_namespace(&mut object, call.namespace())?;
-        Subject::object(call).record(None, &mut object);
+        call.owners().record(None, &mut object);
         Ok::<_, Status>(object)
     };
     let object = submitted()?;
@@ -70,7 +68,7 @@ pub(in crate::embedded) async fn update(call: &Call) -> Result<Response<Body>, S
         let mut object = first.take().map_or_else(submitted, Ok)?;
         if let Some(current) = current(call).await {
             check_uid(call, &object, &current)?;
-            Subject::object(call).record(Some(&call.resource.shown(&current)), &mut object);
+            call.owners().record(Some(&call.resource.shown(&current)), &mut object);
             let object = call.resource.stored(object)?;
             let new = New { object, is_apply: false, dry_run };
             if let Some(stored) = replace(call, &current, new)? {
@@ -85,7 +83,7 @@ pub(in crate::embedded) async fn update(call: &Call) -> Result<Response<Body>, S
                 return Err(call.not_found());
             }
             body::ensure_namespace(&mut object, call.namespace())?;
-            Subject::object(call).record(None, &mut object);
+            call.owners().record(None, &mut object);
             let new = New { object, is_apply: false, dry_run };
             if let Some(created) = create_missing(call, new, &mut attempts).await? {
                 return Ok(respond::object(call, StatusCode::CREATED, &created));
@@ -113,7 +111,7 @@ pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, St
         let current = current(call).await.ok_or_else(|| call.not_found())?;
         let shown = call.resource.shown(&current);
         let mut object = apply(patch_type, shown.clone().into_owned(), &patch, &kind)?;
-        Subject::object(call).record(Some(&shown), &mut object);
+        call.owners().record(Some(&shown), &mut object);
         check_name(call, &object)?;
         let object = call.resource.stored(object)?;
         if let Some(stored) = replace(call, &current, New { object, is_apply: false, dry_run })? {
@@ -126,8 +124,8 @@ pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, St
 /// The object that the URL names, and the announcement of the work on it.
 pub(in crate::embedded) async fn current(call: &Call) -> Option<Arc<Object>> {
     let (collection, key) = (call.collection(), call.key());
-    attempts::expect(call, call.store.with(|state| state.bytes_of(collection, &key))).await;
-    call.store.object(collection, &key)
+    attempts::expect(call, call.server.store.with(|state| state.bytes_of(collection, &key))).await;
+    call.server.store.object(collection, &key)
 }
 
 /// The patch in a request's body.
@@ -178,7 +176,7 @@ async fn apply_configuration(
             return Err(call.not_found());
         }
         let shown = current.as_deref().map(|current| call.resource.shown(current));
-        let mut object = Subject::object(call).apply(shown.as_deref(), configuration, force)?;
+        let mut object = call.owners().apply(shown.as_deref(), configuration, force)?;
         if current.is_none() {
             check_no_uid(call, &object)?;
         }
@@ -256,44 +254,38 @@ async fn create_object<T: Send>(
     also: impl Fn(&mut State) -> Result<T, Status> + Send + Sync,
 ) -> Result<(Arc<Object>, T), Status> {
     let New { object, is_apply, dry_run } = new;
-    let had_namespace = has_namespace(&*call.store, call);
-    if definitions::is_definition(&call.resource) {
-        let object = SizedObject::from(prepare(call, object, is_apply, dry_run)?);
-        // The rules are compiled once, whatever happens to other definitions.
-        loop {
-            let basis = Basis::of(call);
-            let following = definitions::Following::new(call, &object, None);
-            let new = object.clone();
-            let transaction = |state: &mut State| {
-                basis.holds(call, state).then(|| {
-                    let created = insert(state, call, new, had_namespace, dry_run)?;
-                    if !dry_run {
-                        following.write(state, created.name());
-                    }
-                    Ok((created, also(state)?))
-                })
-            };
-            if let Some(created) = call.transact(transaction) {
-                return created.map_err(|status| refused(call, status));
-            }
-            attempts.start_over().await?;
-        }
-    }
-    // Of the other objects, only Services depend on others, and only a generated name may be another one in a further attempt.
-    let is_named = !object.name().is_empty();
-    let (mut wanted, mut names) = (object, 1);
+    let strategy = strategies::of(&call.resource);
+    let had_namespace = has_namespace(&*call.server.store, call);
+    // Only a generated name may be another one in a further attempt.
+    let (is_named, mut names) = (!object.name().is_empty(), 1);
+    let prepare_sized = |object| prepare(call, object, is_apply, dry_run).map(SizedObject::from);
+    let (mut wanted, prepared) = match strategy.is_prepared_once() {
+        true => (None, Some(prepare_sized(object)?)),
+        false => (Some(object), None),
+    };
     loop {
         let basis = Basis::of(call);
-        let object = SizedObject::from(prepare(call, wanted, is_apply, dry_run)?);
+        let object = match &prepared {
+            Some(prepared) => prepared.clone(),
+            None => prepare_sized(wanted.take().map_or_else(&again, Ok)?)?,
+        };
+        let following = strategy.following(&call.context(dry_run), &object, None);
         let transaction = |state: &mut State| {
-            basis.holds(call, state).then(|| Ok((insert(state, call, object, had_namespace, dry_run)?, also(state)?)))
+            basis.holds(call, state).then(|| {
+                let created = insert(state, call, object, had_namespace, dry_run)?;
+                if let Some(following) = following.filter(|_| !dry_run) {
+                    following(state, created.name());
+                }
+                Ok((created, also(state)?))
+            })
         };
         match call.transact(transaction) {
-            Some(Err(status)) if is_taken(&status) && !is_named && names < NAME_ATTEMPTS => names += 1,
+            Some(Err(status)) if is_taken(&status) && !is_named && prepared.is_none() && names < NAME_ATTEMPTS => {
+                names += 1;
+            }
             Some(created) => return created.map_err(|status| refused(call, status)),
             None => attempts.start_over().await?,
         }
-        wanted = again()?;
     }
 }
 
@@ -304,30 +296,38 @@ pub(in crate::embedded) fn is_taken(status: &Status) -> bool {
 
 /// Prepares and validates a new object, without the lock of the store.
 fn prepare(call: &Call, object: Object, is_apply: bool, dry_run: bool) -> Result<Object, Status> {
-    let (resource, reads) = (&*call.resource, &*call.store);
-    let settings = reads.settings();
+    let (resource, context) = (&*call.resource, call.context(dry_run));
     let mut object = resource.stored(object)?;
-    roles::check(reads, call, &object, None)?;
+    strategies::of(resource).check_rights(&context, &object, None)?;
     metadata::begin(resource, &mut object);
-    name_object(reads, call, &mut object)?;
+    name_object(&*call.server.store, call, &mut object)?;
     initializers::check_new(call, &object)?;
-    strategy::prepare(&settings, resource, &mut object, &call.caller);
-    removed::check(resource, &mut object, None)?;
-    if definitions::is_definition(resource) {
-        definitions::prepare(reads, call, &mut object)?;
-    }
-    if call.collection() == initial::SERVICES {
-        services::create(reads, &mut object, dry_run)?;
-    }
-    validation::create(&settings, resource, &object)?;
+    strategies::prepare(&context, &mut object)?;
+    validation::create(&context, &object)?;
     check_version_of_new(&object, dry_run)?;
-    let object = metadata::complete(object);
-    if dry_run { Ok(object) } else { capacity::fitted(call, object, is_apply) }
+    fitted(call, metadata::complete(object), is_apply, dry_run)
+}
+
+/// The object as etcd accepts it ([`capacity::fitted`]); a dry run stores nothing.
+///
+/// # Errors
+/// If the object is too large.
+pub(in crate::embedded) fn fitted(
+    call: &Call,
+    object: Object,
+    is_apply: bool,
+    dry_run: bool,
+) -> Result<Object, Status> {
+    if dry_run {
+        return Ok(object);
+    }
+    let Server { store, limits, .. } = &*call.server;
+    capacity::fitted(store, limits, call.collection(), &call.key(), object, is_apply)
 }
 
 /// Whether the namespace of the call exists. Without admission an object may be in a namespace that does not exist.
 pub(in crate::embedded) fn has_namespace(reads: &impl Reads, call: &Call) -> bool {
-    call.namespace().is_empty() || reads.object(initial::NAMESPACES, call.namespace()).is_some()
+    call.namespace().is_empty() || reads.object(NAMESPACES, call.namespace()).is_some()
 }
 
 /// Checks that the namespace was not removed during the work on a new object, which would wait there for the next namespace of this name.
@@ -349,25 +349,20 @@ fn insert(
     had_namespace: bool,
     dry_run: bool,
 ) -> Result<Arc<Object>, Status> {
-    let (resource, collection) = (&*call.resource, call.collection());
+    let (strategy, collection) = (strategies::of(&call.resource), call.collection());
     check_namespace(state, call, had_namespace)?;
     let key = store::key(call.namespace(), object.name());
-    if definitions::is_definition(resource) {
-        definitions::check_count(state, call, object.name())?;
-    }
+    strategy.check_room(state, &call.context(dry_run), object.name())?;
     if state.contains(collection, &key) {
         return Err(taken(call, object.name()));
     }
     if dry_run {
         return Ok(Arc::new(object.into_object()));
     }
-    capacity::check_room(state, call, &key, object.bytes())?;
+    capacity::check_room(state, collection, &key, object.bytes())?;
     let created = state.put(collection, &key, object);
-    if collection == initial::NAMESPACES {
-        initial::contents(state, created.name());
-    }
-    delete::follow_create(state, call.namespace());
-    api_services::follow(state, collection, created.name());
+    follow_create(state, call.namespace());
+    strategy.after_create(state, &created);
     Ok(created)
 }
 
@@ -385,16 +380,17 @@ pub(in crate::embedded) fn check_version_of_new(object: &Object, dry_run: bool) 
 /// Generates the name of a new object that has none.
 ///
 /// # Errors
-/// 422 if the object has an invalid name, or none. The validation of custom resources and of definitions checks names itself.
+/// 422 if the object has an invalid name, or none, unless the validation of the kind checks names itself.
 pub(in crate::embedded) fn name_object(reads: &impl Reads, call: &Call, object: &mut Object) -> Result<(), Status> {
-    let collection = call.collection();
-    let is_checked_later = call.resource.custom.is_some() || definitions::is_definition(&call.resource);
-    if is_checked_later && object.name().is_empty() && object.generate_name().is_empty() {
+    let (strategy, collection) = (strategies::of(&call.resource), call.collection());
+    if strategy.validates_name() && object.name().is_empty() && object.generate_name().is_empty() {
         return Ok(());
     }
-    if object.name().is_empty() && object.generate_name().is_empty() && collection == LIMIT_RANGES {
-        // `limitrangeStrategy.PrepareForCreate`
-        let _ = object.set(&["metadata", "name"], Value::from(uuid::Uuid::new_v4().to_string()));
+    if object.name().is_empty()
+        && object.generate_name().is_empty()
+        && let Some(name) = strategy.default_name()
+    {
+        let _ = object.set(&["metadata", "name"], Value::from(name));
     }
     if object.name().is_empty() {
         body::check_new_name(object, &call.resource.gvk())?;
@@ -408,7 +404,7 @@ pub(in crate::embedded) fn name_object(reads: &impl Reads, call: &Call, object: 
         }
         let _ = object.set(&["metadata", "name"], Value::from(name));
     }
-    if is_checked_later {
+    if strategy.validates_name() {
         return Ok(());
     }
     let causes = metadata::name_causes(object.name());
@@ -423,7 +419,8 @@ pub(in crate::embedded) fn taken(call: &Call, name: &str) -> Status {
 /// The refusal of a create, which says whether the object that has the name is being deleted. Reads that object without the lock of the store.
 pub(in crate::embedded) fn refused(call: &Call, mut status: Status) -> Status {
     let name = status.details.as_ref().filter(|_| is_taken(&status)).map(|details| details.name.clone());
-    let current = name.and_then(|name| call.store.object(call.collection(), &store::key(call.namespace(), &name)));
+    let current =
+        name.and_then(|name| call.server.store.object(call.collection(), &store::key(call.namespace(), &name)));
     if current.is_some_and(|current| metadata::is_deleting(&current)) {
         status.message = format!("object is being deleted: {}", status.message);
     }
@@ -441,17 +438,18 @@ pub(in crate::embedded) fn replace(
     new: New,
 ) -> Result<Option<Arc<Object>>, Status> {
     let dry_run = new.dry_run;
-    if !definitions::is_definition(&call.resource) {
+    let strategy = strategies::of(&call.resource);
+    let following = |object: &Object| strategy.following(&call.context(dry_run), object, Some(current));
+    if !strategy.is_prepared_once() {
         let basis = Basis::of(call);
         let object = prepare_update(call, current, new)?;
-        return Ok(commit(call, current, object, None, basis, dry_run)?.flatten());
+        let following = following(&object);
+        return Ok(commit(call, current, object, following, basis, dry_run)?.flatten());
     }
-    // The rules are compiled once, whatever happens to other definitions.
     let object = prepare_update(call, current, new)?;
-    for _ in 0..call.limits.conflict_retries {
+    for _ in 0..call.server.limits.conflict_retries {
         let basis = Basis::of(call);
-        let following = Some(definitions::Following::new(call, &object, Some(current)));
-        if let Some(stored) = commit(call, current, object.clone(), following, basis, dry_run)? {
+        if let Some(stored) = commit(call, current, object.clone(), following(&object), basis, dry_run)? {
             return Ok(stored);
         }
     }
@@ -464,7 +462,7 @@ fn commit(
     call: &Call,
     current: &Arc<Object>,
     object: Object,
-    following: Option<definitions::Following>,
+    following: Option<Following>,
     basis: Basis,
     dry_run: bool,
 ) -> Result<Option<Option<Arc<Object>>>, Status> {
@@ -484,18 +482,18 @@ fn commit(
         if dry_run {
             return Ok(Some(Some(Arc::new(object.into_object()))));
         }
-        if delete::is_over(&object) {
-            return Ok(Some(Some(delete::finish(state, collection, &key, object))));
+        if deletion::is_over(collection, &object) {
+            return Ok(Some(Some(deletion::finish(state, collection, &key, object))));
         }
-        capacity::check_room(state, call, &key, object.bytes())?;
+        capacity::check_room(state, collection, &key, object.bytes())?;
         let stored = state.put(collection, &key, object);
         if let Some(following) = following {
-            following.write(state, &key);
+            following(state, &key);
         }
         if initializers::has_failed(call, &stored) {
-            delete::finish(state, collection, &key, Object::clone(&stored));
+            deletion::finish(state, collection, &key, Object::clone(&stored));
         }
-        initial::restore(state, collection, call.namespace(), stored.name());
+        strategies::of(&call.resource).after_change(state, &stored);
         Ok(Some(Some(stored)))
     })
 }
@@ -503,10 +501,11 @@ fn commit(
 /// Prepares and validates the update of an object, without the lock of the store.
 fn prepare_update(call: &Call, current: &Arc<Object>, new: New) -> Result<Object, Status> {
     let New { object, is_apply, dry_run } = new;
-    let (resource, reads) = (&*call.resource, &*call.store);
-    roles::check(reads, call, &object, Some(current))?;
+    let (resource, context) = (&*call.resource, call.context(dry_run));
+    let strategy = strategies::of(resource);
+    strategy.check_rights(&context, &object, Some(current))?;
     check_version(resource, &object, current)?;
-    let mut object = part(call, object, current);
+    let mut object = strategy.part(&context, object, current);
     metadata::carry_over(&mut object, current);
     if resource.namespaced && object.namespace().is_empty() {
         let _ = object.set(&["metadata", "namespace"], Value::from(current.namespace()));
@@ -514,82 +513,18 @@ fn prepare_update(call: &Call, current: &Arc<Object>, new: New) -> Result<Object
     if !resource.namespaced {
         object.remove(&["metadata", "namespace"]);
     }
-    let is_definition = definitions::is_definition(resource);
-    match call.info.subresource.as_str() {
-        "" if is_definition => definitions::prepare_for_update(call, &mut object, current)?,
-        _ if is_definition => definitions::check_status(&object, current)?,
-        _ => {}
-    }
+    strategy.begin_update(&context, &mut object, current)?;
     let mut causes = metadata::update_causes(&object, current);
     causes.extend(initializers::update_causes(call, &object, current));
     if let Some(status) = invalid::status(&resource.gvk(), current.name(), causes) {
         return Err(status);
     }
-    let subresource = &*call.info.subresource;
-    let counts_anyway = strategy::keep(reads, resource, &mut object, current, subresource, dry_run)?;
-    removed::check(resource, &mut object, Some(current))?;
-    validation::update(&reads.settings(), resource, &object, current, subresource)?;
-    let counts_anyway = counts_anyway || metadata::has_counting_empty(resource, &object);
+    let counts_anyway = strategies::prepare_for_update(&context, &mut object, current)?;
+    validation::update(&context, &object, current)?;
     let mut object = metadata::complete(object);
-    metadata::count_generation(resource, subresource, &mut object, current, counts_anyway);
-    if call.collection() == initial::DAEMON_SETS {
-        daemon_sets::count(&mut object, current);
-    }
-    if dry_run { Ok(object) } else { capacity::fitted(call, object, is_apply) }
-}
-
-/// Applies the part of the submitted object that the request may change. The `status` subresource is the only way to change a status.
-fn part(call: &Call, object: Object, current: &Object) -> Object {
-    let only = |path: &[&str]| {
-        let mut changed = current.clone();
-        owners::set(&mut changed, object.get(&owners::MANAGED_FIELDS).cloned());
-        match object.get(path) {
-            Some(value) => {
-                let _ = changed.set(path, value.clone());
-            }
-            None => drop(changed.remove(path)),
-        }
-        changed
-    };
-    match call.info.subresource.as_str() {
-        subresource @ ("status" | "finalize" | "approval") => with_resets(&call.resource, subresource, object, current),
-        "ephemeralcontainers" => only(&["spec", "ephemeralContainers"]),
-        "resize" => pods::resized(object, current),
-        _ => {
-            let mut object = object;
-            if call.resource.subresource("status").is_some() {
-                match current.get(&["status"]) {
-                    Some(status) => drop(object.fields_mut().insert("status".into(), status.clone())),
-                    None => drop(object.fields_mut().remove("status")),
-                }
-            }
-            // A namespace's own finalizers can only be changed through `finalize`.
-            if call.collection() == initial::NAMESPACES
-                && let Some(finalizers) = current.get(&["spec", "finalizers"])
-            {
-                let _ = object.set(&["spec", "finalizers"], finalizers.clone());
-            }
-            object
-        }
-    }
-}
-
-/// Applies a write of a subresource: the fields that the strategy resets keep their current values.
-fn with_resets(resource: &ServedResource, subresource: &str, mut object: Object, current: &Object) -> Object {
-    let owners = object.get(&owners::MANAGED_FIELDS).cloned();
-    for field in resource.facts().resets(subresource) {
-        // The conditions of a signing request are reset in part (`signing_requests`).
-        if subresource == "status" && field.iter().any(|step| step == "f:conditions") {
-            continue;
-        }
-        let path: Vec<&str> = field.iter().map(|step| step.strip_prefix("f:").unwrap_or(step)).collect();
-        match current.get(&path) {
-            Some(value) => drop::<bool>(object.set(&path, value.clone())),
-            None => drop::<Option<Value>>(object.remove(&path)),
-        }
-    }
-    owners::set(&mut object, owners);
-    object
+    metadata::count_generation(resource, context.subresource, &mut object, current, counts_anyway);
+    strategy.complete_update(&mut object, current);
+    fitted(call, object, is_apply, dry_run)
 }
 
 /// `Store.Update` on resourceVersions.
@@ -630,18 +565,8 @@ pub(in crate::embedded) fn failed_precondition(
     wanted: &str,
     actual: &str,
 ) -> String {
-    let Collection { group, resource } = collection;
-    // `SpecialDefaultResourcePrefixes`; the servers of these groups, and custom resources, have the group in the key.
-    let path = match (&**group, &**resource) {
-        ("", "replicationcontrollers") => "controllers".to_owned(),
-        ("", "endpoints") => "services/endpoints".to_owned(),
-        ("", "nodes") => "minions".to_owned(),
-        ("", "services") => "services/specs".to_owned(),
-        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io", resource) => format!("{group}/{resource}"),
-        (group, resource) if !kinds::is_built_in_group(group) => format!("{group}/{resource}"),
-        (_, resource) => resource.to_owned(),
-    };
+    // `SpecialDefaultResourcePrefixes`; the servers of some groups, and custom resources, have the group in the key.
+    let path = strategies::of_collection(collection).storage_path(collection);
     let why = unmet(field, wanted, actual);
     format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{path}/{key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"

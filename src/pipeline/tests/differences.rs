@@ -172,6 +172,6 @@ async fn an_object_that_cannot_be_read_cannot_be_deleted() {
     let uri = format!("{}?ignoreStoreReadErrorWithClusterBreakingPotential=true", at("broken"));
     let (code, status) = path.ask("DELETE", &uri, "", "").await;
     assert_eq!((code, &status["reason"]), (500, &json!("StorageReadError")), "{status}");
-    let whole = Path::over(server.clone(), server).await;
+    let whole = Path::over(server.clone(), Arc::new(server)).await;
     assert_eq!(whole.stored(&at("broken")).await["metadata"]["name"], "broken");
 }

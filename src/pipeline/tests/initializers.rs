@@ -5,7 +5,7 @@ use crate::plugins::initializers::{InitializerConfiguration, SPEC};
 
 /// Builds a path with the plugin, and with two initializers of config maps.
 async fn path() -> Path {
-    let features = embedded::Features { initializers: true, ..embedded::Features::default() };
+    let features = embedded::Settings { initializers: true, ..embedded::Settings::default() };
     let server = embedded::Server::with(Arc::default(), features);
     let initializer = |name: &str| json!({"name": name, "rules": [{"apiGroups": [""], "apiVersions": ["*"], "resources": ["configmaps"]}]});
     let configuration =

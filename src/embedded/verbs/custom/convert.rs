@@ -3,28 +3,10 @@
 use crate::embedded::custom::definition::Version;
 use crate::embedded::custom::resource::Custom;
 use crate::embedded::http::call::Call;
-use crate::kind::{GroupVersionKind, split_api_version};
+use crate::kind::split_api_version;
 use crate::object::Object;
 use crate::status::Status;
-use async_trait::async_trait;
-use std::error::Error;
 use std::sync::Arc;
-
-/// Calls the webhooks of definitions with `spec.conversion.strategy: Webhook`.
-#[async_trait]
-pub(crate) trait Webhooks: Send + Sync {
-    /// Converts an object. `definition` is the definition as stored.
-    ///
-    /// # Errors
-    /// If the webhook cannot be called, or its answer is invalid, with kube-apiserver's text.
-    async fn convert(
-        &self,
-        definition: &Object,
-        object: &Object,
-        from: &GroupVersionKind,
-        to: &GroupVersionKind,
-    ) -> Result<Object, Box<dyn Error + Send + Sync>>;
-}
 
 /// A stored object for a response: converted to the version of the request if a webhook converts it. Other conversions need no call; see
 /// [`ServedResource::shown`](crate::embedded::api::catalog::ServedResource::shown).
@@ -61,7 +43,7 @@ pub(in crate::embedded) async fn to_storage(call: &Call, custom: &Custom, object
 }
 
 async fn convert(call: &Call, custom: &Custom, object: Object, from: &Version, to: &Version) -> Result<Object, Status> {
-    let Some(webhooks) = &call.webhooks else {
+    let Some(webhooks) = call.server.webhooks.get() else {
         return Err(Status::not_implemented("conversion webhooks are not called by this API server"));
     };
     webhooks.convert(&custom.definition.object, &object, &from.kind, &to.kind).await.map_err(Status::plain)

@@ -29,7 +29,7 @@ const UNSET: i64 = i32::MIN as i64;
 /// If the object does not exist, or has no replicas.
 pub(in crate::embedded) async fn get(call: &Call) -> Result<Response<Body>, Status> {
     let custom = custom(call)?;
-    let current = call.store.object(call.collection(), &call.key());
+    let current = call.server.store.object(call.collection(), &call.key());
     let current = shown_to(call, current.ok_or_else(|| call.not_found())?).await?;
     let paths = paths(custom)?;
     let (scale, is_set) = scale_of(paths, &custom.shown(&current))?;
@@ -95,7 +95,7 @@ async fn scaled(
         let version = definition.version(version).filter(|_| *definition.group == *group)?;
         version.scale.as_ref().map(|scale| &*scale.spec_replicas)
     };
-    let owners = Subject::of_kind(call, built_in::kind());
+    let owners = call.owners_of(built_in::kind());
     let stored = change(call, is_apply, options.is_dry_run(), |current| {
         let parent = current.get(&MANAGED_FIELDS).unwrap_or(&Value::Null);
         let (mut before, is_set) = scale_of(paths, current)?;

@@ -5,16 +5,16 @@
 
 use super::convert::{shown_to, to_storage};
 use crate::body::Body;
+use crate::embedded::custom::DEFINITIONS;
 use crate::embedded::custom::resource::Custom;
 use crate::embedded::custom::schema::Before;
 use crate::embedded::http::call::Call;
 use crate::embedded::http::{body, respond};
 use crate::embedded::store::{self, Reads, SizedObject, State, Writer, capacity};
-use crate::embedded::strategies::definitions::DEFINITIONS;
-use crate::embedded::strategies::metadata;
-use crate::embedded::strategies::owners::{self, Subject};
+use crate::embedded::strategies::namespaces::follow_create;
+use crate::embedded::strategies::{deletion, metadata, owners};
 use crate::embedded::verbs::attempts::{self, Attempts};
-use crate::embedded::verbs::{delete, write};
+use crate::embedded::verbs::write;
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, object_meta};
 use crate::request::body::{InvalidOutcome, OptionsKind, WriteOptions, decode_patched, invalid_patch};
@@ -44,7 +44,7 @@ pub(in crate::embedded) async fn create(call: &Call) -> Result<Response<Body>, S
     attempts::expect(call, 0).await;
     let mut object = body::object(call, &call.resource.gvk())?;
     body::ensure_namespace(&mut object, call.namespace())?;
-    Subject::object(call).record(None, &mut object);
+    call.owners().record(None, &mut object);
     let created = create_object(call, object, false, dry_run).await?;
     Ok(respond::object(call, StatusCode::CREATED, &created))
 }
@@ -58,7 +58,7 @@ pub(in crate::embedded) async fn update(call: &Call) -> Result<Response<Body>, S
     attempts::expect(call, 0).await;
     let object = body::object(call, &call.resource.gvk())?;
     write::check_name(call, &object)?;
-    let owners = Subject::object(call);
+    let owners = call.owners();
     let stored = change(call, false, dry_run, |current| {
         write::check_uid(call, &object, current)?;
         let mut object = object.clone();
@@ -80,7 +80,7 @@ pub(in crate::embedded) async fn patch(call: &Call) -> Result<Response<Body>, St
     }
     let options = WriteOptions::from_query(call.query(), OptionsKind::Patch(patch_type))?;
     let dry_run = options.is_dry_run();
-    let owners = Subject::object(call);
+    let owners = call.owners();
     if patch_type != PatchType::Apply {
         let stored = change(call, false, dry_run, |current| {
             let mut object = patched(call, patch_type, current, &patch)?;
@@ -155,7 +155,7 @@ async fn create_object(call: &Call, object: Object, is_apply: bool, dry_run: boo
 
 async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: bool) -> Result<Arc<Object>, Status> {
     let custom = custom(call)?;
-    let had_namespace = write::has_namespace(&*call.store, call);
+    let had_namespace = write::has_namespace(&*call.server.store, call);
     if custom.definition.is_terminating {
         return Err(terminating(call, object.name()));
     }
@@ -163,14 +163,14 @@ async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: 
     if custom.version.has_status {
         object.fields_mut().remove("status");
     }
-    write::name_object(&*call.store, call, &mut object)?;
+    write::name_object(&*call.server.store, call, &mut object)?;
     let schema = custom.version.schema()?;
     let warnings = schema.validate(&custom.version, call.resource.namespaced, &object, Before::Nothing, Vec::new())?;
     warnings.into_iter().for_each(|warning| call.warn(warning));
     warn_of_finalizers(call, &object, None);
     write::check_version_of_new(&object, dry_run)?;
     let stored = to_storage(call, custom, object).await?;
-    let stored = if dry_run { stored } else { capacity::fitted(call, stored, is_apply)? };
+    let stored = write::fitted(call, stored, is_apply, dry_run)?;
     let stored = SizedObject::from(stored);
     let name = stored.name().to_owned();
     let created = with_definition(call, custom, &name, false, |state| {
@@ -182,8 +182,8 @@ async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: 
         if dry_run {
             return Ok(Arc::new(stored.into_object()));
         }
-        capacity::check_room(state, call, &key, stored.bytes())?;
-        delete::follow_create(state, call.namespace());
+        capacity::check_room(state, call.collection(), &key, stored.bytes())?;
+        follow_create(state, call.namespace());
         Ok(state.put(call.collection(), &key, stored))
     });
     shown_to(call, created.map_err(|status| write::refused(call, status))?).await
@@ -210,7 +210,7 @@ pub(in crate::embedded) async fn change(
             prepared(call, custom, wanted(&shown)?, &shown)?
         };
         let stored = to_storage(call, custom, object).await?;
-        let stored = if dry_run { stored } else { capacity::fitted(call, stored, is_apply)? };
+        let stored = write::fitted(call, stored, is_apply, dry_run)?;
         if let Some(stored) = commit(call, custom, &current, stored, dry_run)? {
             return shown_to(call, stored).await;
         }
@@ -289,9 +289,9 @@ fn commit(
         Ok(Some(match () {
             () if is_same => current.clone(),
             () if dry_run => Arc::new(object.into_object()),
-            () if delete::is_over(&object) => delete::finish(state, collection, &key, object),
+            () if deletion::is_over(collection, &object) => deletion::finish(state, collection, &key, object),
             () => {
-                capacity::check_room(state, call, &key, object.bytes())?;
+                capacity::check_room(state, call.collection(), &key, object.bytes())?;
                 state.put(collection, &key, object)
             }
         }))
@@ -314,8 +314,8 @@ fn with_definition<T>(
 ) -> Result<T, Status> {
     let known = &custom.definition.object;
     let mut transaction = Some(transaction);
-    for _ in 0..call.limits.conflict_retries.max(1) {
-        let stored = call.store.object(DEFINITIONS, known.name());
+    for _ in 0..call.server.limits.conflict_retries.max(1) {
+        let stored = call.server.store.object(DEFINITIONS, known.name());
         let stored = stored.filter(|stored| stored.uid() == known.uid()).ok_or_else(Status::no_such_path)?;
         let is_same = Arc::ptr_eq(&stored, known) || stored.get(&["spec"]) == known.get(&["spec"]);
         match metadata::is_deleting(&stored) {

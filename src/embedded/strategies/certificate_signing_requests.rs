@@ -1,16 +1,38 @@
 //! Certificate signing requests: the user of new ones, and the conditions of their approval and status
 //! (`pkg/registry/certificates/certificates`).
 
+use super::context::Context;
 use super::metadata;
+use super::strategy::Strategy;
+use crate::embedded::api::catalog::ServedResource;
 use crate::object::Object;
+use crate::status::Status;
 use crate::user::UserInfo;
 use serde_json::Value;
 use std::collections::HashMap;
 
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 
+pub(super) struct CertificateSigningRequests;
+
+impl Strategy for CertificateSigningRequests {
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
+        prepare(object, context.caller);
+        Ok(())
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, object: &mut Object, current: &Object) -> Result<bool, Status> {
+        keep(object, current, context.subresource);
+        Ok(false)
+    }
+
+    fn selectable_fields(&self, _: &ServedResource) -> &'static [&'static str] {
+        &["spec.signerName"]
+    }
+}
+
 /// Replaces the requesting user in the spec by the caller (`csrStrategy.PrepareForCreate`).
-pub(in crate::embedded) fn prepare(object: &mut Object, caller: &UserInfo) {
+fn prepare(object: &mut Object, caller: &UserInfo) {
     for field in ["username", "uid", "groups", "extra"] {
         object.remove(&["spec", field]);
     }
@@ -22,7 +44,7 @@ pub(in crate::embedded) fn prepare(object: &mut Object, caller: &UserInfo) {
 
 /// Restores the spec, which is immutable, and sets the times of conditions (`csrStatusStrategy`, `csrApprovalStrategy`). `approval` alone
 /// adds and removes conditions that approve or deny, and `status` keeps those as they are.
-pub(in crate::embedded) fn keep(object: &mut Object, current: &Object, subresource: &str) {
+fn keep(object: &mut Object, current: &Object, subresource: &str) {
     if let Some(spec) = current.get(&["spec"]) {
         let _ = object.set(&["spec"], spec.clone());
     }

@@ -1,0 +1,100 @@
+//! The kinds of dynamic resource allocation (`pkg/registry/resource`). Their expressions select devices; the rules of expressions come from a
+//! higher layer, which has the compiler.
+
+use super::context::Context;
+use super::disabled::DisabledFields;
+use super::fields::put;
+use super::strategy::Strategy;
+use crate::embedded::api::catalog::ServedResource;
+use crate::object::Object;
+use crate::status::{Cause, Status};
+use serde_json::Value;
+use std::collections::HashSet;
+
+/// A DeviceClass or a ResourceClaimTemplate.
+pub(super) struct Devices;
+
+impl Strategy for Devices {
+    fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
+        (context.settings.registration)(object)
+    }
+
+    fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
+        changed(context, object)
+    }
+}
+
+fn changed(context: &Context<'_>, object: &Object) -> Vec<Cause> {
+    if context.subresource.is_empty() { (context.settings.registration)(object) } else { Vec::new() }
+}
+
+pub(super) struct ResourceSlices;
+
+impl Strategy for ResourceSlices {
+    fn disabled_fields(&self) -> &'static [DisabledFields] {
+        &[
+            DisabledFields {
+                gate: "DRANodeAllocatableResources",
+                paths: &[&["spec", "devices", "*", "nodeAllocatableResourceMappings"]],
+            },
+            DisabledFields {
+                gate: "DRAListTypeAttributes",
+                paths: &[
+                    &["spec", "devices", "*", "attributes", "*", "bools"],
+                    &["spec", "devices", "*", "attributes", "*", "ints"],
+                    &["spec", "devices", "*", "attributes", "*", "strings"],
+                    &["spec", "devices", "*", "attributes", "*", "versions"],
+                ],
+            },
+        ]
+    }
+
+    fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
+        (context.settings.registration)(object)
+    }
+
+    fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
+        changed(context, object)
+    }
+
+    fn selectable_fields(&self, _: &ServedResource) -> &'static [&'static str] {
+        &["spec.nodeName", "spec.driver"]
+    }
+}
+
+pub(super) struct ResourceClaims;
+
+impl Strategy for ResourceClaims {
+    fn prepare_for_update(&self, context: &Context<'_>, object: &mut Object, current: &Object) -> Result<bool, Status> {
+        if context.subresource == "status" {
+            drop_deallocated(object, current);
+        }
+        Ok(false)
+    }
+
+    /// An update needs no such validation: the spec is immutable.
+    fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
+        (context.settings.registration)(object)
+    }
+}
+
+/// Removes the status of devices that the claim had and has no longer (`dropDeallocatedStatusDevices`).
+fn drop_deallocated(object: &mut Object, current: &Object) {
+    type Device = [Value; 4];
+    let device = |value: &Value| -> Device {
+        ["driver", "pool", "device", "shareID"].map(|field| value.get(field).cloned().unwrap_or_default())
+    };
+    let results = |object: &Object| -> HashSet<Device> {
+        let results = object.items(&["status", "allocation", "devices", "results"]);
+        results.iter().map(device).collect()
+    };
+    let (old, new) = (results(current), results(object));
+    let mut devices = object.items(&["status", "devices"]).to_vec();
+    let before = devices.len();
+    devices.retain(|each| !old.contains(&device(each)) || new.contains(&device(each)));
+    match devices.len() {
+        0 => drop(object.remove(&["status", "devices"])),
+        left if left < before => put(object, &["status", "devices"], Value::Array(devices)),
+        _ => {}
+    }
+}

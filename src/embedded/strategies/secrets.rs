@@ -1,0 +1,48 @@
+//! Secrets (`pkg/registry/core/secret`).
+
+use super::context::Context;
+use super::fields::{default, strings};
+use super::strategy::Strategy;
+use crate::embedded::api::catalog::ServedResource;
+use crate::object::Object;
+use crate::status::Status;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// `core.SecretTypeOpaque`
+const OPAQUE: &str = "Opaque";
+
+pub(super) struct Secrets;
+
+impl Strategy for Secrets {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Object) -> Result<(), Status> {
+        prepare(object);
+        Ok(())
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, object: &mut Object, _: &Object) -> Result<bool, Status> {
+        prepare(object);
+        Ok(false)
+    }
+
+    fn selectable_fields(&self, _: &ServedResource) -> &'static [&'static str] {
+        &["type"]
+    }
+
+    fn unset(&self, _: &str) -> &'static str {
+        OPAQUE
+    }
+}
+
+/// `Convert_v1_Secret_To_core_Secret`: moves `stringData` to `data`.
+fn prepare(object: &mut Object) {
+    default(object, &["type"], json!(OPAQUE));
+    if let Some(Value::Object(plain)) = object.fields_mut().remove("stringData") {
+        let mut data = strings(object, &["data"]);
+        for (name, value) in plain {
+            data.insert(name, Value::from(STANDARD.encode(value.as_str().unwrap_or_default())));
+        }
+        object.fields_mut().insert("data".into(), Value::Object(data));
+    }
+}
