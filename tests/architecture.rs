@@ -1,5 +1,5 @@
-//! The layers of `src`, of `src/pipeline` and of the crates kubernetes-cel and kubernetes-object: each file or folder imports only layers
-//! before its own.
+//! The layers of `src`, of `src/embedded`, of `src/pipeline` and of the crates kubernetes-cel and kubernetes-object: each file or folder imports
+//! only layers before its own.
 
 #![allow(clippy::unwrap_used)]
 
@@ -87,6 +87,24 @@ const LAYERS_OF_PIPELINE: [&str; 33] = [
     "tenancy",
 ];
 
+/// The files and folders of `src/embedded`, from the lowest layer up. Strategies know nothing of HTTP, and verbs nothing of controllers.
+const LAYERS_OF_EMBEDDED: [&str; 14] = [
+    "name",
+    "identity",
+    "settings",
+    "store",
+    "custom",
+    "api",
+    "rbac",
+    "strategies",
+    "waiting",
+    "server",
+    "http",
+    "verbs",
+    "controllers",
+    "serve",
+];
+
 /// The files and folders of the crate kubernetes-cel, from the lowest layer up.
 const LAYERS_OF_CEL: [&str; 24] = [
     "error",
@@ -158,8 +176,9 @@ struct Room {
     table: &'static str,
 }
 
-const ROOMS: [Room; 4] = [
+const ROOMS: [Room; 5] = [
     Room { crate_folder: "src", module: &[], layers: &LAYERS, table: "LAYERS" },
+    Room { crate_folder: "src", module: &["embedded"], layers: &LAYERS_OF_EMBEDDED, table: "LAYERS_OF_EMBEDDED" },
     Room { crate_folder: "src", module: &["pipeline"], layers: &LAYERS_OF_PIPELINE, table: "LAYERS_OF_PIPELINE" },
     Room { crate_folder: "crates/kubernetes-cel/src", module: &[], layers: &LAYERS_OF_CEL, table: "LAYERS_OF_CEL" },
     Room {
