@@ -11,7 +11,7 @@ use super::registrations::{self, Registered};
 use crate::body::Body;
 use crate::embedded::name::Name;
 use crate::request::accept::{MediaRange, media_ranges};
-use aggregated::Aggregated;
+use aggregated::{Aggregated, Entry, VersionEntry};
 use http::Response;
 use http::header::{CACHE_CONTROL, HeaderValue, VARY};
 use serde::Serialize;
@@ -88,12 +88,15 @@ impl Groups {
             let others = others.filter_map(|(group, versions)| {
                 let known = self.named(&group).into_iter().flat_map(|group| &group.versions);
                 let served: HashMap<&str, &Version> = known.map(|version| (&*version.version, version)).collect();
-                let versions = versions.into_iter().filter_map(|version| match version.is_remote {
-                    true => Some((version.version.clone(), None)),
-                    false => Some((version.version.clone(), Some(*served.get(&*version.version)?))),
+                let versions = versions.into_iter().filter_map(|registered| {
+                    let content = match registered.is_remote {
+                        true => None,
+                        false => Some(*served.get(&*registered.version)?),
+                    };
+                    Some(VersionEntry { version: registered.version.clone(), content })
                 });
                 let versions: Vec<_> = versions.collect();
-                (!versions.is_empty()).then_some((group, versions))
+                (!versions.is_empty()).then_some(Entry { group, versions })
             });
             aggregated::document(own.chain(others))
         })

@@ -1,7 +1,7 @@
 //! The garbage collector (`pkg/controller/garbagecollector`): deletes objects whose owners are gone, and completes deletions that wait for
 //! dependents (`foregroundDeletion`) or orphan them (`orphan`).
 //!
-//! The store keeps the graph and the queue of objects to check ([`dependents`](crate::embedded::store)), which a task empties in small transactions.
+//! The store keeps the graph, and the queue of the objects to check (`store/dependents.rs`), which a task empties in small transactions.
 
 use super::tasks;
 use crate::embedded::server::Server;

@@ -6,7 +6,7 @@
 use crate::embedded::api::catalog::{self, ServedResource};
 use crate::embedded::store::{Collection, Reads, Store, Work, Writer, key};
 use crate::embedded::strategies::collections::{ENDPOINTS, SERVICES, SLICES};
-use crate::embedded::strategies::services::OWN;
+use crate::embedded::strategies::services::{OWN_NAME as NAME, OWN_NAMESPACE as NAMESPACE};
 use crate::embedded::strategies::{self, Context, Silent, metadata, owners, validation};
 use crate::kind::GroupVersionKind;
 use crate::object::{Object, normal, typed};
@@ -15,9 +15,6 @@ use crate::user::UserInfo;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-
-const NAMESPACE: &str = OWN.0;
-const NAME: &str = OWN.1;
 
 /// Creates or corrects the objects when the server starts, with the address and the port at which it is reached now.
 pub(in crate::embedded) fn start(store: &Arc<Store>) {

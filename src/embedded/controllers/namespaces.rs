@@ -92,6 +92,7 @@ pub(in crate::embedded) fn finish_namespace(work: &Work, name: &str) {
         }
     });
 }
+
 /// Deletes all objects of a collection in a namespace, or in all if the namespace is empty. Objects with finalizers stay, marked as deleted.
 ///
 /// # Errors

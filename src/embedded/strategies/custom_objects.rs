@@ -11,10 +11,6 @@ use crate::status::Status;
 pub(super) struct CustomObjects;
 
 impl Strategy for CustomObjects {
-    fn has_no_later_fields(&self) -> bool {
-        true
-    }
-
     fn validates_name(&self) -> bool {
         true
     }

@@ -73,7 +73,8 @@ impl Options {
         Ok(())
     }
 
-    /// The finalizers of the object after a deletion with these options, which without a policy orphans the dependents or not (`deletionFinalizersForGarbageCollection`).
+    /// The finalizers of the object after a deletion with these options (`deletionFinalizersForGarbageCollection`). `orphans` says what a deletion
+    /// without a policy does.
     pub(super) fn finalizers(&self, orphans: bool, object: &Object) -> Vec<Value> {
         let finalizers = object.items(&["metadata", "finalizers"]);
         let is_decided = finalizers.iter().any(|finalizer| finalizer == ORPHAN || finalizer == FOREGROUND);

@@ -1,7 +1,6 @@
 //! Namespaces (`pkg/registry/core/namespace`): their finalizers, their deletion, and the objects that each of them has.
 
 use super::collections::NAMESPACES;
-
 use super::context::Context;
 use super::delete_options::Options;
 use super::fields::{part, put};

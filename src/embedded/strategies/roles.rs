@@ -48,7 +48,7 @@ fn check(context: &Context<'_>, object: &Object, current: Option<&Object>, is_ro
     if !context.settings.rbac || is_master {
         return Ok(());
     }
-    if is_role && may(reads, context, "escalate", &resource.name, &context.name) {
+    if is_role && may(reads, context, "escalate", &resource.name, context.name) {
         return Ok(());
     }
     if current.is_some_and(|current| changes_only_owners(object, current)) {

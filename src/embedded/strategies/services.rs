@@ -26,8 +26,10 @@ const BEFORE_DRY_RUN: u64 = 32_768;
 const IPV4: &str = "IPv4";
 const IPV6: &str = "IPv6";
 
-/// The namespace and the name of the Service of the API server.
-pub(in crate::embedded) const OWN: (&str, &str) = ("default", "kubernetes");
+/// The namespace of the Service of the API server.
+pub(in crate::embedded) const OWN_NAMESPACE: &str = "default";
+/// The name of the Service of the API server.
+pub(in crate::embedded) const OWN_NAME: &str = "kubernetes";
 
 pub(super) struct Services;
 
@@ -78,7 +80,7 @@ impl Strategy for Services {
 
 /// Leaves it to the controller to repair the Service of the API server, its Endpoints and its EndpointSlice after a write of one of them.
 pub(super) fn restore_own(state: &mut State, object: &Object) {
-    if (object.namespace(), object.name()) == OWN && state.settings().advertised.is_some() {
+    if (object.namespace(), object.name()) == (OWN_NAMESPACE, OWN_NAME) && state.settings().advertised.is_some() {
         state.then(Task::KubernetesService);
     }
 }

@@ -463,7 +463,7 @@ proptest! {
         runtime.block_on(store.settled()).unwrap();
         let at = created + crash.index(disk.now() - created + 1);
         let crashed = disk.after_crash(at, &fates);
-        let kept = Store::open(limits.clone(), Settings::default().into(), crashed.file()).unwrap();
+        let kept = Store::open(limits.clone(), Arc::default(), crashed.file()).unwrap();
         let revision = kept.with(|state| state.revision());
         let least = settled.iter().rev().find(|(step, _)| *step <= at).unwrap().1;
         prop_assert!(revision >= least, "{revision} of at least {least}");

@@ -11,13 +11,24 @@ pub(super) struct Aggregated {
     pub(super) tag: String,
 }
 
-/// A group and its versions. A version without content is served elsewhere, and its resources are not known.
-pub(super) type Entry<'a> = (Name, Vec<(Name, Option<&'a Version>)>);
+/// A group and its versions.
+pub(super) struct Entry<'a> {
+    pub(super) group: Name,
+    pub(super) versions: Vec<VersionEntry<'a>>,
+}
+
+/// A version of a group.
+pub(super) struct VersionEntry<'a> {
+    pub(super) version: Name,
+    /// The resources; `None` if the version is served elsewhere, so that they are not known.
+    pub(super) content: Option<&'a Version>,
+}
 
 /// The entry of a group that the server serves.
 pub(super) fn current(group: &Group) -> Entry<'_> {
-    let versions = group.versions.iter().map(|version| (version.version.clone(), Some(version)));
-    (group.name.clone(), versions.collect())
+    let versions = group.versions.iter();
+    let versions = versions.map(|version| VersionEntry { version: version.version.clone(), content: Some(version) });
+    Entry { group: group.name.clone(), versions: versions.collect() }
 }
 
 /// The document of the groups.
@@ -96,8 +107,8 @@ struct ResponseKind<'a> {
 }
 
 impl<'a> GroupDiscovery<'a> {
-    fn of((name, versions): &'a Entry<'_>) -> Self {
-        let versions = versions.iter().map(|(version, content)| VersionDiscovery {
+    fn of(Entry { group: name, versions }: &'a Entry<'_>) -> Self {
+        let versions = versions.iter().map(|VersionEntry { version, content }| VersionDiscovery {
             version,
             resources: content.map(resources_discovery).unwrap_or_default(),
             freshness: if content.is_some() { "Current" } else { "Stale" },
