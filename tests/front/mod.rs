@@ -72,9 +72,7 @@ pub(crate) const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1
 
 /// The authentication of nobody: every caller is anonymous.
 fn anyone() -> Arc<Schemes> {
-    let mut config = authn::Config::default();
-    config.anonymous = true;
-    Schemes::new(config)
+    Schemes::new(authn::Config { anonymous: true, ..authn::Config::default() })
 }
 
 /// The only tenant, which has no plugins.
@@ -116,8 +114,7 @@ impl Front {
         (limits.requests_inflight, limits.mutating_requests_inflight) = (0, 0);
         (limits.response_bytes, limits.long_work) = (1 << 20, 0);
         let chain = Chain::build(&on, metrics.clone(), |_| {
-            let mut environment =
-                PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone());
+            let mut environment = PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone());
             environment.limits = &limits;
             environment
         });
@@ -167,11 +164,7 @@ impl Front {
     pub(crate) fn front_end(&self) -> FrontEnd {
         let metrics = front_end::FrontEndMetrics::register(&Registry::new()).unwrap();
         FrontEnd {
-            authenticator: Authenticator::new(
-                anyone(),
-                &Sharing::ByUser,
-                None,
-            ),
+            authenticator: Authenticator::new(anyone(), &Sharing::ByUser, None),
             allowed_names: Vec::new(),
             tenants: Arc::new(WithoutPlugins(Arc::new(self.chain.part(&[])))),
             authorizer: Arc::new(Authorizer::new(self.reviews.clone(), Sharing::ByUser)),
