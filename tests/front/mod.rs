@@ -72,9 +72,7 @@ pub(crate) const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1
 
 /// The authentication of nobody: every caller is anonymous.
 fn anyone() -> Arc<Schemes> {
-    let mut config = authn::Config::default();
-    config.anonymous = true;
-    Schemes::new(config)
+    Schemes::new(authn::Config { anonymous: true, ..authn::Config::default() })
 }
 
 /// The only tenant, which has no plugins.
