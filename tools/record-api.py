@@ -167,7 +167,8 @@ def reachable(document):
     return {name: definitions[name] for name in sorted(found)}
 
 
-# The messages of gnostic's openapi.v2 on the path to every description of an operation: the message in each field, and the fields that are prose.
+# The messages of gnostic's openapi.v2 on the path to every description of an operation: the message in each field, and the fields that are
+# prose.
 MESSAGES = {
     "Document": ({8: "Paths", 9: "Definitions", 10: "ParameterDefinitions"}, ()),
     "Paths": ({2: "NamedPathItem"}, ()),
