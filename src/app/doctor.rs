@@ -12,6 +12,7 @@ use crate::embedded::Vitals;
 use crate::metrics::Registry;
 use crate::server::Drain;
 use crate::server::health::{Checks, Unhealthy};
+use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
@@ -96,7 +97,7 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
 ///
 /// # Errors
 /// If the API server refuses it, or does not answer.
-async fn get(client: &kube::Client, path: &str) -> Result<Option<serde_json::Value>, Unhealthy> {
+async fn get(client: &kube::Client, path: &str) -> Result<Option<Value>, Unhealthy> {
     let request = http::Request::get(path).body(Vec::new()).map_err(Unhealthy::of)?;
     match client.request(request).await {
         Ok(object) => Ok(Some(object)),
@@ -104,4 +105,9 @@ async fn get(client: &kube::Client, path: &str) -> Result<Option<serde_json::Val
         Err(kube::Error::Api(status)) => Err(Unhealthy::of(&status.message)),
         Err(error) => Err(Unhealthy::of(error)),
     }
+}
+
+/// The value at a JSON pointer; null if there is none.
+fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
+    value.pointer(pointer).unwrap_or(&Value::Null)
 }

@@ -40,12 +40,14 @@ fn one_line(text: &str) -> String {
 
 fn as_json(finding: &Finding) -> Value {
     let Finding { check, outcome, found, advice } = finding;
-    let mut json = json!({"check": check, "outcome": outcome.name(), "found": found});
-    if !advice.is_empty() {
-        json["advice"] = json!(advice);
-        json["page"] = json!(format!("{PAGES}{}", finding.section()));
+    let outcome = outcome.name();
+    match advice.is_empty() {
+        true => json!({"check": check, "outcome": outcome, "found": found}),
+        false => {
+            let page = format!("{PAGES}{}", finding.section());
+            json!({"check": check, "outcome": outcome, "found": found, "advice": advice, "page": page})
+        }
     }
-    json
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The webhook front end, as the API server sees it: webhook configurations, calls, and who else may call.
 
-use super::{Config, Connected, Finding, get};
+use super::{Config, Connected, Finding, at, get};
 use crate::body::empty;
 use crate::config::FrontEndOptions;
 use crate::request::body;
@@ -60,8 +60,9 @@ async fn of_webhook(
         Some(items) => items.clone(),
         None => vec![read],
     };
-    let webhooks = configurations.iter().filter_map(|configuration| configuration["webhooks"].as_array()).flatten();
-    let webhook = webhooks.into_iter().find(|webhook| webhook["name"] == name);
+    let webhooks =
+        configurations.iter().filter_map(|configuration| at(configuration, "/webhooks").as_array()).flatten();
+    let webhook = webhooks.into_iter().find(|webhook| at(webhook, "/name") == name);
     webhook.map_or_else(
         || {
             let found = format!("no webhook {name}: the API server does not call the front end");
@@ -73,14 +74,14 @@ async fn of_webhook(
 
 fn of_configured(name: &'static str, webhook: &Value) -> Vec<Finding> {
     const CHECK: &str = "webhook configurations";
-    let client = &webhook["clientConfig"];
-    let has_bundle = client["caBundle"].as_str().is_some_and(|bundle| !bundle.is_empty());
+    let client = at(webhook, "/clientConfig");
+    let has_bundle = at(client, "/caBundle").as_str().is_some_and(|bundle| !bundle.is_empty());
     let mut findings = Vec::new();
-    if !has_bundle && client["url"].is_null() {
+    if !has_bundle && at(client, "/url").is_null() {
         let advice = "set --webhook-configurations, so that the proxy writes it, or caBundle in the configuration";
         findings.push(Finding::failure(CHECK, format!("{name} has no caBundle"), advice));
     }
-    if webhook["failurePolicy"] == "Ignore" {
+    if at(webhook, "/failurePolicy") == "Ignore" {
         let found = format!("{name} has failurePolicy Ignore: writes pass unadmitted while the front end is away");
         findings.push(Finding::warning(CHECK, found, "set failurePolicy to Fail once the front end is ready"));
     }
@@ -156,7 +157,7 @@ async fn of_network(connected: &Connected, namespace: &str) -> Finding {
         Ok(policies) => policies.unwrap_or_default(),
         Err(why) => return Finding::warning(CHECK, format!("not told: {why}"), advice),
     };
-    match is_open(policies["items"].as_array().map_or(&[], Vec::as_slice)) {
+    match is_open(at(&policies, "/items").as_array().map_or(&[], Vec::as_slice)) {
         Some(found) => Finding::warning(CHECK, format!("namespace {namespace}: {found}"), advice),
         None => Finding::ok(CHECK, format!("namespace {namespace}: ingress is restricted")),
     }
@@ -165,7 +166,7 @@ async fn of_network(connected: &Connected, namespace: &str) -> Finding {
 /// The reason why everybody may call, if no policy of the namespace restricts ingress.
 fn is_open(policies: &[Value]) -> Option<String> {
     let of_ingress = |policy: &&Value| {
-        let types = policy["spec"]["policyTypes"].as_array();
+        let types = at(policy, "/spec/policyTypes").as_array();
         types.is_none_or(|types| types.iter().any(|kind| kind == "Ingress"))
     };
     let policies: Vec<&Value> = policies.iter().filter(of_ingress).collect();
@@ -173,11 +174,11 @@ fn is_open(policies: &[Value]) -> Option<String> {
         return Some("no network policy restricts ingress, and callers need no credentials".to_owned());
     }
     let opens = |policy: &&&Value| {
-        let rules = policy["spec"]["ingress"].as_array();
-        rules.is_some_and(|rules| rules.iter().any(|rule| rule["from"].as_array().is_none_or(Vec::is_empty)))
+        let rules = at(policy, "/spec/ingress").as_array();
+        rules.is_some_and(|rules| rules.iter().any(|rule| at(rule, "/from").as_array().is_none_or(Vec::is_empty)))
     };
     let open = policies.iter().find(opens)?;
-    Some(format!("the network policy {} lets everybody in", open["metadata"]["name"]))
+    Some(format!("the network policy {} lets everybody in", at(open, "/metadata/name")))
 }
 
 #[cfg(test)]

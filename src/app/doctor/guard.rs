@@ -1,6 +1,6 @@
 //! The guard, which refuses writes that did not go through the proxy.
 
-use super::{Config, Connected, Finding, get};
+use super::{Config, Connected, Finding, at, get};
 use serde_json::Value;
 
 const CHECK: &str = "guard";
@@ -41,7 +41,7 @@ fn judge(mark: Option<&str>, policy: Option<&Value>, binding: Option<&Value>) ->
             }
         };
     };
-    let validations = policy["spec"]["validations"].to_string();
+    let validations = at(policy, "/spec/validations").to_string();
     match mark {
         None => Finding::failure(
             CHECK,
@@ -53,17 +53,17 @@ fn judge(mark: Option<&str>, policy: Option<&Value>, binding: Option<&Value>) ->
             let found = format!("of another mark than {mark:?}: writes through the proxy are refused");
             Finding::failure(CHECK, found, print)
         }
-        Some(_) if binding["spec"]["policyName"] != NAME => {
+        Some(_) if at(binding, "/spec/policyName") != NAME => {
             Finding::warning(CHECK, "the binding is of another policy", print)
         }
         Some(_) => {
-            let actions = binding["spec"]["validationActions"].as_array();
+            let actions = at(binding, "/spec/validationActions").as_array();
             match actions.is_some_and(|actions| actions.iter().any(|action| action == "Deny")) {
                 true => Finding::ok(CHECK, "on: direct writes are refused"),
                 false => {
                     let found = format!(
                         "direct writes are not refused: validationActions is {}",
-                        binding["spec"]["validationActions"]
+                        at(binding, "/spec/validationActions")
                     );
                     Finding::warning(CHECK, found, "set validationActions to [Deny] once no client writes directly")
                 }
