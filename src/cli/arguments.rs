@@ -32,7 +32,9 @@ pub(super) struct Arguments {
 /// The version, with the release of Kubernetes that decides alike, and the commit if the build names one.
 fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
-        let commit = option_env!("KUBE_ADMISSION_PROXY_COMMIT").map(|commit| format!(", commit {commit}"));
+        // Empty in a tree without git.
+        let commit = option_env!("KUBE_ADMISSION_PROXY_COMMIT").filter(|commit| !commit.is_empty());
+        let commit = commit.map(|commit| format!(", commit {commit}"));
         format!("{} ({}{})", env!("CARGO_PKG_VERSION"), super::apiserver::version(), commit.unwrap_or_default())
     });
     &VERSION
