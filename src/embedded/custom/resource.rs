@@ -1,4 +1,4 @@
-//! The additional properties of a [`ServedResource`] that a definition defines.
+//! The additional properties of a `ServedResource` that a definition defines.
 
 use super::definition::{Definition, Version};
 use crate::embedded::name::Name;
