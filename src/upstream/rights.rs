@@ -122,23 +122,23 @@ impl Rights {
 
 struct State<'a> {
     needed: &'a Needed,
-    /// Whether each right is known to be missing.
-    missing: Vec<bool>,
+    /// Whether each right is missing; `None` until the API server has said.
+    missing: Vec<Option<bool>>,
     user: Option<String>,
 }
 
 impl<'a> State<'a> {
     fn new(needed: &'a Needed) -> Self {
-        Self { needed, missing: vec![false; needed.rights.len()], user: None }
+        Self { needed, missing: vec![None; needed.rights.len()], user: None }
     }
 
-    /// Asks for the missing rights, or for all. An answer that does not come changes nothing.
+    /// Asks for the rights that are missing or unknown, or for all. An answer that does not come changes nothing.
     async fn ask(&mut self, all: bool, patience: Duration) {
         let client = &self.needed.client;
         for (access, missing) in self.needed.rights.iter().zip(&mut self.missing) {
-            if all || *missing {
+            if all || *missing != Some(false) {
                 match access.is_allowed(client, patience).await {
-                    Ok(allowed) => *missing = !allowed,
+                    Ok(allowed) => *missing = Some(!allowed),
                     Err(error) => {
                         tracing::debug!(%error, ?access, "no answer about a right of the proxy");
                         break;
@@ -146,14 +146,15 @@ impl<'a> State<'a> {
                 }
             }
         }
-        if self.user.is_none() && self.missing.contains(&true) {
+        if self.user.is_none() && self.missing.contains(&Some(true)) {
             self.user = user(client, patience).await.ok();
         }
     }
 
     fn text(&self) -> Option<String> {
         let rights = self.needed.rights.iter().zip(&self.missing);
-        let missing: Vec<&NeededAccess> = rights.filter(|(_, missing)| **missing).map(|(access, _)| access).collect();
+        let missing: Vec<&NeededAccess> =
+            rights.filter(|(_, missing)| **missing == Some(true)).map(|(access, _)| access).collect();
         let user = self.user.as_ref().map_or_else(|| "the user".to_owned(), |name| format!("the user {name:?}"));
         (!missing.is_empty()).then(|| {
             let what = listed(&missing);
@@ -236,6 +237,31 @@ mod tests {
         may.store(false, Ordering::Relaxed);
         followed.missing.changed().await.unwrap();
         assert!(followed.check().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rights_are_asked_for_again_soon_if_the_api_server_was_away_at_the_start() {
+        let is_away = Arc::new(AtomicBool::new(true));
+        let (away, api_server) = (is_away.clone(), Arc::<AtomicBool>::default());
+        let client = server(&api_server);
+        let guarded = tower::service_fn(move |request| {
+            let (away, client) = (away.load(Ordering::Relaxed), client.clone());
+            async move {
+                match away {
+                    true => Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into()),
+                    false => client.send(request).await.map_err(|error| Box::new(error) as tower::BoxError),
+                }
+            }
+        });
+        let client = kube::Client::new(guarded, "default");
+        let rights = vec![access("impersonate", "", "users")];
+        let needed = Needed { client, flag: "--upstream-kubeconfig", rights };
+        let mut followed = Rights::follow(vec![needed], Duration::from_secs(30), Duration::from_secs(5));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(followed.check(), Ok(()));
+        is_away.store(false, Ordering::Relaxed);
+        let told = tokio::time::timeout(Duration::from_secs(60), followed.missing.changed()).await;
+        assert!(told.is_ok() && followed.check().is_err());
     }
 
     #[test]
