@@ -70,7 +70,7 @@ pub(crate) async fn run(config: Config) -> Result<()> {
 /// A server that runs. Dropping the value stops nothing: see [`Running::stop`].
 pub struct Running {
     address: Option<SocketAddr>,
-    /// Its files are followed as long as the value lives.
+    /// The tenants, whose files are followed as long as the value lives.
     tenants: tenancy::Running,
     vitals: Arc<Vitals>,
     drain: Drain,

@@ -411,7 +411,7 @@ fn wrong_value(error: &clap::Error) -> Option<String> {
     Some(format!("{flag}={value}: {reason}"))
 }
 
-/// What a value must be, where the error of the standard library says only that it is not.
+/// The requirement on a value, where the error of the standard library says only that the value is invalid.
 fn expected(error: &(dyn Error + 'static)) -> String {
     if let Some(error) = error.downcast_ref::<ParseIntError>() {
         return match error.kind() {

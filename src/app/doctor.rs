@@ -41,7 +41,7 @@ impl Outcome {
 pub(crate) struct Finding {
     pub(crate) check: &'static str,
     pub(crate) outcome: Outcome,
-    /// What was found.
+    /// The state that the check met.
     pub(crate) found: String,
     /// The action of an operator; empty if everything is as it should be.
     pub(crate) advice: String,

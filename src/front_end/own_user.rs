@@ -1,13 +1,10 @@
 //! The user of the proxy's own requests at the upstream API server.
 
 use crate::server::health::Unhealthy;
-use crate::upstream::review;
 use crate::upstream::review::ReviewError;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use crate::upstream::rights;
 use std::sync::OnceLock;
 use std::time::Duration;
-
-const PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// The name of the user, once it is known.
 #[derive(Debug, Default)]
@@ -33,9 +30,7 @@ impl OwnUserName {
     /// # Errors
     /// If it does not answer, or does not know the user.
     pub async fn ask(&self, client: &kube::Client, timeout: Duration) -> Result<(), ReviewError> {
-        let review = review::create(client, PATH, &SelfSubjectReview::default(), timeout).await?;
-        let name = review.status.and_then(|status| status.user_info).and_then(|user| user.username);
-        let name = name.ok_or(ReviewError::NoUser)?;
+        let name = rights::user(client, timeout).await?;
         self.0.get_or_init(|| name);
         Ok(())
     }

@@ -4,6 +4,7 @@
 use super::context::Context;
 use super::disabled::DisabledFields;
 use super::fields::put;
+use super::registrations::changed;
 use super::strategy::Strategy;
 use crate::embedded::api::catalog::ServedResource;
 use crate::object::Object;
@@ -22,10 +23,6 @@ impl Strategy for Devices {
     fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
         changed(context, object)
     }
-}
-
-fn changed(context: &Context<'_>, object: &Object) -> Vec<Cause> {
-    if context.subresource.is_empty() { (context.settings.registration)(object) } else { Vec::new() }
 }
 
 pub(super) struct ResourceSlices;

@@ -25,7 +25,7 @@ impl Strategy for Registrations {
 }
 
 /// The errors of an updated object. The stored object is valid, so that no rule is weaker for what an update does not change.
-fn changed(context: &Context<'_>, object: &Object) -> Vec<Cause> {
+pub(super) fn changed(context: &Context<'_>, object: &Object) -> Vec<Cause> {
     if context.subresource.is_empty() { (context.settings.registration)(object) } else { Vec::new() }
 }
 
