@@ -1,5 +1,6 @@
 //! The mutating and the validating phase of a write.
 
+use super::managed_fields::OwnersAfter;
 use super::owner_references::{Seen, remove_duplicates};
 use super::write::Write;
 use super::{Exchange, managed_fields, resource_version};
@@ -9,7 +10,6 @@ use crate::object::{Object, typed};
 use crate::request::body;
 use crate::status::{Status, invalid};
 use http::Method;
-use serde_json::Value;
 use std::sync::Arc;
 
 const NAME: &str = "metadata.name";
@@ -17,13 +17,13 @@ const REPLICAS: [&str; 2] = ["spec", "replicas"];
 
 impl Write<'_> {
     /// Runs the mutating phase. Then checks that the object still has the name, namespace and kind of the URL: a plugin may
-    /// change the stored content, not its place. Returns the owners of the fields at the start of the phase, if plugins were shown
-    /// them.
+    /// change the stored content, not its place. Returns the owners of the fields, if plugins were shown them; for an apply, if a plugin
+    /// has changed them.
     pub(super) async fn admit(
         &self,
         attributes: &mut Attributes,
         exchange: &mut Exchange,
-    ) -> Result<Option<Value>, Status> {
+    ) -> Result<Option<OwnersAfter>, Status> {
         self.permission.check_before(Phase::Admit, attributes).await?;
         let old = managed_fields::show_owners_of_scale(self, attributes).await?;
         let shown = managed_fields::show(self, attributes);
@@ -32,8 +32,8 @@ impl Write<'_> {
         let result = self.pipeline.chain.admit(attributes).await;
         exchange.publish(attributes.annotations.take());
         exchange.took_webhooks(attributes);
-        if let (Ok(()), Some(before)) = (&result, before) {
-            managed_fields::mend(self, attributes, before);
+        if let (Ok(()), Some(before)) = (&result, &before) {
+            managed_fields::mend(self, attributes, before.clone());
         }
         if old.is_some() {
             attributes.old_object = old;
@@ -46,7 +46,13 @@ impl Write<'_> {
             // (`toScaleUpdateValidation`).
             Arc::make_mut(old).remove(&REPLICAS);
         }
-        let owners = shown.map(|shown| shown.take_back(attributes));
+        let owners = match (shown, before) {
+            (Some(shown), _) => Some(shown.take_back(attributes)),
+            (None, Some(before)) if self.is_apply() => {
+                attributes.object.as_mut().and_then(|object| OwnersAfter::of_outcome(object, before))
+            }
+            _ => None,
+        };
         result?;
         self.pipeline.reserved_names.check(attributes)?;
         if self.parts.method == Method::PATCH
