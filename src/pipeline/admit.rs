@@ -7,6 +7,7 @@ use super::{Exchange, managed_fields, resource_version};
 use crate::admission::{Attributes, Operation, Phase};
 use crate::go_text::go_quote;
 use crate::object::{Object, typed};
+use crate::removed;
 use crate::request::body;
 use crate::status::{Status, invalid};
 use http::Method;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 
 const NAME: &str = "metadata.name";
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
+/// Stands for the drawn end of a generated name.
+const SUFFIX: &str = "xxxxx";
 
 impl Write<'_> {
     /// Runs the mutating phase. Then checks that the object still has the name, namespace and kind of the URL: a plugin may
@@ -65,8 +68,32 @@ impl Write<'_> {
             remove_duplicates(object, Seen::AfterMutation, &self.warnings);
             self.check_identity(object, attributes.operation)?;
         }
+        self.check_removed(attributes)?;
         self.warnings.end_of_mutation();
         Ok(owners)
+    }
+
+    /// Validates an object of a removed API, which the API server stores as a custom resource. The rules of its definition are not all rules
+    /// of the last release, and an object that breaks them could refuse every pod of its namespace.
+    fn check_removed(&self, attributes: &Attributes) -> Result<(), Status> {
+        let (Some(api), Some(object)) = (self.pipeline.chain.removed_api(&attributes.resource), &attributes.object)
+        else {
+            return Ok(());
+        };
+        if self.pipeline.cluster.serves_removed(self.target.kind()) || !self.target.subresource.is_empty() {
+            return Ok(());
+        }
+        let mut object = object.clone();
+        let drawn = format!("{}{SUFFIX}", object.generate_name());
+        if object.name().is_empty() && drawn != SUFFIX && !object.set(&["metadata", "name"], drawn.into()) {
+            return Ok(());
+        }
+        removed::set_defaults(api, &mut object);
+        let causes = match &attributes.old_object {
+            Some(old) if attributes.operation == Operation::Update => removed::validate_update(api, &object, old),
+            _ => removed::validate(api, &object),
+        };
+        invalid::status(self.target.kind(), object.name(), causes).map_or(Ok(()), Err)
     }
 
     fn check_identity(&self, object: &mut Object, operation: Operation) -> Result<(), Status> {
