@@ -18,7 +18,9 @@ pub(crate) static SPEC: Spec = Spec {
     needs: &[Need::NODES],
     configuration: None,
     removed: None,
-    front_end: FrontEndSupport::Full,
+    front_end: FrontEndSupport::Part(
+        "a review does not show empty resources of containers, which therefore count as missing ones",
+    ),
     about: "Refuses pod updates that need a feature which the pod's node does not declare.",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("NodeDeclaredFeatures");
