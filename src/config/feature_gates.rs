@@ -84,6 +84,12 @@ impl FeatureGates {
         }
     }
 
+    /// The gates of a release with these settings.
+    #[cfg(test)]
+    pub(crate) fn of_release(minor: u16, settings: &str) -> Self {
+        Self { minor, ..Self::parse(settings).unwrap() }
+    }
+
     /// Whether the emulated release is at least 1.`minor`. A rule that a release changed without a gate asks this; a rule that has a gate
     /// asks [`Self::is_on`].
     pub const fn since(&self, minor: u16) -> bool {
