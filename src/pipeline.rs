@@ -65,6 +65,7 @@ use crate::config::{FeatureGates, Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
+use crate::object::defaults::Defaulting;
 use crate::processor::Processor;
 use crate::request::RequestInfo;
 use crate::request::body::{BodyRoom, MediaTypes};
@@ -111,6 +112,8 @@ pub struct Pipeline {
     reserved_names: ReservedNames,
     writes: Writes,
     media_types: MediaTypes,
+    /// The defaults of decoded objects.
+    defaulting: Defaulting,
     admitted_mark: Option<String>,
     gateway: Gateway,
     /// The cache of the operations of aggregated APIs that support dry run.
@@ -274,6 +277,7 @@ impl Pipeline {
             reserved_names: ReservedNames::new(parts.feature_gates),
             writes: process.writes,
             media_types: MediaTypes { has_cbor: parts.feature_gates.is_on("CBORServingAndStorage") },
+            defaulting: Defaulting { pod_resources: !parts.feature_gates.is_on("PodLevelResourcesFixDefaulting") },
             admitted_mark: parts.admitted_mark,
             gateway: Gateway {
                 transport: parts.transport,
@@ -488,6 +492,7 @@ impl Pipeline {
             subresource: target.subresource.clone(),
             namespace: target.namespace.clone(),
             name: target.name.clone(),
+            defaulting: self.defaulting,
             ..Attributes::new(operation, target.kind().clone(), target.resource.clone(), context)
         }
     }
