@@ -144,6 +144,25 @@ fn lists_and_maps_grow_in_linear_time() {
 }
 
 #[test]
+fn a_name_in_back_ticks_is_a_field() {
+    let object = json!({"labels": {"app.kubernetes.io/name": "web", "a b-c": "d", "in": "e"}});
+    for (source, expected) in [
+        ("object.labels.`app.kubernetes.io/name`", json!("web")),
+        ("object.labels.`a b-c` + object.labels.`in`", json!("de")),
+        ("has(object.labels.`app.kubernetes.io/name`)", json!(true)),
+        ("has(object.labels.`app.kubernetes.io//name`)", json!(false)),
+        ("object.labels.?`a.b`.orValue('none')", json!("none")),
+        ("object.?labels.`a b-c`.orValue('none')", json!("d")),
+    ] {
+        assert_eq!(evaluate(source, &object).0.unwrap(), expected, "{source}");
+    }
+    for source in ["`object`", "object.`labels`()", "object.``", "object.`é`", "object.`a", "{`a`: 1}"] {
+        let error = environment(AdmissionTypes::default()).compile(source).unwrap_err();
+        assert!(error.0.contains("Syntax error"), "{source}: {error}");
+    }
+}
+
+#[test]
 fn nan_is_in_no_list() {
     for source in ["double('NaN') in [double('NaN'), 1.0]", "object in [double('NaN')]", "0.0 in [double('NaN'), -1.0]"]
     {
