@@ -105,6 +105,13 @@ fn checks() -> DefinitionChecks<'static> {
     DefinitionChecks { patterns: &pattern, rules: &rule_causes, defaults: &default_causes }
 }
 
+/// Warns of what is valid but has no effect.
+fn warn(context: &Context<'_>, object: &Object, old: Option<&Object>) {
+    let warns_of_sets = context.settings.gates.since(37);
+    let warnings = custom_resource_definition::warnings(object, old, warns_of_sets);
+    warnings.into_iter().for_each(|warning| context.warnings.warn(warning));
+}
+
 /// Sets the status of a new definition, and validates the definition.
 ///
 /// # Errors
@@ -116,7 +123,7 @@ fn prepare(context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
     if let Some(status) = invalid::status(&kind(), object.name(), causes) {
         return Err(status);
     }
-    custom_resource_definition::warnings(object, None).into_iter().for_each(|warning| context.warnings.warn(warning));
+    warn(context, object, None);
     check_count(context.store, context, object.name())
 }
 
@@ -177,9 +184,7 @@ fn prepare_for_update(context: &Context<'_>, object: &mut Object, old: &Object) 
     if let Some(status) = invalid::status(&kind(), object.name(), causes) {
         return Err(status);
     }
-    custom_resource_definition::warnings(object, Some(old))
-        .into_iter()
-        .for_each(|warning| context.warnings.warn(warning));
+    warn(context, object, Some(old));
     Ok(())
 }
 
