@@ -101,8 +101,12 @@ pub(in crate::embedded) fn kind() -> GroupVersionKind {
     GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
-fn checks() -> DefinitionChecks<'static> {
-    DefinitionChecks { patterns: &pattern, rules: &rule_causes, defaults: &default_causes }
+/// Validates a definition with its rules in the emulated release.
+fn causes(context: &Context<'_>, validate: impl FnOnce(DefinitionChecks<'_>) -> Vec<Cause>) -> Vec<Cause> {
+    let release = context.settings.gates.expressions();
+    let rules = |schema: &Value, path: &str, is_unchanged: bool| rule_causes(schema, path, is_unchanged, release);
+    let defaults = |default: custom_resource_definition::Default<'_>, cost: u64| default_causes(default, cost, release);
+    validate(DefinitionChecks { patterns: &pattern, rules: &rules, defaults: &defaults })
 }
 
 /// Warns of what is valid but has no effect.
@@ -119,7 +123,7 @@ fn warn(context: &Context<'_>, object: &Object, old: Option<&Object>) {
 fn prepare(context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
     check_work(context, object)?;
     custom_resource_definition::prepare_for_create(object);
-    let causes = custom_resource_definition::validate(object, checks());
+    let causes = causes(context, |checks| custom_resource_definition::validate(object, checks));
     if let Some(status) = invalid::status(&kind(), object.name(), causes) {
         return Err(status);
     }
@@ -179,9 +183,9 @@ fn prepare_for_update(context: &Context<'_>, object: &mut Object, old: &Object) 
         check_work(context, object)?;
     }
     custom_resource_definition::prepare_for_update(object, old);
-    let mut causes = metadata_causes(object, old);
-    causes.extend(custom_resource_definition::validate_update(object, old, checks()));
-    if let Some(status) = invalid::status(&kind(), object.name(), causes) {
+    let mut found = metadata_causes(object, old);
+    found.extend(causes(context, |checks| custom_resource_definition::validate_update(object, old, checks)));
+    if let Some(status) = invalid::status(&kind(), object.name(), found) {
         return Err(status);
     }
     warn(context, object, Some(old));
