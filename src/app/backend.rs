@@ -179,6 +179,7 @@ fn features(
         tokens: Tokens::from_files(&tokens)?,
         root_ca: front.and_then(|front| front.root_ca(config)),
         registration: manifests::validation::causes,
+        registration_warnings: manifests::validation::warnings,
         health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
     })
 }
@@ -316,7 +317,8 @@ impl Backend {
         let release = match of {
             config::Upstream::Embedded { .. } => Release::known(),
             config::Upstream::Remote { .. } => {
-                Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
+                let emulation = config.emulation();
+                Release::start(upstream.transport.clone(), emulation, limits.probe_interval, limits.probe_timeout)
             }
         };
         let server = ApiServer {

@@ -213,6 +213,8 @@ pub struct Limits {
     pub probe_interval: Duration,
     /// Time for the answer to a probe of the upstream API server.
     pub probe_timeout: Duration,
+    /// Time at the start for the version of the upstream API server, with `--emulated-version=upstream`.
+    pub release_wait: Duration,
     /// Time between two reads of the header names in the ConfigMap `extension-apiserver-authentication`.
     pub front_proxy_headers_interval: Duration,
     /// Time between two comparisons of what the proxy publishes: the ConfigMaps `kube-admission-proxy-ca` with the file of
@@ -407,6 +409,7 @@ impl Default for Limits {
             rights_interval: seconds(30),
             probe_interval: seconds(5),
             probe_timeout: seconds(3),
+            release_wait: seconds(60),
             front_proxy_headers_interval: seconds(10),
             authority_interval: seconds(10),
             list_timeout: seconds(90),

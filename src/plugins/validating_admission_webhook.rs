@@ -31,7 +31,8 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
     let PluginEnvironment { cluster, discovery, metrics, limits, .. } = environment;
     let hooks =
         ValidatingWebhooks::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
-    Ok(Box::new(ValidatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
+    let hooks = hooks.with_shadows(environment.shadow_webhooks.clone()).with_gates(environment.feature_gates);
+    Ok(Box::new(ValidatingAdmissionWebhook(hooks)))
 }
 
 #[async_trait]

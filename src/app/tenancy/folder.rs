@@ -194,7 +194,7 @@ impl Builder {
     }
 
     fn build(&self) -> Result<Tenants, Invalid> {
-        let names: Vec<&str> = crate::plugins::ALL.iter().map(|spec| spec.name).collect();
+        let names: Vec<&str> = self.shared.config.admission.existing().iter().map(|spec| spec.name).collect();
         let mut files = std::mem::take(&mut self.state().files);
         let read = tenants::read_again(&self.folder.path, &names, &mut files);
         self.state().files = files;
@@ -299,6 +299,7 @@ impl Builder {
                     own.authorization.mode = AuthorizationMode::Webhook;
                     own.limits = Arc::new(config.limits.for_api_server_of_tenants());
                     own.upstream = of;
+                    own.emulates_upstream = false;
                     let upstream = Handle::current().block_on(Upstream::remote(path, identity, &own.limits, drain));
                     let upstream = upstream.map_err(|error| tenant.fault(field, format!("{error:#}")))?;
                     let client_ca = front.as_ref().and_then(|front| front.client_ca.as_ref());

@@ -1,6 +1,7 @@
 use super::report::Finding;
 use super::resources::Definitions;
 use super::{check, manifests, policies};
+use crate::config::EmulatedRelease;
 use crate::manifests::validation;
 use crate::object::Object;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ fn report(files: &[&str], objects: &[&str]) -> (String, bool) {
         });
         named.collect::<Vec<PathBuf>>()
     };
-    let report = check(&write("f", files), &write("o", objects));
+    let report = check(&write("f", files), &write("o", objects), EmulatedRelease::default());
     let place = format!("{}/", folder.path().display());
     (report.to_string().replace(&place, ""), report.has_errors())
 }
@@ -108,7 +109,7 @@ fn a_folder_is_checked_with_the_folders_below_it() {
     for name in ["b.json", "a.yml", "sub/c.yaml", "notes.txt"] {
         std::fs::write(folder.path().join(name), r#"{"apiVersion": "v1", "kind": "Pod"}"#).unwrap();
     }
-    let text = check(&[folder.path().to_owned()], &[]).to_string();
+    let text = check(&[folder.path().to_owned()], &[], EmulatedRelease::default()).to_string();
     let files: Vec<&str> = text.lines().filter_map(|line| line.strip_suffix(": Pod \"\"")).collect();
     let names = ["a.yml", "b.json", "sub/c.yaml"].map(|name| folder.path().join(name).display().to_string());
     assert_eq!(files, names);

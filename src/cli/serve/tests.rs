@@ -8,7 +8,7 @@ use clap::Parser;
 fn parse(arguments: &[&str]) -> Result<Config, String> {
     let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
     match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
-        Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
+        Command::Serve(flags) => config(&flags, None).map_err(|error| error.to_string()),
         _ => Err("not serve".to_owned()),
     }
 }
@@ -294,6 +294,7 @@ fn sample(flag: &clap::Arg) -> Vec<String> {
         "admission-control" => with("AlwaysAdmit"),
         "admission-control-config-file" => with(concat!(env!("CARGO_MANIFEST_DIR"), "/config/admission.yaml")),
         "feature-gates" => with("AllAlpha=true"),
+        "emulated-version" | "min-compatibility-version" => with("1.34"),
         "shadow-webhooks" | "shadow-policies" => with("a"),
         "validation-view" => with("submitted"),
         "field-ownership" => with("writer"),
