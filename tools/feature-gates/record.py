@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes src/config/feature_gates.txt: the feature gates of kube-apiserver in each emulated release, as main.go prints them with the modules of
-these versions of k8s.io/kubernetes, in ascending order.
+"""Writes src/config/feature_gates.txt: the feature gates of kube-apiserver in each emulated release, as main.go prints them with the
+modules of these versions of k8s.io/kubernetes, in ascending order.
 
     tools/feature-gates/record.py 1.34.4 1.35.4 1.36.3 1.37.2 >src/config/feature_gates.txt
 
-A line has the name of a gate and what changes with a release: `36:true/Beta` is the default and the stage since 1.36, `37:true/GA/locked` a gate
-that can only be set to its default, `37:-` a removed gate, `37@37:true/Beta` a default that needs --min-compatibility-version=1.37, and
-`36>A,B` the gates without which the gate cannot be on. A release has what its own kube-apiserver has. Of a gate that only a later one has, and
-that emulates an earlier release with it, it has what that one has then.
+A line has the name of a gate and what changes with a release: `36:true/Beta` is the default and the stage since 1.36, `37:true/GA/locked`
+a gate that can only be set to its default, `37:-` a removed gate, `37@37:true/Beta` a default that needs --min-compatibility-version=1.37,
+and `36>A,B` the gates without which the gate cannot be on. A release has what its own kube-apiserver has. A gate that only a later one has
+is there with what the later one has when it emulates the release.
 """
 import json
 import os

@@ -131,6 +131,19 @@ fn an_admission_configuration_names_plugins_that_exist() {
 }
 
 #[test]
+fn an_admission_configuration_names_plugins_of_the_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("admission.yaml");
+    let text =
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: JobValidation}]\n";
+    std::fs::write(&file, text).unwrap();
+    for (minor, is_unknown) in [(36, false), (37, true)] {
+        let text = check(std::slice::from_ref(&file), &[], EmulatedRelease::new(minor)).to_string();
+        assert_eq!(text.contains("plugin \"JobValidation\" is unknown"), is_unknown, "{text}");
+    }
+}
+
+#[test]
 fn expressions_are_checked_for_the_kinds_that_the_policy_is_for() {
     let policy = format!("{POLICY}  validations:\n  - expression: object.spec.strategy.type == 'Recreate'\n");
     let (text, has_errors) = report(&[&policy], &[]);

@@ -18,6 +18,48 @@ fn names(config: &Config) -> Vec<&'static str> {
 }
 
 #[test]
+fn the_emulated_release_decides_about_gates_then_plugins() {
+    let has = |flags: &[&str], name: &str| names(&parse(flags).unwrap()).contains(&name);
+    for (flag, names) in [
+        ("--emulated-version=1.34", [false, false, false]),
+        ("--emulated-version=1.35", [true, false, false]),
+        ("--emulated-version=1.36", [true, true, true]),
+        ("--emulated-version=1.37", [true, true, false]),
+    ] {
+        let found =
+            ["NodeDeclaredFeatureValidator", "PodResizeValidator", "JobValidation"].map(|name| has(&[flag], name));
+        assert_eq!(found, names, "{flag}");
+    }
+    assert!(has(&[], "JobValidation"), "1.36 is the default");
+    let newer = "--emulated-version=1.37";
+    let (enable, disable) = ("--enable-admission-plugins=JobValidation", "--disable-admission-plugins=JobValidation");
+    for (flags, why) in [
+        (&[newer, enable][..], r#"enable-admission-plugins plugin "JobValidation" is unknown"#),
+        (&[newer, disable], r#"disable-admission-plugins plugin "JobValidation" is unknown"#),
+        (
+            &[newer, enable, "--feature-gates=WorkloadAwarePreemption=true"],
+            "unrecognized feature gate: WorkloadAwarePreemption",
+        ),
+        (&["--emulated-version=1.33", enable], "emulation version 1.33 is not between [1.34, 1.37.0]"),
+        (&["--emulated-version=upstream"], "--emulated-version=upstream: needs --upstream-kubeconfig"),
+        (
+            &["--min-compatibility-version=1.37"],
+            "--min-compatibility-version=1.37: minCompatibilityVersion version 1.37",
+        ),
+    ] {
+        let error = parse(flags).unwrap_err();
+        assert!(error.contains(why), "{flags:?}: {error}");
+    }
+    let Command::Serve(flags) =
+        Arguments::try_parse_from(["kube-admission-proxy", "serve", "--emulated-version=upstream"]).unwrap().command
+    else {
+        panic!("not serve");
+    };
+    let config = config(&flags, Some(EmulatedRelease::new(37))).unwrap();
+    assert!(config.emulates_upstream && config.admission.feature_gates.since(37));
+}
+
+#[test]
 fn a_front_end_needs_an_api_server_a_certificate_and_callers() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let of = |flag: &str| format!("--{flag}={file}");
