@@ -1,6 +1,8 @@
 //! The metrics of admission equal kube-apiserver's, so that dashboards and alerts work unchanged.
 
-use crate::harness::{Pair, Request, User, WEBHOOK_SECONDS, Webhook, delete, every_plugin, post, put, unique};
+use crate::harness::{
+    Pair, Request, User, WEBHOOK_SECONDS, Webhook, delete, every_plugin, get, patch, post, put, unique,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -340,8 +342,11 @@ fn requests_are_counted_as_kube_apiserver_counts_them() {
         names.iter().any(|name| sample.starts_with(name)) && resources.iter().any(|of| sample.contains(of))
     };
     let unknown = get(&format!("/apis/{GROUP}/v1/namespaces/{namespace}/unknowns"));
-    let others =
-        [("unknown resource", User::admin(), unknown), ("list of all", User::admin(), get("/api/v1/podtemplates"))];
+    let others = [
+        ("unknown resource", User::admin(), unknown),
+        ("list of all", User::admin(), get("/api/v1/podtemplates")),
+        ("deprecated version", User::admin(), get("/api/v1/endpoints")),
+    ];
     let all = [requests_for(&templates, &template), requests_for(&tallies, &tally), others.into()].concat();
     for (what, user, request) in all {
         let what = format!("{what}: {} {}", request.method, request.path);

@@ -108,19 +108,19 @@ fn an_object_that_the_last_release_refuses_is_refused(proxy: &Proxy, past: &Api,
             true,
         ),
         (
-            &presets,
+            &*presets,
             preset(json!({"env": [{"name": "a b", "value": "c"}]})),
             "spec.env[0].name: Invalid value: \"a b\"",
             true,
         ),
         (
-            &presets,
+            &*presets,
             preset(json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]})),
             "spec.volumeMounts[0].name: Not found: \"v\"",
             false,
         ),
         (
-            &presets,
+            &*presets,
             preset(json!({"env": [{"name": "A"}], "selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}})),
             "spec.selector.matchExpressions[0].operator: Invalid value: \"Is\"",
             true,
@@ -163,8 +163,7 @@ fn an_object_that_the_last_release_refuses_is_refused(proxy: &Proxy, past: &Api,
         }
         proxy.accepts(post(configurations, &hooks(name, hook)));
     }
-    let stored = proxy.accepts(post(&presets, &preset(json!({"env": [{"name": "A", "value": "1"}]}))));
-    let mut changed = stored.clone();
+    let mut changed = proxy.accepts(post(&presets, &preset(json!({"env": [{"name": "A", "value": "1"}]}))));
     changed["spec"]["env"][0]["value"] = json!("2");
     let changed = proxy.accepts(put(&format!("{presets}/bad"), &changed));
     assert_eq!(changed["spec"]["env"][0]["value"], "2");

@@ -133,7 +133,6 @@ fn services_are_allocated_before_the_validating_phase() {
             post(&services, &service("taken", at("10.0.0.13"))),
             post(&services, &service("first", at("10.0.0.13"))),
             post(&format!("{services}?dryRun=All"), &service("taken", at("10.0.0.13"))),
-            post(&services, &service("outside", at("192.0.2.1"))),
             post(
                 &services,
                 &service(

@@ -114,7 +114,8 @@ pub mod internal {
     }
     pub mod upstream {
         pub use crate::upstream::{
-            CallerIdentity, Emulation, Forwarder, Release, SharedTransport, Transport, UpstreamError, kube_client,
+            CallerIdentity, Emulation, Forwarder, SharedTransport, Transport, UpstreamError, UpstreamRelease,
+            kube_client,
         };
     }
     pub use crate::arrivals::Arrivals;

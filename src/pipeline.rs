@@ -83,6 +83,7 @@ use crate::status::Status;
 use crate::turns::Turns;
 use crate::upstream::{KeptUntilClose, LongRunning, Upgrade, strip_connection};
 use crate::user::UserInfo;
+use bytes::Bytes;
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -248,12 +249,6 @@ impl Pipeline {
         if !refusal.as_ref().is_some_and(Status::is_of_timeout_filter) {
             exchange.warnings.write_to(response.headers_mut(), refusal.is_some());
         }
-        if let Ok(mut id) = HeaderValue::from_str(&exchange.audit_id) {
-            // A sensitive value stays out of the HPACK table of HTTP/2: no other answer has this id, and the id would push out
-            // shared values.
-            id.set_sensitive(true);
-            response.headers_mut().insert(AUDIT_ID, id);
-        }
         let code = response.status().as_u16();
         let tenant = self.tenant.name();
         if let Some(line) = line {
@@ -264,6 +259,12 @@ impl Pipeline {
             self.denials.note(tenant, &Denial { verb, path, user, audit_id, refusal });
         }
         let measured = measuring.answered(&self.discovery, &info, code, refusal.as_ref(), &exchange);
+        if let Ok(mut id) = HeaderValue::from_maybe_shared(Bytes::from(std::mem::take(&mut exchange.audit_id))) {
+            // A sensitive value stays out of the HPACK table of HTTP/2: no other answer has this id, and the id would push out
+            // shared values.
+            id.set_sensitive(true);
+            response.headers_mut().insert(AUDIT_ID, id);
+        }
         let mut response = match exchange.event.take() {
             None => response,
             Some(event) => {

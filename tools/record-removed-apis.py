@@ -83,8 +83,8 @@ def defaults(kind, found):
 
 
 def rules(kind, found):
-    """The rules without which an object that the API server stores could refuse every pod, or is one that the last releases refused. They count
-    for writes that do not pass the proxy, which has all rules."""
+    """The rules without which an object that the API server stores could refuse every pod, or is one that the last releases refused.
+    They count for writes that do not pass the proxy, which has all rules."""
     if kind == "ExternalAdmissionHookConfiguration":
         hook = found["properties"]["externalAdmissionHooks"]["items"]["properties"]
         # Go decodes a missing structure to an empty one.

@@ -130,7 +130,9 @@ WITHOUT_VALUE = {
     "--upstream-own-user",
     "--webhook-tls-cert-file",  # that of clients, as the following one
     "--webhook-tls-private-key-file",
-    "--tls-sni-cert-key",  # extraArgs, as the following ones
+    "--emulated-version",  # extraArgs, as the following ones
+    "--min-compatibility-version",
+    "--tls-sni-cert-key",
     "--tls-min-version",
     "--tls-cipher-suites",
     "--cert-dir",  # the certificate is in a Secret

@@ -31,6 +31,11 @@ impl Enabled {
     fn new(spec: &'static Spec, plugin: impl Into<Arc<dyn Plugin>>) -> Self {
         Self { spec, plugin: plugin.into(), accepted: Default::default() }
     }
+
+    /// Whether the plugin is called for the request, if it has the phase.
+    fn handles(&self, attributes: &Attributes) -> bool {
+        self.spec.handles(attributes) && !self.plugin.leaves_out(attributes.operation)
+    }
 }
 
 /// A phase of admission.
@@ -168,7 +173,7 @@ impl Chain {
         }
         let mut asked = Asked::default();
         for (index, enabled) in self.plugins.iter().enumerate() {
-            if enabled.spec.phases.mutate() && enabled.spec.handles(attributes) {
+            if enabled.spec.phases.mutate() && enabled.handles(attributes) {
                 asked.add(index);
                 let started = Instant::now();
                 let result = enabled.plugin.admit(attributes).await;
@@ -201,7 +206,7 @@ impl Chain {
         }
         let mut asked = Asked::default();
         for (index, enabled) in self.plugins.iter().enumerate() {
-            if enabled.spec.phases.validate() && enabled.spec.handles(attributes) {
+            if enabled.spec.phases.validate() && enabled.handles(attributes) {
                 asked.add(index);
                 let started = Instant::now();
                 let result = enabled.plugin.validate(attributes).await;

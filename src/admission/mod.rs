@@ -81,8 +81,8 @@ pub(crate) trait Plugin: Send + Sync {
         false
     }
 
-    /// Whether the plugin leaves out the operation in the emulated release, although its [`Spec`] has it for another one. If so, metrics do not
-    /// count a call that the chain skips.
+    /// Whether the plugin leaves out the operation in the emulated release, although its [`Spec`] has it for another one. If so, the chain
+    /// neither calls nor counts the plugin.
     fn leaves_out(&self, _operation: Operation) -> bool {
         false
     }

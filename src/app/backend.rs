@@ -18,8 +18,8 @@ use crate::server::{Drain, Reloading};
 use crate::tenants::Owners;
 use crate::upstream::rights::{Needed, Rights};
 use crate::upstream::{
-    CallerIdentity, Forwarder, FrontProxy, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote, RestMetrics,
-    SharedTransport, kube_client,
+    CallerIdentity, Forwarder, FrontProxy, Impersonator, KnownHeaders, OwnUser, Probe, Remote, RestMetrics,
+    SharedTransport, UpstreamRelease, kube_client,
 };
 use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
@@ -256,7 +256,7 @@ pub(super) struct ApiServer {
     /// The removed APIs that the API server serves without definitions.
     removed: Vec<&'static Api>,
     pub(super) probe: Arc<Probe>,
-    pub(super) release: Arc<Release>,
+    pub(super) release: Arc<UpstreamRelease>,
     pub(super) schemes: Arc<Schemes>,
     pub(super) reviews: Arc<AccessReviews>,
     /// The names of tenants' namespaces.
@@ -319,10 +319,15 @@ impl Backend {
         let reviews = AccessReviews::new(authorization(config, &upstream));
         // The embedded API server is part of this process, so its release is known.
         let release = match of {
-            config::Upstream::Embedded { .. } => Release::known(),
+            config::Upstream::Embedded { .. } => UpstreamRelease::known(),
             config::Upstream::Remote { .. } => {
                 let emulation = config.emulation();
-                Release::start(upstream.transport.clone(), emulation, limits.probe_interval, limits.probe_timeout)
+                UpstreamRelease::start(
+                    upstream.transport.clone(),
+                    emulation,
+                    limits.probe_interval,
+                    limits.probe_timeout,
+                )
             }
         };
         let server = ApiServer {

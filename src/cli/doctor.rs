@@ -54,15 +54,14 @@ fn one_line(text: &str) -> String {
 
 fn as_json(finding: &Finding) -> Value {
     let Finding { check, outcome, found, advice, tenants } = finding;
-    let mut object = json!({"check": check, "outcome": outcome.name(), "found": found});
+    let mut fields = vec![("check", json!(check)), ("outcome", json!(outcome.name())), ("found", json!(found))];
     if !advice.is_empty() {
-        object["advice"] = json!(advice);
-        object["page"] = json!(format!("{PAGES}{}", finding.section()));
+        fields.extend([("advice", json!(advice)), ("page", json!(format!("{PAGES}{}", finding.section())))]);
     }
     if !tenants.is_empty() {
-        object["tenants"] = json!(tenants);
+        fields.push(("tenants", json!(tenants)));
     }
-    object
+    fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect()
 }
 
 #[cfg(test)]

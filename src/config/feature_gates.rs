@@ -87,6 +87,7 @@ impl FeatureGates {
     ///
     /// # Errors
     /// As for [`Self::of`].
+    #[cfg(test)]
     pub(crate) fn parse(text: &str) -> Result<Self, InvalidFeatureGates> {
         Self::of(EmulatedRelease::default(), text)
     }

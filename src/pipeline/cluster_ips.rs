@@ -45,7 +45,7 @@ fn named(service: &Object) -> Vec<&str> {
     }
 }
 
-/// Whether an IPAddress, or before Kubernetes 1.33 a Service, has the address.
+/// Whether an IPAddress, or before 1.33 a Service, has the address.
 async fn is_taken(write: &Write<'_>, address: IpAddr) -> bool {
     let gateway = &write.pipeline.gateway;
     let name = segment(&address.to_string());

@@ -8,7 +8,7 @@ use crate::processor;
 use crate::sharer::{Sharer, Sharing};
 use crate::shares::{Growing, Shares};
 use crate::status::Status;
-use crate::upstream::{ClientCredentials, Forwarder, Release, SharedTransport, UpstreamError};
+use crate::upstream::{ClientCredentials, Forwarder, SharedTransport, UpstreamError, UpstreamRelease};
 use crate::user::UserInfo;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -45,7 +45,7 @@ pub(super) struct Gateway {
     /// The memory for answers that the proxy reads as a whole during admission.
     pub(crate) room: Room,
     /// The release of the API server.
-    pub(crate) release: Arc<Release>,
+    pub(crate) release: Arc<UpstreamRelease>,
 }
 
 /// The memory that all answers read as a whole may take together.

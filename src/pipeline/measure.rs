@@ -10,6 +10,7 @@ use super::Exchange;
 use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
 use crate::metrics::Registry;
+use crate::object::kinds::is_built_in_group;
 use crate::object::version::deprecation;
 use crate::request::RequestInfo;
 use crate::status::Status;
@@ -377,11 +378,17 @@ impl Measuring {
             gauge.inc();
             gauge
         });
-        let is_sized = self.is_read && (self.verb != "CONNECT" || info.subresource == "log");
+        // The handler of custom resources has the verb WATCH, whose answers have no size.
+        let is_sized = match self.verb {
+            "CONNECT" => info.subresource == "log",
+            "WATCH" => is_built_in_group(&info.api_group),
+            _ => self.is_read,
+        };
         Measured {
             started: self.started,
             series,
             code,
+            has_objective: !info.is_long_running(),
             bytes: is_sized.then_some(0),
             webhooks: exchange.webhooks,
             field_validation: self.field_validation,
@@ -429,6 +436,8 @@ pub(super) struct Measured {
     /// `None` for a request that does not count.
     series: Option<Arc<Series>>,
     code: u16,
+    /// Whether the time counts for the objective: that of a long-running request does not (`WithLatencyTrackers`).
+    has_objective: bool,
     /// The size of the answer, for the routes that have it.
     bytes: Option<usize>,
     /// The time of webhooks, which is no part of the objective.
@@ -463,7 +472,7 @@ impl Drop for Measured {
         series.requests(metrics, self.code).inc();
         let seconds = || metrics.seconds.with_label_values(&route.with_dry_run());
         series.seconds.get_or_init(seconds).observe(time.as_secs_f64());
-        if route.dry_run.is_empty() {
+        if self.has_objective && route.dry_run.is_empty() {
             let objective = || metrics.objectives.with_label_values(&route.without_dry_run());
             let without = time.saturating_sub(self.webhooks);
             series.objective.get_or_init(objective).observe(without.as_secs_f64());

@@ -22,7 +22,7 @@ use crate::object::defaults::Defaulting;
 use crate::processor::Processor;
 use crate::request::body::{BodyRoom, MediaTypes};
 use crate::turns::Turns;
-use crate::upstream::{Forwarder, Release, SharedTransport};
+use crate::upstream::{Forwarder, SharedTransport, UpstreamRelease};
 use std::sync::Arc;
 
 /// The components and quantities that the pipelines of all tenants share.
@@ -85,7 +85,7 @@ pub struct Parts<'a> {
     /// The forwarder of callers' requests.
     pub forwarder: Forwarder,
     /// The release of the API server.
-    pub release: Arc<Release>,
+    pub release: Arc<UpstreamRelease>,
     /// The audit log.
     pub audit: Audit,
     /// Whether the API server behind has `metadata.initializers`.

@@ -26,7 +26,7 @@ use crate::cluster::{Cluster, FixedState, discovery};
 use crate::config::FeatureGates;
 use crate::metrics::Registry;
 use crate::sharer::Sharing;
-use crate::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, from_fn, kube_client};
+use crate::upstream::{CallerIdentity, Forwarder, SharedTransport, UpstreamRelease, from_fn, kube_client};
 use crate::{authn, embedded};
 use async_trait::async_trait;
 use http_body_util::BodyExt;
@@ -259,7 +259,7 @@ impl Path {
             admitted_mark: None,
             transport,
             forwarder,
-            release: Arc::new(Release::known()),
+            release: Arc::new(UpstreamRelease::known()),
             audit: Audit::off(),
             keeps_initializers: false,
             limits: Arc::new(limits),

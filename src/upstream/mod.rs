@@ -34,7 +34,7 @@ pub(crate) use impersonator::Impersonator;
 pub(crate) use metric_lines::metric_lines;
 pub(crate) use own_user::OwnUser;
 pub(crate) use probe::Probe;
-pub use release::{Emulation, Release};
+pub use release::{Emulation, UpstreamRelease};
 pub(crate) use release_metrics::ReleaseMetrics;
 pub(crate) use remote::Remote;
 pub(crate) use rest_metrics::RestMetrics;

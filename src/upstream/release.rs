@@ -39,7 +39,7 @@ pub struct Emulation {
 
 /// The release of the API server, read again and again, since the API server may be upgraded.
 #[derive(Debug)]
-pub struct Release {
+pub struct UpstreamRelease {
     found: watch::Receiver<Found>,
     refuses_protobuf: AtomicBool,
     _task: Option<AbortOnDropHandle<()>>,
@@ -78,7 +78,7 @@ enum Found {
     Version(ServerVersion),
 }
 
-impl Release {
+impl UpstreamRelease {
     /// Assumes an API server of the release whose types are known here; it never gets protobuf.
     pub fn known() -> Self {
         let found = watch::channel(Found::Version(ServerVersion::KNOWN)).1;
@@ -264,21 +264,22 @@ mod tests {
             (200, "ok", false, true, false),
             (403, r#"{"major":"1","minor":"36"}"#, false, true, false),
         ] {
-            let release = Release::start(answering(Arc::new(Mutex::new((code, text)))), Emulation::default(), day, day);
+            let release =
+                UpstreamRelease::start(answering(Arc::new(Mutex::new((code, text)))), Emulation::default(), day, day);
             assert!(!release.takes_protobuf());
             assert_eq!(release.may_know_more().await, may_know_more, "{text}");
             assert_eq!((release.takes_protobuf(), release.check().is_err()), (takes_protobuf, is_later), "{text}");
             release.refused_protobuf();
             assert!(!release.takes_protobuf());
         }
-        assert!(!Release::known().takes_protobuf() && !Release::known().may_know_more().await);
+        assert!(!UpstreamRelease::known().takes_protobuf() && !UpstreamRelease::known().may_know_more().await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_version_stays_known_until_another_answer() {
         let answer = Arc::new(Mutex::new((200, r#"{"major":"1","minor":"36"}"#)));
         let second = Duration::from_secs(1);
-        let release = Release::start(answering(answer.clone()), Emulation::default(), second, second);
+        let release = UpstreamRelease::start(answering(answer.clone()), Emulation::default(), second, second);
         assert!(!release.may_know_more().await);
         for (next, may_know_more) in [
             ((503, ""), false),

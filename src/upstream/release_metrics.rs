@@ -1,6 +1,6 @@
 //! `kube_admission_proxy_upstream_release`, computed at each scrape.
 
-use super::release::{Emulation, Release};
+use super::release::{Emulation, UpstreamRelease};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The release of the API server behind, and the emulated one.
 pub(crate) struct ReleaseMetrics {
-    upstream: Arc<Release>,
+    upstream: Arc<UpstreamRelease>,
     emulation: Emulation,
     gauge: IntGaugeVec,
 }
@@ -18,7 +18,7 @@ impl ReleaseMetrics {
     ///
     /// # Errors
     /// None with a valid name.
-    pub(crate) fn new(upstream: Arc<Release>, emulation: Emulation) -> prometheus::Result<Self> {
+    pub(crate) fn new(upstream: Arc<UpstreamRelease>, emulation: Emulation) -> prometheus::Result<Self> {
         let gauge = gauge()?;
         Ok(Self { upstream, emulation, gauge })
     }
@@ -54,7 +54,7 @@ mod tests {
     fn the_metric_has_both_releases() {
         let emulation = Emulation { release: EmulatedRelease::new(37), is_of_upstream: false };
         let registry = Registry::new();
-        let metrics = ReleaseMetrics::new(Arc::new(Release::known()), emulation).unwrap();
+        let metrics = ReleaseMetrics::new(Arc::new(UpstreamRelease::known()), emulation).unwrap();
         registry.register(Box::new(metrics)).unwrap();
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let line = r#"kube_admission_proxy_upstream_release{emulated="1.37",release="1.36"} 1"#;

@@ -20,7 +20,9 @@ use kube_admission_proxy::internal::pipeline::{Known, Parts, Pipeline, Process};
 use kube_admission_proxy::internal::plugins;
 use kube_admission_proxy::internal::request::BodyRoom;
 use kube_admission_proxy::internal::server::{Connection, Drain};
-use kube_admission_proxy::internal::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, kube_client};
+use kube_admission_proxy::internal::upstream::{
+    CallerIdentity, Forwarder, SharedTransport, UpstreamRelease, kube_client,
+};
 use kube_admission_proxy::internal::{Arrivals, Audit, Processor, Sharing, UserInfo};
 use kubernetes_object::Object;
 use kubernetes_object::kind::{GroupVersionKind, GroupVersionResource};
@@ -137,7 +139,7 @@ impl Front {
             admitted_mark: None,
             transport,
             forwarder,
-            release: Arc::new(Release::known()),
+            release: Arc::new(UpstreamRelease::known()),
             audit: Audit::off(),
             keeps_initializers: false,
             limits: Arc::new(limits),

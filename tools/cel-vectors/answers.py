@@ -4,7 +4,7 @@
     python3 answers.py path/of/the/cel-vectors/binary path/of/the/binary/with/kubernetes-1.37.mod
 
 A file has the answers of 1.36. The file beside it with `.since-1.37` in its name has the questions to which 1.37 has another answer, and
-those about what 1.37 introduces. A question with a name in back-ticks has the answer of 1.37 in both: the parser is that of the last release.
+those about what 1.37 introduces. A question with a name in back-ticks has the answer of 1.37 in both: the parser is the newest.
 """
 
 import json
@@ -13,8 +13,8 @@ import subprocess
 import sys
 
 SOURCES = pathlib.Path(__file__).parents[2] / "crates/kubernetes-cel/src"
-# Go visits the entries of a map in another order each time: if one of so many answers has another order than the others, the order is that of a
-# map.
+# Go visits the entries of a map in another order each time: if one of so many answers has another order than the others, the order is
+# that of a map.
 RUNS = 16
 
 

@@ -159,7 +159,7 @@ impl Checker<'_> {
         };
         let local = self.local(name).cloned();
         match local {
-            Some(found) if !is_global => return Some((found, name.into())),
+            Some(found) if !is_global => Some((found, name.into())),
             // The dot distinguishes the variable from the one of the comprehension.
             Some(_) => self.global(id, self.environment.name(name)?, format!(".{name}")),
             None => self.global(id, self.environment.name(name)?, name.to_owned()),

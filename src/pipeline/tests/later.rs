@@ -42,7 +42,7 @@ pub(super) async fn before(minor: &'static str) -> (Path, Log) {
     let mut path = Path::over(server, transport.clone()).await;
     let day = std::time::Duration::from_secs(24 * 3600);
     path.pipeline.gateway.release =
-        Arc::new(crate::upstream::Release::start(transport, Emulation::default(), day, day));
+        Arc::new(crate::upstream::UpstreamRelease::start(transport, Emulation::default(), day, day));
     (path, log)
 }
 

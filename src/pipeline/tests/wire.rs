@@ -143,7 +143,7 @@ async fn a_changed_object_is_sent_in_protobuf_if_the_upstream_takes_it() {
     let mut path = Path::over(server, transport).await;
     let day = std::time::Duration::from_secs(24 * 3600);
     path.pipeline.gateway.release =
-        Arc::new(Release::start(path.pipeline.gateway.transport.clone(), Emulation::default(), day, day));
+        Arc::new(UpstreamRelease::start(path.pipeline.gateway.transport.clone(), Emulation::default(), day, day));
     while !path.pipeline.gateway.release.takes_protobuf() {
         tokio::task::yield_now().await;
     }

@@ -329,7 +329,9 @@ impl Key {
             // kube-apiserver compares an element's JSON with a converted value: a whole number differs from a float, a text from a time.
             Self::Whole => match (own, other) {
                 (Value::Double(own), Value::Double(other)) => own == other && own.fract() != 0.0,
+                (Value::Double(_), Value::Int(_)) => own.equals(other).unwrap_or(false),
                 (Value::Timestamp(..) | Value::Duration(_) | Value::Bytes(_), _) => false,
+                _ if own.type_name() != other.type_name() => false,
                 _ => own.equals(other).unwrap_or(false),
             },
             Self::Properties(names) => {
