@@ -8,14 +8,22 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// Returns the text of the patched object; `None` if the patch does not apply. `stored` is the text of the object before.
+/// The number of operations up to which a patch has a text. Each operation may move a long list, and add a level to the object.
+const MAX_OPERATIONS: usize = 1000;
+
+/// Returns the text of the patched object; `None` if the patch does not apply, or has more than [`MAX_OPERATIONS`]. `stored` is the text of the
+/// object before.
 pub fn text(patch_type: PatchType, stored: &str, patch: &str) -> Option<String> {
     let mut object = Node::read(serde_json::from_str(stored).ok()?);
     match patch_type {
         PatchType::Merge => merge(object.fields()?, Node::read(serde_json::from_str(patch).ok()?).into_fields()?),
         PatchType::Json => {
             object.fields()?;
-            for operation in serde_json::from_str::<Vec<Operation>>(patch).ok()? {
+            let operations: Vec<Operation> = serde_json::from_str(patch).ok()?;
+            if operations.len() > MAX_OPERATIONS {
+                return None;
+            }
+            for operation in operations {
                 apply(&mut object, operation).ok()?;
             }
         }
@@ -295,6 +303,16 @@ mod tests {
         ] {
             assert_eq!(of(PatchType::Json, patch), expected, "{patch}");
         }
+    }
+
+    #[test]
+    fn a_patch_with_very_many_operations_has_no_text() {
+        // Three operations add a level.
+        let level = r#"{"op":"add","path":"/y","value":{}},{"op":"move","from":"/data","path":"/y/d"},{"op":"move","from":"/y","path":"/data"}"#;
+        let patch = |levels: usize, test: &str| format!("[{}{test}]", vec![level; levels].join(","));
+        let test = r#",{"op":"test","path":"/data","value":{}}"#;
+        assert!(text(PatchType::Json, STORED, &patch(333, test)).unwrap().contains(&r#"{"d":"#.repeat(333)));
+        assert_eq!(text(PatchType::Json, STORED, &patch(334, "")), None);
     }
 
     #[test]
