@@ -99,7 +99,7 @@ pub struct Limits {
     /// Time for the calls of all webhooks for one object, in all phases (`--admission-timeout`). Without a value only the timeout
     /// of each webhook applies.
     pub(crate) admission_timeout: Option<Duration>,
-    /// Number of routes (verb, resource, scope, dry run) whose requests are counted by name. Those of further resources are counted as `other`.
+    /// Number of routes (verb, resource, scope, dry run) whose requests are counted by name. Those of further resources are counted as `other`. Custom resources have half of the routes.
     pub measured_routes: usize,
     /// Number of reads in flight (`--max-requests-inflight`). 0 sets no bound.
     pub requests_inflight: usize,

@@ -10,7 +10,7 @@ use super::Exchange;
 use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
 use crate::metrics::Registry;
-use crate::object::kinds::is_built_in_group;
+use crate::object::kinds::{is_built_in_group, of_resource};
 use crate::object::version::deprecation;
 use crate::request::RequestInfo;
 use crate::status::Status;
@@ -294,7 +294,10 @@ impl Metrics {
             return None;
         }
         let deprecated = deprecation(&resource.kind).map(|text| removed_release(&text));
-        let has_room = self.routes.read().unwrap_or_else(PoisonError::into_inner).len() < self.most_routes;
+        // Whoever makes definitions leaves room for the resources of Kubernetes.
+        let is_built_in = of_resource(wanted.group, wanted.resource).is_some();
+        let most = if is_built_in { self.most_routes } else { self.most_routes / 2 };
+        let has_room = self.routes.read().unwrap_or_else(PoisonError::into_inner).len() < most;
         Some(match has_room {
             true => self.add(key, Series::new(wanted, deprecated)),
             false => Arc::new(Series::new(&folded(wanted), None)),

@@ -18,10 +18,16 @@ fn discovery() -> Arc<Discovery> {
         verbs: Vec::new(),
         subresources: subresources.iter().map(|name| ((*name).to_owned(), status.clone())).collect(),
     };
+    let widget = |name: &str| {
+        let kind = GroupVersionKind::new("e2e.test", "v1", name);
+        (GroupVersionResource::new("e2e.test", "v1", &*name.to_lowercase()), resource(kind, &[]))
+    };
     let candidate = GroupVersionKind::new("coordination.k8s.io", "v1beta1", "LeaseCandidate");
     Discovery::fixed([
         (GroupVersionResource::new("", "v1", "pods"), resource(pods, &["status", "exec", "log"])),
         (GroupVersionResource::new("coordination.k8s.io", "v1beta1", "leasecandidates"), resource(candidate, &[])),
+        widget("One"),
+        widget("Two"),
     ])
 }
 
@@ -193,6 +199,17 @@ fn further_routes_are_one() {
         found.iter().any(|line| line.contains("group=\"other\",resource=\"other\"") && line.ends_with(" 2")),
         "{found:?}"
     );
+}
+
+#[test]
+fn custom_resources_leave_room_for_those_of_kubernetes() {
+    let (registry, metrics) = metrics(&Limits { measured_routes: 2, ..Limits::default() });
+    for target in ["/apis/e2e.test/v1/one", "/apis/e2e.test/v1/two", "/api/v1/pods"] {
+        measure(&metrics, &request("GET", target), 200, false);
+    }
+    let found = lines(&registry, "apiserver_request_total").join("\n");
+    let has = |resource: &str| found.contains(&format!("resource=\"{resource}\""));
+    assert_eq!(["one", "two", "other", "pods"].map(has), [true, false, true, true], "{found}");
 }
 
 #[test]
