@@ -411,6 +411,7 @@ impl Pipeline {
             user: caller.user.clone(),
             is_authorized: false,
             authorizer: self.authorizer_of(caller),
+            sharing: self.tenant.sharing.clone(),
             deadline,
             budget: Budget::new(self.limits.admission_timeout),
             calls: self.tenant.calls.clone(),

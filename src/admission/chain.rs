@@ -32,7 +32,7 @@ impl Enabled {
         Self { spec, plugin: plugin.into(), accepted: Default::default() }
     }
 
-    /// Whether the plugin is called for the request, if it has the phase.
+    /// Whether the plugin handles the operation and the resource of the request.
     fn handles(&self, attributes: &Attributes) -> bool {
         self.spec.handles(attributes) && !self.plugin.leaves_out(attributes.operation)
     }

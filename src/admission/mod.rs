@@ -81,8 +81,8 @@ pub(crate) trait Plugin: Send + Sync {
         false
     }
 
-    /// Whether the plugin leaves out the operation in the emulated release, although its [`Spec`] has it for another one. If so, the chain
-    /// neither calls nor counts the plugin.
+    /// Whether the emulated release has no such operation of the plugin. The [`Spec`] has the operations of all releases. The chain neither calls
+    /// nor counts the plugin for an operation that is left out.
     fn leaves_out(&self, _operation: Operation) -> bool {
         false
     }

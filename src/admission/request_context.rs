@@ -1,6 +1,7 @@
 //! The caller and the bounds of a request, which its phases and attempts share.
 
 use super::{Budget, CallerAuthorizer, Warnings};
+use crate::sharer::{Sharer, Sharing};
 use crate::user::UserInfo;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -16,6 +17,8 @@ pub struct RequestContext {
     pub(crate) is_authorized: bool,
     /// Answers whether the caller may do something besides this request.
     pub(crate) authorizer: CallerAuthorizer,
+    /// How the users of the tenant share the quantities of the process.
+    pub(crate) sharing: Sharing,
     /// The instant at which the whole request times out.
     pub deadline: Instant,
     /// The part of the request's time that the chain may use.
@@ -33,6 +36,7 @@ impl RequestContext {
             user,
             is_authorized: true,
             authorizer: CallerAuthorizer::default(),
+            sharing: Sharing::default(),
             deadline,
             budget: Budget::default(),
             calls: None,
@@ -40,8 +44,29 @@ impl RequestContext {
         }
     }
 
+    /// Returns the sharer of the request in quantities of the process.
+    pub(crate) fn sharer(&self) -> Sharer {
+        self.sharing.of(&self.user)
+    }
+
     /// The instant at which the proxy stops waiting for a webhook, whatever the webhook's own timeout.
     pub(crate) fn call_deadline(&self) -> Instant {
         self.budget.end().map_or(self.deadline, |end| end.min(self.deadline))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_of_a_tenant_are_one_sharer() {
+        let of = |name: &str, sharing: &Sharing| {
+            let user = Arc::new(UserInfo { username: name.to_owned(), ..UserInfo::default() });
+            RequestContext { sharing: sharing.clone(), ..RequestContext::new(user, Instant::now()) }.sharer()
+        };
+        let tenant = Sharing::AsTenant("a".into());
+        assert!(of("one", &tenant) == of("two", &tenant));
+        assert!(of("one", &Sharing::ByUser) != of("two", &Sharing::ByUser));
     }
 }

@@ -381,7 +381,7 @@ impl ApiServer {
         self.front_proxy.as_ref().map_or(Ok(()), |front_proxy| front_proxy.check())
     }
 
-    /// Whether the API server is reached in this way, and its webhooks may be the same servers.
+    /// Whether a configuration has the identity, the group prefix and the webhook targets of this API server.
     pub(super) fn is_used_so(&self, of: &config::Upstream) -> bool {
         let config::Upstream::Remote { identity, .. } = of else { return false };
         self.front_proxy.is_some() == (*identity == UpstreamIdentity::RequestHeader)

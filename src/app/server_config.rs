@@ -43,7 +43,7 @@ pub struct Config {
     pub(crate) memory_limit: Option<u64>,
     /// The limits of the process.
     pub limits: Arc<Limits>,
-    /// Whether the emulated release is the one that the API server behind had at the start (`--emulated-version=upstream`).
+    /// Whether the emulated release is the release of the API server behind at the start (`--emulated-version=upstream`).
     pub emulates_upstream: bool,
 }
 

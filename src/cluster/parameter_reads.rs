@@ -9,7 +9,6 @@ use crate::names::is_path_segment;
 use crate::sharer::Sharer;
 use crate::shares::Shares;
 use crate::status::Status;
-use crate::user::UserInfo;
 use kube::Resource;
 use kube::api::{ApiResource, DynamicObject, GetParams, Request};
 use std::fmt;
@@ -81,7 +80,7 @@ impl ParameterReads {
 }
 
 impl Parameters {
-    /// Reads an object that the cache does not have from the API server, on behalf of this user. `None` if the object does not exist, or if its
+    /// Reads an object that the cache does not have from the API server, on this share. `None` if the object does not exist, or if its
     /// kind is no longer served. The namespace is empty for cluster-scoped kinds.
     ///
     /// # Errors
@@ -90,15 +89,15 @@ impl Parameters {
         &self,
         namespace: &str,
         name: &str,
-        user: &Arc<UserInfo>,
+        sharer: &Sharer,
     ) -> Result<Option<Arc<Parameter>>, UnreadParameter> {
         let (Some(client), Some(resource)) = (&self.client, self.resource()) else { return Ok(None) };
         // No object has such a name.
         if name.is_empty() || !is_path_segment(name) || !is_path_segment(namespace) {
             return Ok(None);
         }
-        // The place comes first, so that no user waits for the place of another one who reads the same object.
-        let _place = self.reads.places.take(&Sharer::User(user.clone()), 1).await;
+        // The place comes first, so that no sharer waits for the place of another one who reads the same object.
+        let _place = self.reads.places.take(sharer, 1).await;
         let missing = &self.reads.missing;
         let ApiResource { group, version, plural, .. } = &*resource;
         let key = missing.key(&[&**group, &**version, &**plural, namespace, name].map(str::as_bytes));
@@ -118,6 +117,7 @@ mod tests {
     use crate::cluster::tests::client;
     use crate::cluster::{Cluster, Scope};
     use crate::kind::{GroupVersionKind, GroupVersionResource};
+    use crate::user::UserInfo;
     use futures_util::FutureExt;
     use serde_json::{Value, json};
     use std::collections::HashMap;
@@ -149,8 +149,8 @@ mod tests {
         (parameters, reads)
     }
 
-    fn user(name: &str) -> Arc<UserInfo> {
-        Arc::new(UserInfo { username: name.to_owned(), ..UserInfo::default() })
+    fn user(name: &str) -> Sharer {
+        Sharer::User(Arc::new(UserInfo { username: name.to_owned(), ..UserInfo::default() }))
     }
 
     fn not_found() -> Answer {

@@ -4,7 +4,8 @@ use super::release::{COMPONENT, EmulatedRelease};
 use crate::status::invalid::aggregate;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One line a gate: its name, and what it has since which release. `tools/feature-gates` writes the table, and describes its form.
+/// A line for each gate: the name, and the facts with the release from which they hold. `tools/feature-gates` writes the table, and describes the
+/// form of a line.
 const TABLE: &str = include_str!("feature_gates.txt");
 
 /// The state of the gates. A gate that affects no code of this program may be set as well, without effect.
@@ -21,13 +22,13 @@ pub struct FeatureGates {
 pub(crate) struct Gate {
     /// The name.
     pub(crate) name: &'static str,
-    /// What the gate has in the release; `None` before the release that adds it.
+    /// The facts of the gate in the release; `None` before the release that adds the gate.
     pub(crate) facts: Option<Facts>,
     /// The gates without which this one cannot be on, separated by commas.
     dependencies: &'static str,
 }
 
-/// What a gate has in a release.
+/// The facts of a gate in a release.
 #[derive(Clone, Copy)]
 pub(crate) struct Facts {
     /// Whether the gate is on by default. A gate that the release removed keeps its last default.

@@ -15,7 +15,7 @@ use crate::config::FeatureGates;
 use crate::conversion::Converter;
 use crate::manifests;
 use crate::matching::{Content, InvocationKind, Matcher};
-use crate::user::UserInfo;
+use crate::sharer::Sharer;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -106,9 +106,9 @@ where
         Ok(Some((audience, self.source.policies())))
     }
 
-    /// Returns the user for whom parameters that no cache has are read from the API server, as since 1.37 (`CollectParams`).
-    pub(super) fn reader<'a>(&self, attributes: &'a Attributes) -> Option<&'a Arc<UserInfo>> {
-        self.gates.since(37).then_some(&attributes.context.user)
+    /// Returns the sharer whose parameters are read from the API server if no cache has them, as since 1.37 (`CollectParams`).
+    pub(super) fn reader(&self, attributes: &Attributes) -> Option<Sharer> {
+        self.gates.since(37).then(|| attributes.context.sharer())
     }
 
     /// Returns the kind and resource in which the policy gets the request; `None` if the policy does not match.

@@ -4,8 +4,8 @@ use super::binding::ParameterReference;
 use super::misconfigured::Misconfigured;
 use super::policy::{ParameterKind, UnusableKind};
 use crate::cluster::{Parameter, Parameters, UnreadParameter};
+use crate::sharer::Sharer;
 use crate::status::Status;
-use crate::user::UserInfo;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn unusable(kind: &ParameterKind, why: &dyn Display) -> Uncollected {
 }
 
 /// Collects the parameters for a request in this namespace, which may be empty. A parameter that the cache does not have is read from the API
-/// server on behalf of `reader`, if there is one.
+/// server on the share of `reader`, if there is one.
 ///
 /// # Errors
 /// If the parameters cannot be read, or are required and missing.
@@ -63,7 +63,7 @@ pub(super) async fn collect(
     parameters: Option<&Result<Arc<Parameters>, UnusableKind>>,
     reference: Option<&ParameterReference>,
     namespace: &str,
-    reader: Option<&Arc<UserInfo>>,
+    reader: Option<Sharer>,
 ) -> Result<Collected, Uncollected> {
     let (Some(kind), Some(Ok(parameters)), Some(reference)) = (kind, parameters, reference) else {
         return Ok(Collected::None);
@@ -89,7 +89,7 @@ pub(super) async fn collect(
         (Some(_), Some(_)) => return Err(Misconfigured::NameAndSelector.into()),
         (Some(name), None) => {
             let found = match (parameters.find(namespace, name).map_err(|why| unusable(kind, &why))?, reader) {
-                (None, Some(reader)) => match parameters.find_live(namespace, name, reader).await {
+                (None, Some(reader)) => match parameters.find_live(namespace, name, &reader).await {
                     Ok(found) => found,
                     Err(why @ UnreadParameter::Undecodable(_)) => return Err(unusable(kind, &why)),
                     Err(why) => return Err(Misconfigured::UnreadParameter(why).into()),

@@ -147,7 +147,7 @@ pub fn properties(schema: &Value, is_resource: bool) -> impl Iterator<Item = (&s
         .map(|(name, schema)| (&**name, schema))
 }
 
-/// Whether a schema has the type and name of a resource itself.
+/// Whether a schema declares `kind`, `apiVersion` and `metadata.name`.
 fn is_identified(schema: &Value) -> bool {
     let is = |at: &str, of: &str| schema.pointer(at).and_then(Value::as_str) == Some(of);
     is("/properties/kind/type", "string")

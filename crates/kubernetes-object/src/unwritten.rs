@@ -45,7 +45,7 @@ impl Unwritten {
         }
     }
 
-    /// Whether an empty value is at this path, which may lead through lists.
+    /// Whether the object has an empty value at this path. A path may lead through lists.
     pub fn is_at(&self, path: &[Step<'_>]) -> bool {
         let Some((Step::Field(name), rest)) = path.split_first() else { return false };
         self.empty.iter().find(|(other, _)| other == name).is_some_and(|(_, within)| within.is_at(rest))

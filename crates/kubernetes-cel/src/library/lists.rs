@@ -194,7 +194,7 @@ fn last_index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     position(list, item, (0..list.len()).rev())
 }
 
-/// Whether an element equals an item. An element that cannot be compared does not.
+/// Whether an element equals an item. An element without a comparison equals none.
 fn item_in<'a>(list: &List<'a>, item: &Value<'a>) -> Result<'a> {
     Ok(Value::Bool(!matches!(position(list, item, 0..list.len())?, Value::Int(-1))))
 }

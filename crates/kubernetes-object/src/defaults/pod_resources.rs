@@ -211,7 +211,7 @@ mod tests {
                 json!([limited("1"), limited("500m")]),
                 json!({"requests": {"memory": "4Gi", "cpu": "1500m"}, "limits": {"cpu": "1500m"}}),
             ),
-            // One container has no limit of memory, and the other one none of CPU.
+            // No resource has a limit in both containers.
             (
                 json!({"requests": {"cpu": "1"}}),
                 json!([
