@@ -35,7 +35,7 @@ struct Place {
 
 /// The memory of a body, free again when it is dropped.
 #[derive(Debug)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     arrivals: Arrivals,
     number: u64,
     sharer: Sharer,
@@ -50,7 +50,7 @@ impl Arrivals {
     }
 
     /// Takes the memory for a new body.
-    pub fn enter(&self, sharer: Sharer) -> Arrival {
+    pub(crate) fn enter(&self, sharer: Sharer) -> Arrival {
         let (mut taken, place) = (self.taken(), Arc::<Place>::default());
         let number = taken.next;
         taken.next += 1;
@@ -104,17 +104,17 @@ fn give_up(crowd: &mut Crowd<Sharer, Arc<Place>>) {
 
 impl Arrival {
     /// The sharer of the body.
-    pub fn sharer(&self) -> &Sharer {
+    pub(crate) fn sharer(&self) -> &Sharer {
         &self.sharer
     }
 
     /// Has the data in the buffer freed when the body is given up. A body has one buffer.
-    pub fn keep_in(&self, buffer: &Arc<Buffer>) {
+    pub(crate) fn keep_in(&self, buffer: &Arc<Buffer>) {
         let _one = self.place.buffer.set(buffer.clone());
     }
 
     /// Records the memory that the body takes by now. A body counts as half of all memory at most: the longest one can arrive beside others.
-    pub fn grow(&self, bytes: usize) {
+    pub(crate) fn grow(&self, bytes: usize) {
         let Memory { all, least, .. } = *self.arrivals.0;
         let size = bytes.min(all / 2);
         if size <= least {
@@ -127,12 +127,12 @@ impl Arrival {
     }
 
     /// True once the body is given up for another one.
-    pub fn is_given_up(&self) -> bool {
+    pub(crate) fn is_given_up(&self) -> bool {
         self.place.given_up.is_cancelled()
     }
 
     /// Resolves when the body is given up for another one.
-    pub async fn given_up(&self) {
+    pub(crate) async fn given_up(&self) {
         self.place.given_up.cancelled().await;
     }
 }

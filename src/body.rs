@@ -45,7 +45,7 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// The data of a body that is read as a whole. Data in one piece is not copied.
 #[derive(Debug, Default)]
-pub struct Pieces {
+pub(crate) struct Pieces {
     first: Bytes,
     whole: BytesMut,
 }
@@ -53,10 +53,10 @@ pub struct Pieces {
 impl Pieces {
     /// The highest ratio of the buffer's capacity to its data: a client that announces much and sends little reserves little. The budgets count
     /// the capacity: memory that was used before is resident even if nothing is written to it.
-    pub const GROWTH: usize = 2;
+    pub(crate) const GROWTH: usize = 2;
 
     /// Appends data. The rest of the body announces at least `announced` bytes more ([`SizeHint::lower`]).
-    pub fn push(&mut self, data: Bytes, announced: u64) {
+    pub(crate) fn push(&mut self, data: Bytes, announced: u64) {
         if data.is_empty() {
             return;
         }
@@ -78,17 +78,17 @@ impl Pieces {
     }
 
     /// The number of bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.first.len() + self.whole.len()
     }
 
     /// Returns whether the body has no data.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the data.
-    pub fn into_bytes(self) -> Bytes {
+    pub(crate) fn into_bytes(self) -> Bytes {
         if self.whole.is_empty() { self.first } else { self.whole.freeze() }
     }
 }
@@ -96,16 +96,16 @@ impl Pieces {
 /// The data of a body that arrives. Whoever gives the body up frees the data at once: the task that reads the body runs only when all others
 /// have had their turn, which have received more data by then.
 #[derive(Debug, Default)]
-pub struct Buffer(Mutex<Pieces>);
+pub(crate) struct Buffer(Mutex<Pieces>);
 
 impl Buffer {
     /// Appends data, as [`Pieces::push`].
-    pub fn push(&self, data: Bytes, announced: u64) {
+    pub(crate) fn push(&self, data: Bytes, announced: u64) {
         self.pieces().push(data, announced);
     }
 
     /// Frees the data. Does nothing during a [`Self::push`], after which the reader finds that the body is given up.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         match self.0.try_lock() {
             Ok(mut pieces) => *pieces = Pieces::default(),
             Err(TryLockError::Poisoned(pieces)) => *pieces.into_inner() = Pieces::default(),
@@ -114,7 +114,7 @@ impl Buffer {
     }
 
     /// Takes the data out.
-    pub fn take(&self) -> Pieces {
+    pub(crate) fn take(&self) -> Pieces {
         std::mem::take(&mut *self.pieces())
     }
 

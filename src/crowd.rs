@@ -36,11 +36,11 @@ impl<V> Default for Owned<V> {
 /// The owner of most.
 #[derive(Debug)]
 pub(crate) struct Greediest<'a, K> {
-    pub owner: &'a K,
+    pub(crate) owner: &'a K,
     /// The size of its members together.
-    pub size: usize,
+    pub(crate) size: usize,
     /// The number of its oldest member.
-    pub oldest: u64,
+    pub(crate) oldest: u64,
 }
 
 impl<K: Clone + Eq + Hash, V> Crowd<K, V> {

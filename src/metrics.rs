@@ -24,11 +24,11 @@ type Made = HashMap<(TypeId, &'static str), Box<dyn Any + Send + Sync>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// `counter`, `gauge`, `histogram` or `summary`.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The names of the labels.
-    pub labels: Vec<String>,
+    pub(crate) labels: Vec<String>,
     /// The help text, which begins with the stability level in brackets if kube-apiserver has the metric.
-    pub help: String,
+    pub(crate) help: String,
 }
 
 impl Registry {
@@ -61,7 +61,7 @@ impl Registry {
     ///
     /// # Errors
     /// If `make` fails.
-    pub fn once<T: Any + Clone + Send + Sync>(
+    pub(crate) fn once<T: Any + Clone + Send + Sync>(
         &self,
         name: &'static str,
         make: impl FnOnce(&Self) -> prometheus::Result<T>,
@@ -78,7 +78,7 @@ impl Registry {
 
     /// Returns the metrics that have a value.
     #[must_use]
-    pub fn gather(&self) -> Vec<MetricFamily> {
+    pub(crate) fn gather(&self) -> Vec<MetricFamily> {
         self.metrics.gather()
     }
 

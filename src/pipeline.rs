@@ -23,6 +23,7 @@ mod negotiate;
 mod outgoing;
 mod owner_references;
 mod owners;
+mod parts;
 mod patch;
 mod permission;
 mod ready;
@@ -46,9 +47,10 @@ pub(crate) use confinement::{OwnNamespaces, Territory};
 use create::Create;
 use delete::Delete;
 use dry_run::DryRuns;
-use gateway::{Caller, Gateway, Room, WholeAnswers};
+use gateway::{Caller, Gateway};
 pub use identity::Known;
-use inflight::{InFlight, ProcessSeats, Seat};
+use inflight::{InFlight, Seat};
+pub use parts::{Parts, Process};
 pub(crate) use tenancy::{Choice, Part, Tenancy, Tenants};
 pub(crate) use tenant::Tenant;
 
@@ -56,15 +58,14 @@ use crate::admission::{
     Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, RequestContext, Warnings,
 };
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
-use crate::authn::{Authenticator, Schemes, TenantAuthority};
-use crate::authz::{AccessReviews, Authorizer};
+use crate::authn::Authenticator;
+use crate::authz::Authorizer;
 use crate::body::Body;
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
-use crate::config::{FeatureGates, Limits, Writes};
+use crate::config::{Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
-use crate::metrics::Registry;
 use crate::processor::Processor;
 use crate::request::RequestInfo;
 use crate::request::body::{BodyRoom, MediaTypes};
@@ -73,7 +74,7 @@ use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
 use crate::turns::Turns;
-use crate::upstream::{Forwarder, KeptUntilClose, LongRunning, Release, SharedTransport, Upgrade, strip_connection};
+use crate::upstream::{KeptUntilClose, LongRunning, Upgrade, strip_connection};
 use crate::user::UserInfo;
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
@@ -127,73 +128,6 @@ pub struct Pipeline {
     keeps_initializers: bool,
     tenant: Arc<Tenant>,
     limits: Arc<Limits>,
-}
-
-/// The components and quantities that the pipelines of all tenants share.
-pub struct Process {
-    impersonation: Arc<Impersonation>,
-    writes: Writes,
-    answers: Arc<WholeAnswers>,
-    seats: ProcessSeats,
-    /// The memory for the bodies of writes.
-    pub(crate) bodies: BodyRoom,
-    pub(crate) processor: Processor,
-}
-
-impl Process {
-    /// Creates them from the limits.
-    ///
-    /// # Errors
-    /// If the registry already has the metrics.
-    pub fn new(
-        limits: &Limits,
-        impersonation: Arc<Impersonation>,
-        writes: Writes,
-        registry: &Registry,
-    ) -> prometheus::Result<Self> {
-        Ok(Self {
-            impersonation,
-            writes,
-            answers: WholeAnswers::new(limits),
-            seats: ProcessSeats::new(limits, registry)?,
-            bodies: BodyRoom::new(limits),
-            processor: Processor::new(limits.long_work),
-        })
-    }
-}
-
-/// The components of a pipeline that differ between tenants or between API servers.
-pub struct Parts<'a> {
-    /// The tenant whose requests the pipeline answers.
-    pub tenant: Arc<Tenant>,
-    /// The authentication of the API server's callers.
-    pub schemes: Arc<Schemes>,
-    /// The issuers of client certificates of the tenant.
-    pub tenant_ca: Option<TenantAuthority>,
-    /// The authorization by the API server.
-    pub reviews: Arc<AccessReviews>,
-    /// The resources that the API server serves.
-    pub discovery: Arc<Discovery>,
-    /// The cached state of the API server.
-    pub cluster: Arc<Cluster>,
-    /// The admission plugins.
-    pub chain: Arc<Chain>,
-    /// The feature gates of admission.
-    pub feature_gates: &'a FeatureGates,
-    /// The value of the mark that admitted requests carry to the API server behind; `None` for no mark.
-    pub admitted_mark: Option<String>,
-    /// The transport of the proxy's own requests.
-    pub transport: SharedTransport,
-    /// The forwarder of callers' requests.
-    pub forwarder: Forwarder,
-    /// The release of the API server.
-    pub release: Arc<Release>,
-    /// The audit log.
-    pub audit: Audit,
-    /// Whether the API server behind has `metadata.initializers`.
-    pub keeps_initializers: bool,
-    /// The limits of the tenant.
-    pub limits: Arc<Limits>,
 }
 
 /// The results of the steps that the shell needs, whether the steps succeed or fail.
@@ -260,41 +194,6 @@ impl Exchange {
 }
 
 impl Pipeline {
-    /// Creates the pipeline of a tenant.
-    pub fn new(process: &Process, parts: Parts<'_>) -> Self {
-        let Parts { tenant, limits, .. } = parts;
-        let sharing = &tenant.sharing;
-        Self {
-            authenticator: Arc::new(Authenticator::new(parts.schemes, sharing, parts.tenant_ca)),
-            impersonation: process.impersonation.clone(),
-            authorizer: Arc::new(Authorizer::new(parts.reviews, sharing.clone())),
-            discovery: parts.discovery,
-            cluster: parts.cluster,
-            chain: parts.chain,
-            reserved_names: ReservedNames::new(parts.feature_gates),
-            writes: process.writes,
-            media_types: MediaTypes { has_cbor: parts.feature_gates.is_on("CBORServingAndStorage") },
-            admitted_mark: parts.admitted_mark,
-            gateway: Gateway {
-                transport: parts.transport,
-                forwarder: parts.forwarder,
-                response_bytes: limits.response_bytes,
-                room: Room::new(process.answers.clone(), sharing.clone()),
-                release: parts.release,
-            },
-            dry_runs: DryRuns::default(),
-            audit: parts.audit,
-            in_flight: InFlight::new(&process.seats, &limits, sharing, tenant.counts_all),
-            bodies: process.bodies.clone(),
-            answers: Answers::new(limits.request_timeout),
-            turns: Turns::default(),
-            processor: process.processor.clone(),
-            keeps_initializers: parts.keeps_initializers,
-            tenant,
-            limits,
-        }
-    }
-
     /// Answers a request; a refusal becomes a response too.
     pub async fn handle(&self, mut request: Request<Body>, known: Known, drain: &Drain) -> Response<Body> {
         let info = request_info(request.method(), request.uri());

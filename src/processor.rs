@@ -93,7 +93,7 @@ impl Processor {
     }
 
     /// Runs the work on a request.
-    pub async fn run<F: Future>(&self, sharer: &Sharer, work: F) -> F::Output {
+    pub(crate) async fn run<F: Future>(&self, sharer: &Sharer, work: F) -> F::Output {
         let mut work = pin!(work);
         let short = poll_fn(|context| match with(&EXPECTED, SHORT, || work.as_mut().poll(context)) {
             (Poll::Ready(output), _) => Poll::Ready(Some(output)),

@@ -20,7 +20,7 @@ const RESERVED_PART: usize = 4;
 
 /// The owner of a share.
 #[derive(Clone, Debug)]
-pub enum Sharer {
+pub(crate) enum Sharer {
     /// A user. The service accounts of a namespace are one user.
     User(Arc<UserInfo>),
     /// The members of a tenant, together.
@@ -73,18 +73,18 @@ enum Key<'a> {
 
 impl Sharer {
     /// Returns the sharer of a user of whom only the name is at hand.
-    pub fn named(username: &str) -> Self {
+    pub(crate) fn named(username: &str) -> Self {
         Self::User(Arc::new(UserInfo { username: username.to_owned(), ..UserInfo::default() }))
     }
 
     /// Returns the sharer of a client's address: an IPv6 network of 64 bits is one address, and an IPv4-mapped IPv6 address is the IPv4
     /// address.
-    pub fn of_address(address: IpAddr) -> Self {
+    pub(crate) fn of_address(address: IpAddr) -> Self {
         Self::Address(whole(address))
     }
 
     /// Whether the sharer is the service accounts of a namespace, which together leave the reserve to users.
-    pub fn is_service_accounts(&self) -> bool {
+    pub(crate) fn is_service_accounts(&self) -> bool {
         matches!(self.key(), Key::ServiceAccounts(_))
     }
 

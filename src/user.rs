@@ -41,7 +41,7 @@ impl UserInfo {
     }
 
     /// Whether the limits on requests do not apply to the user (`user.SystemPrivilegedGroup`).
-    pub fn is_privileged(&self) -> bool {
+    pub(crate) fn is_privileged(&self) -> bool {
         self.groups.iter().any(|group| group == "system:masters")
     }
 

@@ -232,8 +232,8 @@ fn the_plugins_of_an_idle_tenant_take_little_room() {
     let (cluster, discovery) = (Cluster::unconnected(), Discovery::unconnected());
     let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
     let chain = |specs: &[&'static Spec]| {
-        let environment = PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone());
-        Chain::build_quietly(specs, metrics.clone(), |spec| Ok((spec.build)(&environment)?.into())).unwrap()
+        let environment = || PluginEnvironment::with_defaults(cluster.clone(), discovery.clone(), metrics.clone());
+        Chain::build(specs, metrics.clone(), |_| environment()).unwrap()
     };
     let on: Vec<&'static Spec> = plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
     // The first chain makes the parts that all chains share.

@@ -51,7 +51,7 @@ const LAYERS: [&str; 39] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 36] = [
+const LAYERS_OF_PIPELINE: [&str; 37] = [
     "ready",
     "gateway",
     "target",
@@ -86,6 +86,7 @@ const LAYERS_OF_PIPELINE: [&str; 36] = [
     "loopback",
     "confinement",
     "tenant",
+    "parts",
     "identity",
     "tenancy",
 ];

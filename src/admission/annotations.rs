@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The audit level that an annotation needs to be published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub(crate) enum Level {
     /// Every audit level from Metadata on.
     #[default]
     Metadata,
@@ -20,7 +20,7 @@ pub(crate) type Annotation = (String, String, Level);
 
 /// The audit annotations of one phase. Each key keeps its first value.
 #[derive(Debug)]
-pub struct Annotations {
+pub(crate) struct Annotations {
     /// The highest level that is published. Annotations above this level are dropped at once, since webhooks may send many.
     published: Option<Level>,
     all: Mutex<BTreeMap<String, (String, Level)>>,
@@ -35,23 +35,23 @@ impl Default for Annotations {
 
 impl Annotations {
     /// An empty set. Annotations above the level `published` are dropped, since they are never written.
-    pub fn published_up_to(published: Option<Level>) -> Self {
+    pub(crate) fn published_up_to(published: Option<Level>) -> Self {
         Self { published, all: Mutex::default() }
     }
 
     /// Whether annotations of this level are published.
-    pub fn is_published(&self, level: Level) -> bool {
+    pub(crate) fn is_published(&self, level: Level) -> bool {
         self.published.is_some_and(|highest| level <= highest)
     }
 
     /// Adds an annotation at level Metadata. A key that is not `<dns-prefix>/<name>`, or that already has another value, is
     /// logged and dropped, as kube-apiserver's callers do.
-    pub fn add(&self, key: impl Into<String>, value: impl Into<String>) {
+    pub(crate) fn add(&self, key: impl Into<String>, value: impl Into<String>) {
         self.add_with_level(key, value, Level::Metadata);
     }
 
     /// Adds an annotation that is published from the audit level `level` on.
-    pub fn add_with_level(&self, key: impl Into<String>, value: impl Into<String>, level: Level) {
+    pub(crate) fn add_with_level(&self, key: impl Into<String>, value: impl Into<String>, level: Level) {
         if !self.is_published(level) {
             return;
         }
@@ -73,7 +73,7 @@ impl Annotations {
     }
 
     /// Takes the annotations, sorted by key.
-    pub fn take(&self) -> Vec<Annotation> {
+    pub(crate) fn take(&self) -> Vec<Annotation> {
         let all = std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner));
         all.into_iter().map(|(key, (value, level))| (key, value, level)).collect()
     }

@@ -50,7 +50,7 @@ pub struct Attributes {
     /// The resource in the request's URL.
     pub resource: GroupVersionResource,
     /// The subresource in the request's URL, or empty.
-    pub subresource: String,
+    pub(crate) subresource: String,
     /// The namespace. For the resource `namespaces`, the object's own name.
     pub namespace: String,
     /// The object's name. Empty in a create with `generateName` until the mutating phase ends, and in a deletecollection.
@@ -58,7 +58,7 @@ pub struct Attributes {
     /// The new object. `None` in a delete.
     pub object: Option<Object>,
     /// The stored object. `None` in a create and a connect.
-    pub old_object: Option<Arc<Object>>,
+    pub(crate) old_object: Option<Arc<Object>>,
     /// The operation's options object (`CreateOptions`, …) with its apiVersion and kind. `None` in a connect.
     pub options: Option<Arc<Object>>,
     /// Whether the request is a dry run.
@@ -66,19 +66,19 @@ pub struct Attributes {
     /// The caller and the bounds of the request.
     pub context: RequestContext,
     /// The audit annotations of the current phase.
-    pub annotations: Annotations,
+    pub(crate) annotations: Annotations,
     /// State that the first pass of the mutating phase leaves for the second.
-    pub reinvocation: Reinvocation,
+    pub(crate) reinvocation: Reinvocation,
     /// Annotations that a plugin of the validating phase shows to the later plugins.
-    pub marks: Marks,
+    pub(crate) marks: Marks,
     /// The latency of the request's webhooks.
-    pub webhook_time: WebhookTime,
+    pub(crate) webhook_time: WebhookTime,
     /// Effects of the validating phase that are undone if the API server refuses the object as invalid.
-    pub effects: Effects,
+    pub(crate) effects: Effects,
     /// Whether the object is an item of a collection that the request deletes.
-    pub of_collection: bool,
+    pub(crate) of_collection: bool,
     /// Whether the client's object has no namespace, so that the namespace in `object` comes from the URL.
-    pub namespace_from_url: bool,
+    pub(crate) namespace_from_url: bool,
 }
 
 impl Attributes {
@@ -112,20 +112,20 @@ impl Attributes {
     }
 
     /// Whether the request creates or updates a namespace. If so, the namespace's labels are those of the object.
-    pub fn writes_namespace(&self) -> bool {
+    pub(crate) fn writes_namespace(&self) -> bool {
         let is_written = matches!(self.operation, Operation::Create | Operation::Update);
         is_written && self.resource.resource == "namespaces" && self.subresource.is_empty()
     }
 
     /// Whether the request updates an object that has not been initialized (`util.IsUpdatingUninitializedObject` of Kubernetes 1.13).
     /// The plugins of Kubernetes 1.13 treated such an update of a pod as a create.
-    pub fn updates_uninitialized(&self) -> bool {
+    pub(crate) fn updates_uninitialized(&self) -> bool {
         self.operation == Operation::Update && self.old_object.as_deref().is_some_and(initializers::are_pending)
     }
 
     /// The name that errors use (`admission.extractResourceName`): the request's, else the object's, else the object's
     /// `generateName`, else `Unknown`.
-    pub fn name_for_errors(&self) -> &str {
+    pub(crate) fn name_for_errors(&self) -> &str {
         if !self.name.is_empty() {
             return &self.name;
         }
@@ -141,24 +141,24 @@ impl Attributes {
 /// The latency of webhooks as kube-apiserver adds it up (`LatencyTrackers`): the sum for mutating webhooks, which run one after
 /// the other, and the maximum for validating webhooks, which run at once.
 #[derive(Debug, Default)]
-pub struct WebhookTime {
+pub(crate) struct WebhookTime {
     mutating_nanoseconds: AtomicU64,
     validating_nanoseconds: AtomicU64,
 }
 
 impl WebhookTime {
     /// Adds the latency of a call to a mutating webhook.
-    pub fn add_mutating(&self, time: Duration) {
+    pub(crate) fn add_mutating(&self, time: Duration) {
         self.mutating_nanoseconds.fetch_add(nanoseconds(time), Ordering::Relaxed);
     }
 
     /// Records the latency of a call to a validating webhook.
-    pub fn add_validating(&self, time: Duration) {
+    pub(crate) fn add_validating(&self, time: Duration) {
         self.validating_nanoseconds.fetch_max(nanoseconds(time), Ordering::Relaxed);
     }
 
     /// Returns the latencies of mutating and of validating webhooks since the last call, and resets both.
-    pub fn take(&self) -> [Duration; 2] {
+    pub(crate) fn take(&self) -> [Duration; 2] {
         [&self.mutating_nanoseconds, &self.validating_nanoseconds]
             .map(|nanoseconds| Duration::from_nanos(nanoseconds.swap(0, Ordering::Relaxed)))
     }
@@ -171,42 +171,42 @@ fn nanoseconds(time: Duration) -> u64 {
 /// Annotations that a plugin of the validating phase puts on the object. Later plugins see these annotations, but they are not
 /// stored: in kube-apiserver the validating phase works on a copy of the object.
 #[derive(Debug, Default)]
-pub struct Marks(Mutex<Vec<(&'static str, &'static str)>>);
+pub(crate) struct Marks(Mutex<Vec<(&'static str, &'static str)>>);
 
 impl Marks {
     /// Puts an annotation on the object.
-    pub fn add(&self, key: &'static str, value: &'static str) {
+    pub(crate) fn add(&self, key: &'static str, value: &'static str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((key, value));
     }
 
     /// Takes the annotations that were added since the last call.
-    pub fn take(&self) -> Vec<(&'static str, &'static str)> {
+    pub(crate) fn take(&self) -> Vec<(&'static str, &'static str)> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// `admission.ReinvocationContext`: one value per request, shared by the plugins of the mutating phase.
 #[derive(Debug, Default)]
-pub struct Reinvocation {
+pub(crate) struct Reinvocation {
     /// Whether this pass is the second.
-    pub is_reinvoke: bool,
+    pub(crate) is_reinvoke: bool,
     /// Whether a plugin requested reinvocation, which is a second pass.
-    pub requested: bool,
+    pub(crate) requested: bool,
     /// Whether times in kube-apiserver's object are finer than their JSON form. The first patch truncates such times, and so
     /// counts as a change even if the patch changes nothing else.
-    pub has_fine_times: bool,
+    pub(crate) has_fine_times: bool,
     values: Mutex<HashMap<&'static str, Box<dyn Any + Send>>>,
 }
 
 impl Reinvocation {
     /// Takes the value that `plugin` left in the first pass.
-    pub fn take<T: 'static>(&self, plugin: &'static str) -> Option<T> {
+    pub(crate) fn take<T: 'static>(&self, plugin: &'static str) -> Option<T> {
         let value = self.values.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin)?;
         value.downcast().ok().map(|value| *value)
     }
 
     /// Leaves a value for the plugin's second pass.
-    pub fn leave<T: Send + 'static>(&self, plugin: &'static str, value: T) {
+    pub(crate) fn leave<T: Send + 'static>(&self, plugin: &'static str, value: T) {
         self.values.lock().unwrap_or_else(PoisonError::into_inner).insert(plugin, Box::new(value));
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// The time that the phases on one object may take together. Time between the phases does not count. Clones share one clock.
 #[derive(Clone, Debug, Default)]
-pub struct Budget(Option<Arc<Mutex<Clock>>>);
+pub(crate) struct Budget(Option<Arc<Mutex<Clock>>>);
 
 #[derive(Debug)]
 struct Clock {
@@ -17,16 +17,16 @@ struct Clock {
 
 /// A running phase. Time counts until this guard is dropped.
 #[must_use]
-pub struct Running(Budget);
+pub(crate) struct Running(Budget);
 
 impl Budget {
     /// A budget of `total`, or without a limit if `total` is `None`.
-    pub fn new(total: Option<Duration>) -> Self {
+    pub(crate) fn new(total: Option<Duration>) -> Self {
         Self(total.map(|left| Arc::new(Mutex::new(Clock { left, end: None }))))
     }
 
     /// Starts the clock for a phase.
-    pub fn run(&self) -> Running {
+    pub(crate) fn run(&self) -> Running {
         if let Some(mut clock) = self.clock() {
             clock.end = Instant::now().checked_add(clock.left);
         }
@@ -34,7 +34,7 @@ impl Budget {
     }
 
     /// The instant at which the budget ends. `None` outside a phase and without a limit.
-    pub fn end(&self) -> Option<Instant> {
+    pub(crate) fn end(&self) -> Option<Instant> {
         self.clock()?.end
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Checks whether a request's caller may do something besides the request. The default allows nothing.
 #[derive(Clone, Default)]
-pub struct CallerAuthorizer(Option<Asker>);
+pub(crate) struct CallerAuthorizer(Option<Asker>);
 
 #[derive(Clone)]
 struct Asker {
@@ -58,12 +58,16 @@ impl Reviews for Authorizer {
 
 impl CallerAuthorizer {
     /// An authorizer that asks the upstream API server, about `user` or with the caller's credentials.
-    pub fn new(authorizer: Arc<Authorizer>, user: Arc<UserInfo>, credentials: Option<ClientCredentials>) -> Self {
+    pub(crate) fn new(
+        authorizer: Arc<Authorizer>,
+        user: Arc<UserInfo>,
+        credentials: Option<ClientCredentials>,
+    ) -> Self {
         Self(Some(Asker { reviews: authorizer, user, credentials }))
     }
 
     /// The time for which a decision about the caller in a namespace may be remembered ([`Authorizer::epoch`]).
-    pub fn epoch(&self, namespace: &str) -> Option<Epoch> {
+    pub(crate) fn epoch(&self, namespace: &str) -> Option<Epoch> {
         self.0.as_ref()?.reviews.epoch(namespace)
     }
 
@@ -71,7 +75,7 @@ impl CallerAuthorizer {
     ///
     /// # Errors
     /// If the API server returns no decision.
-    pub async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
+    pub(crate) async fn check(&self, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
         match &self.0 {
             Some(asker) => asker.reviews.check(&asker.user, attributes, asker.credentials.as_ref()).await,
             None => Ok(Decision::default()),
@@ -82,7 +86,7 @@ impl CallerAuthorizer {
     ///
     /// # Errors
     /// If the API server returns no decision, or the proxy may not ask.
-    pub async fn check_service_account(
+    pub(crate) async fn check_service_account(
         &self,
         namespace: &str,
         name: &str,

@@ -33,7 +33,7 @@ impl Enabled {
 
 /// A phase of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// The mutating phase.
     Admit,
     /// The validating phase.
@@ -84,7 +84,7 @@ impl Chain {
     ///
     /// # Errors
     /// If a plugin refuses its configuration.
-    pub fn build_quietly(
+    pub(crate) fn build_quietly(
         specs: &[&'static Spec],
         metrics: Arc<Metrics>,
         plugin: impl Fn(&'static Spec) -> Result<Arc<dyn Plugin>, BuildError>,
@@ -99,7 +99,7 @@ impl Chain {
 
     /// Adds a guard, which runs before the plugins in both phases, whatever the request. It is no plugin: no metric counts it.
     #[must_use]
-    pub fn guarded(self, guard: Box<dyn Plugin>) -> Self {
+    pub(crate) fn guarded(self, guard: Box<dyn Plugin>) -> Self {
         Self { guard: Some(guard.into()), ..self }
     }
 
@@ -150,7 +150,7 @@ impl Chain {
     ///
     /// # Errors
     /// If a plugin refuses the request.
-    pub async fn admit_collection(&self, attributes: &mut Attributes) -> Result<(), Status> {
+    pub(crate) async fn admit_collection(&self, attributes: &mut Attributes) -> Result<(), Status> {
         for enabled in &self.plugins {
             if enabled.spec.handles(attributes) {
                 let admitted = enabled.plugin.admit_collection(attributes).await;
@@ -218,24 +218,24 @@ impl Chain {
     }
 
     /// Problems in the objects that plugins read from the cluster.
-    pub fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         self.plugins.iter().flat_map(|enabled| enabled.plugin.problems()).collect()
     }
 
     /// Returns whether a plugin may have side effects in the phase.
-    pub fn has_side_effects(&self, phase: Phase, attributes: &Attributes) -> bool {
+    pub(crate) fn has_side_effects(&self, phase: Phase, attributes: &Attributes) -> bool {
         let is_asked = |spec: &Spec| phase.has(spec) && spec.handles(attributes);
         self.plugins.iter().any(|enabled| is_asked(enabled.spec) && enabled.plugin.has_side_effects(attributes))
     }
 
     /// Whether the validating phase of a plugin may read the object as it would be stored.
-    pub fn reads_stored_object(&self, attributes: &Attributes) -> bool {
+    pub(crate) fn reads_stored_object(&self, attributes: &Attributes) -> bool {
         let validate = |enabled: &&Enabled| enabled.spec.phases.validate() && enabled.spec.handles(attributes);
         self.plugins.iter().filter(validate).any(|enabled| enabled.plugin.reads_stored_object(attributes))
     }
 
     /// Whether the mutating phase of a plugin may read `metadata.managedFields`.
-    pub fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
+    pub(crate) fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
         let mutate = |enabled: &&Enabled| enabled.spec.phases.mutate() && enabled.spec.handles(attributes);
         self.plugins.iter().filter(mutate).any(|enabled| enabled.plugin.reads_managed_fields(attributes))
     }

@@ -5,7 +5,7 @@ use crate::status::Status;
 
 /// A plugin's refusal. Only the chain turns it into a [`Status`].
 #[derive(Debug)]
-pub enum Denial {
+pub(crate) enum Denial {
     /// `admission.NewForbidden(attributes, error)`: 403 with the request's resource and name around the text.
     Forbidden(String),
     /// The given Status, unchanged.
@@ -16,12 +16,12 @@ pub enum Denial {
 
 impl Denial {
     /// A 403 around the text `why`.
-    pub fn forbidden(why: impl std::fmt::Display) -> Self {
+    pub(crate) fn forbidden(why: impl std::fmt::Display) -> Self {
         Self::Forbidden(why.to_string())
     }
 
     /// The Status that the client receives.
-    pub fn into_status(self, attributes: &Attributes) -> Status {
+    pub(crate) fn into_status(self, attributes: &Attributes) -> Status {
         match self {
             Self::Forbidden(why) => {
                 let resource = &attributes.resource;

@@ -9,22 +9,22 @@ type Undo = Box<dyn FnOnce() + Send>;
 /// the validating phase (`rest.BeforeCreate` runs first). Here the API server may refuse the object after the phase, and the
 /// pipeline undoes the effects.
 #[derive(Default)]
-pub struct Effects(Mutex<Vec<Undo>>);
+pub(crate) struct Effects(Mutex<Vec<Undo>>);
 
 impl Effects {
     /// Records the function that undoes an effect.
-    pub fn undo_with(&self, undo: impl FnOnce() + Send + 'static) {
+    pub(crate) fn undo_with(&self, undo: impl FnOnce() + Send + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(undo));
     }
 
     /// Moves all effects out.
     #[must_use]
-    pub fn take(&self) -> Self {
+    pub(crate) fn take(&self) -> Self {
         Self(Mutex::new(std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))))
     }
 
     /// Undoes all effects.
-    pub fn undo(&self) {
+    pub(crate) fn undo(&self) {
         for undo in self.take().0.into_inner().unwrap_or_else(PoisonError::into_inner) {
             undo();
         }

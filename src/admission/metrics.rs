@@ -42,14 +42,14 @@ pub struct Metrics {
 
 /// The metrics of a whole phase with one outcome.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     histogram: Histogram,
     summary: Arc<Summary>,
 }
 
 impl Step {
     /// Records the phase's latency.
-    pub fn observe(&self, elapsed: Duration) {
+    pub(crate) fn observe(&self, elapsed: Duration) {
         self.histogram.observe(elapsed.as_secs_f64());
         self.summary.observe(elapsed.as_secs_f64());
     }
@@ -126,12 +126,12 @@ impl Metrics {
     }
 
     /// The metrics of webhooks.
-    pub fn webhooks(&self) -> &WebhookMetrics {
+    pub(crate) fn webhooks(&self) -> &WebhookMetrics {
         &self.webhooks
     }
 
     /// The metrics of match conditions.
-    pub fn conditions(&self) -> &ConditionMetrics {
+    pub(crate) fn conditions(&self) -> &ConditionMetrics {
         &self.conditions
     }
 
@@ -141,28 +141,28 @@ impl Metrics {
     }
 
     /// The metrics of conversions by webhooks.
-    pub fn conversions(&self) -> &conversions::Metrics {
+    pub(crate) fn conversions(&self) -> &conversions::Metrics {
         &self.conversions
     }
 
     /// The metrics of shadow mode.
-    pub fn shadows(&self) -> &shadow::Metrics {
+    pub(crate) fn shadows(&self) -> &shadow::Metrics {
         &self.shadows
     }
 
     /// The metrics of a whole phase (`admit` or `validate`) with the given outcome.
-    pub fn step(&self, step: &'static str, operation: Operation, rejected: bool) -> Step {
+    pub(crate) fn step(&self, step: &'static str, operation: Operation, rejected: bool) -> Step {
         let labels = [step, operation.as_str(), boolean(rejected)];
         Step { histogram: self.step.with_label_values(&labels), summary: self.step_summary.with(labels) }
     }
 
     /// The latency histogram of a plugin in a phase with the given outcome.
-    pub fn controller(&self, name: &str, step: &str, operation: Operation, rejected: bool) -> Histogram {
+    pub(crate) fn controller(&self, name: &str, step: &str, operation: Operation, rejected: bool) -> Histogram {
         self.controller.seconds(&[name, step, operation.as_str(), boolean(rejected)])
     }
 
     /// Counts a pass over the plugins. `left_out` returns the plugins that handle the operation, but not the resource.
-    pub fn passed(&self, pass: Pass, left_out: impl FnOnce() -> Vec<&'static str>) {
+    pub(crate) fn passed(&self, pass: Pass, left_out: impl FnOnce() -> Vec<&'static str>) {
         self.controller.passed(pass, left_out);
     }
 }

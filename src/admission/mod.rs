@@ -37,7 +37,7 @@ use async_trait::async_trait;
 
 /// An admission plugin. The chain calls only the phases that the plugin's [`Spec`] names.
 #[async_trait]
-pub trait Plugin: Send + Sync {
+pub(crate) trait Plugin: Send + Sync {
     /// Runs the mutating phase, which may change `attributes.object`. A second run on the result must not change the object.
     ///
     /// # Errors

@@ -5,9 +5,9 @@ use crate::config::PolicyParameters;
 
 /// The command line's options for policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PolicyOptions {
+pub(crate) struct PolicyOptions {
     /// Whether policies from files may have parameters.
-    pub in_files: PolicyParameters,
+    pub(crate) in_files: PolicyParameters,
     /// The policies and bindings that the command line puts into shadow mode.
-    pub shadows: ShadowNames,
+    pub(crate) shadows: ShadowNames,
 }

@@ -13,17 +13,17 @@ pub struct RequestContext {
     pub user: Arc<UserInfo>,
     /// True if the caller is known to have the permission for the request. If false, the API server behind decides, and plugins
     /// must not have side effects.
-    pub is_authorized: bool,
+    pub(crate) is_authorized: bool,
     /// Answers whether the caller may do something besides this request.
-    pub authorizer: CallerAuthorizer,
+    pub(crate) authorizer: CallerAuthorizer,
     /// The instant at which the whole request times out.
     pub deadline: Instant,
     /// The part of the request's time that the chain may use.
-    pub budget: Budget,
+    pub(crate) budget: Budget,
     /// The places of calls of webhooks; `None` without a bound.
     pub calls: Option<Arc<Semaphore>>,
     /// Warnings for the client.
-    pub warnings: Arc<Warnings>,
+    pub(crate) warnings: Arc<Warnings>,
 }
 
 impl RequestContext {
@@ -41,7 +41,7 @@ impl RequestContext {
     }
 
     /// The instant at which the proxy stops waiting for a webhook, whatever the webhook's own timeout.
-    pub fn call_deadline(&self) -> Instant {
+    pub(crate) fn call_deadline(&self) -> Instant {
         self.budget.end().map_or(self.deadline, |end| end.min(self.deadline))
     }
 }

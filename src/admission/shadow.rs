@@ -25,7 +25,7 @@ const MAX_MESSAGE_CHARACTERS: usize = 1024;
 
 /// The webhooks, or the policies, that the command line puts into shadow mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShadowNames {
+pub(crate) struct ShadowNames {
     names: Vec<String>,
     ignores_annotations: bool,
 }
@@ -33,30 +33,30 @@ pub struct ShadowNames {
 impl ShadowNames {
     /// `names` lists configurations, and webhooks as `configuration/hook`; or policies, and bindings as `policy/binding`. A `*` at the end of a
     /// name stands for any end.
-    pub fn new(names: Vec<String>) -> Self {
+    pub(crate) fn new(names: Vec<String>) -> Self {
         Self { names, ignores_annotations: false }
     }
 
     /// Adds names.
     #[must_use]
-    pub fn with_more(mut self, names: &[String]) -> Self {
+    pub(crate) fn with_more(mut self, names: &[String]) -> Self {
         self.names.extend_from_slice(names);
         self
     }
 
     /// Sets whether annotations of objects put webhooks and policies into shadow mode.
     #[must_use]
-    pub fn with_annotations(self, are_obeyed: bool) -> Self {
+    pub(crate) fn with_annotations(self, are_obeyed: bool) -> Self {
         Self { ignores_annotations: !are_obeyed, ..self }
     }
 
     /// Whether annotations of objects put webhooks and policies into shadow mode.
-    pub fn obey_annotations(&self) -> bool {
+    pub(crate) fn obey_annotations(&self) -> bool {
         !self.ignores_annotations
     }
 
     /// Whether the command line names the configuration or its hook, or the policy or its binding.
-    pub fn contain(&self, configuration: &str, hook: &str) -> bool {
+    pub(crate) fn contain(&self, configuration: &str, hook: &str) -> bool {
         self.names.iter().any(|named| match named.split_once('/') {
             Some((of, name)) => is_named(of, configuration) && is_named(name, hook),
             None => is_named(named, configuration),
@@ -124,18 +124,18 @@ impl ShadowVerdict {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Shadow {
     /// The webhook's configuration, or the policy's binding.
-    pub configuration: String,
+    pub(crate) configuration: String,
     /// The webhook's or the policy's name.
-    pub name: String,
+    pub(crate) name: String,
     /// `webhook` or `policy`.
     #[serde(skip)]
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// `admit` or `validating`, as in the labels of other metrics.
     #[serde(skip)]
-    pub step: &'static str,
+    pub(crate) step: &'static str,
     /// The position among all webhooks or policies of this kind.
     #[serde(skip)]
-    pub index: usize,
+    pub(crate) index: usize,
 }
 
 /// The decision that a shadow would have made. A report contains no values of the object.
@@ -144,23 +144,23 @@ pub(crate) struct Shadow {
 pub(crate) struct Report {
     /// The webhook or the policy.
     #[serde(flatten)]
-    pub shadow: Shadow,
-    pub decision: ShadowVerdict,
+    pub(crate) shadow: Shadow,
+    pub(crate) decision: ShadowVerdict,
     /// The HTTP code of the refusal; 0 if there is no refusal.
     #[serde(skip_serializing_if = "is_zero")]
-    pub code: u16,
+    pub(crate) code: u16,
     /// The reason of the refusal or of the failure.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
+    pub(crate) message: String,
     /// The first paths of the patch, at most `MAX_PATHS`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub paths: Vec<String>,
+    pub(crate) paths: Vec<String>,
     /// The length of the patch in bytes.
     #[serde(skip_serializing_if = "is_empty")]
-    pub patch_bytes: usize,
+    pub(crate) patch_bytes: usize,
     /// The time that the call or the evaluation took.
     #[serde(skip)]
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 fn is_zero(code: &u16) -> bool {
@@ -232,7 +232,7 @@ impl Report {
 
 /// The metrics of shadow mode.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     decisions: IntCounterVec,
     seconds: HistogramVec,
     annotated: IntGaugeVec,
@@ -245,7 +245,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If one of the names is registered already.
-    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+    pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
         let decisions = Opts::new(
             "admission_proxy_shadow_decisions_total",
             "Number of decisions that webhooks and policies in shadow mode would have made, by kind, name, type, operation and decision.",
@@ -271,7 +271,7 @@ impl Metrics {
     }
 
     /// Counts the shadows that annotations name, of one kind and type, and logs which names are new or gone.
-    pub fn annotated(&self, kind: &'static str, step: &'static str, names: BTreeSet<String>) {
+    pub(crate) fn annotated(&self, kind: &'static str, step: &'static str, names: BTreeSet<String>) {
         let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
         self.annotated.with_label_values(&[kind, step]).set(count);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

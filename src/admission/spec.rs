@@ -12,36 +12,36 @@ use std::sync::{Arc, LazyLock};
 
 /// A set of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operations(u8);
+pub(crate) struct Operations(u8);
 
 impl Operations {
     /// The empty set.
-    pub const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
     /// CREATE.
-    pub const CREATE: Self = Self(1);
+    pub(crate) const CREATE: Self = Self(1);
     /// UPDATE.
-    pub const UPDATE: Self = Self(2);
+    pub(crate) const UPDATE: Self = Self(2);
     /// DELETE.
-    pub const DELETE: Self = Self(4);
+    pub(crate) const DELETE: Self = Self(4);
     /// CONNECT.
-    pub const CONNECT: Self = Self(8);
+    pub(crate) const CONNECT: Self = Self(8);
     /// All four operations.
-    pub const ALL: Self = Self(15);
+    pub(crate) const ALL: Self = Self(15);
     /// An UPDATE of an object that has not been initialized ([`Attributes::updates_uninitialized`]).
-    pub const INITIALIZATION: Self = Self(16);
+    pub(crate) const INITIALIZATION: Self = Self(16);
 
     /// The union of both sets.
-    pub const fn or(self, other: Self) -> Self {
+    pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// Whether the two sets have an operation in common.
-    pub const fn meet(self, other: Self) -> bool {
+    pub(crate) const fn meet(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
     /// Whether the operation is in the set.
-    pub const fn contain(self, operation: Operation) -> bool {
+    pub(crate) const fn contain(self, operation: Operation) -> bool {
         let bit = match operation {
             Operation::Create => Self::CREATE,
             Operation::Update => Self::UPDATE,
@@ -54,7 +54,7 @@ impl Operations {
 
 /// The phases that a plugin implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phases {
+pub(crate) enum Phases {
     /// Only the mutating phase (Admit).
     Mutating,
     /// Only the validating phase (Validate).
@@ -65,19 +65,19 @@ pub enum Phases {
 
 impl Phases {
     /// Whether the mutating phase (Admit) is among the phases.
-    pub const fn mutate(self) -> bool {
+    pub(crate) const fn mutate(self) -> bool {
         matches!(self, Self::Mutating | Self::Both)
     }
 
     /// Whether the validating phase (Validate) is among the phases.
-    pub const fn validate(self) -> bool {
+    pub(crate) const fn validate(self) -> bool {
         matches!(self, Self::Validating | Self::Both)
     }
 }
 
 /// The resources that a plugin handles.
 #[derive(Clone, Copy, Debug)]
-pub enum Resources {
+pub(crate) enum Resources {
     /// All resources, with their subresources.
     All,
     /// All resources in namespaces, with their subresources, and namespaces.
@@ -89,7 +89,7 @@ pub enum Resources {
 
 impl Resources {
     /// Whether the request's resource is in the set.
-    pub fn contain(self, attributes: &Attributes) -> bool {
+    pub(crate) fn contain(self, attributes: &Attributes) -> bool {
         let resource = &attributes.resource;
         match self {
             Self::All => true,
@@ -104,7 +104,7 @@ impl Resources {
 
 /// How a plugin works in the webhook front end, which only sees the reviews of an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrontEndSupport {
+pub(crate) enum FrontEndSupport {
     /// As in the proxy.
     Full,
     /// With this difference.
@@ -119,7 +119,7 @@ pub enum FrontEndSupport {
 
 impl FrontEndSupport {
     /// Whether the front end runs the plugin.
-    pub const fn runs(self) -> bool {
+    pub(crate) const fn runs(self) -> bool {
         matches!(self, Self::Full | Self::Part(_) | Self::Of(_))
     }
 }
@@ -129,7 +129,7 @@ pub struct PluginEnvironment<'a> {
     /// The cluster's state.
     pub cluster: Arc<Cluster>,
     /// The plugin's own configuration from the AdmissionConfiguration file.
-    pub configuration: Option<&'a PluginConfiguration>,
+    pub(crate) configuration: Option<&'a PluginConfiguration>,
     /// The bounds of the whole process.
     pub limits: &'a Limits,
     /// The admission metrics, and the registry for a plugin's own metrics.
@@ -137,11 +137,11 @@ pub struct PluginEnvironment<'a> {
     /// The state of the feature gates.
     pub feature_gates: &'a FeatureGates,
     /// The default tolerationSeconds of pods for nodes that are not ready or unreachable.
-    pub default_tolerations: DefaultTolerations,
+    pub(crate) default_tolerations: DefaultTolerations,
     /// The webhooks that the command line puts into shadow mode.
-    pub shadow_webhooks: &'a ShadowNames,
+    pub(crate) shadow_webhooks: &'a ShadowNames,
     /// The command line's options for policies.
-    pub policies: &'a PolicyOptions,
+    pub(crate) policies: &'a PolicyOptions,
     /// The resources that the upstream API server serves.
     pub discovery: Arc<Discovery>,
 }
@@ -169,13 +169,13 @@ impl PluginEnvironment<'static> {
 
 /// The history of a plugin that Kubernetes removed.
 #[derive(Clone, Copy, Debug)]
-pub struct Removed {
+pub(crate) struct Removed {
     /// The first release with the plugin: `1.6`.
-    pub since: &'static str,
+    pub(crate) since: &'static str,
     /// The last release with the plugin: `1.19`.
-    pub until: &'static str,
+    pub(crate) until: &'static str,
     /// The successor of the plugin, as the end of "its successor is …".
-    pub successor: &'static str,
+    pub(crate) successor: &'static str,
 }
 
 impl fmt::Display for Removed {
@@ -192,28 +192,28 @@ pub struct Spec {
     /// Whether kube-apiserver enables the plugin by default.
     pub default_on: bool,
     /// The phases that the plugin implements.
-    pub phases: Phases,
+    pub(crate) phases: Phases,
     /// The operations that the plugin handles (`Handles`).
-    pub operations: Operations,
+    pub(crate) operations: Operations,
     /// The resources that the plugin handles.
-    pub resources: Resources,
+    pub(crate) resources: Resources,
     /// The cluster state that the plugin reads.
     pub needs: &'static [crate::cluster::Need],
     /// The kind of the plugin's configuration, if the plugin has any.
     pub configuration: Option<&'static str>,
     /// The history of a plugin that Kubernetes removed; `None` for a plugin of the current release.
-    pub removed: Option<Removed>,
+    pub(crate) removed: Option<Removed>,
     /// How the plugin works in the webhook front end.
-    pub front_end: FrontEndSupport,
+    pub(crate) front_end: FrontEndSupport,
     /// A description of the plugin, in one line.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
     /// The plugin's constructor.
-    pub build: fn(&PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError>,
+    pub(crate) build: fn(&PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError>,
 }
 
 impl Spec {
     /// The resources that the plugin handles in the webhook front end.
-    pub const fn reviewed(&self) -> Resources {
+    pub(crate) const fn reviewed(&self) -> Resources {
         match self.front_end {
             FrontEndSupport::Of(list) => Resources::Only(list),
             _ => self.resources,
@@ -221,7 +221,7 @@ impl Spec {
     }
 
     /// Whether the plugin handles the request's operation and resource.
-    pub fn handles(&self, attributes: &Attributes) -> bool {
+    pub(crate) fn handles(&self, attributes: &Attributes) -> bool {
         let operations = self.operations;
         let handles_operation = operations.contain(attributes.operation)
             || operations.meet(Operations::INITIALIZATION) && attributes.updates_uninitialized();

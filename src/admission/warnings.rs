@@ -12,7 +12,7 @@ const CUT_CHARACTERS: usize = 256;
 /// The warnings of one request, in kube-apiserver's order: the version's deprecation, the warnings before the object is stored,
 /// those of the upstream API server, and those after the object is stored.
 #[derive(Debug, Default)]
-pub struct Warnings(Mutex<Texts>);
+pub(crate) struct Warnings(Mutex<Texts>);
 
 #[derive(Debug, Default)]
 struct Texts {
@@ -26,33 +26,33 @@ struct Texts {
 impl Warnings {
     /// Adds a warning. Ignores an empty text, a text with control characters, a duplicate, and any text beyond the number that
     /// can be sent.
-    pub fn add(&self, text: impl Into<String>) {
+    pub(crate) fn add(&self, text: impl Into<String>) {
         let mut texts = self.lock();
         let end = texts.all.len();
         texts.insert(end, text.into());
     }
 
     /// Sets the warning of the version's deprecation. The warning is sent if the proxy itself answers, or if the upstream sends it too.
-    pub fn set_deprecation(&self, text: Option<String>) {
+    pub(crate) fn set_deprecation(&self, text: Option<String>) {
         self.lock().deprecation = text;
     }
 
     /// Ends the mutating phase: later warnings follow those of the upstream API server.
-    pub fn end_of_mutation(&self) {
+    pub(crate) fn end_of_mutation(&self) {
         let mut texts = self.lock();
         let count = texts.all.len();
         texts.before_stored.get_or_insert(count);
     }
 
     /// Removes the warnings that were added after the mutating phase.
-    pub fn forget_validation(&self) {
+    pub(crate) fn forget_validation(&self) {
         let mut texts = self.lock();
         let before = texts.before_stored.unwrap_or(texts.all.len());
         texts.all.truncate(before);
     }
 
     /// Adds the warnings in the headers of the upstream API server's answer.
-    pub fn add_stored(&self, headers: &HeaderMap) {
+    pub(crate) fn add_stored(&self, headers: &HeaderMap) {
         let mut texts = self.lock();
         for text in headers.get_all(WARNING).iter().filter_map(text_of) {
             let at = texts.before_stored.unwrap_or(texts.all.len());
@@ -65,7 +65,7 @@ impl Warnings {
     }
 
     /// Writes all warnings into the headers of an answer, which is the proxy's own or has warnings of the upstream.
-    pub fn write_to(&self, headers: &mut HeaderMap, is_own: bool) {
+    pub(crate) fn write_to(&self, headers: &mut HeaderMap, is_own: bool) {
         {
             let mut texts = self.lock();
             texts.is_deprecation_said |= is_own;
@@ -84,12 +84,12 @@ impl Warnings {
     }
 
     /// The texts of the warnings that were added, in order.
-    pub fn texts(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         self.lock().all.clone()
     }
 
     /// The values of the `Warning` headers, in order.
-    pub fn header_values(&self) -> Vec<HeaderValue> {
+    pub(crate) fn header_values(&self) -> Vec<HeaderValue> {
         let texts = self.lock();
         let deprecation = || texts.deprecation.iter().filter(|_| texts.is_deprecation_said);
         let all = || deprecation().chain(&texts.all);

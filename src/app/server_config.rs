@@ -22,23 +22,23 @@ pub struct Config {
     /// The listener.
     pub serving: Serving,
     /// The authentication of callers.
-    pub authentication: Authentication,
+    pub(crate) authentication: Authentication,
     /// The authorization of callers.
-    pub authorization: Authorization,
+    pub(crate) authorization: Authorization,
     /// The API server behind.
     pub upstream: Upstream,
     /// The plugins.
-    pub admission: Admission,
+    pub(crate) admission: Admission,
     /// The treatment of writes.
-    pub writes: Writes,
+    pub(crate) writes: Writes,
     /// The webhook front end.
-    pub front_end: Option<FrontEndOptions>,
+    pub(crate) front_end: Option<FrontEndOptions>,
     /// The audit log.
-    pub audit: AuditOptions,
+    pub(crate) audit: AuditOptions,
     /// The folder of the tenants' files.
-    pub tenants_dir: Option<PathBuf>,
+    pub(crate) tenants_dir: Option<PathBuf>,
     /// The memory for the process in bytes, from which bounds are derived; 0 for no limit, and `None` for that of its control group.
-    pub memory_limit: Option<u64>,
+    pub(crate) memory_limit: Option<u64>,
     /// The limits of the process.
     pub limits: Arc<Limits>,
 }
@@ -77,19 +77,19 @@ impl Config {
 
 /// The plugins.
 #[derive(Clone)]
-pub struct Admission {
+pub(crate) struct Admission {
     /// The plugins that run, in the order of the chain.
-    pub plugins: Vec<&'static Spec>,
+    pub(crate) plugins: Vec<&'static Spec>,
     configurations: Vec<(String, Arc<PluginConfiguration>)>,
     /// The state of the feature gates.
-    pub feature_gates: FeatureGates,
+    pub(crate) feature_gates: FeatureGates,
     /// The default time in seconds for which pods stay on unhealthy nodes.
-    pub default_tolerations: DefaultTolerations,
+    pub(crate) default_tolerations: DefaultTolerations,
     /// Whether webhooks of a Service are called at its endpoints (`--enable-aggregator-routing`).
-    pub routes_to_endpoints: bool,
+    pub(crate) routes_to_endpoints: bool,
     /// The webhooks whose decisions have no effect.
-    pub shadow_webhooks: ShadowNames,
-    pub policies: PolicyOptions,
+    pub(crate) shadow_webhooks: ShadowNames,
+    pub(crate) policies: PolicyOptions,
     /// The names in the AdmissionConfiguration file that are of no plugin that runs.
     unused: Vec<String>,
 }
@@ -99,7 +99,7 @@ impl Admission {
     ///
     /// # Errors
     /// If the file, or a file that it names for an enabled plugin, cannot be read.
-    pub fn new(plugins: Vec<&'static Spec>, file: Option<&Path>) -> Result<Self, ConfigError> {
+    pub(crate) fn new(plugins: Vec<&'static Spec>, file: Option<&Path>) -> Result<Self, ConfigError> {
         let names: Vec<&str> = plugins.iter().map(|spec| spec.name).collect();
         let read = match file {
             Some(file) => admission_file::read(file, &names).map_err(|reason| {
@@ -172,7 +172,7 @@ impl Admission {
     }
 
     /// Returns the configuration of a plugin, if the file has one.
-    pub fn configuration(&self, plugin: &str) -> Option<&PluginConfiguration> {
+    pub(crate) fn configuration(&self, plugin: &str) -> Option<&PluginConfiguration> {
         self.configurations.iter().find(|(name, _)| name == plugin).map(|(_, configuration)| &**configuration)
     }
 }

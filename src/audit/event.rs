@@ -33,19 +33,19 @@ const NO_RESPONSE_OBJECT_ANNOTATION: &str = "audit.kube-admission-proxy.dev/no-r
 
 /// The data of a request at the begin of its event.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// The parsed request.
-    pub info: &'a RequestInfo,
+    pub(crate) info: &'a RequestInfo,
     /// The audit ID, see [`super::audit_id`].
-    pub audit_id: &'a str,
+    pub(crate) audit_id: &'a str,
     /// Path and query as the client sent them.
-    pub uri: &'a str,
+    pub(crate) uri: &'a str,
     /// The `User-Agent` header.
-    pub user_agent: &'a str,
+    pub(crate) user_agent: &'a str,
     /// The source addresses, see [`super::source_ips`].
-    pub source_ips: Vec<IpAddr>,
+    pub(crate) source_ips: Vec<IpAddr>,
     /// The time of arrival.
-    pub received: Timestamp,
+    pub(crate) received: Timestamp,
 }
 
 /// `audit.k8s.io/v1` `Event`, in the order of its fields.
@@ -127,7 +127,7 @@ struct ResponseStatus {
 }
 
 /// A request's event. A dropped event that did not end is written as kube-apiserver does when a client disconnects.
-pub struct EventInProgress {
+pub(crate) struct EventInProgress {
     parts: Arc<Parts>,
     decision: AuditDecision,
     event: Event,
@@ -189,31 +189,26 @@ impl EventInProgress {
         Self { parts, decision, event, received, latencies, starts, completes, started: false, ended: false }
     }
 
-    /// The audit level.
-    pub fn level(&self) -> Level {
-        self.decision.level
-    }
-
     /// Whether the event contains the request's object or patch. The fields of the object that `objectRef` contains are used at
     /// every level.
-    pub fn wants_request_body(&self) -> bool {
+    pub(crate) fn wants_request_body(&self) -> bool {
         self.decision.level >= Level::Request
     }
 
     /// Whether the event contains the response's object. If so, the caller collects the object, up to [`super::OBJECT_BYTES`],
     /// except for a watch.
-    pub fn wants_response_body(&self) -> bool {
+    pub(crate) fn wants_response_body(&self) -> bool {
         self.decision.level >= Level::RequestResponse
     }
 
     /// Whether the event contains the Status in the response's body, at every level: the Status of a failure, or the answer to
     /// a delete.
-    pub fn wants_response_status(&self, code: u16) -> bool {
+    pub(crate) fn wants_response_status(&self, code: u16) -> bool {
         code >= 400 || self.event.verb == "delete" || self.event.verb == "deletecollection"
     }
 
     /// Whether an annotation is made of the response's object, at every level: the answer to a TokenRequest.
-    pub fn wants_token(&self) -> bool {
+    pub(crate) fn wants_token(&self) -> bool {
         let reference = self.event.object_ref.as_ref();
         self.event.verb == "create"
             && reference.is_some_and(|to| {
@@ -222,17 +217,17 @@ impl EventInProgress {
     }
 
     /// Leaves out the latencies, as kube-apiserver does for a request that lasts as long as its client wants.
-    pub fn forget_latencies(&mut self) {
+    pub(crate) fn forget_latencies(&mut self) {
         self.latencies.clear();
     }
 
     /// Adds the latency of a part of the request, by its name in `apiserver.latency.k8s.io/`.
-    pub fn add_latency(&mut self, layer: &'static str, elapsed: Duration) {
+    pub(crate) fn add_latency(&mut self, layer: &'static str, elapsed: Duration) {
         *self.latencies.entry(layer).or_default() += elapsed;
     }
 
     /// Adds the latency of webhooks: the sum for mutating webhooks, the maximum for validating webhooks.
-    pub fn add_webhook_latency(&mut self, [mutating, validating]: [Duration; 2]) {
+    pub(crate) fn add_webhook_latency(&mut self, [mutating, validating]: [Duration; 2]) {
         if !mutating.is_zero() {
             self.add_latency("mutating-webhook", mutating);
         }
@@ -243,7 +238,7 @@ impl EventInProgress {
     }
 
     /// Records the impersonated user, and the verb of constrained impersonation that allowed it, or an empty text.
-    pub fn set_impersonated(&mut self, user: &UserInfo, impersonation_constraint: String) {
+    pub(crate) fn set_impersonated(&mut self, user: &UserInfo, impersonation_constraint: String) {
         self.event.impersonated_user = Some(user.clone());
         let is_constrained = !impersonation_constraint.is_empty();
         self.event.authentication_metadata =
@@ -251,7 +246,7 @@ impl EventInProgress {
     }
 
     /// Records the request's object, before defaults and admission (`LogRequestObject`).
-    pub fn set_request_object(&mut self, object: &Object) {
+    pub(crate) fn set_request_object(&mut self, object: &Object) {
         if let Some(reference) = &mut self.event.object_ref {
             for (field, value) in [
                 (&mut reference.namespace, object.namespace()),
@@ -276,14 +271,14 @@ impl EventInProgress {
     }
 
     /// Records the request's patch (`LogRequestPatch`).
-    pub fn set_request_patch(&mut self, patch: &Value) {
+    pub(crate) fn set_request_patch(&mut self, patch: &Value) {
         if self.wants_request_body() {
             self.event.request_object = self.raw(patch);
         }
     }
 
     /// Records the response's object (`LogResponseObject`).
-    pub fn set_response_object(&mut self, object: &Value) {
+    pub(crate) fn set_response_object(&mut self, object: &Value) {
         if self.wants_token()
             && let Some(id) = object.pointer("/status/token").and_then(Value::as_str).and_then(credential_id)
         {
@@ -295,19 +290,19 @@ impl EventInProgress {
     }
 
     /// Records why the response of a resource request could not be read.
-    pub fn set_unreadable(&mut self, why: &str) {
+    pub(crate) fn set_unreadable(&mut self, why: &str) {
         if self.wants_response_body() && self.event.object_ref.is_some() {
             self.annotate(NO_RESPONSE_OBJECT_ANNOTATION, why);
         }
     }
 
     /// Records that a body was too large to be collected.
-    pub fn set_truncated(&mut self) {
+    pub(crate) fn set_truncated(&mut self) {
         self.annotate(TRUNCATED_ANNOTATION, "true");
     }
 
     /// Adds an annotation. Each key keeps its first value.
-    pub fn annotate(&mut self, key: impl Into<String>, value: impl Into<String>) {
+    pub(crate) fn annotate(&mut self, key: impl Into<String>, value: impl Into<String>) {
         let (key, value) = (key.into(), value.into());
         match self.event.annotations.get(&key) {
             Some(old) if *old != value => {
@@ -320,33 +315,25 @@ impl EventInProgress {
     }
 
     /// The highest level of plugins' annotations that the event contains.
-    pub fn annotation_level(&self) -> AnnotationLevel {
+    pub(crate) fn annotation_level(&self) -> AnnotationLevel {
         if self.decision.level >= Level::Request { AnnotationLevel::Request } else { AnnotationLevel::Metadata }
     }
 
     /// Adds the plugins' annotations.
-    pub fn annotate_all(&mut self, annotations: Vec<Annotation>) {
+    pub(crate) fn annotate_all(&mut self, annotations: Vec<Annotation>) {
         annotations.into_iter().for_each(|(key, value, _)| self.annotate(key, value));
     }
 
     /// Records the response's code. Writes the stage ResponseStarted if the request is long-running.
-    pub fn response_started(&mut self, code: u16, status: Option<&Status>) {
+    pub(crate) fn response_started(&mut self, code: u16, status: Option<&Status>) {
         self.note_status(code, status);
         self.start();
     }
 
     /// Records the response's code, and writes the last stage.
-    pub fn response_complete(mut self, code: u16, status: Option<&Status>) {
+    pub(crate) fn response_complete(mut self, code: u16, status: Option<&Status>) {
         self.note_status(code, status);
         self.end();
-    }
-
-    /// Writes the stage Panic, after a panic in the handling of the request.
-    pub fn panic(mut self, what: &str) {
-        let status = Status::failure(500, "InternalError", format!("APIServer panic'd: {what}"));
-        self.note_status(500, Some(&status));
-        self.write(Stage::Panic);
-        self.ended = true;
     }
 
     /// Writes the stage RequestReceived.

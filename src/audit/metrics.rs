@@ -9,11 +9,11 @@ pub(crate) struct Metrics {
     /// The number of events.
     pub events: IntCounter,
     /// The number of events that did not reach the log.
-    pub errors: IntCounterVec,
+    pub(crate) errors: IntCounterVec,
     /// The number of requests by audit level.
-    pub levels: IntCounterVec,
+    pub(crate) levels: IntCounterVec,
     /// The number of requests that were refused because auditing failed. Always 0, because the log never blocks a request.
-    pub rejected: IntCounter,
+    pub(crate) rejected: IntCounter,
 }
 
 impl Metrics {

@@ -69,12 +69,12 @@ impl Audit {
     }
 
     /// Whether any request is audited.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     /// Begins the event of an authenticated request, and writes the event's first stage. `None` if the policy omits the request.
-    pub fn begin(&self, request: &Request<'_>, user: &UserInfo) -> Option<EventInProgress> {
+    pub(crate) fn begin(&self, request: &Request<'_>, user: &UserInfo) -> Option<EventInProgress> {
         let mut event = self.decide(request, Some(user))?;
         event.received();
         Some(event)
@@ -82,7 +82,7 @@ impl Audit {
 
     /// Begins the event of a request that failed to authenticate (`WithFailedAuthenticationAudit`). Such an event has
     /// ResponseStarted as its only stage.
-    pub fn begin_unauthenticated(&self, request: &Request<'_>) -> Option<EventInProgress> {
+    pub(crate) fn begin_unauthenticated(&self, request: &Request<'_>) -> Option<EventInProgress> {
         self.decide(request, None)
     }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The audit level of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub(crate) enum Level {
     /// No event.
     #[default]
     None,
@@ -23,7 +23,7 @@ pub enum Level {
 
 impl Level {
     /// The level's name in the policy.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::None => "None",
             Self::Metadata => "Metadata",
@@ -125,10 +125,10 @@ pub(super) struct GroupResources {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuditDecision {
     /// The audit level.
-    pub level: Level,
+    pub(crate) level: Level,
     omitted_stages: [bool; 4],
     /// Whether logged objects omit `metadata.managedFields`.
-    pub omit_managed_fields: bool,
+    pub(crate) omit_managed_fields: bool,
 }
 
 impl AuditDecision {

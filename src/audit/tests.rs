@@ -202,9 +202,6 @@ fn a_client_that_goes_early_is_noted() {
 #[test]
 fn a_panic_is_the_last_stage() {
     let desk = desk();
-    desk.begin("GET", "/api/v1/nodes").unwrap().panic("boom");
-    assert_eq!(desk.stages(), "RequestReceived Panic");
-    assert_eq!(desk.last()["responseStatus"]["message"], "APIServer panic'd: boom");
     let event = desk.begin("GET", "/api/v1/nodes").unwrap();
     std::thread::spawn(move || {
         let _event = event;

@@ -20,19 +20,19 @@ const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 #[derive(Clone, Debug)]
 pub struct TenantAuthority {
     /// The issuers.
-    pub authority: Arc<CertificateAuthority>,
+    pub(crate) authority: Arc<CertificateAuthority>,
     /// The names that the issuers may give. `None`: all, because nobody but the tenant has rights on its API server.
-    pub names: Option<TenantNames>,
+    pub(crate) names: Option<TenantNames>,
 }
 
 /// The names that the issuers of a tenant's certificates may give on an API server where others have rights too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TenantNames {
-    pub tenant: String,
+pub(crate) struct TenantNames {
+    pub(crate) tenant: String,
     /// The users who are members of the tenant by name.
-    pub users: BTreeSet<String>,
+    pub(crate) users: BTreeSet<String>,
     /// The groups whose users are members of the tenant.
-    pub groups: BTreeSet<String>,
+    pub(crate) groups: BTreeSet<String>,
 }
 
 impl TenantNames {

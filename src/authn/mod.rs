@@ -34,32 +34,32 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub struct Config {
     /// Issuers of client certificates.
-    pub client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
+    pub(crate) client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
     /// Front proxies, whose headers name the user.
-    pub request_header: Option<RequestHeaderConfig>,
+    pub(crate) request_header: Option<RequestHeaderConfig>,
     /// The tokens of a file.
-    pub token_file: Option<Arc<ArcSwap<StaticTokens>>>,
+    pub(crate) token_file: Option<Arc<ArcSwap<StaticTokens>>>,
     /// The client for TokenReviews of all other tokens.
-    pub token_review: Option<kube::Client>,
+    pub(crate) token_review: Option<kube::Client>,
     /// The upstream at which the client's own credentials are tried, instead of all schemes above.
-    pub passthrough: Option<SharedTransport>,
+    pub(crate) passthrough: Option<SharedTransport>,
     /// The bounds of reviews.
     pub limits: Arc<Limits>,
     /// Whether a request without credentials is anonymous, instead of unauthorized.
     pub anonymous: bool,
     /// Whether connections are closed after a request that did not authenticate (`UnauthenticatedHTTP2DOSMitigation`).
-    pub closes_unauthenticated: bool,
+    pub(crate) closes_unauthenticated: bool,
     /// The prefix of the user's groups, except for Kubernetes' own (`system:…`); empty for none.
-    pub group_prefix: String,
+    pub(crate) group_prefix: String,
     /// The metrics of authentication, and the log of refused certificates.
     pub metrics: Option<Metrics>,
     /// Audiences of which a reviewed token must have one; empty for any audience that the upstream accepts.
-    pub api_audiences: Vec<String>,
+    pub(crate) api_audiences: Vec<String>,
 }
 
 /// The authority that vouches for a user's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Voucher {
+pub(crate) enum Voucher {
     /// The client authorities, the token file or a front proxy of this process.
     #[default]
     Process,
@@ -71,32 +71,32 @@ pub enum Voucher {
 
 /// An authenticated request.
 #[derive(Clone, Debug)]
-pub struct Authenticated {
+pub(crate) struct Authenticated {
     /// The user, with the group `system:authenticated` unless the user is anonymous.
-    pub user: Arc<UserInfo>,
+    pub(crate) user: Arc<UserInfo>,
     /// The authority that vouches for the user's name.
-    pub voucher: Voucher,
+    pub(crate) voucher: Voucher,
     /// The client's credentials for the upstream; only with passthrough.
-    pub credentials: Option<ClientCredentials>,
+    pub(crate) credentials: Option<ClientCredentials>,
     /// Warnings for the client.
-    pub warnings: Vec<&'static str>,
+    pub(crate) warnings: Vec<&'static str>,
 }
 
 /// The rejection of a request whose credentials, or their absence, name no user. The client gets no reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("unable to authenticate the request: [{}]", reasons.join(", "))]
-pub struct Unauthorized {
+pub(crate) struct Unauthorized {
     /// The error of each scheme, for the log.
-    pub reasons: Vec<String>,
+    pub(crate) reasons: Vec<String>,
     /// The reason why the credentials were not reviewed; `None` if they are no user's.
-    pub unreviewed: Option<Unreviewed>,
+    pub(crate) unreviewed: Option<Unreviewed>,
     /// Warnings for the client.
-    pub warnings: Vec<&'static str>,
+    pub(crate) warnings: Vec<&'static str>,
 }
 
 /// The reason why credentials were not reviewed. Another attempt may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreviewed {
+pub(crate) enum Unreviewed {
     /// Too many others are under review.
     Busy,
     /// The API server does not answer.
@@ -227,7 +227,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// If the credentials are invalid, or missing and required.
-    pub async fn authenticate(
+    pub(crate) async fn authenticate(
         &self,
         headers: &mut HeaderMap,
         connection: &Connection,

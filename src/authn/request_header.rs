@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 /// The configuration of front proxies (`authenticatorfactory.RequestHeaderConfig`).
 #[derive(Clone)]
-pub struct RequestHeaderConfig {
+pub(crate) struct RequestHeaderConfig {
     /// Issuers of the front proxies' certificates.
-    pub ca: Arc<ArcSwap<CertificateAuthority>>,
+    pub(crate) ca: Arc<ArcSwap<CertificateAuthority>>,
     /// Common names that are accepted; empty accepts all.
-    pub allowed_names: Vec<String>,
+    pub(crate) allowed_names: Vec<String>,
     /// The headers of the user's name; the first with a value counts.
-    pub username_headers: Vec<HeaderName>,
+    pub(crate) username_headers: Vec<HeaderName>,
     /// The headers of the user's UID; the first with a value counts.
-    pub uid_headers: Vec<HeaderName>,
+    pub(crate) uid_headers: Vec<HeaderName>,
     /// The headers of groups; each value of each header is a group.
-    pub group_headers: Vec<HeaderName>,
+    pub(crate) group_headers: Vec<HeaderName>,
     /// The prefixes of headers of extra fields, in any case; the rest of a header's name is the key.
-    pub extra_prefixes: Vec<String>,
+    pub(crate) extra_prefixes: Vec<String>,
 }
 
 /// Headers that are always removed, whatever is configured (`withAuthentication`).

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The users of a token file, by hashes of the tokens, so that the time of a look-up reveals nothing of a token.
-pub struct StaticTokens {
+pub(crate) struct StaticTokens {
     secret: Secret,
     users: HashMap<Key, Arc<UserInfo>>,
 }
@@ -19,7 +19,7 @@ impl std::fmt::Debug for StaticTokens {
 
 /// The reason why a token file is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenFileError {
+pub(crate) enum TokenFileError {
     /// A record lacks fields.
     #[error("line {line}: must have at least 3 columns (token, user name, user uid), found {found}")]
     Columns {
@@ -41,7 +41,7 @@ impl StaticTokens {
     ///
     /// # Errors
     /// If the file is not CSV, or a record has fewer than three fields.
-    pub fn parse(csv: &[u8]) -> Result<Self, TokenFileError> {
+    pub(crate) fn parse(csv: &[u8]) -> Result<Self, TokenFileError> {
         let csv = std::str::from_utf8(csv).map_err(|_| TokenFileError::NotText)?;
         let (secret, mut users) = (Secret::new(), HashMap::new());
         for (line, record) in records(csv)? {

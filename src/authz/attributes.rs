@@ -12,26 +12,26 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldSelectorRequirement, L
 
 /// `authorizer.AttributesRecord`, without the user.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct AccessAttributes {
+pub(crate) struct AccessAttributes {
     /// Whether the action is on a resource of the API, rather than on a path.
-    pub is_resource_request: bool,
+    pub(crate) is_resource_request: bool,
     /// `get`, `create`, `impersonate`, …; for a path the method in lower case.
-    pub verb: String,
+    pub(crate) verb: String,
     /// Namespace; empty at the cluster scope.
-    pub namespace: String,
-    pub api_group: String,
-    pub api_version: String,
+    pub(crate) namespace: String,
+    pub(crate) api_group: String,
+    pub(crate) api_version: String,
     /// Plural resource name.
-    pub resource: String,
-    pub subresource: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
     /// Name of the object; empty for all objects.
-    pub name: String,
+    pub(crate) name: String,
     /// The path of the request.
-    pub path: String,
+    pub(crate) path: String,
     /// The requirements of the client's field selector; empty without a readable one.
-    pub field_requirements: Vec<FieldSelectorRequirement>,
+    pub(crate) field_requirements: Vec<FieldSelectorRequirement>,
     /// The requirements of the client's label selector; empty without a readable one.
-    pub label_requirements: Vec<LabelSelectorRequirement>,
+    pub(crate) label_requirements: Vec<LabelSelectorRequirement>,
 }
 
 /// Converts the attributes of a request (`GetAuthorizerAttributes`).
@@ -56,7 +56,7 @@ impl From<&RequestInfo> for AccessAttributes {
 impl AccessAttributes {
     /// Restricts the action to the objects of these selectors, as far as they are readable; an empty selector restricts nothing.
     #[must_use]
-    pub fn selecting(mut self, field_selector: &str, label_selector: &str) -> Self {
+    pub(crate) fn selecting(mut self, field_selector: &str, label_selector: &str) -> Self {
         self.field_requirements = selectors::fields(field_selector);
         self.label_requirements = selectors::labels(label_selector);
         self
@@ -97,7 +97,7 @@ impl AccessAttributes {
     }
 
     /// Creates the rejection (`responsewriters.ForbiddenStatusError`).
-    pub fn forbidden(&self, user: &UserInfo, reason: &str) -> Status {
+    pub(crate) fn forbidden(&self, user: &UserInfo, reason: &str) -> Status {
         let mut why = sanitize(&self.cannot(user));
         if !reason.is_empty() {
             why.push_str(": ");

@@ -54,21 +54,21 @@ pub enum Reviewer {
 #[derive(Clone)]
 pub struct Config {
     /// The authorizer that decides.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// The way to ask for reviews.
-    pub reviewer: Reviewer,
+    pub(crate) reviewer: Reviewer,
     /// The lifetime of an approval in the cache: a user whose rights were revoked may keep them for as long.
-    pub authorized_ttl: Duration,
+    pub(crate) authorized_ttl: Duration,
     /// The lifetime of a denial in the cache: a user who was granted a right may have to wait for as long. Zero disables the cache.
-    pub unauthorized_ttl: Duration,
+    pub(crate) unauthorized_ttl: Duration,
     /// The number of cached answers.
-    pub cache_capacity: u64,
+    pub(crate) cache_capacity: u64,
     /// The longest wait for one answer, with all attempts.
     pub timeout: Duration,
     /// Reviews at the same time; further ones wait, as long as for an answer.
     pub reviews: usize,
     /// Reviews at the same time about one user, or the service accounts of one namespace.
-    pub user_reviews: usize,
+    pub(crate) user_reviews: usize,
 }
 
 impl Config {
@@ -99,22 +99,22 @@ fn unanswered(error: ReviewError) -> Status {
 
 /// An authorizer's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// Whether the action is allowed.
-    pub allowed: bool,
+    pub(crate) allowed: bool,
     /// Whether the answer is a denial that no other authorizer may overrule, rather than no opinion.
-    pub denied: bool,
+    pub(crate) denied: bool,
     /// The reason, for people.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// The time for which an answer about a user may be remembered outside of the cache: `lifetime`, unless the generation changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Epoch {
+pub(crate) struct Epoch {
     /// The generation of the cached answers.
-    pub generation: u64,
+    pub(crate) generation: u64,
     /// The lifetime of an answer.
-    pub lifetime: Duration,
+    pub(crate) lifetime: Duration,
 }
 
 /// The reviews of an API server, with the answers that all its authorizers know.
@@ -153,7 +153,7 @@ impl Authorizer {
     /// # Errors
     /// 403 with kube-apiserver's text if the user may not make the request; 503 if the API server does not answer; 500 if it refuses the
     /// review.
-    pub async fn authorize(
+    pub(crate) async fn authorize(
         &self,
         user: &UserInfo,
         info: &RequestInfo,
@@ -171,20 +171,20 @@ impl Authorizer {
     }
 
     /// Drops the cached answers of the API server in a namespace, whose roles or bindings have changed; all its answers without a namespace.
-    pub fn forget_answers(&self, namespace: &str) {
+    pub(crate) fn forget_answers(&self, namespace: &str) {
         self.reviews.answers.forget(self.reviews.answers.scope(namespace), SETTLING);
     }
 
     /// The epoch of an answer in a namespace that is given now. `None` if the answer may not be remembered, or depends on the caller's
     /// credentials.
-    pub fn epoch(&self, namespace: &str) -> Option<Epoch> {
+    pub(crate) fn epoch(&self, namespace: &str) -> Option<Epoch> {
         let Reviewer::Subject(_) = self.reviews.config.reviewer else { return None };
         let generation = self.reviews.answers.generation(self.reviews.answers.scope(namespace))?;
         Some(Epoch { generation, lifetime: self.reviews.config.authorized_ttl })
     }
 
     /// Whether only the upstream decides on a request, when the request arrives there.
-    pub fn leaves_it_to_the_upstream(&self) -> bool {
+    pub(crate) fn leaves_it_to_the_upstream(&self) -> bool {
         self.reviews.config.mode == Mode::AlwaysAllow
     }
 
@@ -193,7 +193,7 @@ impl Authorizer {
     ///
     /// # Errors
     /// If no answer comes.
-    pub async fn check(
+    pub(crate) async fn check(
         &self,
         user: &UserInfo,
         attributes: &AccessAttributes,
@@ -217,7 +217,11 @@ impl Authorizer {
     ///
     /// # Errors
     /// If no answer comes, also because the proxy may not ask.
-    pub async fn check_about(&self, user: &UserInfo, attributes: &AccessAttributes) -> Result<Decision, ReviewError> {
+    pub(crate) async fn check_about(
+        &self,
+        user: &UserInfo,
+        attributes: &AccessAttributes,
+    ) -> Result<Decision, ReviewError> {
         let (Reviewer::Subject(client) | Reviewer::Oneself(_, client)) = &self.reviews.config.reviewer;
         let spec = subject_spec(user, attributes);
         let key = self.key(attributes, &spec, None)?;

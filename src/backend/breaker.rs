@@ -15,11 +15,11 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// Calls in a row without an answer that open a breaker.
-    pub failures: usize,
+    pub(crate) failures: usize,
     /// The time in which these calls must fail.
-    pub window: Duration,
+    pub(crate) window: Duration,
     /// The time for which an open breaker refuses calls before it allows a probe.
-    pub probe_interval: Duration,
+    pub(crate) probe_interval: Duration,
 }
 
 /// The breakers of one plugin's endpoints.

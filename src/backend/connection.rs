@@ -28,7 +28,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The ends of the connection, for error texts.
-    pub route: Route,
+    pub(crate) route: Route,
     /// The chosen address, if each request chooses one.
     pub to: Option<Address>,
     kind: Kind,
@@ -61,11 +61,11 @@ impl Drop for Exclusive {
 
 /// The failure of a request, and whether the request may be sent again.
 pub(super) struct Lost {
-    pub failure: Failure,
+    pub(crate) failure: Failure,
     /// Whether the request was never sent.
-    pub is_unsent: bool,
+    pub(crate) is_unsent: bool,
     /// Whether the other side states that it did not process the request.
-    pub is_unprocessed: bool,
+    pub(crate) is_unprocessed: bool,
 }
 
 impl Connection {

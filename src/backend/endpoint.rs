@@ -49,8 +49,8 @@ struct Service {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     /// An IP address, or a name to resolve.
-    pub host: String,
-    pub port: u16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 /// The reason why a text is no address of a server.

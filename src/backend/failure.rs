@@ -41,9 +41,9 @@ impl fmt::Display for Failure {
 pub(super) struct Route {
     ends: Arc<str>,
     /// The first line of an answer, inside TLS if there is TLS.
-    pub answer: FirstLine,
+    pub(crate) answer: FirstLine,
     /// The first line on the connection itself, to detect a server without TLS.
-    pub beginning: FirstLine,
+    pub(crate) beginning: FirstLine,
 }
 
 impl Route {

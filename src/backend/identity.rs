@@ -16,11 +16,11 @@ const TOKEN_FILE_PERIOD: Duration = Duration::from_secs(50);
 #[derive(Default)]
 pub(crate) struct Identity {
     /// The source of the `Authorization` header.
-    pub authorization: Authorization,
+    pub(crate) authorization: Authorization,
     /// The client's certificate and its key.
-    pub certificate: Option<KeyPair>,
+    pub(crate) certificate: Option<KeyPair>,
     /// The `Impersonate-…` headers.
-    pub impersonation: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) impersonation: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// The source of the `Authorization` header.

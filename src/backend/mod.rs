@@ -203,13 +203,13 @@ impl fmt::Debug for Client {
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The HTTP status.
-    pub status: StatusCode,
+    pub(crate) status: StatusCode,
     /// `Content-Type`, or empty.
-    pub content_type: String,
+    pub(crate) content_type: String,
     /// `Retry-After` in seconds.
-    pub retry_after_seconds: Option<u64>,
+    pub(crate) retry_after_seconds: Option<u64>,
     /// The whole body.
-    pub body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 /// The reason why there is no answer.

@@ -14,9 +14,9 @@ const REQUESTS: usize = 10;
 /// The request that an answer redirects to.
 pub(super) struct Redirected {
     /// The server, if it is another than the one that answered.
-    pub elsewhere: Option<Endpoint>,
+    pub(crate) elsewhere: Option<Endpoint>,
     /// The request.
-    pub target: Target,
+    pub(crate) target: Target,
 }
 
 /// The reason why a redirect cannot be followed, with Go's text.

@@ -21,12 +21,12 @@ pub(super) struct Template {
 #[derive(Clone)]
 pub(super) struct Target {
     /// POST; or GET after a redirect that requires it.
-    pub method: Method,
+    pub(crate) method: Method,
     /// The path at the endpoint.
-    pub path: PathAndQuery,
-    pub body: Chunks,
+    pub(crate) path: PathAndQuery,
+    pub(crate) body: Chunks,
     /// The URL that redirected here.
-    pub referer: Option<HeaderValue>,
+    pub(crate) referer: Option<HeaderValue>,
 }
 
 impl Target {

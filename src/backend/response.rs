@@ -119,8 +119,8 @@ pub(crate) fn review(
 /// The apiVersion and the kind that an object names (`metav1.TypeMeta`); empty if missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeclaredType<'a> {
-    pub api_version: &'a str,
-    pub kind: &'a str,
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
 }
 
 impl<'a> DeclaredType<'a> {

@@ -47,10 +47,10 @@ pub(crate) enum Reply {
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// The path with its query.
-    pub path: String,
+    pub(crate) path: String,
     /// The headers by name in lower case.
-    pub headers: HashMap<String, String>,
-    pub review: Value,
+    pub(crate) headers: HashMap<String, String>,
+    pub(crate) review: Value,
 }
 
 /// The server; it ends with the test's runtime.

@@ -86,9 +86,9 @@ impl Source {
 /// A client certificate and its key.
 #[derive(Clone)]
 pub(crate) struct KeyPair {
-    pub certificate: Source,
+    pub(crate) certificate: Source,
     /// The private key.
-    pub key: Source,
+    pub(crate) key: Source,
 }
 
 /// The accepted issuers of a server's certificate.

@@ -109,7 +109,7 @@ impl Weight {
     }
 
     /// The most memory that the decoded object of a body may take, if its weight must be at most `bytes`.
-    pub fn most_decoded(bytes: usize) -> usize {
+    pub(crate) fn most_decoded(bytes: usize) -> usize {
         bytes / Self::COPIES
     }
 

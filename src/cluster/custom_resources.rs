@@ -9,8 +9,7 @@ use super::{Cluster, Need};
 use crate::answers::AnswerCache;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
-use crate::object::normal::Normal;
-use crate::object::structural::{CompileSchemaError, InvalidResource, Structural};
+use crate::object::structural::{CompileSchemaError, Structural};
 use crate::object::version::{custom_deprecation, newness};
 use crate::removed::Api;
 use crate::status::Status;
@@ -30,22 +29,20 @@ const REMEMBERED: u64 = 1024;
 
 /// One version of a custom resource.
 #[derive(Debug)]
-pub struct CustomResource {
+pub(crate) struct CustomResource {
     /// The kind of the objects.
-    pub kind: GroupVersionKind,
+    pub(crate) kind: GroupVersionKind,
     /// Whether the version is served.
-    pub is_served: bool,
+    pub(crate) is_served: bool,
     /// Whether the version has the subresource `status`.
-    pub has_status: bool,
+    pub(crate) has_status: bool,
     /// The paths of the subresource `scale`. `None` if the version has no such subresource.
-    pub scale: Option<Scale>,
+    pub(crate) scale: Option<Scale>,
     /// The warning for clients, if the version is deprecated.
-    pub deprecation: Option<String>,
+    pub(crate) deprecation: Option<String>,
     /// Whether unknown fields are kept, whatever the schema specifies.
-    pub preserves_unknown_fields: bool,
-    /// The served versions.
-    pub versions: Arc<[String]>,
-    pub storage_version: String,
+    pub(crate) preserves_unknown_fields: bool,
+    pub(crate) storage_version: String,
     schema: Result<Arc<Structural>, InvalidSchema>,
 }
 
@@ -62,9 +59,9 @@ pub(crate) enum Conversion {
 #[derive(Debug, PartialEq)]
 pub(crate) struct ConversionWebhook {
     /// The address of the webhook.
-    pub client_config: WebhookClientConfig,
+    pub(crate) client_config: WebhookClientConfig,
     /// The ConversionReview versions that the webhook accepts, the preferred version first.
-    pub review_versions: Vec<String>,
+    pub(crate) review_versions: Vec<String>,
 }
 
 impl Conversion {
@@ -81,19 +78,9 @@ impl Conversion {
 }
 
 impl CustomResource {
-    /// Compares all fields but the names of the served versions, which follow from `kind` and `is_served` of all versions.
     fn is_same(&self, other: &Self) -> bool {
-        let Self {
-            kind,
-            is_served,
-            has_status,
-            scale,
-            deprecation,
-            preserves_unknown_fields,
-            versions: _,
-            storage_version,
-            schema,
-        } = self;
+        let Self { kind, is_served, has_status, scale, deprecation, preserves_unknown_fields, storage_version, schema } =
+            self;
         *kind == other.kind
             && (is_served, has_status, scale) == (&other.is_served, &other.has_status, &other.scale)
             && (deprecation, preserves_unknown_fields) == (&other.deprecation, &other.preserves_unknown_fields)
@@ -104,39 +91,31 @@ impl CustomResource {
     ///
     /// # Errors
     /// 500 if the definition has no schema that can be compiled.
-    pub fn schema(&self) -> Result<&Arc<Structural>, Status> {
+    pub(crate) fn schema(&self) -> Result<&Arc<Structural>, Status> {
         self.schema.as_ref().map_err(|why| {
             tracing::warn!(kind = ?self.kind, why = why.to_string(), "the schema of a custom resource cannot be used");
             unusable()
         })
     }
 
-    /// Decodes an object of this kind: [`Structural::normalize`].
-    ///
-    /// # Errors
-    /// If [`Self::schema`] fails. The inner error is the reason why the object cannot be decoded.
-    pub fn normalize(&self, value: Value) -> Result<Result<Normal, InvalidResource>, Status> {
-        Ok(self.schema()?.normalize(value))
-    }
-
     /// Sets defaults, as kube-apiserver does after a mutating webhook's patch, which is not followed by pruning.
     ///
     /// # Errors
     /// If [`Self::schema`] fails; 500 if the defaults exceed their bound.
-    pub fn apply_defaults(&self, object: &mut Object) -> Result<(), Status> {
+    pub(crate) fn apply_defaults(&self, object: &mut Object) -> Result<(), Status> {
         self.schema()?.apply_defaults(object).map_err(Status::internal_error)
     }
 }
 
 impl Cluster {
     /// The custom resource of the kind, from the cache.
-    pub fn custom_resource(&self, kind: &GroupVersionKind) -> Option<Arc<CustomResource>> {
+    pub(crate) fn custom_resource(&self, kind: &GroupVersionKind) -> Option<Arc<CustomResource>> {
         let found = self.definitions.index(&self.all()).by_kind.get(kind).cloned();
         found.or_else(|| self.definitions.removed_kind(kind).cloned())
     }
 
     /// Whether the kind is that of a removed API that the API server serves without a definition.
-    pub fn serves_removed(&self, kind: &GroupVersionKind) -> bool {
+    pub(crate) fn serves_removed(&self, kind: &GroupVersionKind) -> bool {
         self.definitions.removed_kind(kind).is_some()
     }
 
@@ -149,7 +128,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If the API server is unreachable or forbids the read; 404 if the definition does not serve the kind.
-    pub async fn find_custom_resource(
+    pub(crate) async fn find_custom_resource(
         &self,
         resource: &GroupVersionResource,
         kind: &GroupVersionKind,
@@ -294,8 +273,6 @@ impl Projection for Definition {
         let of_storage = spec.versions.iter().find(|version| version.storage);
         let storage_version = of_storage.map(|version| version.name.clone()).unwrap_or_default();
         let defined = || spec.versions.iter().filter(|_| !kind.is_empty());
-        let served = defined().filter(|version| version.served);
-        let names: Arc<[String]> = served.map(|version| version.name.clone()).collect();
         let preserves_unknown_fields = spec.preserve_unknown_fields.unwrap_or_default();
         let current = spec.versions.iter().filter(|version| version.served && !version.deprecated);
         let newest = current.map(|version| &*version.name).max_by_key(|name| newness(name));
@@ -312,7 +289,6 @@ impl Projection for Definition {
                 scale: version.subresources.scale.clone(),
                 deprecation,
                 preserves_unknown_fields,
-                versions: names.clone(),
                 storage_version: storage_version.clone(),
                 schema: compile(version, preserves_unknown_fields).map(Arc::new),
             })
@@ -425,15 +401,15 @@ struct Subresources {
 /// `subresources.scale`: paths into the object, as `.spec.replicas`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Scale {
+pub(crate) struct Scale {
     /// The path of the desired number of replicas.
     #[serde(default)]
-    pub spec_replicas_path: String,
+    pub(crate) spec_replicas_path: String,
     /// The path of the current number of replicas.
     #[serde(default)]
-    pub status_replicas_path: String,
+    pub(crate) status_replicas_path: String,
     /// The path of the label selector in its text form.
-    pub label_selector_path: Option<String>,
+    pub(crate) label_selector_path: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -19,24 +19,24 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// One resource of one group and version in discovery.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// The kind of the objects. Group and version may differ from the URL's (`pods/eviction`).
-    pub kind: GroupVersionKind,
+    pub(crate) kind: GroupVersionKind,
     /// Whether the resource is namespaced.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
     /// The verbs: `create`, `get`, …
-    pub verbs: Vec<String>,
+    pub(crate) verbs: Vec<String>,
     /// The subresources by name.
-    pub subresources: HashMap<String, Subresource>,
+    pub(crate) subresources: HashMap<String, Subresource>,
 }
 
 /// A subresource in discovery.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Subresource {
+pub(crate) struct Subresource {
     /// The kind of the body.
-    pub kind: GroupVersionKind,
+    pub(crate) kind: GroupVersionKind,
     /// The verbs: `create`, `get`, …
-    pub verbs: Vec<String>,
+    pub(crate) verbs: Vec<String>,
 }
 
 /// The options kinds of the subresources that connect (`rest.Connecter`) instead of storing an object.
@@ -52,7 +52,7 @@ const CONNECT_KINDS: [&str; 6] = [
 impl Subresource {
     /// Whether requests for the subresource are connections (exec, attach, portforward, proxy), which are admitted as CONNECT,
     /// whatever their method.
-    pub fn is_connect(&self) -> bool {
+    pub(crate) fn is_connect(&self) -> bool {
         self.kind.group.is_empty() && CONNECT_KINDS.contains(&&*self.kind.kind)
     }
 }
@@ -132,13 +132,13 @@ impl Discovery {
     }
 
     /// Looks up the resource in the table.
-    pub fn known(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
+    pub(crate) fn known(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
         self.shared.table.load().find(group, version, resource).cloned()
     }
 
     /// The resources that serve a kind, and whether they are namespaced. If the table has no such resource, the function waits
     /// for one refresh (bounded in rate).
-    pub async fn of_kind(&self, kind: &GroupVersionKind) -> Vec<(String, bool)> {
+    pub(crate) async fn of_kind(&self, kind: &GroupVersionKind) -> Vec<(String, bool)> {
         let found = self.known_kind(kind);
         if !found.is_empty() || self.tasks.is_empty() {
             return found;
@@ -156,12 +156,12 @@ impl Discovery {
     }
 
     /// Whether the table has the group in any version.
-    pub fn serves_group(&self, group: &str) -> bool {
+    pub(crate) fn serves_group(&self, group: &str) -> bool {
         self.shared.table.load().0.contains_key(group)
     }
 
     /// The versions in which a group serves a resource, sorted by version.
-    pub fn versions(&self, group: &str, resource: &str) -> Vec<(String, Arc<Resource>)> {
+    pub(crate) fn versions(&self, group: &str, resource: &str) -> Vec<(String, Arc<Resource>)> {
         let table = self.shared.table.load();
         let versions = table.0.get(group).into_iter().flatten();
         let mut found: Vec<_> =
@@ -171,7 +171,7 @@ impl Discovery {
     }
 
     /// Looks up the resource in the table. If the table lacks the resource, the function waits for one refresh (bounded in rate).
-    pub async fn resource(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
+    pub(crate) async fn resource(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
         if let Some(found) = self.known(group, version, resource) {
             return Some(found);
         }
@@ -193,7 +193,7 @@ impl Discovery {
     }
 
     /// Whether discovery was fetched once.
-    pub fn is_synced(&self) -> bool {
+    pub(crate) fn is_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
 

@@ -10,23 +10,23 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// The ready endpoints of one slice.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Endpoints {
+pub(crate) struct Endpoints {
     /// The Service as `namespace/name`. Empty if the slice belongs to no Service.
     service: Box<str>,
     /// `IPv4`, `IPv6` or `FQDN`.
-    pub address_type: Box<str>,
+    pub(crate) address_type: Box<str>,
     /// The ports with a name and a number.
-    pub ports: Vec<(Box<str>, u16)>,
+    pub(crate) ports: Vec<(Box<str>, u16)>,
     /// The first address of each ready endpoint.
-    pub ready: Vec<Ready>,
+    pub(crate) ready: Vec<Ready>,
 }
 
 /// A ready endpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ready {
-    pub address: Box<str>,
+pub(crate) struct Ready {
+    pub(crate) address: Box<str>,
     /// Whether the endpoint is terminating. Such an endpoint is ready only if the Service publishes endpoints that are not ready.
-    pub is_terminating: bool,
+    pub(crate) is_terminating: bool,
 }
 
 impl Projection for Endpoints {
@@ -62,12 +62,12 @@ impl Projection for Endpoints {
 
 impl Cluster {
     /// The slices of a Service, from the cache. `None` if the cache was not started, so that calls go to the Service's own address.
-    pub fn endpoints(&self, namespace: &str, service: &str) -> Option<Vec<Arc<Endpoints>>> {
+    pub(crate) fn endpoints(&self, namespace: &str, service: &str) -> Option<Vec<Arc<Endpoints>>> {
         Some(self.cache::<Endpoints>()?.of_index(&namespaced_key(namespace, service)))
     }
 
     /// Whether calls go to the endpoints of a Service ([`Self::endpoints`]).
-    pub fn knows_endpoints(&self) -> bool {
+    pub(crate) fn knows_endpoints(&self) -> bool {
         self.cache::<Endpoints>().is_some()
     }
 }

@@ -26,23 +26,23 @@ use tokio::runtime::Handle;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FixedState {
     /// The namespaces in the cache.
-    pub namespaces: Vec<Namespace>,
+    pub(crate) namespaces: Vec<Namespace>,
     /// The namespaces at the API server, if they differ from those in the cache.
-    pub live_namespaces: Option<Vec<Namespace>>,
+    pub(crate) live_namespaces: Option<Vec<Namespace>>,
     /// The MutatingWebhookConfigurations in the cache.
-    pub mutating_webhooks: Vec<MutatingWebhookConfiguration>,
+    pub(crate) mutating_webhooks: Vec<MutatingWebhookConfiguration>,
     /// The ValidatingWebhookConfigurations in the cache.
-    pub validating_webhooks: Vec<ValidatingWebhookConfiguration>,
+    pub(crate) validating_webhooks: Vec<ValidatingWebhookConfiguration>,
     /// The Services in the cache.
-    pub services: Vec<Service>,
+    pub(crate) services: Vec<Service>,
     /// The pods that the API server lists. `None` if the API server refuses lists of pods.
-    pub pods: Option<Vec<Object>>,
+    pub(crate) pods: Option<Vec<Object>>,
     /// Whether the caches never receive a first list.
-    pub unsynced: bool,
+    pub(crate) unsynced: bool,
     /// Objects of any kind at the API server, which policies may use as parameters.
-    pub parameters: Vec<Value>,
+    pub(crate) parameters: Vec<Value>,
     /// The errors that the API server returns for the first updates of a quota's status. These updates have no effect.
-    pub refused_updates: Vec<Status>,
+    pub(crate) refused_updates: Vec<Status>,
     /// The caches of other kinds.
     pub(crate) caches: HashMap<Need, Arc<dyn AnyCache>>,
     /// The objects of other kinds at the API server, equal to those in the caches.

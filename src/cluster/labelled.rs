@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A choice of the objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Only {
+pub(crate) enum Only {
     /// No object.
     None,
     /// The objects with all these labels.

@@ -21,7 +21,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 
 /// Requests that the proxy makes as part of a client's request, as `system:apiserver`, like kube-apiserver's loopback client.
 #[async_trait]
-pub trait Loopback: Send + Sync {
+pub(crate) trait Loopback: Send + Sync {
     /// Creates an object in the collection at the path.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ pub trait Loopback: Send + Sync {
 
 impl Cluster {
     /// Sets the sender of the proxy's own requests. Only the first call has an effect.
-    pub fn loop_back_to(&self, writes: Weak<dyn Loopback>) {
+    pub(crate) fn loop_back_to(&self, writes: Weak<dyn Loopback>) {
         let _the_first_counts = self.loopback.set(writes);
     }
 
@@ -79,7 +79,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If the namespace cannot be decoded, or the API server is unreachable or refuses the request.
-    pub async fn current_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
+    pub(crate) async fn current_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
         self.check_known::<Namespace>("", name)?;
         match self.namespace(name).filter(|_| self.is_current(Need::NAMESPACES)) {
             Some(found) => Ok(Some(found)),
@@ -91,7 +91,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If the API server is unreachable or refuses the request.
-    pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
+    pub(crate) async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
         self.find_live("", name).await
     }
 
@@ -99,7 +99,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If the API server is unreachable or refuses the request.
-    pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
+    pub(crate) async fn create_namespace(&self, name: &str) -> Result<(), Status> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         match self.loopback()?.create("/api/v1/namespaces", &namespace).await {
             Err(why) if why.reason != "AlreadyExists" => Err(why),
@@ -111,7 +111,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If [`Cluster::loop_back_to`] was not called yet, or the process is ending.
-    pub fn loopback(&self) -> Result<Arc<dyn Loopback>, Status> {
+    pub(crate) fn loopback(&self) -> Result<Arc<dyn Loopback>, Status> {
         let loopback = self.loopback.get().and_then(Weak::upgrade);
         loopback.ok_or_else(|| Status::plain("not yet ready to write".to_owned()))
     }

@@ -103,11 +103,11 @@ pub struct Namespace {
     /// The labels.
     pub labels: Texts,
     /// The annotations.
-    pub annotations: Texts,
+    pub(crate) annotations: Texts,
     /// Whether `status.phase` is `Terminating`.
-    pub terminating: bool,
+    pub(crate) terminating: bool,
     /// Whether spec and status have the values that nearly every namespace has. If so, `rest` omits both.
-    pub usual: bool,
+    pub(crate) usual: bool,
     /// The other fields that expressions may read, as JSON text, because most policies do not read them. Empty if no other
     /// fields are known.
     pub rest: Box<str>,
@@ -136,11 +136,11 @@ pub struct Cluster {
 }
 
 /// Receives notifications when objects change.
-pub struct Changes(Vec<watch::Receiver<u64>>);
+pub(crate) struct Changes(Vec<watch::Receiver<u64>>);
 
 impl Changes {
     /// Waits for a change since the last call. Returns whether there was a change: false if no cache is left that could change.
-    pub async fn next(&mut self) -> bool {
+    pub(crate) async fn next(&mut self) -> bool {
         if self.0.is_empty() {
             return false;
         }
@@ -207,7 +207,7 @@ impl Cluster {
     /// Returns a view of the same caches with a sender of its own for the proxy's own requests. The view has only some of the objects of the
     /// given kinds.
     #[must_use]
-    pub fn view(&self, only: &[(Need, Only)]) -> Arc<Self> {
+    pub(crate) fn view(&self, only: &[(Need, Only)]) -> Arc<Self> {
         let is_without = |need: &Need| only.iter().any(|(of, only)| of == need && *only == Only::None);
         let replaced = || {
             self.caches.iter().map(|(need, cache)| match is_without(need) {
@@ -240,17 +240,17 @@ impl Cluster {
     }
 
     /// Confines the webhooks that the API server names to these servers. Later calls have no effect.
-    pub fn confine_webhooks(&self, targets: Arc<WebhookTargets>) {
+    pub(crate) fn confine_webhooks(&self, targets: Arc<WebhookTargets>) {
         let _the_first_stays = self.webhook_targets.set(targets);
     }
 
     /// Returns the servers that webhooks of the API server may be; `None` for any server.
-    pub fn webhook_targets(&self) -> Option<&WebhookTargets> {
+    pub(crate) fn webhook_targets(&self) -> Option<&WebhookTargets> {
         self.webhook_targets.get().map(|targets| &**targets)
     }
 
     /// Whether the cache of the kind is synced and its watch works.
-    pub fn is_current(&self, need: Need) -> bool {
+    pub(crate) fn is_current(&self, need: Need) -> bool {
         let Some(cache) = self.caches.get(&need) else { return false };
         cache.problem().is_none() && cache.health().failing_since.is_none()
     }
@@ -294,7 +294,7 @@ impl Cluster {
     }
 
     /// Whether every started cache holds its first list.
-    pub fn is_synced(&self) -> bool {
+    pub(crate) fn is_synced(&self) -> bool {
         if self.room.is_full() {
             return self.unsynced().is_empty();
         }
@@ -326,7 +326,7 @@ impl Cluster {
     ///
     /// # Errors
     /// 500 that names an object that could never be decoded.
-    pub fn check_decodable(&self, needs: &[Need], namespace: &str) -> Result<(), Status> {
+    pub(crate) fn check_decodable(&self, needs: &[Need], namespace: &str) -> Result<(), Status> {
         let prefix = if namespace.is_empty() { String::new() } else { cache::namespaced_key(namespace, "") };
         for need in needs {
             if let Some(key) = self.caches.get(need).and_then(|cache| cache.unknown(&prefix)) {
@@ -349,7 +349,7 @@ impl Cluster {
     }
 
     /// The changes of the objects of these kinds from now on.
-    pub fn changes(&self, needs: &[Need]) -> Changes {
+    pub(crate) fn changes(&self, needs: &[Need]) -> Changes {
         Changes(needs.iter().filter_map(|need| self.caches.get(need)).map(|cache| cache.changes()).collect())
     }
 

@@ -49,55 +49,56 @@ type Start = fn(&kube::Client, &Limits, &Arc<CacheRoom>, &mut Vec<AbortOnDropHan
 
 impl Need {
     /// Namespaces: labels, annotations, phase.
-    pub const NAMESPACES: Self = Self::of::<Namespace>("Namespaces");
+    pub(crate) const NAMESPACES: Self = Self::of::<Namespace>("Namespaces");
     /// MutatingWebhookConfigurations.
-    pub const MUTATING_WEBHOOKS: Self = Self::of::<MutatingWebhookConfiguration>("MutatingWebhooks");
+    pub(crate) const MUTATING_WEBHOOKS: Self = Self::of::<MutatingWebhookConfiguration>("MutatingWebhooks");
     /// ValidatingWebhookConfigurations.
-    pub const VALIDATING_WEBHOOKS: Self = Self::of::<ValidatingWebhookConfiguration>("ValidatingWebhooks");
+    pub(crate) const VALIDATING_WEBHOOKS: Self = Self::of::<ValidatingWebhookConfiguration>("ValidatingWebhooks");
     /// Services, for webhooks' client configurations.
-    pub const SERVICES: Self = Self::of::<Service>("Services");
+    pub(crate) const SERVICES: Self = Self::of::<Service>("Services");
     /// EndpointSlices, for calls to the endpoints of Services.
-    pub const ENDPOINT_SLICES: Self = Self::of::<Endpoints>("EndpointSlices");
+    pub(crate) const ENDPOINT_SLICES: Self = Self::of::<Endpoints>("EndpointSlices");
     /// Pods: node, service account and volumes.
     pub const PODS: Self = Self::of::<Pod>("Pods");
     /// Nodes: labels, declared features and allocatable resources.
-    pub const NODES: Self = Self::of::<Node>("Nodes");
+    pub(crate) const NODES: Self = Self::of::<Node>("Nodes");
     /// ServiceAccounts.
-    pub const SERVICE_ACCOUNTS: Self = Self::of::<ServiceAccount>("ServiceAccounts");
+    pub(crate) const SERVICE_ACCOUNTS: Self = Self::of::<ServiceAccount>("ServiceAccounts");
     /// LimitRanges.
-    pub const LIMIT_RANGES: Self = Self::of::<LimitRange>("LimitRanges");
+    pub(crate) const LIMIT_RANGES: Self = Self::of::<LimitRange>("LimitRanges");
     /// ResourceQuotas.
-    pub const RESOURCE_QUOTAS: Self = Self::of::<ResourceQuota>("ResourceQuotas");
+    pub(crate) const RESOURCE_QUOTAS: Self = Self::of::<ResourceQuota>("ResourceQuotas");
     /// PriorityClasses.
-    pub const PRIORITY_CLASSES: Self = Self::of::<PriorityClass>("PriorityClasses");
+    pub(crate) const PRIORITY_CLASSES: Self = Self::of::<PriorityClass>("PriorityClasses");
     /// StorageClasses.
-    pub const STORAGE_CLASSES: Self = Self::of::<StorageClass>("StorageClasses");
+    pub(crate) const STORAGE_CLASSES: Self = Self::of::<StorageClass>("StorageClasses");
     /// IngressClasses.
-    pub const INGRESS_CLASSES: Self = Self::of::<IngressClass>("IngressClasses");
+    pub(crate) const INGRESS_CLASSES: Self = Self::of::<IngressClass>("IngressClasses");
     /// RuntimeClasses.
-    pub const RUNTIME_CLASSES: Self = Self::of::<RuntimeClass>("RuntimeClasses");
+    pub(crate) const RUNTIME_CLASSES: Self = Self::of::<RuntimeClass>("RuntimeClasses");
     /// PersistentVolumes.
-    pub const PERSISTENT_VOLUMES: Self = Self::of::<PersistentVolume>("PersistentVolumes");
+    pub(crate) const PERSISTENT_VOLUMES: Self = Self::of::<PersistentVolume>("PersistentVolumes");
     /// PersistentVolumeClaims.
-    pub const PERSISTENT_VOLUME_CLAIMS: Self = Self::of::<PersistentVolumeClaim>("PersistentVolumeClaims");
+    pub(crate) const PERSISTENT_VOLUME_CLAIMS: Self = Self::of::<PersistentVolumeClaim>("PersistentVolumeClaims");
     /// CSIDrivers.
-    pub const CSI_DRIVERS: Self = Self::of::<CSIDriver>("CsiDrivers");
+    pub(crate) const CSI_DRIVERS: Self = Self::of::<CSIDriver>("CsiDrivers");
     /// Workloads of an alpha API.
-    pub const WORKLOADS: Self = Self::of::<Workload>("Workloads");
+    pub(crate) const WORKLOADS: Self = Self::of::<Workload>("Workloads");
     /// PodGroups of an alpha API.
-    pub const POD_GROUPS: Self = Self::of::<PodGroup>("PodGroups");
+    pub(crate) const POD_GROUPS: Self = Self::of::<PodGroup>("PodGroups");
     /// CustomResourceDefinitions: schemas and versions of custom resources.
     pub const CUSTOM_RESOURCE_DEFINITIONS: Self = Self::of::<Definition>("CustomResourceDefinitions");
     /// DeviceClasses: the extended resources that they represent.
-    pub const DEVICE_CLASSES: Self = Self::of::<DeviceClass>("DeviceClasses");
+    pub(crate) const DEVICE_CLASSES: Self = Self::of::<DeviceClass>("DeviceClasses");
     /// ResourceClaims: their owners.
-    pub const RESOURCE_CLAIMS: Self = Self::of::<OwnedClaim>("ResourceClaims");
+    pub(crate) const RESOURCE_CLAIMS: Self = Self::of::<OwnedClaim>("ResourceClaims");
     /// ValidatingAdmissionPolicies.
-    pub const VALIDATING_POLICIES: Self = Self::of::<ValidatingAdmissionPolicy>("ValidatingPolicies");
+    pub(crate) const VALIDATING_POLICIES: Self = Self::of::<ValidatingAdmissionPolicy>("ValidatingPolicies");
     /// MutatingAdmissionPolicies.
-    pub const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
+    pub(crate) const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
     /// Objects of a kind that policies use as parameters. The cache is started on demand.
-    pub const PARAMETERS: Self = Self { name: "Parameters", removed: None, start: None, empty: None, resource: None };
+    pub(crate) const PARAMETERS: Self =
+        Self { name: "Parameters", removed: None, start: None, empty: None, resource: None };
 
     /// The need of the cache of `P`, with a unique name.
     pub(crate) const fn of<P: Projection>(name: &'static str) -> Self

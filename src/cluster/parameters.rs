@@ -25,7 +25,7 @@ const MOST_NAMESPACES: usize = 8;
 
 /// An object that may be a parameter, without managedFields.
 #[derive(Debug)]
-pub struct Parameter {
+pub(crate) struct Parameter {
     value: Value,
     bare: OnceLock<Value>,
 }
@@ -43,12 +43,12 @@ impl Parameter {
     }
 
     /// The object with `apiVersion` and `kind`.
-    pub fn value(&self) -> &Value {
+    pub(crate) fn value(&self) -> &Value {
         &self.value
     }
 
     /// The object without `apiVersion` and `kind`, as in client-go's informers of built-in kinds.
-    pub fn bare(&self) -> &Value {
+    pub(crate) fn bare(&self) -> &Value {
         self.bare.get_or_init(|| {
             let mut value = self.value.clone();
             if let Value::Object(fields) = &mut value {
@@ -60,12 +60,12 @@ impl Parameter {
     }
 
     /// The object's `metadata.labels`, if they are a JSON object.
-    pub fn labels(&self) -> Option<&serde_json::Map<String, Value>> {
+    pub(crate) fn labels(&self) -> Option<&serde_json::Map<String, Value>> {
         self.value.get("metadata")?.get("labels")?.as_object()
     }
 
     /// The namespace, which may be empty, and the name.
-    pub fn identity(&self) -> (&str, &str) {
+    pub(crate) fn identity(&self) -> (&str, &str) {
         let text = |field| self.value.get("metadata").and_then(|all| all.get(field)).and_then(Value::as_str);
         (text("namespace").unwrap_or_default(), text("name").unwrap_or_default())
     }
@@ -129,7 +129,7 @@ struct Watched {
 
 /// The namespaces in which policies look for parameters of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub(crate) enum Scope {
     /// All namespaces, and cluster-scoped objects.
     All,
     /// The named namespaces, at least one.
@@ -138,7 +138,7 @@ pub enum Scope {
 
 impl Scope {
     /// The scope of these namespaces, where `None` means any namespace: [`Self::All`] if one is `None` or if there are many.
-    pub fn of<'a>(namespaces: impl Iterator<Item = Option<&'a str>>) -> Self {
+    pub(crate) fn of<'a>(namespaces: impl Iterator<Item = Option<&'a str>>) -> Self {
         match namespaces.map(|namespace| namespace.map(Box::from)).collect::<Option<BTreeSet<_>>>() {
             Some(named) if (1..=MOST_NAMESPACES).contains(&named.len()) => Self::Namespaces(named),
             _ => Self::All,
@@ -156,7 +156,7 @@ impl Scope {
 
 /// The objects of one kind that policies may use as parameters.
 #[derive(Debug)]
-pub struct Parameters {
+pub(crate) struct Parameters {
     kind: GroupVersionKind,
     /// The caches by namespace; `None` is the key of the cache of all namespaces.
     watched: HashMap<Option<Box<str>>, Arc<Watched>>,
@@ -164,7 +164,7 @@ pub struct Parameters {
 
 /// The reason why parameters are unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub(crate) enum Unusable {
     /// The API server has more objects of the kind than the proxy may cache.
     #[error("the kind has more objects than the bound of its cache")]
     TooLarge,
@@ -175,17 +175,17 @@ pub enum Unusable {
 
 impl Parameters {
     /// The kind of the objects.
-    pub fn kind(&self) -> &GroupVersionKind {
+    pub(crate) fn kind(&self) -> &GroupVersionKind {
         &self.kind
     }
 
     /// Whether the kind is built in. client-go has an informer for such a kind, whose objects lack `apiVersion` and `kind`.
-    pub fn is_built_in(&self) -> bool {
+    pub(crate) fn is_built_in(&self) -> bool {
         schema::of(&self.kind).is_some()
     }
 
     /// Whether the kind is namespaced. `None` if the API server does not serve the kind. Waits at most a second for the first lookup.
-    pub async fn is_namespaced(&self) -> Option<bool> {
+    pub(crate) async fn is_namespaced(&self) -> Option<bool> {
         let mut lookup = self.watched.values().next()?.lookup.subscribe();
         let known = tokio::time::timeout(SYNC_TIMEOUT, lookup.wait_for(|lookup| *lookup != Lookup::Pending)).await;
         match *known.ok()?.ok()? {
@@ -195,7 +195,7 @@ impl Parameters {
     }
 
     /// Whether the API server does not serve the kind.
-    pub fn is_unknown(&self) -> bool {
+    pub(crate) fn is_unknown(&self) -> bool {
         self.watched.values().any(|watched| *watched.lookup.borrow() == Lookup::Unknown)
     }
 
@@ -208,7 +208,7 @@ impl Parameters {
     }
 
     /// Waits at most a second for the first list. Returns whether the cache has the list.
-    pub async fn wait_synced(&self, namespace: &str) -> bool {
+    pub(crate) async fn wait_synced(&self, namespace: &str) -> bool {
         use super::AnyCache;
         let Some(cache) = self.cache(namespace) else { return false };
         cache.is_synced() || tokio::time::timeout(SYNC_TIMEOUT, cache.synced().wait_for(|synced| *synced)).await.is_ok()
@@ -218,7 +218,7 @@ impl Parameters {
     ///
     /// # Errors
     /// If the cache cannot tell whether the object exists.
-    pub fn find(&self, namespace: &str, name: &str) -> Result<Option<Arc<Parameter>>, Unusable> {
+    pub(crate) fn find(&self, namespace: &str, name: &str) -> Result<Option<Arc<Parameter>>, Unusable> {
         let Some(cache) = self.cache(namespace).filter(|cache| !cache.is_full()) else {
             return Err(Unusable::TooLarge);
         };
@@ -233,7 +233,7 @@ impl Parameters {
     ///
     /// # Errors
     /// If the cache cannot tell which objects exist.
-    pub fn list(&self, namespace: &str) -> Result<Vec<Arc<Parameter>>, Unusable> {
+    pub(crate) fn list(&self, namespace: &str) -> Result<Vec<Arc<Parameter>>, Unusable> {
         let Some(cache) = self.cache(namespace).filter(|cache| !cache.is_full()) else {
             return Err(Unusable::TooLarge);
         };
@@ -265,7 +265,7 @@ impl Registry {
 
 impl Cluster {
     /// The objects of a kind. `None` if the number of cached kinds is at its maximum. Must be called on a tokio runtime.
-    pub fn parameters(
+    pub(crate) fn parameters(
         &self,
         kind: &GroupVersionKind,
         scope: &Scope,

@@ -12,12 +12,12 @@ const PAGE: usize = 500;
 
 /// A page of a namespace's pods.
 #[derive(Debug, Default)]
-pub struct PodPage {
-    pub pods: Vec<Object>,
+pub(crate) struct PodPage {
+    pub(crate) pods: Vec<Object>,
     /// The continue token of the next page, if there is one.
-    pub next: Option<String>,
+    pub(crate) next: Option<String>,
     /// The number of pods on the following pages.
-    pub remaining: usize,
+    pub(crate) remaining: usize,
 }
 
 /// The fields of a PodList that are read.
@@ -41,7 +41,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If the API server is unreachable or refuses the request.
-    pub async fn live_pods(&self, namespace: &str, next: Option<&str>) -> Result<PodPage, Status> {
+    pub(crate) async fn live_pods(&self, namespace: &str, next: Option<&str>) -> Result<PodPage, Status> {
         let request = http::Request::get(page_path(namespace, next)).body(Vec::new());
         let request = request.map_err(|_| Status::bad_request("no list of this namespace can be asked for"))?;
         let text = self.call(self.client()?.request_text(request)).await.map_err(CallError::into_status)?;

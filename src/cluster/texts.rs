@@ -19,14 +19,14 @@ impl Texts {
     }
 
     /// Every key with its text, sorted by key.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut start = 0;
         let mut next = move |end: u32| self.text.get(std::mem::replace(&mut start, end as usize)..end as usize);
         self.ends.as_chunks().0.iter().filter_map(move |[key, text]| Some((next(*key)?, next(*text)?)))
     }
 
     /// Whether the map has no keys.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 }

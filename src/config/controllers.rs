@@ -2,15 +2,15 @@
 
 /// The controllers of the embedded API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Controllers {
+pub(crate) struct Controllers {
     /// Deletes objects whose owners are deleted.
-    pub garbage_collector: bool,
+    pub(crate) garbage_collector: bool,
     /// Deletes the objects of a namespace that is deleted.
-    pub namespace: bool,
+    pub(crate) namespace: bool,
     /// Creates the service account `default` of each namespace.
-    pub service_account: bool,
+    pub(crate) service_account: bool,
     /// Creates the ConfigMap `kube-root-ca.crt` of each namespace.
-    pub root_ca: bool,
+    pub(crate) root_ca: bool,
 }
 
 /// The names of each controller: its name since Kubernetes 1.28, and the older alias.
@@ -24,20 +24,26 @@ const NAMES: [[&str; 2]; 4] = [
 /// A value of `--controllers` names no controller, with the text of kube-controller-manager.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct UnknownController(String);
+pub(crate) struct UnknownController(String);
+
+#[cfg(test)]
+impl Controllers {
+    /// No controller.
+    pub(crate) const NONE: Self =
+        Self { garbage_collector: false, namespace: false, service_account: false, root_ca: false };
+}
 
 impl Controllers {
     /// Every controller.
-    pub const ALL: Self = Self { garbage_collector: true, namespace: true, service_account: true, root_ca: true };
-    /// No controller.
-    pub const NONE: Self = Self { garbage_collector: false, namespace: false, service_account: false, root_ca: false };
+    pub(crate) const ALL: Self =
+        Self { garbage_collector: true, namespace: true, service_account: true, root_ca: true };
 
     /// Parses the values of the flag (`IsControllerEnabled`): `*` for all controllers, a name, or `-` and a name for all others to stay as
     /// they are. A name counts more than `*`.
     ///
     /// # Errors
     /// If a controller is unknown.
-    pub fn parse(values: &[String]) -> Result<Self, UnknownController> {
+    pub(crate) fn parse(values: &[String]) -> Result<Self, UnknownController> {
         for value in values.iter().filter(|value| *value != "*") {
             let name = value.strip_prefix('-').unwrap_or(value);
             if !NAMES.as_flattened().contains(&name) {

@@ -15,52 +15,52 @@ pub struct Embedded {
     /// The path of the kubeconfig that is written for clients, if the process has an authority of its own.
     pub kubeconfig: Option<PathBuf>,
     /// The controllers that run.
-    pub controllers: Controllers,
+    pub(crate) controllers: Controllers,
     /// The addresses of Services.
-    pub addresses: Addresses,
+    pub(crate) addresses: Addresses,
     /// The address of the Service `default/kubernetes`' endpoint; by default the one that is bound, or the host's.
-    pub advertise_address: Option<IpAddr>,
+    pub(crate) advertise_address: Option<IpAddr>,
     /// The keys and issuers of service account tokens.
-    pub tokens: TokenFiles,
+    pub(crate) tokens: TokenFiles,
     /// The APIs that are not served.
-    pub apis: Apis,
+    pub(crate) apis: Apis,
     /// Whether containers may be privileged.
-    pub allow_privileged: bool,
+    pub(crate) allow_privileged: bool,
     /// The time to live of Events; 0 for no end.
-    pub event_ttl: Duration,
+    pub(crate) event_ttl: Duration,
     /// The folder that keeps the objects and keys; without it they are in memory alone.
-    pub data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
 }
 
 /// The keys and issuers of service account tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TokenFiles {
+pub(crate) struct TokenFiles {
     /// The issuers whose tokens are accepted; the first one issues. Empty for the default.
-    pub issuers: Vec<String>,
+    pub(crate) issuers: Vec<String>,
     /// The audiences of the API server; empty for the issuers.
-    pub audiences: Vec<String>,
+    pub(crate) audiences: Vec<String>,
     /// The file of the key that signs; generated if there is none.
-    pub signing_key: Option<PathBuf>,
+    pub(crate) signing_key: Option<PathBuf>,
     /// Files with public keys, private keys or certificates that verify.
-    pub keys: Vec<PathBuf>,
+    pub(crate) keys: Vec<PathBuf>,
     /// The URL of the keys in the document of the issuer; `None` for that of the server.
-    pub jwks_uri: Option<String>,
+    pub(crate) jwks_uri: Option<String>,
     /// The longest lifetime of a token, in seconds; `None` for no bound of its own.
-    pub max_seconds: Option<i64>,
+    pub(crate) max_seconds: Option<i64>,
 }
 
 /// The range of Services' addresses. The first address is that of the API server's own Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addresses {
+pub(crate) struct Addresses {
     /// The first address.
-    pub first: u32,
+    pub(crate) first: u32,
     /// The number of addresses, without the network's and the broadcast address.
-    pub count: u32,
+    pub(crate) count: u32,
 }
 
 /// The reason why a text is no range of Services' addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidRange {
+pub(crate) enum InvalidRange {
     /// The text has no IPv4 range.
     #[error("must be an IPv4 CIDR such as 10.96.0.0/16")]
     NoCidr,
@@ -74,7 +74,7 @@ impl Addresses {
     ///
     /// # Errors
     /// If the range is no IPv4 CIDR with at least 8 addresses.
-    pub fn parse(text: &str) -> Result<Self, InvalidRange> {
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidRange> {
         let wrong = || InvalidRange::NoCidr;
         let range = text.split(',').map(str::trim).find(|range| !range.contains(':')).ok_or_else(wrong)?;
         let (address, bits) = range.split_once('/').ok_or_else(wrong)?;
@@ -99,21 +99,21 @@ impl Default for Addresses {
 
 /// `--runtime-config`: the switches of APIs, by `api/…`, version, or group and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Apis {
+pub(crate) struct Apis {
     switches: BTreeMap<String, bool>,
 }
 
 /// A value of `--runtime-config` is no boolean.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid value {0}")]
-pub struct InvalidSwitch(String);
+pub(crate) struct InvalidSwitch(String);
 
 impl Apis {
     /// Parses `name=bool,…`; a name without a value is switched on.
     ///
     /// # Errors
     /// If a value is no boolean.
-    pub fn parse(values: &[String]) -> Result<Self, InvalidSwitch> {
+    pub(crate) fn parse(values: &[String]) -> Result<Self, InvalidSwitch> {
         let mut switches = BTreeMap::new();
         for value in values {
             let (name, is_on) = value.split_once('=').unwrap_or((value, ""));
@@ -128,7 +128,7 @@ impl Apis {
 
     /// Whether a version of a group is served, if it is served by default (`resourceconfig.MergeAPIResourceConfigs`). The name of the
     /// group version counts more than its stability.
-    pub fn serves(&self, group: &str, version: &str) -> bool {
+    pub(crate) fn serves(&self, group: &str, version: &str) -> bool {
         let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let stability = match version {
             version if version.contains("alpha") => "api/alpha",
@@ -139,7 +139,7 @@ impl Apis {
     }
 
     /// The group versions that are switched on by their names.
-    pub fn wanted(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = (&str, &str)> {
         let named = self.switches.iter().filter(|(name, is_on)| **is_on && !name.starts_with("api/"));
         named.map(|(name, _)| name.split_once('/').unwrap_or(("", name)))
     }

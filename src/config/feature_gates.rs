@@ -31,7 +31,7 @@ fn gates() -> impl Iterator<Item = Gate> {
 /// The reason why feature gates cannot be set, with kube-apiserver's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct InvalidFeatureGates(String);
+pub(crate) struct InvalidFeatureGates(String);
 
 impl FeatureGates {
     /// Parses `name=bool,…`, which overrides the defaults (`featureGate.Set`). The prefix `kube:` of a name is the component's
@@ -39,7 +39,7 @@ impl FeatureGates {
     ///
     /// # Errors
     /// If a gate is unknown or locked, or a value is not a boolean.
-    pub fn parse(text: &str) -> Result<Self, InvalidFeatureGates> {
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidFeatureGates> {
         let mut wanted = BTreeMap::new();
         for setting in text.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
             let (name, value) = setting
@@ -76,7 +76,7 @@ impl FeatureGates {
     }
 
     /// Whether the gate is on.
-    pub fn is_on(&self, name: &str) -> bool {
+    pub(crate) fn is_on(&self, name: &str) -> bool {
         gates().find(|gate| gate.name == name).is_some_and(|gate| gate.default != self.changed.contains(gate.name))
     }
 }

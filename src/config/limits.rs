@@ -36,67 +36,67 @@ pub struct Limits {
     /// address that has most; an IPv6 network of 64 bits is one address. Authenticated connections have three quarters.
     pub connections: usize,
     /// Number of connections to each port that have sent nothing. For a further connection the proxy closes the oldest one.
-    pub silent_connections: usize,
+    pub(crate) silent_connections: usize,
     /// Number of TLS handshakes with a complete ClientHello, and of those with an incomplete one. For a further handshake the proxy ends
     /// the oldest one.
-    pub handshakes: usize,
+    pub(crate) handshakes: usize,
     /// Number of connections without an authenticated request. For a further connection the proxy closes the oldest one without an
     /// open request.
-    pub unauthenticated_connections: usize,
+    pub(crate) unauthenticated_connections: usize,
     /// Time from the start of a connection to the end of its TLS handshake.
-    pub handshake_timeout: Duration,
+    pub(crate) handshake_timeout: Duration,
     /// Time for the head of an HTTP/1.1 request to arrive (`http.Server.ReadHeaderTimeout`).
-    pub head_timeout: Duration,
+    pub(crate) head_timeout: Duration,
     /// Time without an open request after which the proxy closes an HTTP/2 connection (`http.Server.IdleTimeout`). For HTTP/1.1,
     /// `head_timeout` includes it.
-    pub idle_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
     /// Time after a GOAWAY for a client to leave the connection.
-    pub goaway_timeout: Duration,
+    pub(crate) goaway_timeout: Duration,
     /// Time without a frame after which the peer of an HTTP/2 connection, a client or the upstream API server, gets a ping.
-    pub ping_interval: Duration,
+    pub(crate) ping_interval: Duration,
     /// Time for the answer to a ping.
-    pub ping_timeout: Duration,
+    pub(crate) ping_timeout: Duration,
     /// Time for the requests in flight at the shutdown (`--shutdown-drain-timeout`).
-    pub drain_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
     /// Number of connections to the health address. A quarter of them may have sent something. For a further connection the proxy closes
     /// the oldest one that has sent nothing, or else the oldest one.
-    pub health_connections: usize,
+    pub(crate) health_connections: usize,
     /// Number of bodies that the proxy reads on after it has refused the request, on each port. So a client that is still sending receives
     /// the answer. The proxy reads 256 KiB of each in a second at most.
-    pub unread_bodies: usize,
+    pub(crate) unread_bodies: usize,
     /// Size of the head of a request (`http.DefaultMaxHeaderBytes`), and of an answer of the upstream API server.
-    pub head_bytes: u32,
+    pub(crate) head_bytes: u32,
     /// Memory for the heads of requests at the same time, of those that are being read and of those that are being answered. Heads of up
     /// to 8 KiB are not counted. If there is no room, the proxy closes the connection whose head has been incomplete for longest. One
     /// address has at most half of the memory for the heads of requests that are being answered; further requests get 429.
-    pub heads_bytes: usize,
+    pub(crate) heads_bytes: usize,
     /// Number of HTTP/2 streams of one connection (`--http2-max-streams-per-connection` of kube-apiserver).
-    pub http2_streams: u32,
+    pub(crate) http2_streams: u32,
     /// Size of the part of a request body that an HTTP/2 client may send before the proxy reads it, and of an answer to the proxy's own
     /// requests that the upstream API server may send.
-    pub stream_window_bytes: u32,
+    pub(crate) stream_window_bytes: u32,
     /// Size of the parts of all request bodies of one HTTP/2 connection that a client may send before the proxy reads them.
-    pub connection_window_bytes: u32,
+    pub(crate) connection_window_bytes: u32,
     /// Size of the part of an answer that waits for an HTTP/2 client.
-    pub send_buffer_bytes: usize,
+    pub(crate) send_buffer_bytes: usize,
     /// Size of the part of a request body that waits for the upstream API server.
-    pub upstream_send_buffer_bytes: usize,
+    pub(crate) upstream_send_buffer_bytes: usize,
     /// Size of the body of a request (`MaxRequestBodyBytes`).
-    pub body_bytes: usize,
+    pub(crate) body_bytes: usize,
     /// Memory for bodies that have arrived, of writes and of reviews, and for what is made of them until the request is answered: four times the
     /// memory of the decoded object. An object with many small maps takes far more memory than its text: a map about 740 bytes. Up to 64 KiB are
     /// not counted. The bodies of one user have at most three eighths of it, unless a single one needs more; a body that needs more than three
     /// quarters of it is refused. Further bodies wait, for `connection_wait_timeout` at most.
-    pub whole_bodies_bytes: usize,
+    pub(crate) whole_bodies_bytes: usize,
     /// Size of an answer of the upstream API server that the proxy reads itself: a stored object, a review, a dry run.
     pub response_bytes: usize,
     /// Time for a request that is neither a watch nor an upgrade (`--request-timeout`).
-    pub request_timeout: Duration,
+    pub(crate) request_timeout: Duration,
     /// Time for a write, whatever its `timeout` parameter (`requestTimeoutUpperBound`).
-    pub mutating_timeout: Duration,
+    pub(crate) mutating_timeout: Duration,
     /// Time for the calls of all webhooks for one object, in all phases (`--admission-timeout`). Without a value only the timeout
     /// of each webhook applies.
-    pub admission_timeout: Option<Duration>,
+    pub(crate) admission_timeout: Option<Duration>,
     /// Number of reads in flight (`--max-requests-inflight`). 0 sets no bound.
     pub requests_inflight: usize,
     /// Number of writes in flight whose bodies have arrived (`--max-mutating-requests-inflight`). 0 sets no bound. Service accounts have three
@@ -105,223 +105,223 @@ pub struct Limits {
     pub mutating_requests_inflight: usize,
     /// Memory for the bodies of writes that are arriving, twice the bytes of each so far, but at least 16 KiB and `stream_window_bytes`. If there
     /// is no room, the proxy gives up the oldest body of the user that has most.
-    pub arriving_bodies_bytes: usize,
+    pub(crate) arriving_bodies_bytes: usize,
     /// Number of connections to the webhook front end, as for `connections`. At most half of them have no authenticated request.
-    pub review_connections: usize,
+    pub(crate) review_connections: usize,
     /// Number of reviews in flight in the webhook front end. Further reviews get 429.
-    pub reviews_inflight: usize,
+    pub(crate) reviews_inflight: usize,
     /// Number of reviews in flight of one caller of the webhook front end, which is an API server.
-    pub caller_reviews_inflight: usize,
+    pub(crate) caller_reviews_inflight: usize,
     /// Size of a review, which has the object and the stored object; with a memory limit, half of `arriving_reviews_bytes` at most.
-    pub review_bytes: usize,
+    pub(crate) review_bytes: usize,
     /// Memory for the reviews that are arriving in the webhook front end, as for `arriving_bodies_bytes`. If there is no room, the proxy gives up
     /// the oldest review of the caller that has most.
-    pub arriving_reviews_bytes: usize,
+    pub(crate) arriving_reviews_bytes: usize,
     /// Time for the body of a review to arrive.
-    pub review_body_timeout: Duration,
+    pub(crate) review_body_timeout: Duration,
     /// Number of requests for which the proxy decodes, patches or evaluates something large at the same time. One user has at most
     /// half of them. 0 stands for one less than the number of processors.
     pub long_work: usize,
     /// Number of watches, logs and other long-running requests that are not upgraded. Requests of `system:masters` do not count,
     /// here and in the bounds of upgrades.
-    pub long_running_requests: usize,
+    pub(crate) long_running_requests: usize,
     /// Number of long-running requests of one user, who never has more of them than are free.
-    pub user_long_running_requests: usize,
+    pub(crate) user_long_running_requests: usize,
     /// Number of upgraded connections (exec, attach, port-forward). Watches over WebSocket do not count. An upgraded connection no
     /// longer counts as one of `connections`.
-    pub upgrades: usize,
+    pub(crate) upgrades: usize,
     /// Number of upgraded connections of one user.
-    pub user_upgrades: usize,
+    pub(crate) user_upgrades: usize,
     /// Number of creates of one user that wait for initializers. Further ones are refused.
-    pub user_waiting_creates: usize,
+    pub(crate) user_waiting_creates: usize,
     /// Number of CustomResourceDefinitions in the embedded API server. Further ones are refused.
-    pub definitions: usize,
+    pub(crate) definitions: usize,
     /// Number of rules (`x-kubernetes-validations`) in one CustomResourceDefinition of the embedded API server. A definition with more is
     /// refused before its rules are compiled.
-    pub definition_rules: usize,
+    pub(crate) definition_rules: usize,
     /// Size of one object in the embedded API server as kube-apiserver stores it (`--max-request-bytes` of etcd).
-    pub stored_object_bytes: usize,
+    pub(crate) stored_object_bytes: usize,
     /// Size of all objects in the embedded API server (`--quota-backend-bytes`). Without room, only deletions and writes that make an
     /// object smaller succeed. The objects are in memory, so that a memory limit lowers this bound.
-    pub stored_bytes: usize,
+    pub(crate) stored_bytes: usize,
     /// Number of changes of each resource that the embedded API server keeps: the start of a watch and a continued list can be that old.
-    pub watch_history: usize,
+    pub(crate) watch_history: usize,
     /// Size of the objects in the changes of all resources that the embedded API server keeps. With more it drops the oldest changes of the
     /// resource whose changes are the largest.
-    pub watch_history_bytes: usize,
+    pub(crate) watch_history_bytes: usize,
     /// Number of changes in the queue of one watch of the embedded API server. With more the watch is closed.
-    pub watcher_queue: usize,
+    pub(crate) watcher_queue: usize,
     /// Number of objects on a page of a list of the embedded API server, whatever `limit` asks for.
-    pub list_page_objects: usize,
+    pub(crate) list_page_objects: usize,
     /// Shortest time of a watch of the embedded API server without `timeoutSeconds` (`--min-request-timeout`). The longest time is
     /// twice as long.
-    pub watch_timeout: Duration,
+    pub(crate) watch_timeout: Duration,
     /// Time between two bookmarks of a watch of the embedded API server.
-    pub bookmark_interval: Duration,
+    pub(crate) bookmark_interval: Duration,
     /// Number of changes that the file of `--data-dir` may lack before further writes wait.
-    pub unwritten_changes: usize,
+    pub(crate) unwritten_changes: usize,
     /// Size of the cache of the file of `--data-dir`.
-    pub file_cache_bytes: usize,
+    pub(crate) file_cache_bytes: usize,
     /// Number of SubjectAccessReviews about callers at the same time. Further ones wait.
-    pub access_reviews: usize,
+    pub(crate) access_reviews: usize,
     /// Number of SubjectAccessReviews about one user at the same time, or about the service accounts of one namespace. Further ones wait.
-    pub user_access_reviews: usize,
+    pub(crate) user_access_reviews: usize,
     /// Memory for what the proxy reads from the upstream API server for writes: for the stored object of a write as for `whole_bodies_bytes`,
     /// for lists their length. Up to 64 KiB are not counted. One user has at most three eighths of it; of stored objects that need more, the proxy
     /// has one at a time. Further requests wait, for `connection_wait_timeout` at most.
-    pub whole_answers_bytes: usize,
+    pub(crate) whole_answers_bytes: usize,
     /// Size of the answers to writes that the proxy reads from the upstream API server at the same time. Up to 64 KiB of an answer are
     /// not counted. One user has at most three eighths of it. Further answers wait until the deadline of their write, and answers that clients do not
     /// read give way to them.
-    pub write_answers_bytes: usize,
+    pub(crate) write_answers_bytes: usize,
     /// Time that a client has to read the answer to a write while another answer waits for room (`write_answers_bytes`). Then the answer gives
     /// way: the oldest one of the user that has most, or of the user itself if its part is full. The client loses it.
-    pub unread_answer_timeout: Duration,
+    pub(crate) unread_answer_timeout: Duration,
     /// Number of answers that the proxy has given up because the client did not read them, and of which 64 KiB are in the buffers of a
     /// connection. For a further one the proxy closes the connection that has most of them. HTTP/1.1 connections are closed at once.
-    pub given_up_answers: usize,
+    pub(crate) given_up_answers: usize,
     /// Memory for the answers that the proxy reads as a whole for the audit log. One user has at most three eighths of it. Up to 64 KiB of an
     /// answer are not counted. An answer that gets no room within `connection_wait_timeout` is not in its audit event.
-    pub audited_answers_bytes: usize,
+    pub(crate) audited_answers_bytes: usize,
     /// Size of a page of the list of objects that a deletecollection deletes.
-    pub page_bytes: usize,
+    pub(crate) page_bytes: usize,
     /// Size of the part of an answer that the upstream API server may send before the client reads it.
-    pub answer_window_bytes: u32,
+    pub(crate) answer_window_bytes: u32,
     /// Size of the part of a watch, or of another long-running request, that the upstream API server may send before the client
     /// reads it.
-    pub watch_window_bytes: u32,
+    pub(crate) watch_window_bytes: u32,
     /// Number of HTTP/2 connections to the upstream API server of each of four kinds: short and long-running requests, of clients
     /// and of the proxy.
-    pub upstream_connections: usize,
+    pub(crate) upstream_connections: usize,
     /// Number of requests at the same time on one HTTP/2 connection to the upstream API server, which may set a lower number.
-    pub upstream_streams: usize,
+    pub(crate) upstream_streams: usize,
     /// Number of HTTP/1.1 connections in use to an upstream API server without HTTP/2.
-    pub upstream_http1_connections: usize,
+    pub(crate) upstream_http1_connections: usize,
     /// Number of idle HTTP/1.1 connections to the upstream API server. With an upstream API server that has HTTP/2, also the number
     /// of HTTP/1.1 connections for short requests.
-    pub idle_connections: usize,
+    pub(crate) idle_connections: usize,
     /// Time to connect to the upstream API server.
-    pub connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     /// Time that a request waits for a place on a connection to the upstream API server.
-    pub connection_wait_timeout: Duration,
+    pub(crate) connection_wait_timeout: Duration,
     /// Time for a request of the proxy itself, all attempts included: discovery, a TokenReview, a SubjectAccessReview, a namespace
     /// that the cache does not have.
-    pub call_timeout: Duration,
+    pub(crate) call_timeout: Duration,
     /// Time between two questions for missing rights of the proxy's own credentials.
-    pub rights_interval: Duration,
+    pub(crate) rights_interval: Duration,
     /// Time between two probes of the upstream API server, for readiness.
-    pub probe_interval: Duration,
+    pub(crate) probe_interval: Duration,
     /// Time for the answer to a probe of the upstream API server.
-    pub probe_timeout: Duration,
+    pub(crate) probe_timeout: Duration,
     /// Time between two reads of the header names in the ConfigMap `extension-apiserver-authentication`.
-    pub front_proxy_headers_interval: Duration,
+    pub(crate) front_proxy_headers_interval: Duration,
     /// Time between two comparisons of what the proxy publishes: the ConfigMaps `kube-admission-proxy-ca` with the file of
     /// InClusterClients, and the CA bundles of its webhook configurations with its authority.
-    pub authority_interval: Duration,
+    pub(crate) authority_interval: Duration,
     /// Time for a page of the list that fills a cache.
-    pub list_timeout: Duration,
+    pub(crate) list_timeout: Duration,
     /// Time for all pages of the list that fills a cache.
-    pub whole_list_timeout: Duration,
+    pub(crate) whole_list_timeout: Duration,
     /// Estimated size of all caches of the upstream API server of the flags, each object with at least 512 bytes. The caches of an API
     /// server with more objects are not synced, and requests that need them are refused.
-    pub caches_bytes: usize,
+    pub(crate) caches_bytes: usize,
     /// The same for all API servers together that only tenants name. One of them has at most a quarter.
-    pub tenant_caches_bytes: usize,
+    pub(crate) tenant_caches_bytes: usize,
     /// Size of one object in the list or watch of a cache.
-    pub object_bytes: usize,
+    pub(crate) object_bytes: usize,
     /// Time for which the watch of a cache may fail before the proxy is not ready. The content of the cache stays in use.
-    pub broken_watch_timeout: Duration,
+    pub(crate) broken_watch_timeout: Duration,
     /// Size of a discovery document, and of all discovery documents of an API server together.
-    pub discovery_bytes: usize,
+    pub(crate) discovery_bytes: usize,
     /// Number of group versions that are read one by one from an API server without aggregated discovery.
-    pub discovery_group_versions: usize,
+    pub(crate) discovery_group_versions: usize,
     /// Time between the starts of two reads of discovery, whatever causes them.
-    pub discovery_refresh_interval: Duration,
+    pub(crate) discovery_refresh_interval: Duration,
     /// Time that a request for an unknown resource waits for a read of discovery.
-    pub discovery_lookup_timeout: Duration,
+    pub(crate) discovery_lookup_timeout: Duration,
     /// Time from a change of a CustomResourceDefinition or APIService to the read of discovery, because changes come in groups.
-    pub discovery_change_delay: Duration,
+    pub(crate) discovery_change_delay: Duration,
     /// Time from such a read to another one, because the discovery of the API server follows its objects late.
-    pub discovery_settle_delay: Duration,
+    pub(crate) discovery_settle_delay: Duration,
     /// Time between two reads of discovery without a change.
-    pub discovery_interval: Duration,
+    pub(crate) discovery_interval: Duration,
     /// Longest time between two attempts to read discovery.
-    pub discovery_retry_interval: Duration,
+    pub(crate) discovery_retry_interval: Duration,
     /// Number of reviews of clients' credentials at the same time (TokenReview, SelfSubjectReview). The clients of one address have at most
     /// half of it. Further requests wait, and then get 429.
-    pub credential_reviews: usize,
+    pub(crate) credential_reviews: usize,
     /// Number of reviews of credentials for the requests of one connection at the same time.
-    pub credential_reviews_per_connection: usize,
+    pub(crate) credential_reviews_per_connection: usize,
     /// Time that a request waits for a review of its credentials to begin.
-    pub credential_review_wait_timeout: Duration,
+    pub(crate) credential_review_wait_timeout: Duration,
     /// Size of a client's bearer token.
-    pub token_bytes: usize,
+    pub(crate) token_bytes: usize,
     /// Number of cached TokenReviews.
-    pub token_cache_entries: u64,
+    pub(crate) token_cache_entries: u64,
     /// Time for which an accepted token is cached (`--authentication-token-webhook-cache-ttl`). Rejected tokens are not cached.
-    pub token_cache_ttl: Duration,
+    pub(crate) token_cache_ttl: Duration,
     /// Number of cached SubjectAccessReviews.
-    pub authorization_cache_entries: u64,
+    pub(crate) authorization_cache_entries: u64,
     /// Time for which an allowed request is cached (`--authorization-webhook-cache-authorized-ttl`).
-    pub authorized_ttl: Duration,
+    pub(crate) authorized_ttl: Duration,
     /// Time for which a refused request is cached (`--authorization-webhook-cache-unauthorized-ttl`).
-    pub unauthorized_ttl: Duration,
+    pub(crate) unauthorized_ttl: Duration,
     /// Number of SubjectAccessReviews for the impersonation headers of one request.
-    pub impersonation_checks: usize,
+    pub(crate) impersonation_checks: usize,
     /// Number of times that a write starts over because the stored object changed: as many as there may be writers of one object.
     /// In kube-apiserver only the deadline ends this (`GuaranteedUpdate`).
-    pub conflict_retries: usize,
+    pub(crate) conflict_retries: usize,
     /// Number of times that a write starts over after a conflict although the stored object did not change. The reason of the
     /// conflict is another one then, and further attempts only call webhooks again.
-    pub unexplained_retries: usize,
+    pub(crate) unexplained_retries: usize,
     /// Time for which a write that starts over waits until other writes of the same object that started over have ended. Then the
     /// write goes on beside them.
-    pub conflict_wait: Duration,
+    pub(crate) conflict_wait: Duration,
     /// Time that a request waits for the first list of a cache (`admission.Handler.WaitForReady`).
-    pub cache_sync_timeout: Duration,
+    pub(crate) cache_sync_timeout: Duration,
     /// Time for which the proxy keeps the answer about a CustomResourceDefinition that the cache does not have yet.
-    pub definition_ttl: Duration,
+    pub(crate) definition_ttl: Duration,
     /// Number of kinds of policy parameters. Each is watched as long as a policy names it.
-    pub policy_parameter_kinds: usize,
+    pub(crate) policy_parameter_kinds: usize,
     /// Size of the policy parameters of one kind, or of one kind in one namespace if bindings name the namespace. If there are
     /// more, the cache keeps none, and requests that need a parameter are refused.
-    pub policy_parameter_bytes: usize,
+    pub(crate) policy_parameter_bytes: usize,
     /// Number of webhook clients that the proxy keeps.
-    pub webhook_clients: u64,
+    pub(crate) webhook_clients: u64,
     /// Size of the answer of a webhook, after decompression too.
-    pub webhook_response_bytes: usize,
+    pub(crate) webhook_response_bytes: usize,
     /// Size of the answers of webhooks that are being read at the same time. Up to 64 KiB of an answer are not counted. One webhook
     /// has at most three eighths of it. Further calls wait until their timeout.
-    pub webhook_answers_bytes: usize,
+    pub(crate) webhook_answers_bytes: usize,
     /// Number of calls in a row without an answer after which the circuit breaker of a webhook endpoint opens
     /// (`--webhook-circuit-breaker-failures`). 0 for never.
-    pub webhook_breaker_failures: usize,
+    pub(crate) webhook_breaker_failures: usize,
     /// Time within which these calls must follow each other (`--webhook-circuit-breaker-window`).
-    pub webhook_breaker_window: Duration,
+    pub(crate) webhook_breaker_window: Duration,
     /// Time between two probing calls of an endpoint with an open circuit breaker (`--webhook-circuit-breaker-probe-interval`).
-    pub webhook_breaker_probe_interval: Duration,
+    pub(crate) webhook_breaker_probe_interval: Duration,
     /// Number of webhook endpoints of one plugin that have a circuit breaker.
-    pub webhook_breakers: usize,
+    pub(crate) webhook_breakers: usize,
     /// Size of the cached answers of ImagePolicyWebhook's backend.
-    pub image_review_cache_bytes: usize,
+    pub(crate) image_review_cache_bytes: usize,
     /// Number of namespaces whose ResourceQuotas are charged at the same time.
-    pub quota_workers: usize,
+    pub(crate) quota_workers: usize,
     /// Number of requests that wait until a ResourceQuota is charged. Further requests are refused.
-    pub quota_waiting_requests: usize,
+    pub(crate) quota_waiting_requests: usize,
     /// Time that a request waits until a ResourceQuota is charged.
-    pub quota_timeout: Duration,
+    pub(crate) quota_timeout: Duration,
     /// Number of ResourceQuotas that are kept as last written, and of namespaces whose ResourceQuotas were read from the upstream
     /// API server.
-    pub quota_cache_entries: u64,
+    pub(crate) quota_cache_entries: u64,
     /// Time for which the ResourceQuotas of a namespace that the cache does not have yet are kept.
-    pub quota_lookup_ttl: Duration,
+    pub(crate) quota_lookup_ttl: Duration,
     /// Number of audit events in the queue. Further events are dropped and counted.
-    pub audit_queue_events: usize,
+    pub(crate) audit_queue_events: usize,
     /// Size of the audit events in the queue; of a gateway, also of those in the queues of all tenants' own logs, of which one has at most a
     /// quarter.
-    pub audit_queue_bytes: usize,
+    pub(crate) audit_queue_bytes: usize,
     /// Time to write the audit queue at the shutdown.
-    pub audit_flush_timeout: Duration,
+    pub(crate) audit_flush_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -464,7 +464,7 @@ impl Limits {
     /// Lowers the bounds of connections for a process with this number of file descriptors: clients' connections take at most
     /// three quarters, and the health port, upgrades, connections to the API server and files share the rest.
     #[must_use]
-    pub fn within_descriptors(self, descriptors: u64) -> Self {
+    pub(crate) fn within_descriptors(self, descriptors: u64) -> Self {
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let connections = self.connections.min(descriptors / 4 * 3).max(1);
         let reserve = descriptors.saturating_sub(connections);
@@ -494,20 +494,20 @@ impl Limits {
 
     /// Sets the bounds of the embedded API server to 0, for a process without one.
     #[must_use]
-    pub fn without_stored_objects(self) -> Self {
+    pub(crate) fn without_stored_objects(self) -> Self {
         Self { stored_bytes: 0, watch_history_bytes: 0, file_cache_bytes: 0, ..self }
     }
 
     /// Sets the bounds of the API servers that only tenants name to 0, for a process without them.
     #[must_use]
-    pub fn without_tenants(self) -> Self {
+    pub(crate) fn without_tenants(self) -> Self {
         Self { tenant_caches_bytes: 0, ..self }
     }
 
     /// Lowers the bounds for a process with this much memory, in bytes, so that their sum ([`Self::memory`]) stays below it. With less than
     /// [`LEAST_MEMORY`] they are those for that much. Bodies have the memory of bounds that are 0.
     #[must_use]
-    pub fn within_memory(self, memory: u64) -> Self {
+    pub(crate) fn within_memory(self, memory: u64) -> Self {
         let memory = usize::try_from(memory).unwrap_or(usize::MAX).max(LEAST_MEMORY);
         // The sum of all parts below is at most `PARTS`.
         let part = |parts: usize| (memory - PROCESS_BYTES) / PARTS * parts;
@@ -578,13 +578,13 @@ impl Limits {
 
     /// The memory of a body of which nothing has arrived: the request, and the part of the body that the client may send before the proxy reads
     /// it.
-    pub fn arriving_place_bytes(&self) -> usize {
+    pub(crate) fn arriving_place_bytes(&self) -> usize {
         self.stream_window_bytes as usize + ARRIVING_BYTES
     }
 
     /// Returns the bounds for an API server that only tenants name, whose answers nobody vouches for.
     #[must_use]
-    pub fn for_api_server_of_tenants(&self) -> Self {
+    pub(crate) fn for_api_server_of_tenants(&self) -> Self {
         Self {
             object_bytes: self.object_bytes.min(8 << 20),
             discovery_bytes: self.discovery_bytes.min(4 << 20),

@@ -32,77 +32,77 @@ use std::time::Duration;
 
 /// A certificate and its key as PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateFiles {
+pub(crate) struct CertificateFiles {
     /// The certificate, followed by its chain.
-    pub certificate: PathBuf,
+    pub(crate) certificate: PathBuf,
     /// The private key.
-    pub key: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// The listener.
 #[derive(Clone, Debug)]
 pub struct Serving {
     /// The addresses of the API, served over TLS, with the same port. Port 0 selects a free port.
-    pub addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<SocketAddr>,
     /// The certificate; generated at start if there is none.
-    pub certificate: Option<CertificateFiles>,
+    pub(crate) certificate: Option<CertificateFiles>,
     /// The certificates of single TLS server names. The first of two with the same name counts.
-    pub named_certificates: Vec<NamedCertificate>,
+    pub(crate) named_certificates: Vec<NamedCertificate>,
     /// The TLS versions and cipher suites.
-    pub protocol: TlsProtocol,
+    pub(crate) protocol: TlsProtocol,
     /// The Secret with the certificate, which the process makes and renews.
-    pub secret: Option<CertificateSecret>,
+    pub(crate) secret: Option<CertificateSecret>,
     /// Whether the files of the certificate are made if they are missing.
-    pub made_certificate: bool,
+    pub(crate) made_certificate: bool,
     /// The address of `/livez`, `/readyz` and `/metrics`, served over plain HTTP. Port 0 selects a free port. Without one, the embedded
     /// API server serves these paths on the main port.
     pub health_address: Option<SocketAddr>,
     /// The time at shutdown during which `/readyz` fails while the listener is still open.
-    pub shutdown_delay: Duration,
+    pub(crate) shutdown_delay: Duration,
 }
 
 /// A Secret of the upstream API server that holds a serving certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateSecret {
-    pub namespace: String,
+pub(crate) struct CertificateSecret {
+    pub(crate) namespace: String,
     /// The name, also of the ConfigMap with the authority's certificate.
-    pub name: String,
+    pub(crate) name: String,
     /// The DNS names and IP addresses of the certificate.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 /// The authentication of callers.
 #[derive(Clone, Debug, Default)]
-pub struct Authentication {
+pub(crate) struct Authentication {
     /// The authorities of client certificates.
-    pub client_ca: Option<PathBuf>,
+    pub(crate) client_ca: Option<PathBuf>,
     /// The trusted front proxies.
-    pub request_header: Option<RequestHeader>,
+    pub(crate) request_header: Option<RequestHeader>,
     /// The file with lines of `token,user,uid,"group,…"`.
-    pub token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
     /// Whether a request without credentials has the user `system:anonymous`.
-    pub anonymous: bool,
+    pub(crate) anonymous: bool,
 }
 
 /// Front proxies, and the headers with which they name the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestHeader {
+pub(crate) struct RequestHeader {
     /// The authorities of front proxies' certificates.
-    pub client_ca: PathBuf,
+    pub(crate) client_ca: PathBuf,
     /// The trusted common names; empty for every certificate that the authorities signed.
-    pub allowed_names: Vec<String>,
+    pub(crate) allowed_names: Vec<String>,
     /// Headers of the user name, in order.
-    pub username_headers: Vec<String>,
+    pub(crate) username_headers: Vec<String>,
     /// Headers of the UID, in order.
-    pub uid_headers: Vec<String>,
-    pub group_headers: Vec<String>,
+    pub(crate) uid_headers: Vec<String>,
+    pub(crate) group_headers: Vec<String>,
     /// Prefixes of the headers of extra attributes.
-    pub extra_header_prefixes: Vec<String>,
+    pub(crate) extra_header_prefixes: Vec<String>,
 }
 
 /// The component that authorizes callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuthorizationMode {
+pub(crate) enum AuthorizationMode {
     /// No component in the proxy: the API server behind authorizes the requests that it receives.
     AlwaysAllow,
     /// The API server behind: the proxy sends a SubjectAccessReview before any other step.
@@ -113,9 +113,9 @@ pub enum AuthorizationMode {
 
 /// The authorization of callers.
 #[derive(Clone, Debug)]
-pub struct Authorization {
+pub(crate) struct Authorization {
     /// The component that authorizes callers.
-    pub mode: AuthorizationMode,
+    pub(crate) mode: AuthorizationMode,
 }
 
 /// The identity with which requests reach the API server behind.
@@ -133,7 +133,7 @@ pub enum UpstreamIdentity {
 
 /// The form of an object that the validating phase sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ValidationView {
+pub(crate) enum ValidationView {
     /// The object as it would be stored: if a plugin needs that form, a dry run of the write comes first.
     #[default]
     Stored,
@@ -143,7 +143,7 @@ pub enum ValidationView {
 
 /// The owner of the fields that admission changes (`metadata.managedFields`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldOwnership {
+pub(crate) enum FieldOwnership {
     /// No owner, as in kube-apiserver: a second write gives the fields back. In pods and events, the writer owns the fields.
     #[default]
     Exact,
@@ -157,34 +157,34 @@ pub enum FieldOwnership {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writes {
     /// The form of an object that the validating phase sees.
-    pub validation_view: ValidationView,
+    pub(crate) validation_view: ValidationView,
     /// The owner of the fields that admission changes.
-    pub field_ownership: FieldOwnership,
+    pub(crate) field_ownership: FieldOwnership,
 }
 
 /// The webhook front end.
 #[derive(Clone, Debug)]
-pub struct FrontEndOptions {
+pub(crate) struct FrontEndOptions {
     /// The address of `/mutate` and `/validate`, served over TLS. Port 0 selects a free port.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Whether clients have no port: the process serves the front end alone.
-    pub is_alone: bool,
+    pub(crate) is_alone: bool,
     /// The certificate; `None` for that of the Secret in [`Serving`].
-    pub certificate: Option<CertificateFiles>,
+    pub(crate) certificate: Option<CertificateFiles>,
     /// The name of the webhook configurations whose CA bundles the proxy keeps equal to the authority in the Secret.
-    pub configurations: Option<String>,
+    pub(crate) configurations: Option<String>,
     /// The authorities of API servers' client certificates.
-    pub client_ca: Option<PathBuf>,
+    pub(crate) client_ca: Option<PathBuf>,
     /// The file with lines of `token,user,uid` for API servers.
-    pub token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
     /// The names of the accepted API servers; empty for each with a token.
-    pub allowed_names: Vec<String>,
+    pub(crate) allowed_names: Vec<String>,
     /// Whether callers without credentials are accepted.
-    pub anonymous: bool,
+    pub(crate) anonymous: bool,
     /// The names of the plugins.
-    pub plugins: Vec<&'static str>,
+    pub(crate) plugins: Vec<&'static str>,
     /// Whether a flag names the plugins. If not, they follow from the enabled ones.
-    pub are_named: bool,
+    pub(crate) are_named: bool,
 }
 
 /// Whether the API server behind calls webhooks itself.
@@ -262,16 +262,16 @@ pub enum ImpersonatorOptions {
 
 /// The audit log.
 #[derive(Clone, Debug, Default)]
-pub struct AuditOptions {
+pub(crate) struct AuditOptions {
     /// The destination of events; `None` to write no events.
-    pub log: Option<AuditLog>,
+    pub(crate) log: Option<AuditLog>,
     /// The `audit.k8s.io/v1` Policy.
-    pub policy_file: Option<PathBuf>,
+    pub(crate) policy_file: Option<PathBuf>,
 }
 
 /// The destination of audit events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AuditLog {
+pub(crate) enum AuditLog {
     /// Standard output.
     Stdout,
     /// A file that is appended to.
@@ -280,7 +280,7 @@ pub enum AuditLog {
 
 /// An error in the configuration, in one line that names the flag and its value.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     /// An invalid value of a flag.
     #[error("--{flag}={value}: {reason}")]
     Flag {
@@ -298,7 +298,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// Creates an error about a flag's value.
-    pub fn flag(flag: &'static str, value: impl Into<String>, reason: impl ToString) -> Self {
+    pub(crate) fn flag(flag: &'static str, value: impl Into<String>, reason: impl ToString) -> Self {
         let reason = reason.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         Self::Flag { flag, value: value.into(), reason }
     }

@@ -48,13 +48,13 @@ pub enum BuildError {
 
 /// One plugin's configuration from the AdmissionConfiguration file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PluginConfiguration {
+pub(crate) struct PluginConfiguration {
     /// The source of the configuration, for messages: a file, or a file and the plugin's entry.
-    pub origin: String,
+    pub(crate) origin: String,
     /// The folder that relative paths in the configuration start from.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// The configuration as JSON.
-    pub value: serde_json::Value,
+    pub(crate) value: serde_json::Value,
 }
 
 impl PluginConfiguration {
@@ -73,7 +73,7 @@ impl PluginConfiguration {
     ///
     /// # Errors
     /// If the apiVersion or kind differs; the error names the file.
-    pub fn expect_kind(&self, api_version: &str, kind: &str) -> Result<(), BuildError> {
+    pub(crate) fn expect_kind(&self, api_version: &str, kind: &str) -> Result<(), BuildError> {
         let text = |field: &str| self.value.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
         let given = (text("apiVersion"), text("kind"));
         if given == (api_version, kind) {
@@ -107,7 +107,7 @@ impl PluginConfiguration {
     ///
     /// # Errors
     /// If the apiVersion or kind differs, or a field is invalid; the error names the file.
-    pub fn decode<T: DeserializeOwned>(&self, api_version: &str, kind: &str) -> Result<T, BuildError> {
+    pub(crate) fn decode<T: DeserializeOwned>(&self, api_version: &str, kind: &str) -> Result<T, BuildError> {
         self.expect_kind(api_version, kind)?;
         let mut value = self.value.clone();
         if let Some(fields) = value.as_object_mut() {
@@ -119,11 +119,11 @@ impl PluginConfiguration {
 
 /// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DefaultTolerations {
+pub(crate) struct DefaultTolerations {
     /// The seconds for `node.kubernetes.io/not-ready`.
-    pub not_ready_seconds: i64,
+    pub(crate) not_ready_seconds: i64,
     /// The seconds for `node.kubernetes.io/unreachable`.
-    pub unreachable_seconds: i64,
+    pub(crate) unreachable_seconds: i64,
 }
 
 impl Default for DefaultTolerations {
@@ -134,7 +134,7 @@ impl Default for DefaultTolerations {
 
 /// Whether policies from files may have parameters. kube-apiserver forbids them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PolicyParameters {
+pub(crate) enum PolicyParameters {
     /// `paramKind` and `paramRef` are errors.
     #[default]
     Forbidden,

@@ -5,25 +5,25 @@ use std::path::PathBuf;
 
 /// The TLS versions and cipher suites that a listener offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsProtocol {
+pub(crate) struct TlsProtocol {
     /// Whether TLS 1.2 is refused.
-    pub only_13: bool,
+    pub(crate) only_13: bool,
     /// The cipher suites of TLS 1.2; `None` stands for all that rustls has. Those of TLS 1.3 are always offered, as in Go.
-    pub cipher_suites: Option<Vec<CipherSuite>>,
+    pub(crate) cipher_suites: Option<Vec<CipherSuite>>,
 }
 
 /// A serving certificate for TLS server names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedCertificate {
+pub(crate) struct NamedCertificate {
     /// The certificate, followed by its chain, and its key.
-    pub files: super::CertificateFiles,
+    pub(crate) files: super::CertificateFiles,
     /// The names in lower case, whose first label may be `*`. If there are none, those of the certificate count.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 /// The reason why a value of a TLS flag is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TlsFlagError {
+pub(crate) enum TlsFlagError {
     /// A name that is no version.
     #[error("is not a TLS version: use VersionTLS12 or VersionTLS13")]
     Version,
@@ -63,7 +63,7 @@ impl TlsProtocol {
     ///
     /// # Errors
     /// For a version or a cipher suite that kube-apiserver does not know.
-    pub fn parse(version: Option<&str>, cipher_suites: &[String]) -> Result<Self, TlsFlagError> {
+    pub(crate) fn parse(version: Option<&str>, cipher_suites: &[String]) -> Result<Self, TlsFlagError> {
         let only_13 = match version {
             None | Some("VersionTLS10" | "VersionTLS11" | "VersionTLS12") => false,
             Some("VersionTLS13") => true,
@@ -101,7 +101,7 @@ impl NamedCertificate {
     ///
     /// # Errors
     /// If there are not two files, or no names after the colon.
-    pub fn parse(value: &str) -> Result<Self, TlsFlagError> {
+    pub(crate) fn parse(value: &str) -> Result<Self, TlsFlagError> {
         let (files, names) = match value.split_once(':') {
             Some((_, names)) if names.trim().is_empty() => return Err(TlsFlagError::NoNames),
             Some((files, names)) => (files, names.split(',').map(|name| name.trim().to_ascii_lowercase()).collect()),

@@ -15,7 +15,7 @@ pub struct WebhookTargets {
 /// A text is neither an address, nor a network, nor a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} must be an IP address, a CIDR, a DNS name, or a DNS name after \"*.\"")]
-pub struct InvalidTarget(String);
+pub(crate) struct InvalidTarget(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
@@ -39,7 +39,7 @@ impl WebhookTargets {
     ///
     /// # Errors
     /// For the first text that is invalid, with its index.
-    pub fn parse(texts: &[String]) -> Result<Self, (usize, InvalidTarget)> {
+    pub(crate) fn parse(texts: &[String]) -> Result<Self, (usize, InvalidTarget)> {
         let mut targets = Self::default();
         for (index, text) in texts.iter().enumerate() {
             let name = text.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(text);
@@ -59,7 +59,7 @@ impl WebhookTargets {
 
     /// Whether a webhook of this host may be called at this address. A name allows private addresses, but not those of the machine and its
     /// link, which only networks allow: the owner of a name chooses its addresses.
-    pub fn allow(&self, host: &str, address: IpAddr) -> bool {
+    pub(crate) fn allow(&self, host: &str, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.networks.iter().any(|network| network.contains(address))
             || match reach(address) {

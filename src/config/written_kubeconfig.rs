@@ -11,13 +11,13 @@ use std::path::Path;
 /// The data with which a client reaches the proxy as one user.
 pub(crate) struct WrittenKubeconfig<'a> {
     /// `https://host:port`.
-    pub server: &'a str,
+    pub(crate) server: &'a str,
     /// The authorities of the server's certificate, as PEM.
-    pub certificate_authority: &'a str,
+    pub(crate) certificate_authority: &'a str,
     /// The client's certificate, as PEM.
-    pub client_certificate: &'a str,
+    pub(crate) client_certificate: &'a str,
     /// The client's key, as PEM.
-    pub client_key: &'a str,
+    pub(crate) client_key: &'a str,
 }
 
 /// The name of the cluster, the user and the context in the kubeconfig.

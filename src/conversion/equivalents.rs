@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// A resource that shares its storage with another resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Equivalent {
-    pub resource: GroupVersionResource,
+    pub(crate) resource: GroupVersionResource,
     /// The kind of the objects, or of the subresource's body if a subresource was given.
-    pub kind: GroupVersionKind,
+    pub(crate) kind: GroupVersionKind,
 }
 
 impl Converter {

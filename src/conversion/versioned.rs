@@ -10,11 +10,11 @@ use crate::object::{Object, normal};
 #[derive(Debug)]
 pub(crate) struct Objects {
     /// The kind of the objects.
-    pub kind: GroupVersionKind,
+    pub(crate) kind: GroupVersionKind,
     /// The converted `Attributes::object`.
-    pub object: Option<Object>,
+    pub(crate) object: Option<Object>,
     /// The converted `Attributes::old_object`.
-    pub old_object: Option<Object>,
+    pub(crate) old_object: Option<Object>,
 }
 
 impl Converter {

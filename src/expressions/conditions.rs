@@ -39,11 +39,11 @@ pub(crate) enum Verdict {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inputs<'a> {
     /// The policy's variables.
-    pub variables: &'a [Variable],
+    pub(crate) variables: &'a [Variable],
     /// The policy's parameters.
-    pub parameters: Option<&'a Json>,
+    pub(crate) parameters: Option<&'a Json>,
     /// The values that the policy's expressions may read.
-    pub reads: Reads,
+    pub(crate) reads: Reads,
 }
 
 impl Conditions {

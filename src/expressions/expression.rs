@@ -30,13 +30,13 @@ pub(crate) const OUT_OF_BUDGET: &str =
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Declarations {
     /// `params`
-    pub parameters: bool,
+    pub(crate) parameters: bool,
     /// `authorizer` and `authorizer.requestResource`
-    pub authorizer: bool,
+    pub(crate) authorizer: bool,
     /// `variables`
-    pub variables: bool,
+    pub(crate) variables: bool,
     /// `Object` and `JSONPatch`
-    pub patches: bool,
+    pub(crate) patches: bool,
 }
 
 /// A compiled expression, or its compile error.
@@ -175,19 +175,19 @@ fn environment(messages: AdmissionTypes, declarations: Declarations) -> Environm
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<'a> {
     /// `object`
-    pub object: Value<'a>,
+    pub(crate) object: Value<'a>,
     /// `oldObject`
-    pub old_object: Value<'a>,
+    pub(crate) old_object: Value<'a>,
     /// `namespaceObject`
-    pub namespace: Value<'a>,
+    pub(crate) namespace: Value<'a>,
     /// `request`
-    pub request: Value<'a>,
+    pub(crate) request: Value<'a>,
     /// `params`
-    pub parameters: Value<'a>,
+    pub(crate) parameters: Value<'a>,
     /// `authorizer` and `authorizer.requestResource`; `None` leaves them unbound.
-    pub authorizer: Option<[Value<'static>; 2]>,
+    pub(crate) authorizer: Option<[Value<'static>; 2]>,
     /// `variables`
-    pub variables: Option<Map<'a>>,
+    pub(crate) variables: Option<Map<'a>>,
 }
 
 impl<'a> Slots<'a> {
@@ -226,9 +226,9 @@ pub(crate) struct EvaluationError(pub String);
 #[derive(Debug)]
 pub(crate) struct Evaluated<'a> {
     /// The value, or the error (`EvaluationResult.Error`).
-    pub value: Result<Value<'a>, EvaluationError>,
+    pub(crate) value: Result<Value<'a>, EvaluationError>,
     /// The time that the evaluation took.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 /// A series of evaluations with one budget (`ConditionEvaluator.ForInput`).

@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The access reviews that the evaluations asked for.
-    pub reviews: Reviews,
+    pub(crate) reviews: Reviews,
     /// `request`, in the request's own kind and resource.
     own: OnceLock<Json>,
     /// `authorizer` and `authorizer.requestResource`
@@ -54,15 +54,15 @@ impl Shared {
 #[derive(Clone)]
 pub(crate) struct RequestValues<'a> {
     /// The request.
-    pub attributes: &'a Attributes,
+    pub(crate) attributes: &'a Attributes,
     /// The object in that version.
-    pub object: Option<&'a Object>,
+    pub(crate) object: Option<&'a Object>,
     /// The old object in that version.
-    pub old_object: Option<&'a Object>,
+    pub(crate) old_object: Option<&'a Object>,
     /// The kind and resource in which the request matched.
-    pub matched: (&'a GroupVersionKind, &'a GroupVersionResource),
+    pub(crate) matched: (&'a GroupVersionKind, &'a GroupVersionResource),
     /// `namespaceObject`
-    pub namespace: Option<&'a JsonMap<String, Json>>,
+    pub(crate) namespace: Option<&'a JsonMap<String, Json>>,
     shared: &'a Shared,
     /// `request`, in another kind or resource than the request's own.
     request: OnceCell<Json>,
@@ -74,11 +74,11 @@ pub(crate) struct RequestValues<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reads {
     /// `request`
-    pub request: bool,
+    pub(crate) request: bool,
     /// `namespaceObject`
-    pub namespace: bool,
+    pub(crate) namespace: bool,
     /// `authorizer`
-    pub authorizer: bool,
+    pub(crate) authorizer: bool,
 }
 
 impl Reads {

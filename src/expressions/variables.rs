@@ -11,9 +11,9 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub(crate) struct Variable {
     /// The name below `variables`.
-    pub name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// The expression of the value.
-    pub expression: Expression,
+    pub(crate) expression: Expression,
 }
 
 /// The variables of one series of evaluations. Their values may refer to each other, so they live as long as the slots from which they

@@ -12,7 +12,7 @@ pub struct OwnUserName(OnceLock<String>);
 
 impl OwnUserName {
     /// Whether this is the user's name.
-    pub fn is(&self, username: &str) -> bool {
+    pub(crate) fn is(&self, username: &str) -> bool {
         self.0.get().is_some_and(|own| own == username)
     }
 
@@ -20,7 +20,7 @@ impl OwnUserName {
     ///
     /// # Errors
     /// If the name is not known yet.
-    pub fn check(&self) -> Result<(), Unhealthy> {
+    pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         let unknown = "the proxy's own user is not known yet: the front end reviews the proxy's own requests too";
         self.0.get().map(|_| ()).ok_or_else(|| Unhealthy::of(unknown))
     }
@@ -29,7 +29,7 @@ impl OwnUserName {
     ///
     /// # Errors
     /// If it does not answer, or does not know the user.
-    pub async fn ask(&self, client: &kube::Client, timeout: Duration) -> Result<(), ReviewError> {
+    pub(crate) async fn ask(&self, client: &kube::Client, timeout: Duration) -> Result<(), ReviewError> {
         let name = rights::user(client, timeout).await?;
         self.0.get_or_init(|| name);
         Ok(())

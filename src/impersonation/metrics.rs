@@ -36,7 +36,7 @@ impl Decisions {
 
 /// The metrics of impersonation.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     attempts: Decisions,
     checks: Decisions,
 }
@@ -46,7 +46,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If the registry has the metrics already.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+    pub(crate) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let attempts = Decisions::new(
             "attempts",
             "[ALPHA] Total number of impersonation attempts split by mode and decision.",

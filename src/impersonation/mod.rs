@@ -34,13 +34,13 @@ pub struct Impersonation {
 
 /// An allowed impersonation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Impersonated {
+pub(crate) struct Impersonated {
     /// The user as which the request runs. The caller of `apply` keeps the requestor.
-    pub user: Arc<UserInfo>,
+    pub(crate) user: Arc<UserInfo>,
     /// The verb that allowed the impersonation, for the audit event; empty for the legacy verb `impersonate`.
-    pub constraint: String,
+    pub(crate) constraint: String,
     /// The credentials for the upstream from now on; only with passthrough.
-    pub credentials: Option<ClientCredentials>,
+    pub(crate) credentials: Option<ClientCredentials>,
 }
 
 impl Default for Impersonation {
@@ -51,20 +51,20 @@ impl Default for Impersonation {
 
 impl Impersonation {
     /// Creates the decider; one request may cause `max_checks` checks. Records no metrics.
-    pub fn new(max_checks: usize) -> Self {
+    pub(crate) fn new(max_checks: usize) -> Self {
         let last_modes = moka::sync::Cache::new(REMEMBERED_REQUESTORS);
         Self { max_checks, modes: &MODES, metrics: None, last_modes, secret: Secret::new() }
     }
 
     /// Enables the constrained modes (feature gate ConstrainedImpersonation), or leaves only the verb `impersonate`.
     #[must_use]
-    pub fn with_gate(self, is_constrained: bool) -> Self {
+    pub(crate) fn with_gate(self, is_constrained: bool) -> Self {
         Self { modes: if is_constrained { &MODES } else { &[Mode::Legacy] }, ..self }
     }
 
     /// Records metrics here.
     #[must_use]
-    pub fn with_metrics(self, metrics: Metrics) -> Self {
+    pub(crate) fn with_metrics(self, metrics: Metrics) -> Self {
         Self { metrics: Some(metrics), ..self }
     }
 
@@ -72,7 +72,7 @@ impl Impersonation {
     ///
     /// # Errors
     /// 400 for invalid headers, 403 if the requestor may not impersonate the user, or the user has the mark of admitted requests.
-    pub async fn apply(
+    pub(crate) async fn apply(
         &self,
         headers: &mut HeaderMap,
         requestor: &UserInfo,

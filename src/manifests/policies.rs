@@ -36,9 +36,9 @@ impl Policy for MutatingAdmissionPolicy {
 /// The policies and bindings of a folder, each list sorted by name.
 #[derive(Debug)]
 pub(crate) struct Policies<P: Policy> {
-    pub policies: Arc<Vec<Arc<P>>>,
+    pub(crate) policies: Arc<Vec<Arc<P>>>,
     /// Their bindings.
-    pub bindings: Arc<Vec<Arc<P::Binding>>>,
+    pub(crate) bindings: Arc<Vec<Arc<P::Binding>>>,
 }
 
 /// Reads the policies and bindings of a folder.

@@ -69,11 +69,11 @@ pub(crate) struct Set {
 /// The requirements for the objects of one plugin's folder.
 pub(crate) struct Rules<'a> {
     /// The allowed kinds.
-    pub kinds: &'static [&'static str],
+    pub(crate) kinds: &'static [&'static str],
     /// Returns the validation errors of an object, as `field: text` in the API's words.
-    pub validate: &'a dyn Fn(&str, &Object) -> Vec<String>,
+    pub(crate) validate: &'a dyn Fn(&str, &Object) -> Vec<String>,
     /// Returns the error of an object that is valid in the API, but not allowed in a file.
-    pub constrain: &'a dyn Fn(&str, &Object, &Path) -> Result<(), LoadError>,
+    pub(crate) constrain: &'a dyn Fn(&str, &Object, &Path) -> Result<(), LoadError>,
 }
 
 impl Set {

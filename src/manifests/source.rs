@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The result of loading a folder.
 #[derive(Debug)]
 pub(crate) struct Loaded<T> {
-    pub value: Arc<T>,
+    pub(crate) value: Arc<T>,
     /// The hash `sha256:…` of the files' text; empty for an empty folder.
-    pub hash: String,
+    pub(crate) hash: String,
 }
 
 /// A value that is reloaded when its folder changes, or a constant without a folder.

@@ -30,9 +30,9 @@ pub(crate) struct Criteria {
     /// Whether a rule also matches the equivalents of the resources that it names.
     equivalent: bool,
     /// The namespace selector; or the error in it.
-    pub namespaces: Result<LabelSelector, InvalidSelector>,
+    pub(crate) namespaces: Result<LabelSelector, InvalidSelector>,
     /// The object selector; or the error in it.
-    pub objects: Result<LabelSelector, InvalidSelector>,
+    pub(crate) objects: Result<LabelSelector, InvalidSelector>,
 }
 
 /// A policy's `matchConstraints`, a binding's `matchResources`.

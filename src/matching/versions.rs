@@ -15,13 +15,13 @@ pub(crate) struct Versions(Vec<Objects>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     /// The kind of the objects.
-    pub kind: &'a GroupVersionKind,
+    pub(crate) kind: &'a GroupVersionKind,
     /// The resource that the hook or policy names.
-    pub resource: &'a GroupVersionResource,
+    pub(crate) resource: &'a GroupVersionResource,
     /// The object, converted to that kind.
-    pub object: Option<&'a Object>,
+    pub(crate) object: Option<&'a Object>,
     /// The old object, converted to that kind.
-    pub old_object: Option<&'a Object>,
+    pub(crate) old_object: Option<&'a Object>,
 }
 
 impl<'a> View<'a> {

@@ -274,7 +274,8 @@ mod tests {
     use super::*;
     use crate::body::{full, held};
     use crate::config::Limits;
-    use crate::pipeline::{InFlight, Room};
+    use crate::pipeline::InFlight;
+    use crate::pipeline::gateway::Room;
     use crate::request::request_info;
     use crate::server::testing::silent;
     use crate::user::UserInfo;

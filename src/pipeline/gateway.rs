@@ -27,25 +27,25 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     /// The effective user, after impersonation.
-    pub user: Arc<UserInfo>,
+    pub(crate) user: Arc<UserInfo>,
     /// The client's credentials, if they go upstream unchanged (`passthrough`).
-    pub credentials: Option<ClientCredentials>,
+    pub(crate) credentials: Option<ClientCredentials>,
     /// Whether the request is the proxy's own: admitted as the user's, and sent with the proxy's credentials.
-    pub is_proxy: bool,
+    pub(crate) is_proxy: bool,
 }
 
 /// The path to the API server.
 pub(super) struct Gateway {
     /// The transport of the proxy's own requests.
-    pub transport: SharedTransport,
+    pub(crate) transport: SharedTransport,
     /// The forwarder of callers' requests.
-    pub forwarder: Forwarder,
+    pub(crate) forwarder: Forwarder,
     /// The bytes that an answer may have if the proxy reads it as a whole.
-    pub response_bytes: usize,
+    pub(crate) response_bytes: usize,
     /// The memory for answers that the proxy reads as a whole during admission.
-    pub room: Room,
+    pub(crate) room: Room,
     /// The release of the API server.
-    pub release: Arc<Release>,
+    pub(crate) release: Arc<Release>,
 }
 
 /// The memory that all answers read as a whole may take together.

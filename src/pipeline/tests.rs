@@ -6,21 +6,25 @@ mod collections;
 mod differences;
 mod initializers;
 mod later;
+mod only_tenant;
 mod owners;
 mod permission;
 mod retries;
 mod view;
 mod wire;
 
+use super::gateway::Room;
 use super::*;
 use crate::admission::metrics::Metrics;
 use crate::admission::{
     Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec,
 };
-use crate::authz::{self, Mode, Reviewer};
+use crate::authn::Schemes;
+use crate::authz::{self, AccessReviews, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
-use crate::config::Limits;
+use crate::config::FeatureGates;
+use crate::metrics::Registry;
 use crate::sharer::Sharing;
 use crate::upstream::{CallerIdentity, Forwarder, Release, SharedTransport, from_fn, kube_client};
 use crate::{authn, embedded};
@@ -174,6 +178,18 @@ fn seen(name: &str) -> Vec<Value> {
     SEEN.lock().unwrap().iter().filter(is_it).cloned().collect()
 }
 
+/// A connection of a client without a certificate.
+fn connection() -> Arc<Connection> {
+    Arc::new(Connection {
+        remote: SocketAddr::from(([127, 0, 0, 1], 1)),
+        certificates: Vec::new(),
+        kept: Default::default(),
+        server_name: None,
+        is_http2: false,
+        state: Default::default(),
+    })
+}
+
 struct Path {
     pipeline: Pipeline,
     server: Arc<embedded::Server>,
@@ -252,14 +268,7 @@ impl Path {
     }
 
     async fn send(&self, mut request: Request<Body>) -> Response<Body> {
-        request.extensions_mut().insert(Arc::new(Connection {
-            remote: SocketAddr::from(([127, 0, 0, 1], 1)),
-            certificates: Vec::new(),
-            kept: Default::default(),
-            server_name: None,
-            is_http2: false,
-            state: Default::default(),
-        }));
+        request.extensions_mut().insert(connection());
         self.pipeline.handle(request, Known::default(), &Drain::new()).await
     }
 

@@ -41,11 +41,11 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Configuration {
     /// The name or address of the proxy, for pods.
-    pub host: String,
+    pub(crate) host: String,
     /// The port of the proxy, for pods.
-    pub port: u16,
+    pub(crate) port: u16,
     /// The authorities of the proxy's serving certificate; `None` if the cluster's own authority has signed it.
-    pub authorities: Option<PathBuf>,
+    pub(crate) authorities: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]

@@ -43,13 +43,13 @@ impl Action {
 #[derive(Debug, PartialEq)]
 pub(crate) struct ParameterReference {
     /// The name of one object.
-    pub name: Option<Box<str>>,
+    pub(crate) name: Option<Box<str>>,
     /// The namespace of the parameters; `None` for the request's namespace.
-    pub namespace: Option<Box<str>>,
+    pub(crate) namespace: Option<Box<str>>,
     /// The labels of the objects, instead of a name.
-    pub selector: Option<Result<LabelSelector, InvalidSelector>>,
+    pub(crate) selector: Option<Result<LabelSelector, InvalidSelector>>,
     /// Whether parameterNotFoundAction is `Deny`.
-    pub must_exist: bool,
+    pub(crate) must_exist: bool,
 }
 
 impl From<ParamRef> for ParameterReference {
@@ -68,17 +68,17 @@ impl From<ParamRef> for ParameterReference {
 #[derive(Debug)]
 pub(crate) struct Binding<A> {
     /// The name of the binding.
-    pub name: Box<str>,
+    pub(crate) name: Box<str>,
     /// The name of its policy.
-    pub policy: Box<str>,
+    pub(crate) policy: Box<str>,
     /// The place of the parameters.
-    pub parameters: Option<Box<ParameterReference>>,
+    pub(crate) parameters: Option<Box<ParameterReference>>,
     /// The criteria for requests beyond the policy's; `None` for all requests of the policy.
-    pub criteria: Option<Box<Criteria>>,
+    pub(crate) criteria: Option<Box<Criteria>>,
     /// The effects of failed validations, in the order of the binding.
-    pub actions: Box<[Action]>,
+    pub(crate) actions: Box<[Action]>,
     /// Whether an annotation of the binding puts its policy in shadow mode.
-    pub is_shadow: bool,
+    pub(crate) is_shadow: bool,
     api: PhantomData<fn() -> A>,
 }
 

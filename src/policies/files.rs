@@ -18,7 +18,7 @@ type Bound<R, A> = (Arc<Policy<R>>, Vec<Arc<Binding<A>>>);
 #[derive(Debug)]
 pub(crate) struct Files<R, A> {
     /// The policies, each with its bindings.
-    pub policies: Vec<Bound<R, A>>,
+    pub(crate) policies: Vec<Bound<R, A>>,
 }
 
 impl<R, A> Default for Files<R, A> {

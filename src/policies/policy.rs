@@ -18,22 +18,22 @@ use std::fmt;
 #[derive(Debug)]
 pub(crate) struct Policy<R> {
     /// The name of the policy.
-    pub name: Box<str>,
+    pub(crate) name: Box<str>,
     /// Whether an annotation of the policy puts it in shadow mode.
-    pub is_shadow: bool,
+    pub(crate) is_shadow: bool,
     /// The requests that the policy matches; `None` is an error of the policy.
-    pub criteria: Option<Criteria>,
+    pub(crate) criteria: Option<Criteria>,
     /// The kind of the parameters.
-    pub parameter_kind: Option<ParameterKind>,
+    pub(crate) parameter_kind: Option<ParameterKind>,
     /// Whether failurePolicy is `Ignore`.
-    pub ignores_failure: bool,
+    pub(crate) ignores_failure: bool,
     /// The matchConditions.
-    pub conditions: Conditions,
-    pub variables: Box<[Variable]>,
+    pub(crate) conditions: Conditions,
+    pub(crate) variables: Box<[Variable]>,
     /// The validations or mutations.
-    pub rules: R,
+    pub(crate) rules: R,
     /// The values that the expressions may read.
-    pub reads: Reads,
+    pub(crate) reads: Reads,
 }
 
 /// The validations or mutations of one kind of policy.
@@ -61,17 +61,17 @@ pub(crate) trait Rules: fmt::Debug + Send + Sync + Sized + 'static {
 /// The fields that both kinds of policy have.
 pub(crate) struct Fields<'a> {
     /// `metadata`
-    pub metadata: &'a ObjectMeta,
+    pub(crate) metadata: &'a ObjectMeta,
     /// `matchConstraints`
-    pub constraints: Option<&'a api::MatchResources>,
+    pub(crate) constraints: Option<&'a api::MatchResources>,
     /// `paramKind`
-    pub parameter_kind: Option<&'a api::ParamKind>,
+    pub(crate) parameter_kind: Option<&'a api::ParamKind>,
     /// `failurePolicy`
-    pub failure_policy: Option<&'a str>,
+    pub(crate) failure_policy: Option<&'a str>,
     /// `matchConditions`
-    pub conditions: Option<&'a Vec<api::MatchCondition>>,
+    pub(crate) conditions: Option<&'a Vec<api::MatchCondition>>,
     /// `variables`
-    pub variables: Option<&'a Vec<api::Variable>>,
+    pub(crate) variables: Option<&'a Vec<api::Variable>>,
 }
 
 impl<R: Rules> Policy<R> {

@@ -20,13 +20,13 @@ pub(super) struct ShadowDecisions<'a> {
 /// The decision that a policy in shadow mode would have made.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ShadowDecision {
-    pub decision: ShadowVerdict,
+    pub(crate) decision: ShadowVerdict,
     /// The code of the rejection; 0 without one.
-    pub code: u16,
+    pub(crate) code: u16,
     /// The reason of the rejection, or of the failure.
-    pub message: String,
+    pub(crate) message: String,
     /// The paths that would have been changed.
-    pub paths: Vec<String>,
+    pub(crate) paths: Vec<String>,
 }
 
 impl ShadowDecision {

@@ -27,13 +27,13 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// A policy with its bindings (`generic.PolicyHook`).
 #[derive(Debug)]
 pub(super) struct PolicyHook<R, A> {
-    pub policy: Arc<Policy<R>>,
+    pub(crate) policy: Arc<Policy<R>>,
     /// The bindings, by name.
     bindings: Box<[Arc<Binding<A>>]>,
     /// The bindings for which the policy is in shadow mode.
     shadows: Box<[Arc<Binding<A>>]>,
     /// The objects of the parameters' kind; an error if they cannot be followed.
-    pub parameters: Option<Result<Arc<Parameters>, UnusableKind>>,
+    pub(crate) parameters: Option<Result<Arc<Parameters>, UnusableKind>>,
     /// Whether the policy or one of its bindings is in shadow mode.
     is_shadow: bool,
 }
@@ -114,10 +114,10 @@ pub(super) struct Source<R: Rules, A: 'static> {
 /// The policies in shadow mode, and the metrics that count them.
 pub(super) struct Shadowing {
     /// The policies that the command line names.
-    pub named: ShadowNames,
+    pub(crate) named: ShadowNames,
     /// The plugin's type, as metrics label it.
-    pub step: &'static str,
-    pub metrics: shadow::Metrics,
+    pub(crate) step: &'static str,
+    pub(crate) metrics: shadow::Metrics,
 }
 
 struct Inner<R: Rules, A: 'static> {

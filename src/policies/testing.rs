@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 /// A plugin, and its metrics.
 pub(super) struct World<P> {
-    pub plugin: P,
-    pub registry: Registry,
+    pub(crate) plugin: P,
+    pub(crate) registry: Registry,
 }
 
 impl<P> World<P> {

@@ -28,11 +28,11 @@ pub enum AnswerType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// The encoding.
-    pub media_type: MediaType,
+    pub(crate) media_type: MediaType,
     /// Whether the answer is formatted for a person.
-    pub is_pretty: bool,
+    pub(crate) is_pretty: bool,
     /// Whether the answer is not the object itself: a Table, or metadata alone.
-    pub is_converted: bool,
+    pub(crate) is_converted: bool,
 }
 
 /// Returns the best form that the header accepts and the server supports (`NegotiateMediaTypeOptions`); `None` if there is no

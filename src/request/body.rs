@@ -114,20 +114,20 @@ pub struct DecodedObject {
     pub object: Object,
     /// The strict decoding errors about duplicate keys, one warning each: `duplicate field "data.a"`; for YAML `line 4: key "a"
     /// already set in map`. In CBOR, duplicate keys are errors of the decoder.
-    pub duplicates: Vec<String>,
+    pub(crate) duplicates: Vec<String>,
     /// The other strict decoding errors, in the order of the text: `unknown field "spec.foo"`. For built-in kinds in JSON, the
     /// errors about duplicates are here too.
-    pub unknown: Vec<String>,
+    pub(crate) unknown: Vec<String>,
     /// Whether every reader decodes exactly this object from the body's bytes, so that the bytes can be forwarded. Always false
     /// for YAML, which two parsers read in two ways, and for CBOR, whose strings need not be UTF-8.
-    pub is_verbatim: bool,
+    pub(crate) is_verbatim: bool,
     /// The unknown fields of the body.
-    pub unseen: Unseen,
+    pub(crate) unseen: Unseen,
 }
 
 /// The fields of a body that the built-in kind does not have here.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Unseen {
+pub(crate) enum Unseen {
     /// No fields, or no fields to keep.
     #[default]
     Nothing,
@@ -139,7 +139,7 @@ pub enum Unseen {
 
 impl DecodedObject {
     /// Returns the text that `fieldValidation=Strict` puts after `strict decoding error: `; `None` without errors.
-    pub fn strict_errors(&self, media_type: MediaType) -> Option<String> {
+    pub(crate) fn strict_errors(&self, media_type: MediaType) -> Option<String> {
         let duplicates = match (self.duplicates.is_empty(), media_type) {
             (true, _) => None,
             (false, MediaType::Yaml) => Some(format!("yaml: unmarshal errors:\n  {}", self.duplicates.join("\n  "))),
@@ -153,7 +153,7 @@ impl DecodedObject {
     }
 
     /// Returns the strict decoding errors, one by one.
-    pub fn strict_warnings(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn strict_warnings(&self) -> impl Iterator<Item = &String> {
         self.duplicates.iter().chain(&self.unknown)
     }
 }

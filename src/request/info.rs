@@ -9,29 +9,29 @@ use http::{Method, Uri};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
     /// Whether the request is for a resource of the API, rather than for another path of the server.
-    pub is_resource_request: bool,
+    pub(crate) is_resource_request: bool,
     /// The path, percent-decoded.
-    pub path: String,
+    pub(crate) path: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, `proxy`; the method in lower case otherwise.
-    pub verb: String,
+    pub(crate) verb: String,
     /// `api` or `apis`.
-    pub api_prefix: String,
-    pub api_group: String,
-    pub api_version: String,
+    pub(crate) api_prefix: String,
+    pub(crate) api_group: String,
+    pub(crate) api_version: String,
     /// Namespace; for a request for a namespace, the name of that namespace.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// Plural resource name.
-    pub resource: String,
+    pub(crate) resource: String,
     /// Subresource, one path segment.
-    pub subresource: String,
+    pub(crate) subresource: String,
     /// Name of the object; empty if the URL has no name.
-    pub name: String,
+    pub(crate) name: String,
     /// The path from the resource on.
-    pub parts: Vec<String>,
+    pub(crate) parts: Vec<String>,
     /// `fieldSelector` of list, watch and deletecollection.
-    pub field_selector: String,
+    pub(crate) field_selector: String,
     /// `labelSelector` of list, watch and deletecollection.
-    pub label_selector: String,
+    pub(crate) label_selector: String,
 }
 
 /// Path segments in the place of a resource that are verbs (`specialVerbs`).
@@ -44,12 +44,12 @@ const LONG_RUNNING_SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", 
 
 impl RequestInfo {
     /// Whether the URL names an API but nothing in it (`/api/v1/watch`): kube-apiserver answers 500 before anything else.
-    pub fn is_undetermined(&self) -> bool {
+    pub(crate) fn is_undetermined(&self) -> bool {
         self.is_resource_request && self.parts.is_empty()
     }
 
     /// Whether the request has no time limit: watches, logs, exec and the like.
-    pub fn is_long_running(&self) -> bool {
+    pub(crate) fn is_long_running(&self) -> bool {
         LONG_RUNNING_VERBS.contains(&&*self.verb)
             || (self.is_resource_request && LONG_RUNNING_SUBRESOURCES.contains(&&*self.subresource))
             || (!self.is_resource_request && self.path.starts_with("/debug/pprof/"))

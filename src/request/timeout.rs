@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// 400 if the value is not a duration.
-pub fn asked(query: &str) -> Result<Option<Duration>, Status> {
+pub(crate) fn asked(query: &str) -> Result<Option<Duration>, Status> {
     let Some(text) = query_value(query, "timeout").filter(|text| !text.is_empty()) else { return Ok(None) };
     let nanoseconds = duration::nanoseconds(&text)
         .map_err(|why| Status::bad_request(format!("invalid timeout specified in the request URL - {why}")))?;

@@ -39,7 +39,7 @@ const RELIEF: usize = 16;
 
 /// A bounded number of connections in each stage, and in all stages.
 #[derive(Debug)]
-pub struct ConnectionBudget {
+pub(crate) struct ConnectionBudget {
     bounds: [usize; STAGES],
     all: usize,
     /// Whether an authenticated connection with an open request never ends for others.
@@ -67,7 +67,7 @@ pub(super) struct Place {
 
 impl ConnectionBudget {
     /// Creates a budget of `bound` authenticated connections, at least one. A new one always gets a place.
-    pub fn new(bound: usize) -> Arc<Self> {
+    pub(crate) fn new(bound: usize) -> Arc<Self> {
         Self::of([bound.max(1); STAGES], usize::MAX, false)
     }
 

@@ -18,9 +18,9 @@ const DAYS: i32 = 365;
 /// A certificate and its key, both as PEM.
 #[derive(Clone)]
 pub(crate) struct Issued {
-    pub certificate_pem: String,
+    pub(crate) certificate_pem: String,
     /// The private key of the certificate, PKCS#8.
-    pub key_pem: String,
+    pub(crate) key_pem: String,
 }
 
 /// A certificate authority.

@@ -36,7 +36,7 @@ impl Drain {
     ///
     /// # Errors
     /// If signals cannot be received.
-    pub async fn start_on_signal(&self, delay: Duration) -> std::io::Result<()> {
+    pub(crate) async fn start_on_signal(&self, delay: Duration) -> std::io::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         tokio::select! {
@@ -48,12 +48,12 @@ impl Drain {
     }
 
     /// Whether the drain was announced: readiness checks fail from then on.
-    pub fn is_announced(&self) -> bool {
+    pub(crate) fn is_announced(&self) -> bool {
         self.announced.is_cancelled()
     }
 
     /// Whether the drain has started: long-running requests end from then on.
-    pub fn is_started(&self) -> bool {
+    pub(crate) fn is_started(&self) -> bool {
         self.started.is_cancelled()
     }
 
@@ -73,7 +73,7 @@ impl Drain {
     }
 
     /// Resolves when every task of [`spawn`](Self::spawn) has ended.
-    pub async fn finished(&self) {
+    pub(crate) async fn finished(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }

@@ -28,11 +28,11 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The reason why a check fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unhealthy(String);
+pub(crate) struct Unhealthy(String);
 
 impl Unhealthy {
     /// The reason in these words.
-    pub fn of(why: impl fmt::Display) -> Self {
+    pub(crate) fn of(why: impl fmt::Display) -> Self {
         Self(why.to_string())
     }
 }

@@ -17,13 +17,13 @@ const SERVING_DAYS: i32 = 90;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Renewable {
     /// The certificates that clients trust: the authority, and before the end of an authority's lifetime the one before it.
-    pub authorities_pem: String,
+    pub(crate) authorities_pem: String,
     /// The private key of the authority, PKCS#8.
-    pub authority_key_pem: String,
+    pub(crate) authority_key_pem: String,
     /// The serving certificate.
-    pub certificate_pem: String,
+    pub(crate) certificate_pem: String,
     /// The private key of the serving certificate, PKCS#8.
-    pub key_pem: String,
+    pub(crate) key_pem: String,
 }
 
 /// The reason why no certificate can be issued.

@@ -84,7 +84,7 @@ impl ConnectionState {
     }
 
     /// Records that a request of the connection has authenticated: the connection no longer ends for strangers.
-    pub fn authenticated(&self) {
+    pub(crate) fn authenticated(&self) {
         if !self.authenticated.swap(true, Ordering::AcqRel) {
             self.advance(Stage::Known);
         }
@@ -92,37 +92,37 @@ impl ConnectionState {
 
     /// Takes a place among the connections of a tenant, unless the connection has a place: a connection counts for the tenant of its first
     /// request.
-    pub fn join(self: &Arc<Self>, connections: &Arc<ConnectionBudget>) {
+    pub(crate) fn join(self: &Arc<Self>, connections: &Arc<ConnectionBudget>) {
         self.place_of_tenant.get_or_init(|| connections.enter(self, Stage::Known));
     }
 
     /// Whether a request of the connection has authenticated.
-    pub fn is_authenticated(&self) -> bool {
+    pub(crate) fn is_authenticated(&self) -> bool {
         self.authenticated.load(Ordering::Acquire)
     }
 
     /// Closes the connection after its open requests: GOAWAY over HTTP/2, `Connection: close` over HTTP/1.1.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closing.cancel();
     }
 
     /// Whether [`close`](Self::close) was called.
-    pub fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.closing.is_cancelled()
     }
 
     /// Returns the places for reviews of the connection's credentials, `bound` at a time. The first call sets the bound.
-    pub fn reviews(&self, bound: usize) -> &Semaphore {
+    pub(crate) fn reviews(&self, bound: usize) -> &Semaphore {
         self.reviews.get_or_init(|| Semaphore::new(bound))
     }
 
     /// Records that credentials with this hash were reviewed and rejected. Of several hashes, the first counts.
-    pub fn reject(&self, hash: [u8; 32]) {
+    pub(crate) fn reject(&self, hash: [u8; 32]) {
         let _ = self.rejected.set(hash);
     }
 
     /// Whether [`reject`](Self::reject) recorded this hash.
-    pub fn has_rejected(&self, hash: &[u8; 32]) -> bool {
+    pub(crate) fn has_rejected(&self, hash: &[u8; 32]) -> bool {
         self.rejected.get() == Some(hash)
     }
 
@@ -131,13 +131,13 @@ impl ConnectionState {
     }
 
     /// Ends the connection at once, whatever its requests.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.life.end();
     }
 
     /// True after a call of [`end`](Self::end).
     #[cfg(test)]
-    pub fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.life.is_ended()
     }
 

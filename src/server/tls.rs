@@ -41,11 +41,11 @@ pub(crate) type Certificates = HashMap<String, Arc<CertifiedKey>>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handshake {
     /// The files of the CAs whose client certificates the handshake requests. Without files it requests any certificate.
-    pub authorities: Vec<PathBuf>,
+    pub(crate) authorities: Vec<PathBuf>,
     /// The versions and cipher suites.
-    pub protocol: TlsProtocol,
+    pub(crate) protocol: TlsProtocol,
     /// The certificates of server names. The first with the name counts.
-    pub named: Vec<Arc<ArcSwap<Certificates>>>,
+    pub(crate) named: Vec<Arc<ArcSwap<Certificates>>>,
 }
 
 impl Handshake {

@@ -22,13 +22,13 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file, or the folder.
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// The line, from 1 on; 0 if the error concerns the whole file.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The field; empty if the error concerns the whole file.
-    pub field: String,
+    pub(crate) field: String,
     /// The reason.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 impl fmt::Display for Fault {
@@ -47,32 +47,32 @@ impl fmt::Display for Fault {
 /// A tenant as its file describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantFile {
-    pub name: String,
-    pub file: PathBuf,
+    pub(crate) name: String,
+    pub(crate) file: PathBuf,
     /// The properties.
-    pub profile: Profile,
+    pub(crate) profile: Profile,
     text: String,
 }
 
 impl TenantFile {
     /// An error about a field of this tenant.
-    pub fn fault(&self, field: &str, why: impl fmt::Display) -> Fault {
+    pub(crate) fn fault(&self, field: &str, why: impl fmt::Display) -> Fault {
         let why = why.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         Fault { file: self.file.clone(), line: line_of(&self.text, field), field: field.to_owned(), why }
     }
 
     /// The path of a file that the tenant names: a relative path begins at the folder of the tenants.
-    pub fn path(&self, named: &str) -> PathBuf {
+    pub(crate) fn path(&self, named: &str) -> PathBuf {
         self.file.parent().unwrap_or(Path::new("")).join(named)
     }
 
     /// The kubeconfig of the tenant's own API server; `None` for the API server of the flags.
-    pub fn kubeconfig(&self) -> Option<PathBuf> {
+    pub(crate) fn kubeconfig(&self) -> Option<PathBuf> {
         self.profile.upstream.as_ref().map(|upstream| self.path(&upstream.kubeconfig))
     }
 
     /// The files that the tenant names, without its kubeconfig, each with its field. The proxy follows the kubeconfig for itself.
-    pub fn named_files(&self) -> Vec<(&'static str, PathBuf)> {
+    pub(crate) fn named_files(&self) -> Vec<(&'static str, PathBuf)> {
         let profile = &self.profile;
         let named = [
             ("spec.admission.pluginConfig", &profile.admission.plugin_config),
@@ -88,7 +88,7 @@ impl TenantFile {
 #[cfg(test)]
 impl TenantFile {
     /// A tenant without a file.
-    pub fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         let (file, profile, text) = Default::default();
         Self { name: name.to_owned(), file, profile, text }
     }

@@ -17,13 +17,13 @@ const EVENT_REFERENCES: [&str; 3] = ["involvedObject", "regarding", "related"];
 /// The guard of one tenant.
 pub(crate) struct Guard {
     /// The tenant's name.
-    pub tenant: Arc<str>,
+    pub(crate) tenant: Arc<str>,
     /// The names of namespaces of all tenants of the API server.
-    pub owners: Arc<ArcSwap<Owners>>,
+    pub(crate) owners: Arc<ArcSwap<Owners>>,
     /// Whether the tenant is confined to its own namespaces.
-    pub is_confined: bool,
+    pub(crate) is_confined: bool,
     /// The resources that the API server serves.
-    pub discovery: Arc<Discovery>,
+    pub(crate) discovery: Arc<Discovery>,
 }
 
 fn label(object: &Object) -> Option<&Value> {

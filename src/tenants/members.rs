@@ -24,9 +24,9 @@ pub enum Origin {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
     /// The indices of the tenants, without `default`, sorted.
-    pub tenants: Vec<usize>,
+    pub(crate) tenants: Vec<usize>,
     /// Whether the caller is a member of `operators`.
-    pub is_operator: bool,
+    pub(crate) is_operator: bool,
 }
 
 impl Membership {
@@ -35,7 +35,7 @@ impl Membership {
     ///
     /// `None` if the two have no tenant in common.
     #[must_use]
-    pub fn acting_as(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn acting_as(&self, other: &Self) -> Option<Self> {
         if self.is_operator {
             return Some(other.clone());
         }
@@ -86,7 +86,7 @@ impl Members {
     }
 
     /// Whether two tenants have the same API server.
-    pub fn share_upstream(&self, one: usize, other: usize) -> bool {
+    pub(crate) fn share_upstream(&self, one: usize, other: usize) -> bool {
         self.upstreams.get(one) == self.upstreams.get(other)
     }
 

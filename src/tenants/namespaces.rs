@@ -67,12 +67,12 @@ impl Owners {
     }
 
     /// Returns the tenant whose names include this one. At most one does, because names of different tenants do not overlap.
-    pub fn by_name(&self, namespace: &str) -> Option<&str> {
+    pub(crate) fn by_name(&self, namespace: &str) -> Option<&str> {
         self.exact.get(namespace).map(|owner| &**owner).or_else(|| self.by_beginning(namespace))
     }
 
     /// Whether only operators may create a namespace of this name: its service accounts are operators.
-    pub fn is_of_operators(&self, namespace: &str) -> bool {
+    pub(crate) fn is_of_operators(&self, namespace: &str) -> bool {
         self.of_operators.contains(namespace)
     }
 

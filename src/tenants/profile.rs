@@ -13,14 +13,14 @@ pub(crate) const KIND: &str = "Tenant";
 #[schemars(title = "Tenant")]
 pub(crate) struct Document {
     /// `config.kube-admission-proxy.dev/v1alpha1`.
-    pub api_version: String,
+    pub(crate) api_version: String,
     /// `Tenant`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// The name.
-    pub metadata: Metadata,
+    pub(crate) metadata: Metadata,
     /// The tenant's properties.
     #[serde(default)]
-    pub spec: Profile,
+    pub(crate) spec: Profile,
 }
 
 /// The name of a tenant.
@@ -29,37 +29,37 @@ pub(crate) struct Document {
 pub(crate) struct Metadata {
     /// The name, a DNS label. `default` is the tenant of callers and namespaces without another tenant, and must exist. `operators`
     /// is the tenant whose members change the tenants of namespaces.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 /// The properties of a tenant.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Profile {
+pub(crate) struct Profile {
     /// The callers that may act as the tenant. The tenant `default` has none: it is for callers who are members of no tenant.
-    pub members: Vec<Member>,
+    pub(crate) members: Vec<Member>,
     /// TLS server names, or hosts of requests, that address the tenant. A name addresses one tenant.
-    pub server_names: Vec<String>,
+    pub(crate) server_names: Vec<String>,
     /// The tenant's namespaces, besides those with the label `kube-admission-proxy.dev/tenant`.
-    pub namespaces: Namespaces,
+    pub(crate) namespaces: Namespaces,
     /// The tenant's API server. The default is that of the flags.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<Upstream>,
+    pub(crate) upstream: Option<Upstream>,
     /// The tenant's admission.
-    pub admission: Admission,
+    pub(crate) admission: Admission,
     /// The tenant's authorization, besides that of the API server.
-    pub authorization: Authorization,
+    pub(crate) authorization: Authorization,
     /// The limits on the tenant's requests.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// The tenant's audit log.
-    pub audit: Audit,
+    pub(crate) audit: Audit,
     /// The tenant's certificates.
-    pub tls: Tls,
+    pub(crate) tls: Tls,
 }
 
 /// A kind of caller.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
-pub enum MemberKind {
+pub(crate) enum MemberKind {
     /// The user of this name.
     User,
     /// The users of this group.
@@ -71,28 +71,28 @@ pub enum MemberKind {
 /// Callers that may act as a tenant.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Member {
+pub(crate) struct Member {
     /// The kind of caller.
-    pub kind: MemberKind,
+    pub(crate) kind: MemberKind,
     /// The name. `*` for all service accounts of the namespace.
-    pub name: String,
+    pub(crate) name: String,
     /// The namespace of a service account.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
+    pub(crate) namespace: String,
 }
 
 /// Namespaces by name.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Namespaces {
+pub(crate) struct Namespaces {
     /// Names, and beginnings of names followed by `*`. Names of two tenants of one API server must not overlap.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 /// An API server.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Upstream {
+pub(crate) struct Upstream {
     /// The kubeconfig with the API server's address and the proxy's credentials, whose user must be allowed to impersonate. A
     /// relative path begins at the folder of the tenants, here and in all other fields.
     pub kubeconfig: String,
@@ -100,18 +100,18 @@ pub struct Upstream {
     pub identity: Identity,
     /// The prefix of the groups of callers at the API server, as `--upstream-group-prefix`. `members` name groups without the prefix.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub group_prefix: String,
+    pub(crate) group_prefix: String,
     /// IP addresses, CIDRs and DNS names of the servers that webhooks and conversion webhooks of this API server may be, besides public
     /// addresses. `*.` in front of a name stands for all names that end so. A name allows private addresses, but no loopback and
     /// link-local ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub webhook_targets: Vec<String>,
+    pub(crate) webhook_targets: Vec<String>,
 }
 
 /// The identity with which requests reach an API server.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Identity {
+pub(crate) enum Identity {
     /// By `Impersonate-*` headers.
     #[default]
     Impersonate,
@@ -122,42 +122,42 @@ pub enum Identity {
 /// The admission of a tenant.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Admission {
+pub(crate) struct Admission {
     /// The plugins and configurations to which the other fields are changes: `default` for those of the tenant `default`, `none` for
     /// no plugin, or the name of another tenant. The base of the tenant `default` is always the plugins of the flags.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub base: String,
+    pub(crate) base: String,
     /// Plugins to run in addition.
-    pub enable_plugins: Vec<String>,
+    pub(crate) enable_plugins: Vec<String>,
     /// Plugins not to run.
-    pub disable_plugins: Vec<String>,
+    pub(crate) disable_plugins: Vec<String>,
     /// An AdmissionConfiguration file. Its entries replace the configurations of the base for the same plugins. A plugin's
     /// `staticManifestsDir` there has webhooks and policies that only this tenant has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub plugin_config: Option<String>,
+    pub(crate) plugin_config: Option<String>,
     /// The webhooks and policies of the API that admit the tenant's requests. The default is all.
     #[serde(rename = "fromAPI")]
-    pub from_api: FromApi,
+    pub(crate) from_api: FromApi,
     /// Webhooks and policies without effect, in addition to those of the flags.
-    pub shadow: Shadow,
+    pub(crate) shadow: Shadow,
     /// The time for all webhooks of one object, as `--admission-timeout`: `5s`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<String>,
+    pub(crate) timeout: Option<String>,
 }
 
 /// The webhooks and policies of the API that count for a tenant.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct FromApi {
+pub(crate) struct FromApi {
     /// MutatingWebhookConfigurations and ValidatingWebhookConfigurations, by the labels of the configuration.
-    pub webhooks: Which,
+    pub(crate) webhooks: Which,
     /// Admission policies with their bindings, by the labels of the policy.
-    pub policies: Which,
+    pub(crate) policies: Which,
 }
 
 /// A choice of objects of the API.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
-pub enum Which {
+pub(crate) enum Which {
     /// All objects.
     #[default]
     All,
@@ -171,20 +171,20 @@ pub enum Which {
 /// Webhooks and policies in shadow mode.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Shadow {
+pub(crate) struct Shadow {
     /// Webhooks, as in `--shadow-webhooks`. A `*` at the end of a name stands for any end.
-    pub webhooks: Vec<String>,
+    pub(crate) webhooks: Vec<String>,
     /// Policies, as in `--shadow-policies`. A `*` at the end of a name stands for any end.
-    pub policies: Vec<String>,
+    pub(crate) policies: Vec<String>,
 }
 
 /// The authorization of a tenant.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Authorization {
+pub(crate) struct Authorization {
     /// Whether the tenant reads and writes only in its own namespaces: no other namespace, no cluster-scoped object, no list of
     /// several namespaces. With false the tenant still writes into no namespace of another tenant.
-    pub own_namespaces_only: bool,
+    pub(crate) own_namespaces_only: bool,
 }
 
 impl Default for Authorization {
@@ -196,59 +196,59 @@ impl Default for Authorization {
 /// The limits on a tenant's requests. The default of each is the limit of the process, which each tenant then has for itself.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Number of reads at the same time. Further reads get 429.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub requests_in_flight: Option<usize>,
+    pub(crate) requests_in_flight: Option<usize>,
     /// Number of writes at the same time. Further writes get 429.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub mutating_requests_in_flight: Option<usize>,
+    pub(crate) mutating_requests_in_flight: Option<usize>,
     /// Number of writes in a second, on average. Further writes get 429. The default is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub writes_per_second: Option<u32>,
+    pub(crate) writes_per_second: Option<u32>,
     /// Number of writes at once, after a pause. The default is `writesPerSecond`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub write_burst: Option<u32>,
+    pub(crate) write_burst: Option<u32>,
     /// Size of the body of a request. The limit of the process is also the highest value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub body_bytes: Option<usize>,
+    pub(crate) body_bytes: Option<usize>,
     /// Number of calls of webhooks at the same time. Further calls wait as long as their request may. The default is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub webhook_calls_in_flight: Option<usize>,
+    pub(crate) webhook_calls_in_flight: Option<usize>,
 }
 
 /// The audit log of a tenant. The default of each field is the flag's.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Audit {
+pub(crate) struct Audit {
     /// The audit policy.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy_file: Option<String>,
+    pub(crate) policy_file: Option<String>,
     /// The file to which events are appended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_path: Option<String>,
+    pub(crate) log_path: Option<String>,
 }
 
 /// The certificates of a tenant.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Tls {
+pub(crate) struct Tls {
     /// The serving certificate for `serverNames`, followed by its chain. Without it the certificate of the flags is used.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cert_file: Option<String>,
+    pub(crate) cert_file: Option<String>,
     /// The private key of the serving certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_file: Option<String>,
+    pub(crate) key_file: Option<String>,
     /// Certificate authorities of client certificates, in addition to those of the flags. They name users of this tenant alone, by names
     /// of its members on an API server that other tenants have too, and no user or group whose name begins with `system:`.
     #[serde(rename = "clientCAFile", skip_serializing_if = "Option::is_none")]
-    pub client_ca_file: Option<String>,
+    pub(crate) client_ca_file: Option<String>,
 }
 
 /// The JSON Schema of a tenant's file.

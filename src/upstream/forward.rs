@@ -51,7 +51,7 @@ impl Forwarder {
     ///
     /// # Errors
     /// 503 if no answer comes, 500 if headers cannot express the user.
-    pub async fn forward(
+    pub(crate) async fn forward(
         &self,
         mut request: Request<Body>,
         user: &UserInfo,

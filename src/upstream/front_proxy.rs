@@ -27,17 +27,17 @@ const BODY_BYTES: usize = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeaders {
     /// The header of the user name.
-    pub username: HeaderName,
+    pub(crate) username: HeaderName,
     /// The header of the UID.
-    pub uid: HeaderName,
+    pub(crate) uid: HeaderName,
     /// The header of a group; a request may have several.
-    pub group: HeaderName,
+    pub(crate) group: HeaderName,
     /// The prefix of the headers of extra fields, in lower case.
-    pub extra_prefix: String,
+    pub(crate) extra_prefix: String,
     /// Names that the API server reads, in lower case.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// Prefixes of names that the API server reads, in lower case.
-    pub prefixes: Vec<String>,
+    pub(crate) prefixes: Vec<String>,
 }
 
 impl Default for RequestHeaders {

@@ -33,16 +33,16 @@ static IMPERSONATE: LazyLock<RequestHeaders> = LazyLock::new(|| RequestHeaders {
 /// The client's own credentials (passthrough), as an extension of the request. The transport then sends these credentials and never
 /// the proxy's, even if there are none.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct ClientCredentials {
+pub(crate) struct ClientCredentials {
     /// The client's `Authorization` header; `None` for an anonymous client.
-    pub authorization: Option<HeaderValue>,
+    pub(crate) authorization: Option<HeaderValue>,
     /// The client's `Impersonate-*` headers, after a check that the client is allowed to send them.
-    pub impersonation: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) impersonation: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl ClientCredentials {
     /// Writes the credentials to a request's headers, in place of other credentials there.
-    pub fn write_to(&self, headers: &mut HeaderMap) {
+    pub(crate) fn write_to(&self, headers: &mut HeaderMap) {
         headers.remove(header::AUTHORIZATION);
         if let Some(authorization) = &self.authorization {
             headers.insert(header::AUTHORIZATION, authorization.clone());
@@ -67,7 +67,7 @@ impl CallerIdentity {
     /// # Errors
     /// If headers cannot express the user: the request must not run as another user either. 503 while the names of the front-proxy headers
     /// are not known.
-    pub fn apply(
+    pub(crate) fn apply(
         &self,
         headers: &mut HeaderMap,
         user: &UserInfo,

@@ -73,17 +73,17 @@ impl Release {
     }
 
     /// Whether the API server gets protobuf now.
-    pub fn takes_protobuf(&self) -> bool {
+    pub(crate) fn takes_protobuf(&self) -> bool {
         *self.found.borrow() == Found::Known && !self.refuses_protobuf.load(Ordering::Relaxed)
     }
 
     /// Records that the API server rejected protobuf.
-    pub fn refused_protobuf(&self) {
+    pub(crate) fn refused_protobuf(&self) {
         self.refuses_protobuf.store(true, Ordering::Relaxed);
     }
 
     /// Whether the API server may have fields that are not known here; true if its version is unknown. Waits for the first answer.
-    pub async fn may_know_more(&self) -> bool {
+    pub(crate) async fn may_know_more(&self) -> bool {
         let mut found = self.found.clone();
         let found = found.wait_for(|found| *found != Found::Nothing).await;
         found.map_or(true, |found| matches!(*found, Found::Nothing | Found::Unknown | Found::Later(_)))
@@ -93,7 +93,7 @@ impl Release {
     ///
     /// # Errors
     /// If the API server has a later release, with the consequences.
-    pub fn check(&self) -> Result<(), Unhealthy> {
+    pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         match &*self.found.borrow() {
             Found::Later(version) => Err(Unhealthy::of(later(version))),
             Found::Nothing | Found::Unknown | Found::Known | Found::Earlier => Ok(()),

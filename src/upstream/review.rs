@@ -18,7 +18,7 @@ const MAX_ANSWER_BYTES: usize = 3 << 20;
 
 /// The reason why a review has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReviewError {
+pub(crate) enum ReviewError {
     /// The API server refuses the review, with this message.
     #[error("{0}")]
     Refused(String),

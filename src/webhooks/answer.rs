@@ -13,15 +13,15 @@ use serde_json::{Map, Value};
 #[derive(Debug, Default)]
 pub(super) struct Response {
     /// Whether the request may pass.
-    pub allowed: bool,
+    pub(crate) allowed: bool,
     /// The reason of a rejection, or a further message.
-    pub status: Option<Status>,
+    pub(crate) status: Option<Status>,
     /// The patch, undecoded.
-    pub patch: Vec<u8>,
+    pub(crate) patch: Vec<u8>,
     /// The value of `patchType`.
-    pub patch_type: String,
-    pub audit_annotations: Vec<(String, String)>,
-    pub warnings: Vec<String>,
+    pub(crate) patch_type: String,
+    pub(crate) audit_annotations: Vec<(String, String)>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The reason why an answer is no decision.

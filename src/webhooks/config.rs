@@ -14,9 +14,9 @@ const KIND: &str = "WebhookAdmissionConfiguration";
 #[derive(Default)]
 pub(crate) struct Configuration {
     /// The kubeconfig users as which webhooks are called; none if no kubeconfig is named.
-    pub users: Kubeconfig,
+    pub(crate) users: Kubeconfig,
     /// The folder of static manifests: webhook configurations that are not objects of the API.
-    pub manifests: Option<PathBuf>,
+    pub(crate) manifests: Option<PathBuf>,
 }
 
 /// Reads a plugin's configuration, if the plugin has one.

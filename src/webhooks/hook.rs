@@ -58,31 +58,31 @@ pub(super) enum SideEffects {
 #[derive(Debug)]
 pub(super) struct Hook {
     /// `<configuration>/<hook>/<n-th of that name>`, with the prefix `manifest/` if the configuration is from a file.
-    pub uid: String,
+    pub(crate) uid: String,
     /// Whether the hook is in shadow mode: it is called, but decides nothing.
-    pub is_shadow: bool,
+    pub(crate) is_shadow: bool,
     /// The name of the hook's configuration.
-    pub configuration: String,
+    pub(crate) configuration: String,
     /// The hook's name.
-    pub name: String,
+    pub(crate) name: String,
     /// The names of configuration and hook, as audit annotations have them.
-    pub audit_text: String,
+    pub(crate) audit_text: String,
     /// Whether failurePolicy is `Ignore`.
-    pub ignores_failure: bool,
+    pub(crate) ignores_failure: bool,
     /// The longest time that a call may take.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// The hook's side effects.
-    pub side_effects: SideEffects,
+    pub(crate) side_effects: SideEffects,
     /// The first version in `admissionReviewVersions` that this proxy can send.
-    pub review_version: Option<ReviewVersion>,
+    pub(crate) review_version: Option<ReviewVersion>,
     /// The rules and selectors of the hook.
-    pub criteria: Criteria,
+    pub(crate) criteria: Criteria,
     /// The hook's matchConditions.
-    pub conditions: Conditions,
+    pub(crate) conditions: Conditions,
     /// Whether reinvocationPolicy is `IfNeeded`: the hook is called again after a later change.
-    pub reinvocable: bool,
+    pub(crate) reinvocable: bool,
     /// The client for the hook's endpoint; or the reason why the hook cannot be called.
-    pub client: Result<Arc<Client>, Uncallable>,
+    pub(crate) client: Result<Arc<Client>, Uncallable>,
 }
 
 /// The reason why a hook cannot be called.

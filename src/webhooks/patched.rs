@@ -13,17 +13,17 @@ use std::fmt::Display;
 
 /// A patched object.
 pub(super) struct Patched {
-    pub object: Object,
+    pub(crate) object: Object,
     /// Whether the patch changed the object; defaults do not count.
-    pub is_changed: bool,
+    pub(crate) is_changed: bool,
 }
 
 /// The object to which a patch was applied.
 #[derive(Clone, Copy)]
 pub(super) struct Before<'a> {
-    pub object: &'a Object,
+    pub(crate) object: &'a Object,
     /// Whether the object, if its kind is built in, had its defaults, and can be compared without being decoded.
-    pub is_defaulted: bool,
+    pub(crate) is_defaulted: bool,
 }
 
 impl Before<'_> {

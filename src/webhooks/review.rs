@@ -26,8 +26,8 @@ pub(super) struct Review {
 #[derive(Debug)]
 pub(super) struct Request {
     /// The uid that the answer must repeat.
-    pub uid: String,
-    pub body: [Bytes; 4],
+    pub(crate) uid: String,
+    pub(crate) body: [Bytes; 4],
 }
 
 impl Request {

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// A parsed certificate. No signature is verified.
 #[derive(Clone, Debug)]
-pub struct Certificate {
+pub(crate) struct Certificate {
     /// The certificate itself.
     pub(super) raw: Bytes,
     /// The signed part.
@@ -79,7 +79,7 @@ impl Certificate {
     ///
     /// # Errors
     /// If Go would not parse the certificate.
-    pub fn parse(der: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn parse(der: &[u8]) -> Result<Self, Malformed> {
         let raw = Bytes::copy_from_slice(der);
         let shared = |part: &[u8]| raw.slice_ref(part);
         let mut file = Reader::new(&raw);
@@ -142,19 +142,19 @@ impl Certificate {
 
     /// The attributes of the subject.
     #[must_use]
-    pub fn name(&self) -> &Name {
+    pub(crate) fn name(&self) -> &Name {
         &self.name
     }
 
     /// The last second of the validity, since 1970.
     #[must_use]
-    pub fn not_after(&self) -> i64 {
+    pub(crate) fn not_after(&self) -> i64 {
         self.not_after
     }
 
     /// The public key with its algorithm (`SubjectPublicKeyInfo`).
     #[must_use]
-    pub fn key_info(&self) -> &[u8] {
+    pub(crate) fn key_info(&self) -> &[u8] {
         &self.key_info
     }
 
@@ -166,7 +166,7 @@ impl Certificate {
 
     /// The text by which kube-apiserver's errors name a certificate (`certificateIdentifier`), with the serial number in hexadecimal.
     #[must_use]
-    pub fn identifier(&self) -> String {
+    pub(crate) fn identifier(&self) -> String {
         let mut text = "SN=0x".to_owned();
         // Writing to a String does not fail.
         self.serial.iter().take(MAX_ID).for_each(|byte| _ = write!(text, "{byte:02x}"));

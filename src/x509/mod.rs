@@ -24,7 +24,7 @@ pub(crate) use verify::{Purpose, Roots, Validity, VerifyError};
 /// The reason why a certificate cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("x509: {0}")]
-pub struct Malformed(&'static str);
+pub(crate) struct Malformed(&'static str);
 
 const fn malformed(why: &'static str) -> Malformed {
     Malformed(why)

@@ -10,13 +10,13 @@ const UID: &[u8] = &[0x2b, 6, 1, 4, 1, 0x83, 0xc2, 0x53, 2];
 
 /// The attributes of a subject that name a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Name {
+pub(crate) struct Name {
     /// The last common name.
-    pub common_name: String,
+    pub(crate) common_name: String,
     /// All organizations.
-    pub organizations: Vec<String>,
+    pub(crate) organizations: Vec<String>,
     /// All UIDs.
-    pub uids: Vec<String>,
+    pub(crate) uids: Vec<String>,
 }
 
 impl Name {

@@ -56,7 +56,7 @@ pub(super) enum SignatureAlgorithm {
 
 /// The reason why a signature is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SignatureError {
+pub(crate) enum SignatureError {
     /// The hash is MD5 or SHA-1.
     #[error("x509: cannot verify signature: insecure algorithm")]
     Insecure,

@@ -18,7 +18,7 @@ const END: &[u8] = b"-----END CERTIFICATE-----";
 
 /// The purpose for which a chain is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// The certificate of a client.
     ClientAuth,
     /// The certificate of a server.
@@ -27,14 +27,14 @@ pub enum Purpose {
 
 /// Trusted certificates (`CertPool`): authorities, and certificates that are trusted for themselves.
 #[derive(Clone, Debug, Default)]
-pub struct Roots {
+pub(crate) struct Roots {
     certificates: Vec<Certificate>,
     by_subject: HashMap<Bytes, Vec<usize>>,
 }
 
 /// The reason why a bundle cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum BundleError {
+pub(crate) enum BundleError {
     /// The PEM is malformed.
     #[error("not a PEM bundle: {0:?}")]
     Pem(pem::Error),
@@ -51,7 +51,7 @@ pub enum BundleError {
 
 /// The time in which a chain is valid, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Validity {
+pub(crate) struct Validity {
     not_before: i64,
     not_after: i64,
 }
@@ -59,14 +59,14 @@ pub struct Validity {
 impl Validity {
     /// Whether the chain is valid at this time.
     #[must_use]
-    pub fn holds(self, now: i64) -> bool {
+    pub(crate) fn holds(self, now: i64) -> bool {
         (self.not_before..=self.not_after).contains(&now)
     }
 }
 
 /// The reason why no chain is accepted, in Go's words. No text of a certificate is in it unescaped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VerifyError {
+pub(crate) enum VerifyError {
     /// Nothing was presented.
     #[error("no certificate")]
     Nothing,
@@ -117,7 +117,7 @@ impl Roots {
     ///
     /// # Errors
     /// If the bundle has no certificate, or one that cannot be parsed.
-    pub fn parse(pem: &[u8]) -> Result<Self, BundleError> {
+    pub(crate) fn parse(pem: &[u8]) -> Result<Self, BundleError> {
         let mut roots = Self::default();
         // The PEM reader would take the next BEGIN line for a part of the END line, and silently lose a certificate.
         let mut lines = pem.split(|byte| matches!(byte, b'\n' | b'\r'));
@@ -132,32 +132,20 @@ impl Roots {
     }
 
     /// Adds a certificate.
-    pub fn add(&mut self, certificate: Certificate) {
+    pub(crate) fn add(&mut self, certificate: Certificate) {
         if !self.contains(&certificate) {
             self.by_subject.entry(certificate.subject.clone()).or_default().push(self.certificates.len());
             self.certificates.push(certificate);
         }
     }
 
-    /// The number of certificates.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.certificates.len()
-    }
-
-    /// Whether there is no certificate.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.certificates.is_empty()
-    }
-
     /// The certificates, in the order of the bundle.
-    pub fn certificates(&self) -> &[Certificate] {
+    pub(crate) fn certificates(&self) -> &[Certificate] {
         &self.certificates
     }
 
     /// The subjects of the certificates, in DER.
-    pub fn subjects(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = &[u8]> {
         self.certificates.iter().map(|certificate| &*certificate.subject)
     }
 
@@ -174,7 +162,12 @@ impl Roots {
     ///
     /// # Errors
     /// If no chain leads from the leaf to a root.
-    pub fn verify(&self, presented: &[Certificate], purpose: Purpose, now: i64) -> Result<Validity, VerifyError> {
+    pub(crate) fn verify(
+        &self,
+        presented: &[Certificate],
+        purpose: Purpose,
+        now: i64,
+    ) -> Result<Validity, VerifyError> {
         let (leaf, others) = presented.split_first().ok_or(VerifyError::Nothing)?;
         leaf.check_leaf(now)?;
         if self.contains(leaf) {
@@ -321,7 +314,7 @@ impl Certificate {
     ///
     /// # Errors
     /// If the certificate is not to be accepted, whoever issued it.
-    pub fn check_leaf(&self, now: i64) -> Result<(), VerifyError> {
+    pub(crate) fn check_leaf(&self, now: i64) -> Result<(), VerifyError> {
         self.check(Role::Leaf, 0, now)
     }
 
@@ -348,7 +341,7 @@ impl Certificate {
     }
 
     /// Whether the certificate may sign others. Another certificate in a bundle admits itself alone.
-    pub fn may_sign(&self) -> bool {
+    pub(crate) fn may_sign(&self) -> bool {
         let is_authority = match self.extensions.basic_constraints {
             Some(constraints) => constraints.is_ca,
             // Versions 1 and 2 have no extensions.

@@ -72,7 +72,9 @@ pub(crate) const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1
 
 /// The authentication of nobody: every caller is anonymous.
 fn anyone() -> Arc<Schemes> {
-    Schemes::new(authn::Config { anonymous: true, ..authn::Config::default() })
+    let mut config = authn::Config::default();
+    config.anonymous = true;
+    Schemes::new(config)
 }
 
 /// The only tenant, which has no plugins.

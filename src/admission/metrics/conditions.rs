@@ -11,15 +11,15 @@ const CONDITION_LATENCIES: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25]
 
 /// The labels of an evaluation of match conditions.
 #[derive(Clone, Copy, Debug)]
-pub struct MatchConditions<'a> {
+pub(crate) struct MatchConditions<'a> {
     /// The name of the webhook or policy.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// `webhook` or `policy`.
-    pub kind: &'a str,
+    pub(crate) kind: &'a str,
     /// `admit`, `validating` or `validate`.
-    pub step: &'a str,
+    pub(crate) step: &'a str,
     /// The operation on the object.
-    pub operation: Operation,
+    pub(crate) operation: Operation,
 }
 
 impl<'a> MatchConditions<'a> {
@@ -30,7 +30,7 @@ impl<'a> MatchConditions<'a> {
 
 /// The metrics of match conditions.
 #[derive(Debug)]
-pub struct ConditionMetrics {
+pub(crate) struct ConditionMetrics {
     errors: IntCounterVec,
     exclusions: IntCounterVec,
     seconds: HistogramVec,
@@ -70,17 +70,17 @@ impl ConditionMetrics {
     }
 
     /// Records the latency of an evaluation of match conditions.
-    pub fn observe(&self, conditions: &MatchConditions<'_>, elapsed: Duration) {
+    pub(crate) fn observe(&self, conditions: &MatchConditions<'_>, elapsed: Duration) {
         self.seconds.with_label_values(&conditions.labels()).observe(elapsed.as_secs_f64());
     }
 
     /// Counts an evaluation of match conditions that fails.
-    pub fn observe_error(&self, conditions: &MatchConditions<'_>) {
+    pub(crate) fn observe_error(&self, conditions: &MatchConditions<'_>) {
         self.errors.with_label_values(&conditions.labels()).inc();
     }
 
     /// Counts a request that match conditions exclude.
-    pub fn observe_exclusion(&self, conditions: &MatchConditions<'_>) {
+    pub(crate) fn observe_exclusion(&self, conditions: &MatchConditions<'_>) {
         self.exclusions.with_label_values(&conditions.labels()).inc();
     }
 }

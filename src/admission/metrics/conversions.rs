@@ -9,7 +9,7 @@ const LATENCIES: &[f64] = &[0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.
 
 /// The reason why a call did not convert the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The call failed, or the answer is not a review.
     Call,
     /// The review reports a failure, or does not match the request.
@@ -33,7 +33,7 @@ impl Failure {
 
 /// The metrics of conversion webhooks.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     requests: IntCounterVec,
     latencies: HistogramVec,
     conversions: HistogramVec,
@@ -44,7 +44,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If one of the names is registered already.
-    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+    pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
         let labels = ["result", "failure_type"];
         let help = "Counter for conversion webhook requests with success/failure and failure error type";
         let requests = IntCounterVec::new(Opts::new("apiserver_conversion_webhook_request_total", help), &labels)?;
@@ -64,7 +64,7 @@ impl Metrics {
     }
 
     /// Records a call to a webhook.
-    pub fn observe_call(&self, elapsed: Duration, failure: Option<Failure>) {
+    pub(crate) fn observe_call(&self, elapsed: Duration, failure: Option<Failure>) {
         let result = if failure.is_some() { "failure" } else { "success" };
         let labels = [result, failure.map(Failure::as_str).unwrap_or_default()];
         self.requests.with_label_values(&labels).inc();
@@ -72,7 +72,13 @@ impl Metrics {
     }
 
     /// Records a conversion of an object of the definition, between two versions.
-    pub fn observe_conversion(&self, definition: &str, [from, to]: [&str; 2], elapsed: Duration, succeeded: bool) {
+    pub(crate) fn observe_conversion(
+        &self,
+        definition: &str,
+        [from, to]: [&str; 2],
+        elapsed: Duration,
+        succeeded: bool,
+    ) {
         let succeeded = if succeeded { "true" } else { "false" };
         let labels = [definition, from, to, succeeded];
         self.conversions.with_label_values(&labels).observe(elapsed.as_secs_f64());

@@ -66,7 +66,7 @@ impl Metrics {
     }
 
     /// Counts a successful reload of a plugin's manifests, and sets their hash.
-    pub fn loaded(&self, plugin: &str, before: Option<&str>, hash: &str) {
+    pub(crate) fn loaded(&self, plugin: &str, before: Option<&str>, hash: &str) {
         self.count("success", plugin);
         if let Some(before) = before {
             // Removal fails only if the old hash is already gone, which is harmless.

@@ -15,17 +15,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// A pass over the plugins. The number of distinct passes is bounded by the sets of plugins that handle a resource, and by the
 /// plugins that may refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Pass {
+pub(crate) struct Pass {
     /// The plugins of the chain: one bit per plugin.
-    pub part: u64,
+    pub(crate) part: u64,
     /// `admit` or `validate`.
-    pub step: &'static str,
+    pub(crate) step: &'static str,
     /// The operation on the object.
-    pub operation: Operation,
+    pub(crate) operation: Operation,
     /// The called plugins: one bit per plugin.
-    pub asked: u64,
+    pub(crate) asked: u64,
     /// The number of plugins that the pass reached: all, unless a plugin refused.
-    pub reached: usize,
+    pub(crate) reached: usize,
 }
 
 /// The number of times that a pass occurred, and the plugins that the pass skipped.

@@ -13,7 +13,7 @@ const MAX_CODE: u16 = 600;
 
 /// The error type of a webhook's rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RejectionError {
+pub(crate) enum RejectionError {
     /// The call failed.
     CallingWebhook,
     /// An internal error occurred.
@@ -34,18 +34,18 @@ impl RejectionError {
 
 /// The labels of a webhook call.
 #[derive(Clone, Copy, Debug)]
-pub struct WebhookCall<'a> {
+pub(crate) struct WebhookCall<'a> {
     /// The webhook's name.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// `admit` or `validating`.
-    pub kind: &'a str,
+    pub(crate) kind: &'a str,
     /// The operation on the object.
-    pub operation: Operation,
+    pub(crate) operation: Operation,
 }
 
 /// The metrics of webhooks.
 #[derive(Debug)]
-pub struct WebhookMetrics {
+pub(crate) struct WebhookMetrics {
     seconds: HistogramVec,
     rejections: IntCounterVec,
     fail_opens: IntCounterVec,
@@ -108,7 +108,7 @@ impl WebhookMetrics {
     }
 
     /// Records a webhook call. The code is 200 for a success and 0 for an internal error.
-    pub fn observe(&self, call: &WebhookCall<'_>, elapsed: Duration, rejected: bool, code: u16) {
+    pub(crate) fn observe(&self, call: &WebhookCall<'_>, elapsed: Duration, rejected: bool, code: u16) {
         let (operation, rejected) = (call.operation.as_str(), boolean(rejected));
         let code = code.min(MAX_CODE).to_string();
         self.requests.with_label_values(&[call.name, call.kind, operation, &*code, rejected]).inc();
@@ -116,29 +116,29 @@ impl WebhookMetrics {
     }
 
     /// Counts a webhook call that ends in a rejection.
-    pub fn observe_rejection(&self, call: &WebhookCall<'_>, error: RejectionError, code: u16) {
+    pub(crate) fn observe_rejection(&self, call: &WebhookCall<'_>, error: RejectionError, code: u16) {
         let code = code.min(MAX_CODE).to_string();
         let labels = [call.name, call.kind, call.operation.as_str(), error.as_str(), &*code];
         self.rejections.with_label_values(&labels).inc();
     }
 
     /// Counts a failed webhook call that failurePolicy Ignore admits.
-    pub fn observe_fail_open(&self, name: &str, kind: &str) {
+    pub(crate) fn observe_fail_open(&self, name: &str, kind: &str) {
         self.fail_opens.with_label_values(&[name, kind]).inc();
     }
 
     /// Records whether the circuit breaker of an endpoint is open.
-    pub fn set_breaker(&self, endpoint: &str, kind: &str, is_open: bool) {
+    pub(crate) fn set_breaker(&self, endpoint: &str, kind: &str, is_open: bool) {
         self.breakers.with_label_values(&[endpoint, kind]).set(is_open.into());
     }
 
     /// Counts a call that the open circuit breaker of an endpoint prevents.
-    pub fn observe_breaker_rejection(&self, endpoint: &str, kind: &str) {
+    pub(crate) fn observe_breaker_rejection(&self, endpoint: &str, kind: &str) {
         self.breaker_rejections.with_label_values(&[endpoint, kind]).inc();
     }
 
     /// Removes the metrics of an endpoint's circuit breaker.
-    pub fn forget_breaker(&self, endpoint: &str, kind: &str) {
+    pub(crate) fn forget_breaker(&self, endpoint: &str, kind: &str) {
         // Removal fails for labels that were never counted, which is harmless.
         let _ = self.breakers.remove_label_values(&[endpoint, kind]);
         let _ = self.breaker_rejections.remove_label_values(&[endpoint, kind]);

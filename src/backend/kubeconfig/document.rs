@@ -10,46 +10,46 @@ use std::path::Path;
 /// The fields of `clientcmd.api.Config` that clients need.
 #[derive(Default)]
 pub(super) struct Document {
-    pub clusters: BTreeMap<String, Cluster>,
-    pub users: BTreeMap<String, User>,
-    pub contexts: BTreeMap<String, Context>,
-    pub current_context: String,
+    pub(crate) clusters: BTreeMap<String, Cluster>,
+    pub(crate) users: BTreeMap<String, User>,
+    pub(crate) contexts: BTreeMap<String, Context>,
+    pub(crate) current_context: String,
 }
 
 #[derive(Default)]
 pub(super) struct Cluster {
     pub server: String,
-    pub tls_server_name: String,
-    pub insecure_skip_tls_verify: bool,
-    pub certificate_authority: String,
-    pub certificate_authority_data: Vec<u8>,
-    pub proxy_url: String,
-    pub disable_compression: bool,
+    pub(crate) tls_server_name: String,
+    pub(crate) insecure_skip_tls_verify: bool,
+    pub(crate) certificate_authority: String,
+    pub(crate) certificate_authority_data: Vec<u8>,
+    pub(crate) proxy_url: String,
+    pub(crate) disable_compression: bool,
 }
 
 /// `AuthInfo`. It has no `Debug`: most of it is secret.
 #[derive(Default)]
 pub(super) struct User {
-    pub client_certificate: String,
-    pub client_certificate_data: Vec<u8>,
-    pub client_key: String,
-    pub client_key_data: Vec<u8>,
-    pub token: String,
-    pub token_file: String,
-    pub username: String,
-    pub password: String,
-    pub impersonate: String,
-    pub impersonate_uid: String,
-    pub impersonate_groups: Vec<String>,
-    pub impersonate_user_extra: BTreeMap<String, Vec<String>>,
-    pub has_exec: bool,
-    pub has_auth_provider: bool,
+    pub(crate) client_certificate: String,
+    pub(crate) client_certificate_data: Vec<u8>,
+    pub(crate) client_key: String,
+    pub(crate) client_key_data: Vec<u8>,
+    pub(crate) token: String,
+    pub(crate) token_file: String,
+    pub(crate) username: String,
+    pub(crate) password: String,
+    pub(crate) impersonate: String,
+    pub(crate) impersonate_uid: String,
+    pub(crate) impersonate_groups: Vec<String>,
+    pub(crate) impersonate_user_extra: BTreeMap<String, Vec<String>>,
+    pub(crate) has_exec: bool,
+    pub(crate) has_auth_provider: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Context {
-    pub cluster: String,
-    pub user: String,
+    pub(crate) cluster: String,
+    pub(crate) user: String,
 }
 
 /// The reason why a file is no kubeconfig: with the place of the error, and never with the value there.

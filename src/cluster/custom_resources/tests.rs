@@ -46,8 +46,8 @@ fn fixed(definitions: &[Value]) -> Arc<Cluster> {
 async fn decodes_by_the_schema_of_the_served_version() {
     let cluster = fixed(&[definition(with_default())]);
     let found = cluster.custom_resource(&kind("v1")).unwrap();
-    assert_eq!((&*found.storage_version, &*found.versions), ("v2", &["v1".to_owned(), "v2".to_owned()][..]));
-    let normal = found.normalize(json!({"spec": {"b": 1}})).unwrap().unwrap();
+    assert_eq!(&*found.storage_version, "v2");
+    let normal = found.schema().unwrap().normalize(json!({"spec": {"b": 1}})).unwrap();
     assert_eq!(normal.object.into_value(), json!({"spec": {"a": "x"}}));
     assert_eq!(normal.unknown, ["unknown field \"spec.b\""]);
     assert!(cluster.custom_resource(&kind("v2")).is_some());
@@ -87,7 +87,7 @@ async fn a_definition_that_preserves_unknown_fields_prunes_nothing() {
     definition["spec"]["preserveUnknownFields"] = true.into();
     let found = fixed(&[definition]).custom_resource(&kind("v1")).unwrap();
     let value = json!({"spec": {"b": null}});
-    assert_eq!(found.normalize(value.clone()).unwrap().unwrap().object.into_value(), value);
+    assert_eq!(found.schema().unwrap().normalize(value.clone()).unwrap().object.into_value(), value);
 }
 
 #[tokio::test]
@@ -97,9 +97,9 @@ async fn a_schema_that_cannot_be_used_refuses_its_objects_alone() {
         // As text, because an API server sends the schema as text.
         let text = definition(json!("SCHEMA")).to_string().replace("\"SCHEMA\"", &schema.to_string());
         let (_, kept) = Definition::project(serde_json::from_str(&text).unwrap());
-        let refused = kept.versions[0].normalize(json!({})).unwrap_err();
+        let refused = kept.versions[0].schema().unwrap_err();
         assert_eq!((refused.code, &*refused.message), (500, "Internal error occurred: error resolving resource"));
-        assert!(kept.versions[1].normalize(json!({})).is_ok());
+        assert!(kept.versions[1].schema().is_ok());
     }
 }
 

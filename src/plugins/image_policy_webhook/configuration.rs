@@ -13,15 +13,15 @@ const MINUTE: i64 = 60 * SECOND;
 #[derive(Debug, PartialEq)]
 pub(super) struct Configuration {
     /// The kubeconfig of the backend. A relative path starts in the working directory, as in kube-apiserver.
-    pub kubeconfig_file: PathBuf,
+    pub(crate) kubeconfig_file: PathBuf,
     /// The time for which a positive answer is cached.
-    pub allow_ttl: Duration,
+    pub(crate) allow_ttl: Duration,
     /// The time for which a negative answer is cached.
-    pub deny_ttl: Duration,
+    pub(crate) deny_ttl: Duration,
     /// The pause before the first retry.
-    pub retry_backoff: Duration,
+    pub(crate) retry_backoff: Duration,
     /// Whether a pod is admitted if the backend fails.
-    pub default_allow: bool,
+    pub(crate) default_allow: bool,
 }
 
 /// A duration of the configuration (`normalizeConfigDuration`), in nanoseconds.

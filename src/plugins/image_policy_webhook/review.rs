@@ -75,11 +75,11 @@ pub(super) fn body(spec: &str) -> String {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Verdict {
     /// Whether the pod may run its images.
-    pub allowed: bool,
+    pub(crate) allowed: bool,
     /// The reason of a refusal.
-    pub reason: String,
+    pub(crate) reason: String,
     /// Annotations for the audit event, whose keys lack the plugin's prefix.
-    pub audit_annotations: Vec<(String, String)>,
+    pub(crate) audit_annotations: Vec<(String, String)>,
 }
 
 /// The reason why an answer has no verdict.

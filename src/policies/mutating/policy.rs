@@ -14,9 +14,9 @@ pub(super) type Policy = crate::policies::policy::Policy<Mutations>;
 #[derive(Debug)]
 pub(crate) struct Mutations {
     /// The mutations in their order.
-    pub mutations: Box<[Mutation]>,
+    pub(crate) mutations: Box<[Mutation]>,
     /// Whether reinvocationPolicy is `IfNeeded`: the policy is called again if the object changes after it.
-    pub is_reinvocable: bool,
+    pub(crate) is_reinvocable: bool,
 }
 
 /// A change to an object.

@@ -21,9 +21,9 @@ const MESSAGE_BYTES: usize = 5 * 1024;
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Evaluation {
     /// The failed validations.
-    pub failures: Vec<Failure>,
+    pub(crate) failures: Vec<Failure>,
     /// The audit annotations.
-    pub annotations: Vec<Annotated>,
+    pub(crate) annotations: Vec<Annotated>,
 }
 
 impl Evaluation {
@@ -62,14 +62,14 @@ pub(super) fn code(reason: Option<&str>) -> u16 {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Failure {
     /// The index of the policy's validation.
-    pub index: usize,
+    pub(crate) index: usize,
     /// Whether the failure counts against the request; errors may be ignored.
-    pub denies: bool,
-    pub message: String,
+    pub(crate) denies: bool,
+    pub(crate) message: String,
     /// The reason of a false validation; `None` for an error.
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// The time that the evaluation took.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 /// The result of one audit annotation (`PolicyAuditAnnotation`).

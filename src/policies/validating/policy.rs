@@ -13,31 +13,31 @@ pub(super) type Policy = crate::policies::policy::Policy<Validations>;
 /// The rules of a policy.
 #[derive(Debug)]
 pub(crate) struct Validations {
-    pub validations: Box<[Validation]>,
+    pub(crate) validations: Box<[Validation]>,
     /// The audit annotations.
-    pub annotations: Box<[Annotation]>,
+    pub(crate) annotations: Box<[Annotation]>,
 }
 
 /// A condition on the request.
 #[derive(Debug)]
 pub(crate) struct Validation {
     /// The expression that must be true.
-    pub expression: Expression,
+    pub(crate) expression: Expression,
     /// The message of a failure.
-    pub message: String,
+    pub(crate) message: String,
     /// The expression of the message, which wins over `message`.
-    pub message_expression: Option<Expression>,
+    pub(crate) message_expression: Option<Expression>,
     /// The reason of the refusal.
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// An audit annotation.
 #[derive(Debug)]
 pub(crate) struct Annotation {
     /// The second half of the annotation's key.
-    pub key: String,
+    pub(crate) key: String,
     /// The expression of the value.
-    pub expression: Expression,
+    pub(crate) expression: Expression,
 }
 
 impl Validation {

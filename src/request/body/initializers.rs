@@ -11,7 +11,7 @@ impl DecodedObject {
     ///
     /// # Errors
     /// 400 with the text of Go's decoder if the field has values of wrong types.
-    pub fn with_initializers(
+    pub(crate) fn with_initializers(
         mut self,
         bytes: &[u8],
         media_type: MediaType,

@@ -46,17 +46,17 @@ pub struct WriteOptions {
     /// `fieldManager`.
     pub field_manager: String,
     /// `fieldValidation`: empty, `Ignore`, `Warn` or `Strict`.
-    pub field_validation: String,
+    pub(crate) field_validation: String,
     /// `force` of an apply.
-    pub force: Option<bool>,
+    pub(crate) force: Option<bool>,
     /// `gracePeriodSeconds`.
-    pub grace_period_seconds: Option<i64>,
+    pub(crate) grace_period_seconds: Option<i64>,
     /// `orphanDependents`.
-    pub orphan_dependents: Option<bool>,
+    pub(crate) orphan_dependents: Option<bool>,
     /// `propagationPolicy`.
-    pub propagation_policy: Option<String>,
+    pub(crate) propagation_policy: Option<String>,
     /// `preconditions` of a delete; in a query `uid` and `resourceVersion`.
-    pub preconditions: Option<Map<String, Value>>,
+    pub(crate) preconditions: Option<Map<String, Value>>,
 }
 
 impl WriteOptions {
@@ -137,18 +137,18 @@ impl WriteOptions {
     }
 
     /// Whether the request is a dry run.
-    pub fn is_dry_run(&self) -> bool {
+    pub(crate) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
     /// Returns the treatment of unknown and duplicate fields: `Ignore`, `Warn` (the default) or `Strict`.
-    pub fn validation_directive(&self) -> &str {
+    pub(crate) fn validation_directive(&self) -> &str {
         if self.field_validation.is_empty() { "Warn" } else { &self.field_validation }
     }
 
     /// Returns the options object that admission sees. For a patch, `kind` is `UpdateOptions`, or `CreateOptions` if the patch
     /// creates an object.
-    pub fn as_options_object(&self, kind: OptionsKind) -> Object {
+    pub(crate) fn as_options_object(&self, kind: OptionsKind) -> Object {
         let mut fields = Map::new();
         fields.insert("kind".into(), kind.as_str().into());
         fields.insert("apiVersion".into(), "meta.k8s.io/v1".into());

@@ -33,7 +33,7 @@ impl BodyRoom {
     ///
     /// # Errors
     /// As [`arrive`] and [`Self::take`].
-    pub async fn read(
+    pub(crate) async fn read(
         &self,
         body: Body,
         limit: usize,

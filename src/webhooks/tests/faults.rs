@@ -29,7 +29,7 @@ type Behaviour<S> = Arc<dyn Fn(S, FaultContext) -> Pin<Box<dyn Future<Output = (
 /// The input of a connection's behaviour: the connection's number, and the signal that the test has finished.
 #[derive(Clone)]
 pub(super) struct FaultContext {
-    pub number: usize,
+    pub(crate) number: usize,
     released: watch::Receiver<bool>,
 }
 
@@ -65,8 +65,8 @@ pub(super) fn late<F: Future<Output = ()> + Send + 'static>(
 
 /// A server that misbehaves, on a thread of its own: all tasks of the test's runtime belong to the client.
 pub(super) struct Faulty {
-    pub port: u16,
-    pub ca: String,
+    pub(crate) port: u16,
+    pub(crate) ca: String,
     accepted: Arc<AtomicUsize>,
     open: Arc<AtomicUsize>,
     released: watch::Sender<bool>,

@@ -69,13 +69,13 @@ pub(super) struct InvalidBundle(DecodeError);
 #[derive(Debug)]
 pub(super) struct ExternalHook {
     /// The hook's name.
-    pub name: String,
+    pub(crate) name: String,
     /// The namespace of the hook's Service.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The name of the hook's Service.
-    pub service: String,
+    pub(crate) service: String,
     /// The CA bundle; or the reason why the hook cannot be called.
-    pub ca: Result<Vec<u8>, InvalidBundle>,
+    pub(crate) ca: Result<Vec<u8>, InvalidBundle>,
     rules: Vec<Rule>,
 }
 

@@ -46,23 +46,23 @@ pub(super) enum Type {
 #[derive(Debug)]
 pub(super) struct Field {
     /// The name in the internal object; `None` if the fields of the struct are written in place.
-    pub written: Option<&'static str>,
+    pub(crate) written: Option<&'static str>,
     /// Whether an empty value is left out.
-    pub omits_empty: bool,
+    pub(crate) omits_empty: bool,
     /// The name in the versioned object; `None` if the fields of the struct are read in place.
-    pub read: Option<&'static str>,
-    pub kind: Type,
+    pub(crate) read: Option<&'static str>,
+    pub(crate) kind: Type,
 }
 
 /// An internal struct, as it is converted from one versioned struct.
 #[derive(Debug, Default)]
 pub(super) struct Structure {
     /// The package and the name of the internal struct: `core.PodSpec`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The group and version of the versioned struct, as folders have them; empty for a struct that both share.
-    pub version: &'static str,
+    pub(crate) version: &'static str,
     /// The fields in their order.
-    pub fields: Vec<Field>,
+    pub(crate) fields: Vec<Field>,
 }
 
 /// All types.

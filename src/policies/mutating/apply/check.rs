@@ -25,7 +25,7 @@ pub(super) fn text(errors: &Errors) -> String {
 /// A check of values against their types.
 pub(super) struct Checker {
     /// Whether a list may have an item twice.
-    pub allows_duplicates: bool,
+    pub(crate) allows_duplicates: bool,
 }
 
 impl Checker {
