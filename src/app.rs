@@ -21,7 +21,7 @@ use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits};
 use crate::conversion::Converter;
 use crate::embedded::{self, DataDir, Vitals};
 use crate::impersonation::{self, Impersonation};
-use crate::metrics::Registry;
+use crate::metrics::{ProcessMetrics, Registry};
 use crate::pipeline::{Process, Tenancy};
 use crate::plugins::in_cluster_clients;
 use crate::processor;
@@ -29,10 +29,11 @@ use crate::server::health::{self, Checks, Unhealthy};
 use crate::server::tls::Certificates;
 use crate::server::{Drain, Listener, Refusals, Reloading, Unread, reload};
 use crate::tenants::TenantMetrics;
-use crate::upstream::{DoubleAdmission, ServingCertificates};
+use crate::upstream::{DoubleAdmission, RestMetrics, ServingCertificates};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use backend::{Backend, Upstream, follow_rights};
+use doctor::Connected;
 use front::{Files, Front, certificates_of, kubeconfig_of, reachable};
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -77,6 +78,7 @@ pub struct Running {
     listeners: Vec<JoinHandle<()>>,
     log: Option<Arc<Log>>,
     embedded: Option<Arc<embedded::Server>>,
+    _doctor: Option<AbortOnDropHandle<()>>,
     shutdown_delay: Duration,
     drain_timeout: Duration,
     _health: Option<DropGuard>,
@@ -143,6 +145,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
+    ProcessMetrics::register(&registry).context("metrics of the process")?;
     let vitals = Arc::new(Vitals { checks: checks.clone(), registry: registry.clone() });
     // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
@@ -166,6 +169,8 @@ pub async fn start(config: Config) -> Result<Running> {
     if let Some(rights) = follow_rights(&config, &upstream) {
         checks.ready("upstream-rights", move || rights.check());
     }
+    let doctor = Connected::of(&upstream).map(|connected| doctor::follow(config.clone(), connected, &registry));
+    let doctor = doctor.transpose().context("the metric of doctor")?;
     let certificates = match &serving.secret {
         Some(secret) => Some(certificates_of(secret, upstream.client.clone()).await),
         None => None,
@@ -201,6 +206,7 @@ pub async fn start(config: Config) -> Result<Running> {
         listeners,
         log,
         embedded,
+        _doctor: doctor,
         shutdown_delay: config.serving.shutdown_delay,
         drain_timeout: config.limits.drain_timeout,
         _health: health,
@@ -276,6 +282,7 @@ impl Parts {
         let shared = Arc::new(tenancy::Shared {
             metrics: Arc::new(Metrics::new(&registry).context("admission metrics")?),
             process: Process::new(limits, impersonation, config.writes, &registry).context("metrics of requests")?,
+            rest: RestMetrics::of(&registry).context("metrics of the proxy's own requests")?,
             counted: TenantMetrics::register(&registry).context("metrics of tenants")?,
             config: config.clone(),
             front: front.clone(),

@@ -357,7 +357,7 @@ fn raise_descriptors(config: &mut Config) {
     }
 }
 
-/// Starts the log with klog's levels: 0 and 1 for operators, 2 to 5 with decisions, from 6 on with every request. Other crates
+/// Starts the log with klog's levels: 0 and 1 for operators, 2 with decisions, from 3 on with every request. Other crates
 /// log at debug level only from 8 on.
 fn start_log(verbosity: u8) {
     let filter = tracing_subscriber::EnvFilter::new(log_filter(verbosity));
@@ -371,7 +371,8 @@ fn start_log(verbosity: u8) {
 pub(crate) fn log_filter(verbosity: u8) -> String {
     let (own, requests, others) = match verbosity {
         0..=1 => ("info", "off", "warn"),
-        2..=5 => ("debug", "off", "warn"),
+        2 => ("debug", "off", "warn"),
+        3..=5 => ("debug", "debug", "warn"),
         6..=7 => ("debug", "debug", "info"),
         _ => ("debug", "debug", "debug"),
     };

@@ -1,5 +1,9 @@
 //! The registry of metrics: Prometheus' registry, which omits metrics without a value, and a list of all metrics.
 
+mod process;
+
+pub(crate) use process::ProcessMetrics;
+
 use crate::go_text::go_float;
 use prometheus::TextEncoder;
 use prometheus::core::Collector;

@@ -18,6 +18,7 @@ mod gateway;
 mod inflight;
 mod initializers;
 mod loopback;
+mod measure;
 mod managed_fields;
 mod negotiate;
 mod outgoing;
@@ -27,6 +28,7 @@ mod parts;
 mod patch;
 mod permission;
 mod ready;
+mod request_log;
 mod resource_version;
 mod rest;
 mod before_storage;
@@ -50,7 +52,9 @@ use dry_run::DryRuns;
 use gateway::{Caller, Gateway};
 pub use identity::Known;
 use inflight::{InFlight, Seat};
+use measure::RequestMetrics;
 pub use parts::{Parts, Process};
+use request_log::{Denial, Denials};
 pub(crate) use tenancy::{Choice, Part, Tenancy, Tenants};
 pub(crate) use tenant::Tenant;
 
@@ -122,6 +126,8 @@ pub struct Pipeline {
     bodies: BodyRoom,
     /// The answers that are being written.
     answers: Answers,
+    metrics: RequestMetrics,
+    denials: Denials,
     /// The turns of writes that start over.
     turns: Turns,
     processor: Processor,
@@ -146,6 +152,12 @@ struct Exchange {
     effects: Effects,
     /// The in-flight seat, held until the whole response is written, even if the audit event buffers the response first.
     seat: Option<Seat>,
+    /// The time of webhooks of all finished phases.
+    webhooks: Duration,
+    /// The user for whom the request is made; `None` until the user is known.
+    caller: Option<Arc<UserInfo>>,
+    /// Whether a phase of admission has refused.
+    is_denied: bool,
     /// Whether a resource handler answers. Only resource handlers support CBOR: filters and routes do not.
     is_routed: bool,
 }
@@ -163,10 +175,13 @@ impl Exchange {
         }
     }
 
-    /// Records the latency of the webhooks of the finished phase.
-    fn took_webhooks(&mut self, attributes: &Attributes) {
+    /// Records the outcome of a phase, and the latency of its webhooks.
+    fn ended<T>(&mut self, phase: &Result<T, Status>, attributes: &Attributes) {
+        self.is_denied |= phase.is_err();
+        let times = attributes.webhook_time.take();
+        self.webhooks += times.iter().sum::<Duration>();
         if let Some(event) = &mut self.event {
-            event.add_webhook_latency(attributes.webhook_time.take());
+            event.add_webhook_latency(times);
         }
     }
 
@@ -197,7 +212,9 @@ impl Pipeline {
     /// Answers a request; a refusal becomes a response too.
     pub async fn handle(&self, mut request: Request<Body>, known: Known, drain: &Drain) -> Response<Body> {
         let info = request_info(request.method(), request.uri());
+        let measuring = self.metrics.begin(&request, &info);
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
+        let line = request_log::Line::of(&request, connection.as_ref().map(|connection| connection.remote));
         let audit_id = audit::audit_id(request.headers());
         for header in METHOD_OVERRIDES {
             request.headers_mut().remove(header);
@@ -234,7 +251,14 @@ impl Pipeline {
         }
         let code = response.status().as_u16();
         let tenant = self.tenant.name();
-        tracing::debug!(target: REQUEST_LOG, tenant, verb = info.verb, path = info.path, code, "answered");
+        if let Some(line) = line {
+            line.write(tenant, exchange.caller.as_deref(), &exchange.audit_id, code);
+        }
+        if let (true, Some(user), Some(refusal)) = (exchange.is_denied, &exchange.caller, &refusal) {
+            let (verb, path, audit_id) = (&info.verb, &info.path, &exchange.audit_id);
+            self.denials.note(tenant, &Denial { verb, path, user, audit_id, refusal });
+        }
+        let measured = measuring.answered(&self.discovery, &info, code, refusal.as_ref(), &exchange);
         let mut response = match exchange.event.take() {
             None => response,
             Some(event) => {
@@ -249,10 +273,10 @@ impl Pipeline {
         let Some(seat) = exchange.seat.take() else { return response };
         let room = response.extensions_mut().remove();
         response.map(|body| match info.is_long_running() {
-            true => answers::seated_long(body, seat),
+            true => answers::seated_long(body, seat, measured),
             false => {
                 let reader = answers::Reader { connection, ready: self.gateway.room.ready().clone(), room };
-                self.answers.seated(body, seat, reader)
+                self.answers.seated(body, seat, measured, reader)
             }
         })
     }
@@ -278,6 +302,7 @@ impl Pipeline {
             )));
         }
         let caller = self.identify(&mut request, info, exchange).await?;
+        exchange.caller = Some(caller.user.clone());
         strip_connection(&mut request);
         let upgrades = request.extensions().get::<Upgrade>().is_some();
         let has_body = !request.body().is_end_stream();
@@ -339,7 +364,9 @@ impl Pipeline {
     async fn authorize(&self, info: &RequestInfo, caller: &Caller, exchange: &mut Exchange) -> Result<(), Status> {
         let started = Instant::now();
         let decision = self.authorizer.authorize(&caller.user, info, caller.credentials.as_ref()).await;
-        exchange.took("authorization", started.elapsed());
+        let time = started.elapsed();
+        self.metrics.authorized(&decision, time);
+        exchange.took("authorization", time);
         if let Some(event) = &mut exchange.event {
             let (decision, reason) = match &decision {
                 Ok(decision) => ("allow", decision.reason.clone()),

@@ -51,7 +51,7 @@ const LAYERS: [&str; 39] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 37] = [
+const LAYERS_OF_PIPELINE: [&str; 39] = [
     "ready",
     "gateway",
     "target",
@@ -64,6 +64,8 @@ const LAYERS_OF_PIPELINE: [&str; 37] = [
     "permission",
     "connect",
     "inflight",
+    "measure",
+    "request_log",
     "answers",
     "audited",
     "write",
@@ -197,8 +199,9 @@ const ROOMS: [Room; 5] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 21] = [
+const WITH_TASKS: [&str; 22] = [
     "app.rs",
+    "app/doctor/followed.rs",
     "app/reviews.rs",
     "app/tenancy/folder.rs",
     "audit/log.rs",

@@ -18,15 +18,14 @@ use crate::server::{Drain, Reloading};
 use crate::tenants::Owners;
 use crate::upstream::rights::{Needed, Rights};
 use crate::upstream::{
-    CallerIdentity, Forwarder, FrontProxy, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote,
+    CallerIdentity, Forwarder, FrontProxy, Impersonator, KnownHeaders, OwnUser, Probe, Release, Remote, RestMetrics,
     SharedTransport, kube_client,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use arc_swap::ArcSwap;
 use http::HeaderName;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The API server behind, and its transports.
@@ -74,6 +73,8 @@ impl Upstream {
             config::Upstream::Remote { kubeconfig, identity, impersonator: given, own_user, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, config.limits.clone()).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
+                let metrics = RestMetrics::of(&vitals.registry).context("metrics of the proxy's own requests")?;
+                let remote = remote.measured(metrics);
                 let url = remote.url();
                 tracing::info!("the API server behind is {url}");
                 let known = KnownHeaders::default();
@@ -101,14 +102,17 @@ impl Upstream {
         Ok(Self { url, embedded, impersonator, ..Self::with(transport, forwarding, identity, drain) })
     }
 
-    /// The API server of a tenant.
-    pub(super) async fn remote(
-        kubeconfig: &Path,
-        identity: UpstreamIdentity,
-        limits: &Arc<Limits>,
-        drain: &Drain,
-    ) -> Result<Self> {
+    /// An API server that tenants name; the configuration is that of [`with_api_server`](super::tenancy).
+    pub(super) async fn of_tenants(config: &Config, drain: &Drain, metrics: Option<&RestMetrics>) -> Result<Self> {
+        let config::Upstream::Remote { kubeconfig, identity, .. } = &config.upstream else {
+            bail!("a tenant's API server needs a kubeconfig");
+        };
+        let limits = &config.limits;
         let remote = Remote::from_kubeconfig(kubeconfig, limits.clone()).await?;
+        let remote = match metrics {
+            Some(metrics) => remote.measured(metrics.clone()),
+            None => remote,
+        };
         let url = remote.url();
         tracing::info!("the API server of {} is {url}", kubeconfig.display());
         let remote: SharedTransport = Arc::new(remote);
@@ -370,12 +374,12 @@ impl ApiServer {
         self.front_proxy.as_ref().map_or(Ok(()), |front_proxy| front_proxy.check())
     }
 
-    /// Whether the API server is reached in this way, and its webhooks may be these servers.
-    pub(super) fn is_used_so(&self, identity: UpstreamIdentity, group_prefix: &str, targets: &WebhookTargets) -> bool {
-        let is_front_proxy = identity == UpstreamIdentity::RequestHeader;
-        self.front_proxy.is_some() == is_front_proxy
-            && self.group_prefix == group_prefix
-            && self.webhook_targets.as_deref() == Some(targets)
+    /// Whether the API server is reached in this way, and its webhooks may be the same servers.
+    pub(super) fn is_used_so(&self, of: &config::Upstream) -> bool {
+        let config::Upstream::Remote { identity, .. } = of else { return false };
+        self.front_proxy.is_some() == (*identity == UpstreamIdentity::RequestHeader)
+            && self.group_prefix == group_prefix(of)
+            && self.webhook_targets.as_deref() == of.webhook_targets().map(|targets| &**targets)
     }
 }
 

@@ -5,6 +5,7 @@ mod only;
 mod prepared;
 
 pub(crate) use prepared::check_tenants;
+pub(super) use prepared::{OfTenants, api_servers};
 
 use super::backend::{ApiServer, Backend, Caches, Upstream, all_needs};
 use super::front::{Files, Front};
@@ -22,6 +23,7 @@ use crate::server::health::Checks;
 use crate::server::{ConnectionBudget, Drain};
 use crate::status::Status;
 use crate::tenants::TenantMetrics;
+use crate::upstream::RestMetrics;
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 pub(super) use folder::Folder;
@@ -38,6 +40,8 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<AdmissionMetrics>,
     pub(super) audited: Audited,
     pub(super) process: Process,
+    /// The metrics of requests to the API servers that tenants name.
+    pub(super) rest: RestMetrics,
     pub(super) counted: TenantMetrics,
 }
 

@@ -194,7 +194,7 @@ pub(super) struct Serve {
     #[command(flatten)]
     pub(super) tenants: Tenants,
 
-    /// Verbosity of the log on stderr. 0: events that concern an operator. 2: decisions about requests. 6: every request.
+    /// Verbosity of the log on stderr. 0: events that concern an operator. 2: decisions about requests. 3: every request.
     #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0, help_heading = "Misc")]
     pub(super) verbosity: u8,
     /// Print help.

@@ -198,6 +198,9 @@ fn all_metrics() -> Registry {
     Process::new(&limits, Arc::default(), Writes::default(), &registry).unwrap();
     front_end::FrontEndMetrics::register(&registry).unwrap();
     crate::tenants::TenantMetrics::register(&registry).unwrap();
+    crate::app::doctor::metric(&registry).unwrap();
+    crate::metrics::ProcessMetrics::register(&registry).unwrap();
+    crate::upstream::RestMetrics::of(&registry).unwrap();
     registry
 }
 

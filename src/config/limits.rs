@@ -25,6 +25,8 @@ const DECODED_COPIES: usize = 4;
 /// The memory of a cached answer about a token or a permission.
 const CACHED_ANSWER_BYTES: usize = 512;
 const CACHED_QUOTA_BYTES: usize = 1 << 10;
+/// The memory of the metrics of a route: three histograms, and a counter for each code.
+const ROUTE_BYTES: usize = 3 << 10;
 /// The documents, and the table that is made of them.
 const DISCOVERY_COPIES: usize = 2;
 
@@ -97,6 +99,8 @@ pub struct Limits {
     /// Time for the calls of all webhooks for one object, in all phases (`--admission-timeout`). Without a value only the timeout
     /// of each webhook applies.
     pub(crate) admission_timeout: Option<Duration>,
+    /// Number of routes (verb, resource, scope, dry run) whose requests are counted by name. Those of further resources are counted as `other`.
+    pub measured_routes: usize,
     /// Number of reads in flight (`--max-requests-inflight`). 0 sets no bound.
     pub requests_inflight: usize,
     /// Number of writes in flight whose bodies have arrived (`--max-mutating-requests-inflight`). 0 sets no bound. Service accounts have three
@@ -209,6 +213,8 @@ pub struct Limits {
     pub(crate) call_timeout: Duration,
     /// Time between two questions for missing rights of the proxy's own credentials.
     pub(crate) rights_interval: Duration,
+    /// Time between two examinations of the installation by `doctor` in a proxy that runs.
+    pub(crate) doctor_interval: Duration,
     /// Time between two probes of the upstream API server, for readiness.
     pub(crate) probe_interval: Duration,
     /// Time for the answer to a probe of the upstream API server.
@@ -360,6 +366,7 @@ impl Default for Limits {
             request_timeout: seconds(60),
             mutating_timeout: seconds(34),
             admission_timeout: None,
+            measured_routes: 4096,
             requests_inflight: 400,
             mutating_requests_inflight: 200,
             arriving_bodies_bytes: 1024 * MEBIBYTE,
@@ -405,6 +412,7 @@ impl Default for Limits {
             connection_wait_timeout: seconds(10),
             call_timeout: seconds(10),
             rights_interval: seconds(30),
+            doctor_interval: seconds(600),
             probe_interval: seconds(5),
             probe_timeout: seconds(3),
             front_proxy_headers_interval: seconds(10),
@@ -556,13 +564,14 @@ impl Limits {
             caller_reviews_inflight: scaled.caller_reviews_inflight.min(reviews_inflight / 4 * 3).max(1),
             webhook_answers_bytes: scaled.webhook_answers_bytes.min(part(7)),
             audit_queue_bytes: scaled.audit_queue_bytes.min(part(4)),
-            caches_bytes: scaled.caches_bytes.min(part(36)),
+            caches_bytes: scaled.caches_bytes.min(part(34)),
             tenant_caches_bytes: scaled.tenant_caches_bytes.min(part(13)),
             stored_bytes: scaled.stored_bytes.min(part(12)),
             watch_history_bytes: scaled.watch_history_bytes.min(part(5) / DECODED_COPIES),
             file_cache_bytes: scaled.file_cache_bytes.min(part(2)),
             image_review_cache_bytes: scaled.image_review_cache_bytes.min(part(1)),
             discovery_bytes: scaled.discovery_bytes.min(part(5) / DISCOVERY_COPIES),
+            measured_routes: count(scaled.measured_routes, 2, ROUTE_BYTES),
             requests_inflight: seats(scaled.requests_inflight, 16, reads),
             mutating_requests_inflight: seats(scaled.mutating_requests_inflight, 16, WRITE_BYTES),
             long_running_requests,
@@ -629,6 +638,7 @@ impl Limits {
             ("file_cache_bytes", self.file_cache_bytes),
             ("image_review_cache_bytes", self.image_review_cache_bytes),
             ("discovery_bytes", self.discovery_bytes.saturating_mul(DISCOVERY_COPIES)),
+            ("measured_routes", self.measured_routes.saturating_mul(ROUTE_BYTES)),
             ("requests_inflight", self.requests_inflight.saturating_mul(self.read_bytes())),
             ("mutating_requests_inflight", self.mutating_requests_inflight.saturating_mul(WRITE_BYTES)),
             ("long_running_requests", self.long_running_requests.saturating_mul(self.watch_bytes())),

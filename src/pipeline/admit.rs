@@ -31,7 +31,7 @@ impl Write<'_> {
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.admit(attributes).await;
         exchange.publish(attributes.annotations.take());
-        exchange.took_webhooks(attributes);
+        exchange.ended(&result, attributes);
         if let (Ok(()), Some(before)) = (&result, before) {
             managed_fields::mend(self, attributes, before);
         }
@@ -94,7 +94,7 @@ impl Write<'_> {
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.validate(attributes).await;
         exchange.hold(attributes.annotations.take(), attributes.effects.take());
-        exchange.took_webhooks(attributes);
+        exchange.ended(&result, attributes);
         result
     }
 }

@@ -1,8 +1,9 @@
 //! The body of an answer: a request keeps its seat until the answer was written, or was not read for too long.
 
 use super::inflight::Seat;
+use super::measure::Measured;
 use super::ready::{AnswerRoom, GivenUp, ReadyAnswers};
-use crate::body::{Body, BoxError, Held};
+use crate::body::{Body, BoxError};
 use crate::server::Connection;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
@@ -34,7 +35,7 @@ impl Answers {
 
     /// Wraps the body of an answer, which keeps the seat of its request. If no part of the answer can be written for the patience, the
     /// seat and the upstream's answer are released, and the client loses the rest. An answer with room may give way to others earlier.
-    pub(super) fn seated(&self, body: Body, seat: Seat, reader: Reader) -> Body {
+    pub(super) fn seated(&self, body: Body, seat: Seat, measured: Measured, reader: Reader) -> Body {
         if body.is_end_stream() {
             return body;
         }
@@ -43,7 +44,7 @@ impl Answers {
         let state = State {
             body: Some(body),
             rest: Bytes::new(),
-            seat: Some(seat),
+            request: Some((seat, measured)),
             written: Instant::now(),
             reader: None,
             chunks: 0,
@@ -70,8 +71,36 @@ pub(super) struct Reader {
 }
 
 /// Wraps the body of the answer to a long-running request, which keeps the seat of its request for any time.
-pub(super) fn seated_long(body: Body, seat: Seat) -> Body {
-    if body.is_end_stream() { body } else { Held::new(body, seat).boxed_unsync() }
+pub(super) fn seated_long(body: Body, seat: Seat, measured: Measured) -> Body {
+    if body.is_end_stream() { body } else { Long { body, _seat: seat, measured }.boxed_unsync() }
+}
+
+/// The body of the answer to a long-running request.
+struct Long {
+    body: Body,
+    _seat: Seat,
+    measured: Measured,
+}
+
+impl http_body::Body for Long {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.measured.add(frame.data_ref().map_or(0, Bytes::len));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// The answers by the order of their start. An answer removes itself when it is dropped.
@@ -131,7 +160,8 @@ struct State {
     body: Option<Body>,
     /// The rest of a frame, for the next chunks.
     rest: Bytes,
-    seat: Option<Seat>,
+    /// `None` once the answer was given up.
+    request: Option<(Seat, Measured)>,
     /// The time at which a chunk was last written.
     written: Instant,
     reader: Option<Waker>,
@@ -148,12 +178,13 @@ impl Answer {
 
     fn give_up(&self) {
         let mut state = self.state();
-        let Some(seat) = state.seat.take() else { return };
+        let Some((seat, measured)) = state.request.take() else { return };
         let (body, reader) = (state.body.take(), state.reader.take());
         state.rest = Bytes::new();
         drop(state);
         seat.count_unread();
-        drop((body, seat));
+        measured.aborted();
+        drop((body, seat, measured));
         // A connection that waits for the upstream gets the error at once, another connection when its client reads.
         if let Some(reader) = reader {
             reader.wake();
@@ -217,6 +248,9 @@ impl Short {
         if is_cut {
             state.rest = data.split_off(CHUNK_BYTES);
         }
+        if let Some((_, measured)) = &mut state.request {
+            measured.add(data.len());
+        }
         let bytes = if is_cut || is_rest { Bytes::copy_from_slice(&data) } else { data };
         state.chunks += 1;
         Frame::data(Bytes::from_owner(Chunk { bytes, answer: self.0.clone() }))
@@ -234,7 +268,7 @@ impl http_body::Body for Short {
             return Poll::Ready(Some(Ok(self.chunk(&mut state, rest, true))));
         }
         let Some(body) = &mut state.body else {
-            let is_given_up = state.seat.is_none();
+            let is_given_up = state.request.is_none();
             return Poll::Ready(is_given_up.then(|| Err("the client did not read the answer in time".into())));
         };
         match Pin::new(body).poll_frame(context) {
@@ -255,7 +289,7 @@ impl http_body::Body for Short {
 
     fn is_end_stream(&self) -> bool {
         let state = self.0.state();
-        state.rest.is_empty() && state.body.as_ref().map_or(state.seat.is_some(), Body::is_end_stream)
+        state.rest.is_empty() && state.body.as_ref().map_or(state.request.is_some(), Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -273,9 +307,11 @@ impl http_body::Body for Short {
 mod tests {
     use super::*;
     use crate::body::{full, held};
+    use crate::cluster::discovery::Discovery;
     use crate::config::Limits;
-    use crate::pipeline::InFlight;
+    use crate::metrics::Registry;
     use crate::pipeline::gateway::Room;
+    use crate::pipeline::{Exchange, InFlight, RequestMetrics};
     use crate::request::request_info;
     use crate::server::testing::silent;
     use crate::user::UserInfo;
@@ -305,6 +341,13 @@ mod tests {
         }
     }
 
+    fn measured() -> Measured {
+        let metrics = RequestMetrics::register(&Registry::new(), &Limits::default()).unwrap();
+        let (request, path) = (http::Request::new(()), "/version".parse().unwrap());
+        let info = request_info(&Method::GET, &path);
+        metrics.begin(&request, &info).answered(&Discovery::unconnected(), &info, 200, None, &Exchange::default())
+    }
+
     async fn chunk(body: &mut Body) -> Result<Bytes, BoxError> {
         body.frame().await.unwrap().map(|frame| frame.into_data().unwrap())
     }
@@ -317,7 +360,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_seat_is_kept_until_the_last_chunk_was_written() {
         let (in_flight, answers) = (one_read(), Answers::new(PATIENCE));
-        let mut body = answers.seated(full(vec![b'x'; CHUNK_BYTES + 1]), enter(&in_flight).unwrap(), reader(true, 1));
+        let mut body =
+            answers.seated(full(vec![b'x'; CHUNK_BYTES + 1]), enter(&in_flight).unwrap(), measured(), reader(true, 1));
         assert_eq!(body.size_hint().exact(), Some(CHUNK_BYTES as u64 + 1));
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((first.len(), body.size_hint().exact(), body.is_end_stream()), (CHUNK_BYTES, Some(1), false));
@@ -334,7 +378,7 @@ mod tests {
     async fn an_unread_answer_is_given_up() {
         let (in_flight, answers) = (one_read(), Answers::new(PATIENCE));
         let (silence, dropped) = silent();
-        let mut body = answers.seated(silence, enter(&in_flight).unwrap(), reader(true, 1));
+        let mut body = answers.seated(silence, enter(&in_flight).unwrap(), measured(), reader(true, 1));
         assert!(body.frame().now_or_never().is_none());
         tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
         assert!(enter(&in_flight).is_none());
@@ -349,7 +393,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_read_slowly_is_read_to_its_end() {
         let (in_flight, answers) = (one_read(), Answers::new(PATIENCE));
-        let mut body = answers.seated(full(vec![b'x'; 10 * CHUNK_BYTES]), enter(&in_flight).unwrap(), reader(true, 1));
+        let mut body =
+            answers.seated(full(vec![b'x'; 10 * CHUNK_BYTES]), enter(&in_flight).unwrap(), measured(), reader(true, 1));
         let mut read = 0;
         while let Some(frame) = body.frame().await {
             tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
@@ -366,7 +411,7 @@ mod tests {
         for length in [CHUNK_BYTES + 1, 10 * CHUNK_BYTES] {
             let memory = Arc::new(());
             let whole = held(vec![b'x'; length].into(), memory.clone());
-            let mut body = answers.seated(full(whole), enter(&in_flight).unwrap(), reader(true, 1));
+            let mut body = answers.seated(full(whole), enter(&in_flight).unwrap(), measured(), reader(true, 1));
             let first = chunk(&mut body).await.unwrap();
             assert_eq!((first.len(), Arc::strong_count(&memory)), (CHUNK_BYTES, 2));
             tokio::time::sleep(PATIENCE + Duration::from_secs(2)).await;
@@ -384,7 +429,7 @@ mod tests {
         let is_ended = || connections.each_ref().map(|of| of.connection.as_ref().unwrap().state.is_ended());
         let seated = |at: usize| {
             let of = Reader { connection: connections[at].connection.clone(), ready: ready.clone(), room: None };
-            answers.seated(full(vec![b'x'; 2 * CHUNK_BYTES]), enter(&in_flight).unwrap(), of)
+            answers.seated(full(vec![b'x'; 2 * CHUNK_BYTES]), enter(&in_flight).unwrap(), measured(), of)
         };
         let unread = async |at: usize| {
             let mut body = seated(at);
@@ -414,7 +459,8 @@ mod tests {
             let (bytes, room_of_answer) =
                 room.read_answer(full(vec![b'x'; MEBIBYTE]), 2 * MEBIBYTE, &user).await.unwrap();
             let of = Reader { room: room_of_answer.clone(), ready: room.ready().clone(), ..reader(true, 1) };
-            let mut body = answers.seated(full(held(bytes, room_of_answer)), enter(&in_flight).unwrap(), of);
+            let mut body =
+                answers.seated(full(held(bytes, room_of_answer)), enter(&in_flight).unwrap(), measured(), of);
             let first = chunk(&mut body).await.unwrap();
             (body, first)
         };
@@ -440,7 +486,7 @@ mod tests {
     async fn a_watch_is_never_given_up() {
         let in_flight = one_read();
         let (silence, mut dropped) = silent();
-        let body = seated_long(silence, enter(&in_flight).unwrap());
+        let body = seated_long(silence, enter(&in_flight).unwrap(), measured());
         tokio::time::sleep(100 * PATIENCE).await;
         assert!(dropped.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty));
         assert!(enter(&in_flight).is_none());

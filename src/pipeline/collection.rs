@@ -291,7 +291,7 @@ impl DeleteCollection<'_> {
         attributes.annotations = exchange.annotations();
         let result = self.write.pipeline.chain.admit_collection(&mut attributes).await;
         exchange.publish(attributes.annotations.take());
-        exchange.took_webhooks(&attributes);
+        exchange.ended(&result, &attributes);
         result
     }
 

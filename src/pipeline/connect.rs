@@ -70,7 +70,7 @@ impl Pipeline {
         permission.check_before(Phase::Admit, &mut mutating).await?;
         let result = self.chain.admit(&mut mutating).await;
         exchange.publish(mutating.annotations.take());
-        exchange.took_webhooks(&mutating);
+        exchange.ended(&result, &mutating);
         result?;
         let admitted = mutating.object.take().unwrap_or_default();
         if admitted != options {
@@ -81,7 +81,7 @@ impl Pipeline {
         permission.check_before(Phase::Validate, &mut validating).await?;
         let result = self.chain.validate(&mut validating).await;
         exchange.publish(validating.annotations.take());
-        exchange.took_webhooks(&validating);
+        exchange.ended(&result, &validating);
         result?;
         self.gateway.stream(request, caller).await
     }

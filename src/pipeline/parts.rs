@@ -5,6 +5,8 @@ use super::answers::Answers;
 use super::dry_run::DryRuns;
 use super::gateway::{Gateway, Room, WholeAnswers};
 use super::inflight::{InFlight, ProcessSeats};
+use super::measure::RequestMetrics;
+use super::request_log::Denials;
 use super::tenant::Tenant;
 use crate::admission::Chain;
 use crate::audit::Audit;
@@ -28,6 +30,7 @@ pub struct Process {
     writes: Writes,
     answers: Arc<WholeAnswers>,
     seats: ProcessSeats,
+    metrics: RequestMetrics,
     /// The memory for the bodies of writes.
     pub(crate) bodies: BodyRoom,
     pub(crate) processor: Processor,
@@ -49,6 +52,7 @@ impl Process {
             writes,
             answers: WholeAnswers::new(limits),
             seats: ProcessSeats::new(limits, registry)?,
+            metrics: RequestMetrics::register(registry, limits)?,
             bodies: BodyRoom::new(limits),
             processor: Processor::new(limits.long_work),
         })
@@ -117,6 +121,8 @@ impl Pipeline {
             in_flight: InFlight::new(&process.seats, &limits, sharing, tenant.counts_all),
             bodies: process.bodies.clone(),
             answers: Answers::new(limits.request_timeout),
+            metrics: process.metrics.clone(),
+            denials: Denials::default(),
             turns: Turns::default(),
             processor: process.processor.clone(),
             keeps_initializers: parts.keeps_initializers,

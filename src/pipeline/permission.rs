@@ -19,7 +19,7 @@ const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 /// The caller's permission for a request. The API server is asked at most once.
 pub(super) struct Permission<'a> {
     pipeline: &'a Pipeline,
-    info: &'a RequestInfo,
+    pub(super) info: &'a RequestInfo,
     pub(super) caller: &'a Caller,
     /// The decision, once it is known.
     decision: OnceCell<Result<(), Status>>,

@@ -181,6 +181,7 @@ impl<'a> Write<'a> {
             None => reading.await,
         };
         let body = body.map_err(|_| time_limit.status())??;
+        pipeline.metrics.body(permission.info, body.len());
         exchange.seat = exchange.seat.take().map(Seat::arrived).transpose()?;
         let custom = custom_resource(pipeline, &parts.method, &target).await?;
         let is_aggregated = custom.is_none() && !target.is_built_in() && !target.is_of_kubernetes();

@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP. On the main port, these paths belong to the upstream.
+//! `/livez`, `/readyz`, `/healthz`, `/metrics` and `/metrics/slis` over plain HTTP. On the main port, these paths belong to the upstream.
 
 use super::budget::{ConnectionBudget, Stage};
 use super::sockets::{Sockets, has_spoken, speaks};
@@ -11,11 +11,12 @@ use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -60,7 +61,54 @@ impl Pending {
 
 /// The named checks of liveness and readiness, shared between clones.
 #[derive(Clone, Default)]
-pub(crate) struct Checks(Arc<RwLock<Vec<Check>>>);
+pub(crate) struct Checks {
+    all: Arc<RwLock<Vec<Check>>>,
+    outcomes: Arc<Outcomes>,
+}
+
+/// The outcomes of the checks that were run, by the check and the endpoint (`slis.ObserveHealthcheck`).
+#[derive(Default)]
+struct Outcomes(Mutex<BTreeMap<(&'static str, &'static str), Outcome>>);
+
+#[derive(Clone, Copy, Default)]
+struct Outcome {
+    is_good: bool,
+    good: u64,
+    bad: u64,
+}
+
+impl Outcomes {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<(&'static str, &'static str), Outcome>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, check: &'static str, endpoint: &'static str, is_good: bool) {
+        let mut all = self.all();
+        let outcome = all.entry((check, endpoint)).or_default();
+        outcome.is_good = is_good;
+        *(if is_good { &mut outcome.good } else { &mut outcome.bad }) += 1;
+    }
+
+    /// The metrics of `/metrics/slis`.
+    fn text(&self) -> String {
+        let (mut results, mut totals) = (String::new(), String::new());
+        for ((name, endpoint), Outcome { is_good, good, bad }) in self.all().iter() {
+            results +=
+                &format!("kubernetes_healthcheck{{name=\"{name}\",type=\"{endpoint}\"}} {}\n", u8::from(*is_good));
+            for (status, count) in [("error", bad), ("success", good)].into_iter().filter(|(_, count)| **count > 0) {
+                totals += &format!(
+                    "kubernetes_healthchecks_total{{name=\"{name}\",status=\"{status}\",type=\"{endpoint}\"}} {count}\n"
+                );
+            }
+        }
+        format!(
+            "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
+             # TYPE kubernetes_healthcheck gauge\n{results}\
+             # HELP kubernetes_healthchecks_total [STABLE] This metric records the results of all healthcheck.\n\
+             # TYPE kubernetes_healthchecks_total counter\n{totals}"
+        )
+    }
+}
 
 impl Checks {
     /// Creates the checks with kube-apiserver's `ping`, and `shutdown` for readiness.
@@ -101,31 +149,35 @@ impl Checks {
     }
 
     fn add(&self, check: Check) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).push(check);
+        self.all.write().unwrap_or_else(PoisonError::into_inner).push(check);
     }
 
     /// Whether every check of readiness passes, warnings aside.
     pub(crate) fn is_ready(&self) -> bool {
-        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let checks = self.all.read().unwrap_or_else(PoisonError::into_inner);
         checks.iter().all(|check| check.is_advice || (check.probe)().is_ok())
     }
 
     /// Runs the checks: returns the status and a line for each check (`healthz.handleRootHealth`).
-    fn run(&self, endpoint: &str, query: &str) -> (StatusCode, String) {
+    fn run(&self, endpoint: &'static str, query: &str) -> (StatusCode, String) {
         let parameters = || form_urlencoded::parse(query.as_bytes());
         let excluded: Vec<String> =
             parameters().filter(|(key, _)| key == "exclude").map(|(_, name)| name.into_owned()).collect();
         let mut unknown: Vec<&String> = excluded.iter().collect();
         let (mut lines, mut failed) = (String::new(), false);
-        for check in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        for check in self.all.read().unwrap_or_else(PoisonError::into_inner).iter() {
             if endpoint == "livez" && !check.of_life {
                 continue;
             }
             let name = check.name;
-            let written = if excluded.iter().any(|excluded| excluded == name) {
+            if excluded.iter().any(|excluded| excluded == name) {
                 unknown.retain(|unknown| *unknown != name);
-                writeln!(lines, "[+]{name} excluded: ok")
-            } else if let Err(reason) = (check.probe)() {
+                let _ = writeln!(lines, "[+]{name} excluded: ok");
+                continue;
+            }
+            let probed = (check.probe)();
+            self.outcomes.note(name, endpoint, probed.is_ok() || check.is_advice);
+            let written = if let Err(reason) = probed {
                 if check.is_advice {
                     let _ = writeln!(lines, "[+]{name} ok: warning: {reason}");
                     continue;
@@ -153,7 +205,7 @@ impl Checks {
 
     /// Runs one check by its name (`healthz.adaptCheckToHandler`).
     fn one(&self, endpoint: &str, name: &str) -> (StatusCode, String) {
-        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let checks = self.all.read().unwrap_or_else(PoisonError::into_inner);
         let Some(check) = checks.iter().find(|check| check.name == name && (check.of_life || endpoint != "livez"))
         else {
             return (StatusCode::NOT_FOUND, "404 page not found\n".into());
@@ -247,7 +299,10 @@ pub(crate) fn answer(method: &Method, uri: &http::Uri, checks: &Checks, registry
         uri.path().trim_start_matches('/').split_once('/').unwrap_or((uri.path().trim_matches('/'), ""));
     let (code, body) = match (endpoint, name) {
         ("metrics", "") => return metrics(registry),
-        ("livez" | "readyz" | "healthz", "") => checks.run(endpoint, uri.query().unwrap_or_default()),
+        ("metrics", "slis") => return exposition(checks.outcomes.text()),
+        ("livez", "") => checks.run("livez", uri.query().unwrap_or_default()),
+        ("readyz", "") => checks.run("readyz", uri.query().unwrap_or_default()),
+        ("healthz", "") => checks.run("healthz", uri.query().unwrap_or_default()),
         ("livez" | "readyz" | "healthz", name) => checks.one(endpoint, name),
         _ => (StatusCode::NOT_FOUND, "404 page not found\n".into()),
     };
@@ -256,9 +311,13 @@ pub(crate) fn answer(method: &Method, uri: &http::Uri, checks: &Checks, registry
 
 fn metrics(registry: &Registry) -> Response<Full<Bytes>> {
     match registry.text() {
-        Ok(body) => with_type(StatusCode::OK, prometheus::TEXT_FORMAT, body.into_bytes()),
+        Ok(body) => exposition(body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
+}
+
+fn exposition(body: String) -> Response<Full<Bytes>> {
+    with_type(StatusCode::OK, prometheus::TEXT_FORMAT, body.into_bytes())
 }
 
 fn text(code: StatusCode, body: String) -> Response<Full<Bytes>> {
@@ -455,6 +514,25 @@ mod tests {
             assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
         }
         drop(silent);
+    }
+
+    #[tokio::test]
+    async fn outcomes_of_checks_are_metrics_of_their_own() {
+        let checks = checks(Err("refused"));
+        for path in ["/livez", "/readyz", "/readyz?exclude=upstream", "/readyz"] {
+            ask(&checks, path).await;
+        }
+        let (code, body) = ask(&checks, "/metrics/slis").await;
+        assert_eq!(code, 200);
+        for line in [
+            "kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1",
+            "kubernetes_healthcheck{name=\"upstream\",type=\"readyz\"} 0",
+            "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"readyz\"} 3",
+            "kubernetes_healthchecks_total{name=\"upstream\",status=\"error\",type=\"readyz\"} 2",
+        ] {
+            assert!(body.lines().any(|found| found == line), "no {line} in {body}");
+        }
+        assert!(!body.contains("type=\"healthz\""));
     }
 
     #[tokio::test]

@@ -2,11 +2,9 @@
 //!
 //! No API tells which admission plugins a server runs, but kube-apiserver's metrics name the plugins that it has called.
 
-use super::{SharedTransport, client};
-use crate::body::{chain, empty};
+use super::SharedTransport;
+use super::metric_lines::metric_lines;
 use crate::server::health::Unhealthy;
-use http::{HeaderValue, Request, header};
-use http_body_util::BodyExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +12,6 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-const PATH: &str = "/metrics";
 /// The metric that counts the calls of a plugin.
 const COUNT: &[u8] = b"apiserver_admission_controller_admission_duration_seconds_count{";
 /// The plugins that call webhooks.
@@ -23,10 +20,6 @@ const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebh
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// The interval while an operator is warned, who may follow the advice, or nothing could be read.
 const WARNED_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// Bytes of the metrics that are read; the text is not kept.
-const BYTES: usize = 256 << 20;
-/// Bytes of a line that are read; the rest of the line is skipped.
-const LINE_BYTES: usize = 64 << 10;
 
 /// The plugins that call webhooks both here and in the upstream API server. Dropping the value ends the reads.
 #[derive(Debug)]
@@ -132,34 +125,8 @@ fn note(found: &[AtomicBool; 2], names: [bool; 2]) {
 
 /// Returns the plugins that the metrics name.
 async fn ask(transport: &SharedTransport) -> Result<[bool; 2], Unhealthy> {
-    let mut request = Request::new(empty());
-    *request.uri_mut() = http::Uri::from_static(PATH);
-    request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(client::USER_AGENT));
-    let response = transport.send(request).await.map_err(|error| Unhealthy::of(chain(&error)))?;
-    if !response.status().is_success() {
-        return Err(Unhealthy::of(format_args!("{PATH} is answered with {}", response.status().as_u16())));
-    }
-    let mut body = response.into_body();
-    let (mut names, mut line, mut read) = ([false; 2], Vec::new(), 0);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(Unhealthy::of)?;
-        let Some(data) = frame.data_ref() else { continue };
-        read += data.len();
-        if read > BYTES {
-            return Err(Unhealthy::of(format_args!("{PATH} is longer than {BYTES} bytes")));
-        }
-        for byte in data {
-            match byte {
-                b'\n' => {
-                    look(&line, &mut names);
-                    line.clear();
-                }
-                byte if line.len() < LINE_BYTES => line.push(*byte),
-                _ => {}
-            }
-        }
-    }
-    look(&line, &mut names);
+    let mut names = [false; 2];
+    metric_lines(transport, |line| look(line, &mut names)).await?;
     Ok(names)
 }
 

@@ -16,9 +16,11 @@ pub(crate) mod probe;
 pub(crate) mod release;
 pub(crate) mod rights;
 mod remote;
+mod rest_metrics;
 mod serving_secret;
 mod upgrade;
 mod double_admission;
+mod metric_lines;
 
 pub use client::kube_client;
 pub(crate) use double_admission::DoubleAdmission;
@@ -28,10 +30,12 @@ pub(crate) use front_proxy::{FrontProxy, KnownHeaders};
 pub use identity::CallerIdentity;
 pub(crate) use identity::ClientCredentials;
 pub(crate) use impersonator::Impersonator;
+pub(crate) use metric_lines::metric_lines;
 pub(crate) use own_user::OwnUser;
 pub(crate) use probe::Probe;
 pub use release::Release;
 pub(crate) use remote::Remote;
+pub(crate) use rest_metrics::RestMetrics;
 pub(crate) use serving_secret::{ServingCertificates, ServingSecret};
 pub(crate) use upgrade::Upgrade;
 

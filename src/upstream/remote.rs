@@ -5,7 +5,7 @@ use super::credentials::Credentials;
 use super::exec;
 use super::identity::ClientCredentials;
 use super::pool::Pool;
-use super::{LongRunning, OfClient, Transport, UpstreamError, upgrade};
+use super::{LongRunning, OfClient, RestMetrics, Transport, UpstreamError, upgrade};
 use crate::body::{Body, BoxError};
 use crate::config::Limits;
 use crate::request::is_canonical;
@@ -45,6 +45,7 @@ pub(crate) enum RemoteError {
 #[derive(Debug)]
 pub(crate) struct Remote {
     target: Reloading<Target>,
+    metrics: Option<RestMetrics>,
 }
 
 impl Remote {
@@ -64,7 +65,12 @@ impl Remote {
             })
         });
         let target = reading.await.map_err(|error| RemoteError::Unsupported(error.to_string()))??;
-        Ok(Self { target })
+        Ok(Self { target, metrics: None })
+    }
+
+    /// Measures the proxy's own requests.
+    pub(crate) fn measured(self, metrics: RestMetrics) -> Self {
+        Self { metrics: Some(metrics), ..self }
     }
 
     /// Returns the URL of the API server, for messages.
@@ -86,7 +92,13 @@ impl Transport for Remote {
         if upgrade::is_upgrade(request.headers()) {
             return Box::pin(side.connector.upgrade(request)).await;
         }
-        side.lane(&request).send(request).await
+        let is_own = request.extensions().get::<OfClient>().is_none();
+        let asked = self.metrics.as_ref().filter(|_| is_own).map(|metrics| metrics.begin(&request));
+        let answer = side.lane(&request).send(request).await;
+        if let Some(asked) = asked {
+            asked.answered(&answer);
+        }
+        answer
     }
 }
 

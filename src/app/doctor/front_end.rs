@@ -1,11 +1,8 @@
 //! The webhook front end, as the API server sees it: webhook configurations, calls, and who else may call.
 
 use super::{Config, Connected, Finding, at, get};
-use crate::body::empty;
 use crate::config::FrontEndOptions;
-use crate::request::body;
-use crate::server::health::Unhealthy;
-use http::{HeaderValue, Request, header};
+use crate::upstream::metric_lines;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +13,6 @@ const WEBHOOKS: [(&str, &str); 2] = [
     ("mutate.kube-admission-proxy.dev", "mutatingwebhookconfigurations"),
     ("validate.kube-admission-proxy.dev", "validatingwebhookconfigurations"),
 ];
-/// Bytes of the API server's metrics that are read.
-const METRICS_BYTES: usize = 256 << 20;
 
 pub(super) async fn findings(config: &Config, connected: &Connected) -> Vec<Finding> {
     let Some(front_end) = &config.front_end else { return Vec::new() };
@@ -94,39 +89,27 @@ fn of_configured(name: &'static str, webhook: &Value) -> Vec<Finding> {
 /// The API server's calls of the front end, by its metrics.
 async fn of_calls(connected: &Connected, patience: Duration) -> Finding {
     const CHECK: &str = "front end reachable";
-    let text = match timeout(patience, metrics(connected)).await {
-        Ok(Ok(text)) => text,
-        Ok(Err(why)) => return Finding::warning(CHECK, format!("not told: {why}"), "allow the proxy to get /metrics"),
-        Err(_) => return Finding::warning(CHECK, "not told: no answer in time", "see the API server's log"),
-    };
-    judge(&calls(&text))
-}
-
-async fn metrics(connected: &Connected) -> Result<String, Unhealthy> {
-    let mut request = Request::new(empty());
-    *request.uri_mut() = http::Uri::from_static("/metrics");
-    request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("text/plain"));
-    let answer = connected.transport.send(request).await.map_err(Unhealthy::of)?;
-    if !answer.status().is_success() {
-        return Err(Unhealthy::of(format_args!("/metrics is answered with {}", answer.status().as_u16())));
-    }
-    let text = body::read(answer.into_body(), METRICS_BYTES).await.map_err(Unhealthy::of)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// The number of calls of the front end's webhooks by the status code of the answer; code 0 is a call without an answer.
-fn calls(text: &str) -> BTreeMap<u16, u64> {
     let mut calls = BTreeMap::new();
-    for line in text.lines().filter_map(|line| line.strip_prefix("apiserver_admission_webhook_request_total{")) {
-        let label = |name: &str| line.split_once(&format!("{name}=\""))?.1.split('"').next();
-        let is_own =
-            label(",name").or_else(|| label("name")).is_some_and(|name| WEBHOOKS.iter().any(|(own, _)| *own == name));
-        let count = line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok()).unwrap_or_default();
-        if let (true, Some(code)) = (is_own, label("code").and_then(|code| code.parse().ok())) {
-            *calls.entry(code).or_default() += count as u64;
-        }
+    let read = metric_lines(&connected.transport, |line| count(line, &mut calls));
+    match timeout(patience, read).await {
+        Ok(Ok(())) => judge(&calls),
+        Ok(Err(why)) => Finding::warning(CHECK, format!("not told: {why}"), "allow the proxy to get /metrics"),
+        Err(_) => Finding::warning(CHECK, "not told: no answer in time", "see the API server's log"),
     }
-    calls
+}
+
+/// Adds a line of metrics to the number of calls of the front end's webhooks by the status code of the answer; code 0 is a call without an
+/// answer.
+fn count(line: &[u8], calls: &mut BTreeMap<u16, u64>) {
+    let line = line.strip_prefix(b"apiserver_admission_webhook_request_total{");
+    let Some(line) = line.and_then(|line| std::str::from_utf8(line).ok()) else { return };
+    let label = |name: &str| line.split_once(&format!("{name}=\""))?.1.split('"').next();
+    let is_own =
+        label(",name").or_else(|| label("name")).is_some_and(|name| WEBHOOKS.iter().any(|(own, _)| *own == name));
+    let count = line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok()).unwrap_or_default();
+    if let (true, Some(code)) = (is_own, label("code").and_then(|code| code.parse().ok())) {
+        *calls.entry(code).or_default() += count as u64;
+    }
 }
 
 fn judge(calls: &BTreeMap<u16, u64>) -> Finding {
@@ -195,7 +178,8 @@ apiserver_admission_webhook_request_total{code="200",name="validate.kube-admissi
 apiserver_admission_webhook_request_total{code="0",name="mutate.kube-admission-proxy.dev",operation="CREATE",rejected="true",type="admit"} 4
 apiserver_admission_webhook_request_total{code="200",name="other.example.com",operation="CREATE",rejected="false",type="admit"} 7
 "#;
-        let found = calls(text);
+        let mut found = BTreeMap::new();
+        text.lines().for_each(|line| count(line.as_bytes(), &mut found));
         assert_eq!(found, BTreeMap::from([(0, 4), (200, 5)]));
         for (calls, outcome) in [
             (&[][..], Outcome::Warning),

@@ -4,7 +4,7 @@ use super::{Config, Connected, Finding};
 use crate::admission::Spec;
 use crate::app::rights;
 use crate::body::empty;
-use crate::config::UpstreamIdentity;
+use crate::config::{CallsWebhooks, Upstream, UpstreamIdentity};
 use crate::upstream::review::ReviewError;
 use crate::upstream::rights::{NeededAccess, listed, user};
 use crate::upstream::{DoubleAdmission, probe, release};
@@ -19,7 +19,7 @@ const DIFFERENCE: Duration = Duration::from_secs(5);
 /// Returns the findings, and whether the API server answers.
 pub(super) async fn findings(config: &Config, connected: &Connected) -> (Vec<Finding>, bool) {
     let patience = config.limits.call_timeout;
-    let url = connected.url.as_deref().unwrap_or_default();
+    let url = &connected.url;
     if let Err(cause) = probe::once(&connected.transport, config.limits.probe_timeout).await {
         let cause = cause.to_string();
         return (vec![Finding::failure("address", format!("{url}: {cause}"), probe::advice(&cause))], false);
@@ -98,11 +98,12 @@ async fn missing<'a>(
 async fn of_double_webhooks(config: &Config, connected: &Connected, patience: Duration) -> Option<Finding> {
     const CHECK: &str = "webhooks called once";
     let runs = |name: &str| config.admission.plugins.iter().any(|spec: &&Spec| spec.name == name);
-    if !runs("MutatingAdmissionWebhook") && !runs("ValidatingAdmissionWebhook") {
+    let Upstream::Remote { calls_webhooks, identity, .. } = &config.upstream else { return None };
+    if !runs("MutatingAdmissionWebhook") && !runs("ValidatingAdmissionWebhook") || *calls_webhooks == CallsWebhooks::No
+    {
         return None;
     }
-    let is_passthrough =
-        matches!(&config.upstream, crate::config::Upstream::Remote { identity: UpstreamIdentity::Passthrough, .. });
+    let is_passthrough = *identity == UpstreamIdentity::Passthrough;
     Some(match DoubleAdmission::of_upstream(&connected.transport, patience).await {
         Ok(names) => {
             let twice: Vec<&str> = names.into_iter().filter(|name| runs(name)).collect();

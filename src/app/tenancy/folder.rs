@@ -2,16 +2,15 @@
 //! has changed.
 
 use super::super::backend::{Backend, Caches, Upstream};
-use super::prepared::{Prepared, prepare};
+use super::prepared::{Prepared, prepare, with_api_server};
 use super::{Components, Shared};
 use crate::audit::{Audit, Log, Policy, Queued};
 use crate::cluster::{CacheRoom, Need};
-use crate::config::{AuthorizationMode, UpstreamIdentity, WebhookTargets};
 use crate::pipeline::{Choice, OwnNamespaces, Part, Tenant, Tenants, Territory};
 use crate::server::health::{Checks, Unhealthy};
 use crate::server::{Reloading, reload, tls::Certificates};
 use crate::sharer::Sharing;
-use crate::tenants::profile::{Identity, Profile};
+use crate::tenants::profile::Profile;
 use crate::tenants::{self, DEFAULT, Fault, Guard, Members, OPERATORS, Owners, Rate, TenantAddresses, TenantFile};
 use anyhow::{Context as _, Result, anyhow};
 use arc_swap::ArcSwap;
@@ -250,7 +249,7 @@ impl Builder {
 
     /// Returns the API servers of the tenants: the present ones, and new ones for new kubeconfigs and for plugins that read other caches.
     fn backends(&self, prepared: &[Prepared<'_>]) -> Result<(Backends, AllOwners), Fault> {
-        let Shared { config, front, files, drain, .. } = &*self.shared;
+        let Shared { config, front, files, drain, rest, .. } = &*self.shared;
         let present = self.state().backends.clone();
         let all: Vec<&TenantFile> = prepared.iter().map(|one| one.tenant).collect();
         let mut needs: ByKubeconfig<(Vec<Need>, &TenantFile)> = HashMap::new();
@@ -266,44 +265,21 @@ impl Builder {
         let (mut backends, mut owners) = (HashMap::new(), HashMap::new());
         for (kubeconfig, (needs, tenant)) in needs {
             owners.insert(kubeconfig.clone(), Arc::new(Owners::new(&all, &kubeconfig)));
-            let given = tenant.profile.upstream.clone().unwrap_or_default();
-            let identity = match given.identity {
-                Identity::Impersonate => UpstreamIdentity::Impersonate,
-                Identity::RequestHeader => UpstreamIdentity::RequestHeader,
-            };
-            let field = |index| format!("spec.upstream.webhookTargets[{index}]");
-            let targets = WebhookTargets::parse(&given.webhook_targets);
-            let targets = Arc::new(targets.map_err(|(index, why)| tenant.fault(&field(index), why))?);
+            let own = kubeconfig.as_ref().map(|path| with_api_server(config, tenant, path)).transpose()?;
             // The API server of the flags never changes.
-            let is_same = |backend: &&Arc<Backend>| {
-                kubeconfig.is_none() || backend.server.is_used_so(identity, &given.group_prefix, &targets)
-            };
+            let is_same =
+                |backend: &&Arc<Backend>| own.as_ref().is_none_or(|own| backend.server.is_used_so(&own.upstream));
             let backend = match present.get(&kubeconfig).filter(is_same) {
                 Some(backend) if needs.iter().all(|need| backend.needs.contains(need)) => backend.clone(),
                 Some(backend) => Arc::new(backend.with_needs(&needs)),
                 None => {
-                    let Some(path) = &kubeconfig else { continue };
+                    let Some(own) = &own else { continue };
                     let field = "spec.upstream.kubeconfig";
-                    let of = crate::config::Upstream::Remote {
-                        kubeconfig: path.clone(),
-                        identity,
-                        calls_webhooks: crate::config::CallsWebhooks::No,
-                        impersonator: None,
-                        own_user: None,
-                        admitted_mark: None,
-                        group_prefix: given.group_prefix.clone(),
-                        webhook_targets: Some(targets),
-                    };
-                    // The API server of a tenant always decides on the tenant's requests.
-                    let mut own = config.clone();
-                    own.authorization.mode = AuthorizationMode::Webhook;
-                    own.limits = Arc::new(config.limits.for_api_server_of_tenants());
-                    own.upstream = of;
-                    let upstream = Handle::current().block_on(Upstream::remote(path, identity, &own.limits, drain));
+                    let upstream = Handle::current().block_on(Upstream::of_tenants(own, drain, Some(rest)));
                     let upstream = upstream.map_err(|error| tenant.fault(field, format!("{error:#}")))?;
                     let client_ca = front.as_ref().and_then(|front| front.client_ca.as_ref());
                     let caches = Caches::OfTenants(self.caches.clone());
-                    let started = Backend::start(&own, &own.upstream, upstream, client_ca, files, &needs, caches);
+                    let started = Backend::start(own, &own.upstream, upstream, client_ca, files, &needs, caches);
                     Arc::new(started.map_err(|error| tenant.fault(field, format!("{error:#}")))?)
                 }
             };

@@ -8,18 +8,18 @@ use crate::audit::Policy;
 use crate::authn::{CertificateAuthority, TenantAuthority, TenantNames};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Only};
-use crate::config::{self, Limits};
+use crate::config::{self, AuthorizationMode, CallsWebhooks, Limits, UpstreamIdentity, WebhookTargets};
 use crate::go_text::duration;
 use crate::initializers;
 use crate::metrics::Registry;
 use crate::plugins::{mutating_admission_policy, validating_admission_policy};
 use crate::server::tls;
-use crate::tenants::profile::{self, MemberKind, Which};
+use crate::tenants::profile::{self, Identity, MemberKind, Which};
 use crate::tenants::{DEFAULT, Fault, NONE, OPERATORS, TenantFile, read};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A tenant and the content of its files.
@@ -68,6 +68,74 @@ pub(crate) fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usiz
     let faults: Vec<Fault> =
         prepared.iter().filter_map(|one| one.chain(&cluster, &discovery, &metrics, &common).err()).collect();
     if faults.is_empty() { Ok(tenants.len()) } else { Err(faults) }
+}
+
+/// The configuration of an API server that a tenant names.
+///
+/// # Errors
+/// If the tenant's webhook targets are invalid.
+pub(super) fn with_api_server(config: &Config, tenant: &TenantFile, kubeconfig: &Path) -> Result<Config, Fault> {
+    let given = tenant.profile.upstream.clone().unwrap_or_default();
+    let field = |index| format!("spec.upstream.webhookTargets[{index}]");
+    let targets = WebhookTargets::parse(&given.webhook_targets);
+    let targets = targets.map_err(|(index, why)| tenant.fault(&field(index), why))?;
+    let mut own = config.clone();
+    // The API server of a tenant always decides on the tenant's requests.
+    own.authorization.mode = AuthorizationMode::Webhook;
+    own.limits = Arc::new(config.limits.for_api_server_of_tenants());
+    own.upstream = config::Upstream::Remote {
+        kubeconfig: kubeconfig.to_owned(),
+        identity: match given.identity {
+            Identity::Impersonate => UpstreamIdentity::Impersonate,
+            Identity::RequestHeader => UpstreamIdentity::RequestHeader,
+        },
+        calls_webhooks: CallsWebhooks::No,
+        impersonator: None,
+        own_user: None,
+        admitted_mark: None,
+        group_prefix: given.group_prefix,
+        webhook_targets: Some(Arc::new(targets)),
+    };
+    Ok(own)
+}
+
+/// An API server that tenants name.
+pub(in crate::app) struct OfTenants {
+    /// The names of the tenants.
+    pub(in crate::app) tenants: Vec<String>,
+    /// The configuration of a proxy in front of it, with the plugins of all these tenants.
+    pub(in crate::app) config: Config,
+}
+
+/// Reads the tenants in a folder, and returns the API servers that they name.
+///
+/// # Errors
+/// All errors that were found.
+pub(in crate::app) fn api_servers(folder: &Path, config: &Config) -> Result<Vec<OfTenants>, Vec<Fault>> {
+    let names: Vec<&str> = crate::plugins::ALL.iter().map(|spec| spec.name).collect();
+    let tenants = read(folder, &names)?;
+    let mut servers: BTreeMap<PathBuf, OfTenants> = BTreeMap::new();
+    for one in prepare(&tenants, config)? {
+        let Some(kubeconfig) = one.tenant.kubeconfig() else { continue };
+        let plugins = &one.admission().plugins;
+        if let Some(known) = servers.get_mut(&kubeconfig) {
+            known.tenants.push(one.tenant.name.clone());
+            let all = &mut known.config.admission.plugins;
+            all.extend(
+                plugins
+                    .iter()
+                    .filter(|spec| !all.iter().any(|other| other.name == spec.name))
+                    .copied()
+                    .collect::<Vec<_>>(),
+            );
+            continue;
+        }
+        let mut own = with_api_server(config, one.tenant, &kubeconfig).map_err(|fault| vec![fault])?;
+        own.admission.plugins.clone_from(plugins);
+        let tenants = vec![one.tenant.name.clone()];
+        servers.insert(kubeconfig, OfTenants { tenants, config: own });
+    }
+    Ok(servers.into_values().collect())
 }
 
 impl<'a> Prepared<'a> {
