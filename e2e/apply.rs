@@ -137,6 +137,8 @@ fn hooks_may_mend_an_invalid_object_and_make_changes_that_no_configuration_expre
         ("no-version", books(json!({"apiVersion": ""}))),
         ("no-type", books(json!({"fieldsType": null}))),
         ("other-type", books(json!({"fieldsType": "FieldsV2"}))),
+        ("another", books(json!({"operation": "Apply", "fieldsV1": {"f:data": {".": {}, "f:a": {}}}}))),
+        ("nobody", json!([{"op": "remove", "path": "/metadata/managedFields"}])),
         ("probe", Value::Null),
     ];
     let of = |patches: &[(&str, Value)]| patches.iter().map(|(label, patch)| hook(&webhook, label, patch)).collect();
@@ -184,11 +186,14 @@ fn hooks_may_mend_an_invalid_object_and_make_changes_that_no_configuration_expre
         apply("me", "", &pod("named", "i:2")),
         get(&format!("{PODS}/named")),
     ]);
-    for label in ["no-operation", "no-version", "no-type", "other-type"] {
+    for label in ["no-operation", "no-version", "no-type", "other-type", "another", "nobody"] {
         let applied = format!("{label}-applied");
         steps.extend([
             post(MAPS, &map(label, label, json!({"data": {"a": "1"}}))),
+            patch(&format!("{MAPS}/{label}?dryRun=All"), "merge", &json!({"data": {"a": "3"}})),
             patch(&format!("{MAPS}/{label}"), "merge", &json!({"data": {"a": "2"}})),
+            put(&format!("{MAPS}/{label}"), &map(label, label, json!({"data": {"a": "3"}}))),
+            get(&format!("{MAPS}/{label}")),
             apply("me", "", &map(&applied, label, json!({"data": {"a": "1"}}))),
             apply("me", "", &map(&applied, label, json!({"data": {"a": "2"}}))),
             get(&format!("{MAPS}/{applied}")),
@@ -267,6 +272,54 @@ fn fields_that_admission_changes_have_no_owner() {
             });
             assert_eq!((&got, got.0), (&expected, code), "{accept}");
         }
+    }
+}
+
+#[test]
+fn the_writer_of_a_status_does_not_own_what_admission_adds() {
+    const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+    let webhook = Webhook::start();
+    let pair = Pair::start(&["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"], &[], &[]);
+    let annotate = json!([{"op": "add", "path": "/metadata/annotations/hook", "value": "x"}]);
+    let of = |kind: &str, patch: &Value| {
+        let mut hook = hook(&webhook, "status", patch);
+        hook["rules"][0]["apiGroups"] = json!(["apps"]);
+        hook["rules"][0]["resources"] = json!(["deployments/status"]);
+        hooks("status", kind, vec![hook])
+    };
+    pair.set_up(&[of("Mutating", &annotate), of("Validating", &Value::Null)]);
+    let deployment = |name: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "labels": {"apply": "status"}, "annotations": {"a": "b"}},
+            "spec": {"selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+    };
+    let status = json!({"status": {"observedGeneration": 7}});
+    for way in ["put", "merge", "apply"] {
+        let [expected, got] = pair.sides().map(|api| {
+            api.accepts(post(&format!("{DEPLOYMENTS}?fieldManager=first"), &deployment(way)));
+            let at = format!("{DEPLOYMENTS}/{way}/status?fieldManager=me");
+            let mut whole = deployment(way);
+            whole["status"] = status["status"].clone();
+            let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": way}, "status": status["status"]});
+            let write = |uri: &str| match way {
+                "put" => put(uri, &whole),
+                "merge" => patch(uri, "merge", &status),
+                _ => patch(uri, "apply", &applied),
+            };
+            let dry = format!("{at}&dryRun=All");
+            eventually("hooks that are known", || {
+                webhook.take();
+                api.accepts(write(&dry));
+                (webhook.take().len() == 2).then_some(())
+            });
+            let tried = api.accepts(write(&dry));
+            let shown = webhook.take().pop().unwrap().body["request"]["object"].clone();
+            let answered = api.accepts(write(&at));
+            assert_eq!(answered["metadata"]["annotations"]["hook"], "x");
+            [tried, shown, answered, api.accepts(get(&format!("{DEPLOYMENTS}/{way}")))].map(|object| sorted_owners(&object))
+        });
+        assert_eq!(got, expected, "{way}");
     }
 }
 

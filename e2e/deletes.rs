@@ -45,6 +45,7 @@ fn deletes_are_admitted_as_often_and_done_as_by_kube_apiserver() {
     what_is_going_already_is_not_admitted_again(&webhook, &pair);
     a_pod_that_goes_at_once_is_admitted_twice(&webhook, &pair);
     a_version_that_the_client_names_is_lost_with_the_last_finalizer(&pair);
+    a_collection_is_admitted_with_the_options_of_the_client(&webhook, &pair);
 }
 
 fn finalizers_come_and_go_as_the_options_say(webhook: &Webhook, pair: &Pair) {
@@ -115,6 +116,24 @@ fn what_is_going_already_is_not_admitted_again(webhook: &Webhook, pair: &Pair) {
         steps.push(delete_with(&format!("{collection}/going"), &options));
     }
     let steps: Vec<(User, Request)> = steps.into_iter().map(|step| (User::admin(), step)).collect();
+    pair.compare_asked(webhook, |api| known(api, webhook), &steps);
+}
+
+fn a_collection_is_admitted_with_the_options_of_the_client(webhook: &Webhook, pair: &Pair) {
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "placed", "labels": {"of": "placed"}},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    pair.set_up(&[post(pods, &pod)]);
+    let all = |query: &str| format!("{pods}?labelSelector=of%3Dplaced{query}");
+    let steps = vec![
+        delete(&all("&dryRun=All")),
+        delete(&all("&dryRun=All&gracePeriodSeconds=7")),
+        delete_with(&all(""), &json!({"dryRun": ["All"], "gracePeriodSeconds": -7})),
+        delete(&format!("{pods}/placed?dryRun=All")),
+        delete(&format!("{pods}/placed?dryRun=All&gracePeriodSeconds=-7")),
+        delete(&all("")),
+    ];
+    let steps: Vec<_> = steps.into_iter().map(|step| (User::admin(), step)).collect();
     pair.compare_asked(webhook, |api| known(api, webhook), &steps);
 }
 

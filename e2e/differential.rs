@@ -45,6 +45,7 @@ fn odd_bodies_and_versions_are_refused_alike() {
         post(&maps, &with("", "Apiversion", json!("v2"))),
         post(&maps, &config_map("one")),
         put(&format!("{maps}/one"), &with("", "Kind", json!("Secret"))),
+        put(&format!("{maps}/one"), &with("/metadata", "uid", json!(format!("not {{uid of {maps}/one}}")))),
     ];
     steps.extend(versions.into_iter().flat_map(applied));
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -65,6 +66,38 @@ fn odd_bodies_and_versions_are_refused_alike() {
         webhook: None,
         steps: as_developer(steps),
     });
+}
+
+#[test]
+fn a_patched_object_that_cannot_be_decoded_is_shown_as_by_kube_apiserver() {
+    let proxy = Proxy::before(upstream(), &[]);
+    let here = proxy.namespace("undecodable");
+    let object = |labels: Value| {
+        let mut object = config_map("one");
+        object["metadata"]["labels"] = labels;
+        object
+    };
+    let at = format!("/api/v1/namespaces/{here}/configmaps");
+    proxy.accepts(post(&at, &object(json!({"z": "1", "a": "<2>"}))));
+    let at = format!("{at}/one");
+    for request in [
+        patch(&at, "merge", &json!({"data": {"n": 1.0, "m": {"z": 1, "a": null}}})),
+        patch(&at, "merge", &json!({"metadata": {"labels": {"b": 1}}})),
+        patch(&at, "merge", &json!({"metadata": {"finalizers": "x"}})),
+        patch(&at, "json", &json!([{"op": "add", "path": "/data/n", "value": {"z": "<", "a": null}}])),
+        patch(&at, "json", &json!([{"op": "replace", "path": "/metadata/labels/a", "value": 1}])),
+        patch(
+            &at,
+            "json",
+            &json!([{"op": "test", "path": "/metadata/name", "value": "one"}, {"op": "add", "path": "/data/n", "value": 1}]),
+        ),
+        patch(&at, "json", &json!([{"op": "copy", "from": "/metadata/labels", "path": "/data/n"}])),
+        patch(&format!("{at}?fieldValidation=Strict"), "merge", &json!({"x": {"z": 1, "a": 2}})),
+    ] {
+        let [got, expected] = [&*proxy as &Api, upstream()].map(|api| api.send(&User::admin(), request.clone()));
+        assert_eq!((got.status, got.json()), (expected.status, expected.json()), "{}", expected.text());
+        assert_eq!(got.status, 422);
+    }
 }
 
 #[test]

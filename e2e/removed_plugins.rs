@@ -5,7 +5,7 @@ mod initializers;
 mod policies;
 
 use crate::harness::{
-    ControlPlane, Kubectl, Proxy, Request, User, delete, eventually, folder, get, only, patch, post, put, upstream,
+    Api, ControlPlane, Kubectl, Proxy, Request, User, delete, eventually, folder, get, only, patch, post, put, upstream,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -65,6 +65,7 @@ fn a_plugin_without_its_api_is_not_ready_and_custom_resources_are_its_api() {
         "spec": {"selector": {"matchLabels": {"role": "frontend"}}, "env": [{"name": "A", "value": "1"}]},
     });
     proxy.accepts(post(&format!("/apis/settings.k8s.io/v1alpha1/namespaces/{namespace}/podpresets"), &preset));
+    an_object_that_the_last_release_refuses_is_refused(&proxy, &control_plane, &namespace);
     let pods = format!("/api/v1/namespaces/{namespace}/pods");
     let why = "PodSecurityPolicy: no providers available to validate pod request";
     proxy.rejects(post(&pods, &pod("early", &namespace)), 403, &format!("pods \"early\" is forbidden: {why}"));
@@ -80,6 +81,94 @@ fn a_plugin_without_its_api_is_not_ready_and_custom_resources_are_its_api() {
             && created["spec"]["containers"][0]["env"] == json!([{"name": "A", "value": "1"}]))
         .then_some(())
     });
+}
+
+/// Through the proxy with the texts of the last release; past it by the rules of the definitions.
+fn an_object_that_the_last_release_refuses_is_refused(proxy: &Proxy, past: &Api, namespace: &str) {
+    let preset = |spec: Value| json!({"apiVersion": "settings.k8s.io/v1alpha1", "kind": "PodPreset", "metadata": {"name": "bad", "namespace": namespace}, "spec": spec});
+    let policy = |fields: Value| {
+        let any = json!({"rule": "RunAsAny"});
+        let mut spec = json!({"seLinux": any, "runAsUser": any, "supplementalGroups": any, "fsGroup": any});
+        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        json!({"apiVersion": "policy.kube-admission-proxy.dev/v1beta1", "kind": "PodSecurityPolicy", "metadata": {"name": "bad"}, "spec": spec})
+    };
+    let hooks = |name: &str, hook: Value| {
+        json!({"apiVersion": "admissionregistration.kube-admission-proxy.dev/v1alpha1", "kind": "ExternalAdmissionHookConfiguration",
+            "metadata": {"name": name}, "externalAdmissionHooks": [hook]})
+    };
+    let presets = format!("/apis/settings.k8s.io/v1alpha1/namespaces/{namespace}/podpresets");
+    let policies = "/apis/policy.kube-admission-proxy.dev/v1beta1/podsecuritypolicies";
+    let configurations =
+        "/apis/admissionregistration.kube-admission-proxy.dev/v1alpha1/externaladmissionhookconfigurations";
+    for (at, object, why, is_known_past) in [
+        (
+            &*presets,
+            preset(json!({"selector": {}})),
+            "spec.volumes.env.envFrom.volumeMounts: Required value: must specify at least one",
+            true,
+        ),
+        (
+            &presets,
+            preset(json!({"env": [{"name": "a b", "value": "c"}]})),
+            "spec.env[0].name: Invalid value: \"a b\"",
+            true,
+        ),
+        (
+            &presets,
+            preset(json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]})),
+            "spec.volumeMounts[0].name: Not found: \"v\"",
+            false,
+        ),
+        (
+            &presets,
+            preset(json!({"env": [{"name": "A"}], "selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}})),
+            "spec.selector.matchExpressions[0].operator: Invalid value: \"Is\"",
+            true,
+        ),
+        (
+            policies,
+            policy(json!({"fsGroup": {"rule": "Nope"}})),
+            "spec.fsGroup.rule: Unsupported value: \"Nope\"",
+            true,
+        ),
+        (policies, policy(json!({"volumes": ["nope"]})), "spec.volumes: Unsupported value: \"nope\"", false),
+        (
+            configurations,
+            hooks("bad", json!({"name": "a.e2e.test", "failurePolicy": "Fail"})),
+            "externalAdmissionHooks[0].failurePolicy: Unsupported value: \"Fail\": supported values: Ignore",
+            true,
+        ),
+        (
+            configurations,
+            hooks("bad", json!({"name": "test"})),
+            "externalAdmissionHooks[0].name: Invalid value: \"test\"",
+            false,
+        ),
+    ] {
+        let answer = proxy.send(&User::admin(), post(at, &object));
+        assert_eq!(answer.status, 422, "{}", answer.text());
+        assert!(answer.message().contains(why), "{}", answer.message());
+        let answer = past.send(&User::admin(), post(&format!("{at}?dryRun=All"), &object));
+        assert_eq!(answer.status == 422, is_known_past, "{}", answer.text());
+    }
+    for (name, client_config) in [
+        ("no-client", Value::Null),
+        ("no-service", json!({})),
+        ("no-name", json!({"service": {}})),
+        ("no-bundle", json!({"service": {"name": "s", "namespace": "n"}})),
+    ] {
+        let mut hook = json!({"name": "a.e2e.test"});
+        if !client_config.is_null() {
+            hook["clientConfig"] = client_config;
+        }
+        proxy.accepts(post(configurations, &hooks(name, hook)));
+    }
+    let stored = proxy.accepts(post(&presets, &preset(json!({"env": [{"name": "A", "value": "1"}]}))));
+    let mut changed = stored.clone();
+    changed["spec"]["env"][0]["value"] = json!("2");
+    let changed = proxy.accepts(put(&format!("{presets}/bad"), &changed));
+    assert_eq!(changed["spec"]["env"][0]["value"], "2");
+    proxy.accepts(delete(&format!("{presets}/bad")));
 }
 
 #[test]

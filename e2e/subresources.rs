@@ -68,6 +68,16 @@ fn pods_have_the_same_subresources() {
     let message = [field(1, &field(1, b"three")), field(2, &field(5, b"All"))].concat();
     let tried_in_protobuf = Request::new("POST", &at("three", "eviction"))
         .body("application/vnd.kubernetes.protobuf", protobuf_of("policy/v1", "Eviction", &message));
+    // The options of the deletion take over the dryRun of the request.
+    let dry = format!("{}?dryRun=All", at("three", "eviction"));
+    let empty = [field(1, &field(1, b"three")), field(2, b"")].concat();
+    let empty_in_protobuf = Request::new("POST", &dry)
+        .body("application/vnd.kubernetes.protobuf", protobuf_of("policy/v1", "Eviction", &empty));
+    let with_options = |options: Value| {
+        let mut eviction = eviction("three");
+        eviction["deleteOptions"] = options;
+        eviction
+    };
     compare_reviews(
         &here,
         ["one", "two", "three"].iter().map(|name| post(&pods, &pod(name))).collect(),
@@ -91,11 +101,55 @@ fn pods_have_the_same_subresources() {
             patch(&at("missing", "status"), "strategic", &condition),
             post(&format!("{}?dryRun=All", at("three", "eviction")), &eviction("three")),
             tried_in_protobuf,
+            empty_in_protobuf,
+            post(&dry, &with_options(json!({}))),
+            post(&dry, &with_options(json!({"gracePeriodSeconds": 5, "dryRun": ["All"]}))),
+            post(&dry, &with_options(json!({"dryRun": ["x"]}))),
+            post(&dry, &with_options(json!({"ignoreStoreReadErrorWithClusterBreakingPotential": true}))),
+            post(&at("three", "eviction"), &with_options(json!({"dryRun": ["All"]}))),
             get(&format!("{pods}/three")),
             post(&at("three", "eviction"), &eviction("three")),
             post(&at("three", "eviction"), &eviction("other")),
             post(&at("missing", "eviction"), &eviction("missing")),
             get(&format!("{pods}/one")),
+        ],
+    );
+}
+
+#[test]
+fn services_are_allocated_before_the_validating_phase() {
+    let here = unique("services");
+    let services = format!("/api/v1/namespaces/{here}/services");
+    let service = |name: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
+    // No other test uses an address of the range's lower part.
+    let at = |ip: &str| json!({"clusterIP": ip, "ports": [{"port": 80}]});
+    let external = json!({"type": "ExternalName", "externalName": "e.test"});
+    let applied =
+        |name: &str| patch(&format!("{services}/{name}?fieldManager=me"), "apply", &service(name, at("10.0.0.13")));
+    compare_reviews(
+        &here,
+        vec![post(&services, &service("first", at("10.0.0.13"))), post(&services, &service("external", external))],
+        vec![
+            post(&services, &service("taken", at("10.0.0.13"))),
+            post(&services, &service("first", at("10.0.0.13"))),
+            post(&format!("{services}?dryRun=All"), &service("taken", at("10.0.0.13"))),
+            post(&services, &service("outside", at("192.0.2.1"))),
+            post(
+                &services,
+                &service(
+                    "listed",
+                    json!({"clusterIPs": ["10.0.0.13"], "clusterIP": "10.0.0.13", "ports": [{"port": 80}]}),
+                ),
+            ),
+            post(
+                &services,
+                &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"generateName": "some-"}, "spec": at("10.0.0.13")}),
+            ),
+            put(&format!("{services}/external"), &service("external", at("10.0.0.13"))),
+            applied("applied"),
+            put(&format!("{services}/first"), &service("first", at("10.0.0.13"))),
+            patch(&format!("{services}/first"), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
+            post(&services, &service("headless", json!({"clusterIP": "None", "ports": [{"port": 80}]}))),
         ],
     );
 }

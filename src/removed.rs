@@ -9,6 +9,7 @@ mod defaults;
 mod validation;
 
 pub(crate) use defaults::set_defaults;
+use serde_json::Value;
 use std::sync::LazyLock;
 pub(crate) use validation::{validate, validate_update};
 
@@ -95,23 +96,46 @@ impl Api {
     }
 
     /// The definition, as JSON.
-    pub(crate) fn parsed(&self) -> &'static serde_json::Value {
-        static PARSED: LazyLock<Vec<serde_json::Value>> = LazyLock::new(|| {
+    pub(crate) fn parsed(&self) -> &'static Value {
+        static PARSED: LazyLock<Vec<Value>> = LazyLock::new(|| {
             ALL.iter().map(|api| serde_saphyr::from_str(api.definition).expect("the definition is YAML")).collect()
         });
         let at = ALL.iter().position(|api| std::ptr::eq(*api, self));
-        at.and_then(|at| PARSED.get(at)).unwrap_or(&serde_json::Value::Null)
+        at.and_then(|at| PARSED.get(at)).unwrap_or(&Value::Null)
     }
 
-    /// The `openAPIV3Schema` of the kind.
-    pub(crate) fn schema(&self) -> &'static serde_json::Value {
-        self.parsed().pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap_or(&serde_json::Value::Null)
+    /// The types of the kind's fields as an `openAPIV3Schema`, without the rules of the definition: the validation of the last release
+    /// takes their place.
+    pub(crate) fn schema(&self) -> &'static Value {
+        static SCHEMAS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+            let of = |api: &&Api| {
+                let mut schema = api.parsed().pointer("/spec/versions/0/schema/openAPIV3Schema").cloned();
+                schema.as_mut().into_iter().for_each(drop_rules);
+                schema.unwrap_or_default()
+            };
+            ALL.iter().map(of).collect()
+        });
+        let at = ALL.iter().position(|api| std::ptr::eq(*api, self));
+        at.and_then(|at| SCHEMAS.get(at)).unwrap_or(&Value::Null)
     }
 
     /// Whether the objects live in namespaces.
     pub(crate) fn is_namespaced(&self) -> bool {
         self.parsed().pointer("/spec/scope").is_some_and(|scope| scope == "Namespaced")
     }
+}
+
+/// Removes the rules from a schema, except for the pattern of quantities, which is a part of their type.
+fn drop_rules(schema: &mut Value) {
+    const RULES: [&str; 5] = ["enum", "maxLength", "minLength", "pattern", "x-kubernetes-validations"];
+    let Some(schema) = schema.as_object_mut() else { return };
+    let is_quantity = schema.contains_key("x-kubernetes-int-or-string");
+    schema.retain(|key, _| is_quantity || !RULES.contains(&&**key));
+    for field in ["items", "additionalProperties"] {
+        schema.get_mut(field).into_iter().for_each(drop_rules);
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(|properties| properties.values_mut()).for_each(drop_rules);
 }
 
 #[cfg(test)]
@@ -129,6 +153,9 @@ mod tests {
             assert_eq!((text("/spec/group"), text("/spec/names/kind")), (group, api.kind));
             assert_eq!((text("/spec/names/plural"), text("/spec/versions/0/name")), (api.plural, api.version));
             Structural::compile(api.schema()).unwrap();
+            let ruled = definition.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap();
+            Structural::compile(ruled).unwrap();
+            assert_eq!(api.custom_group.is_some(), ruled != api.schema(), "{}", api.kind);
             // An API server serves a group of Kubernetes only with this annotation.
             let approved = definition.pointer("/metadata/annotations/api-approved.kubernetes.io").is_some();
             assert_eq!(approved, group.ends_with(".k8s.io"), "{group}");

@@ -51,7 +51,7 @@ const LAYERS: [&str; 39] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 39] = [
+const LAYERS_OF_PIPELINE: [&str; 40] = [
     "ready",
     "gateway",
     "target",
@@ -59,6 +59,7 @@ const LAYERS_OF_PIPELINE: [&str; 39] = [
     "answer_object",
     "owners",
     "before_storage",
+    "eviction",
     "owner_references",
     "dry_run",
     "permission",
@@ -77,6 +78,7 @@ const LAYERS_OF_PIPELINE: [&str; 39] = [
     "initializers",
     "unknown_fields",
     "field_owners",
+    "cluster_ips",
     "view",
     "deletion",
     "delete",

@@ -82,6 +82,44 @@ def defaults(kind, found):
     return found
 
 
+def rules(kind, found):
+    """The rules without which an object that the API server stores could refuse every pod, or is one that the last releases refused. They count
+    for writes that do not pass the proxy, which has all rules."""
+    if kind == "ExternalAdmissionHookConfiguration":
+        hook = found["properties"]["externalAdmissionHooks"]["items"]["properties"]
+        # Go decodes a missing structure to an empty one.
+        hook["clientConfig"].pop("required")
+        hook["clientConfig"]["properties"]["service"].pop("required")
+        found["properties"]["externalAdmissionHooks"]["items"]["required"] = ["name"]
+        hook["failurePolicy"]["enum"] = ["Ignore"]
+    if kind == "PodSecurityPolicy":
+        spec = found["properties"]["spec"]["properties"]
+        for field, values in [
+            ("fsGroup", ["MayRunAs", "MustRunAs", "RunAsAny"]), ("runAsGroup", ["MayRunAs", "MustRunAs", "RunAsAny"]),
+            ("runAsUser", ["MustRunAs", "MustRunAsNonRoot", "RunAsAny"]), ("seLinux", ["MustRunAs", "RunAsAny"]),
+            ("supplementalGroups", ["MayRunAs", "MustRunAs", "RunAsAny"]),
+        ]:
+            spec[field]["properties"]["rule"]["enum"] = values
+            spec[field]["required"] = ["rule"]
+    if kind == "PodPreset":
+        spec = found["properties"]["spec"]
+        some = " || ".join(f"has(self.{field})" for field in ["env", "envFrom", "volumeMounts", "volumes"])
+        spec["x-kubernetes-validations"] = [
+            {"rule": some, "message": "env, envFrom, volumeMounts or volumes must be given"},
+        ]
+        spec = spec["properties"]
+        spec["env"]["items"]["properties"]["name"]["pattern"] = "^[-._a-zA-Z][-._a-zA-Z0-9]*$"
+        spec["envFrom"]["items"]["properties"]["prefix"]["pattern"] = "^([-._a-zA-Z][-._a-zA-Z0-9]*)?$"
+        operator = spec["selector"]["properties"]["matchExpressions"]["items"]["properties"]["operator"]
+        operator["enum"] = ["DoesNotExist", "Exists", "In", "NotIn"]
+        mount = spec["volumeMounts"]["items"]["properties"]
+        mount["mountPath"]["minLength"] = 1
+        mount["mountPropagation"]["enum"] = ["Bidirectional", "HostToContainer", "None"]
+        for name in [mount["name"], spec["volumes"]["items"]["properties"]["name"]]:
+            name.update({"maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"})
+    return found
+
+
 def definition(kind, group, version, found):
     plural = kind.lower()[:-1] + "ies" if kind.endswith("y") else kind.lower() + "s"
     names = {"kind": kind, "listKind": kind + "List", "plural": plural, "singular": kind.lower()}
@@ -106,7 +144,7 @@ def main():
         gobin = subprocess.run(["go", "env", "GOPATH"], capture_output=True, text=True).stdout.strip()
         for kind, of, types, version in KINDS:
             found = schema(kind, module(of) / types, version, f"{gobin}/bin/controller-gen", folder)
-            made = definition(kind, GROUPS[kind], Path(types).name, defaults(kind, found))
+            made = definition(kind, GROUPS[kind], Path(types).name, rules(kind, defaults(kind, found)))
             (TARGET / f"{made['spec']['names']['singular']}.yaml").write_text(yaml.safe_dump(made, sort_keys=False, width=120))
 
 

@@ -1,7 +1,7 @@
 //! The effects of LimitRanger on pods and claims, compared with kube-apiserver's own plugin.
 
 use super::pods::{as_developer, container, generated, namespace, pair, pod, pods};
-use crate::harness::{Request, User, get, patch, post, unique};
+use crate::harness::{Request, Side, User, get, patch, post, unique};
 use serde_json::{Value, json};
 
 fn limit_range(namespace: &str, limits: Value) -> Request {
@@ -137,4 +137,61 @@ fn limit_ranges_bound_pods_and_claims() {
         resize("with-sidecar", "2", "2500m"),
         patch(&format!("{}/fine", pods(&here)), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
     ]));
+}
+
+#[test]
+fn a_resize_that_a_limit_range_touches_needs_the_feature_of_init_containers() {
+    // A review does not show empty resources.
+    if Side::is_front_end() {
+        return;
+    }
+    let (here, without) = (unique("resized"), unique("resized-free"));
+    let node = unique("resized-node");
+    pair().set_up(&[namespace(&here), namespace(&without)].concat());
+    let node_object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}});
+    pair().set_up(&[
+        post("/api/v1/nodes", &node_object),
+        limit_range(&here, json!([{"type": "Pod", "min": {"cpu": "10m"}}])),
+    ]);
+    let small = pod("probe", json!({"containers": [container("a", json!({"requests": {"cpu": "1m"}}))]}));
+    pair().until(
+        &User::developer(),
+        &post(&format!("{}?dryRun=All", pods(&here)), &small),
+        "minimum cpu usage per Pod",
+    );
+    let both = json!({"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}});
+    let placed = |name: &str, init: Value| {
+        let of_init = container("i", init);
+        pod(name, json!({"nodeName": node, "initContainers": [of_init], "containers": [container("a", both.clone())]}))
+    };
+    let mut sidecar = placed("sidecar", json!({"requests": {"cpu": "50m"}}));
+    sidecar["spec"]["initContainers"][0]["restartPolicy"] = json!("Always");
+    let at = |namespace: &str, name: &str| format!("{}/{name}/resize", pods(namespace));
+    let resize = |namespace: &str, name: &str, cpu: &str| {
+        let containers = json!([{"name": "a", "resources": {"requests": {"cpu": cpu}}}]);
+        patch(&at(namespace, name), "strategic", &json!({"spec": {"containers": containers}}))
+    };
+    let cpu = |cpu: &str| {
+        json!([{"op": "replace", "path": "/spec/containers/0/resources/requests/cpu", "value": cpu},
+            {"op": "add", "path": "/spec/initContainers/0/resources/limits", "value": {}}])
+    };
+    let mut steps = Vec::new();
+    for namespace in [&here, &without] {
+        for (name, object) in [
+            ("bare", placed("bare", json!({}))),
+            ("requests", placed("requests", json!({"requests": {"cpu": "50m"}}))),
+            ("full", placed("full", both.clone())),
+            ("sidecar", sidecar.clone()),
+        ] {
+            steps.extend([
+                post(&pods(namespace), &object),
+                resize(namespace, name, "110m"),
+                resize(namespace, name, "100m"),
+                patch(&at(namespace, name), "json", &cpu("120m")),
+                patch(&at(namespace, name), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
+                get(&format!("{}/{name}", pods(namespace))),
+            ]);
+        }
+    }
+    pair().compare(as_developer(steps));
 }

@@ -2,7 +2,9 @@
 
 use super::metrics::{Accepted, Metrics, Pass, Step};
 use super::{Attributes, BuildError, Denial, Operation, Plugin, PluginEnvironment, Spec};
+use crate::kind::GroupVersionResource;
 use crate::object::Object;
+use crate::removed::Api;
 use crate::status::Status;
 use prometheus::Histogram;
 use std::sync::Arc;
@@ -238,6 +240,14 @@ impl Chain {
     pub(crate) fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
         let mutate = |enabled: &&Enabled| enabled.spec.phases.mutate() && enabled.spec.handles(attributes);
         self.plugins.iter().filter(mutate).any(|enabled| enabled.plugin.reads_managed_fields(attributes))
+    }
+
+    /// The API that Kubernetes removed, if objects of this resource are its objects and a plugin reads them.
+    pub(crate) fn removed_api(&self, resource: &GroupVersionResource) -> Option<&'static Api> {
+        let needs = self.plugins.iter().flat_map(|enabled| enabled.spec.needs);
+        needs
+            .filter_map(|need| need.removed_api())
+            .find(|api| *resource.resource == *api.plural && api.groups().any(|group| *resource.group == *group))
     }
 
     fn observe(&self, phase: Phase, operation: Operation, rejected: bool, started: Instant) {

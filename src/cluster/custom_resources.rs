@@ -304,6 +304,7 @@ fn of_removed(api: &'static Api) -> impl Iterator<Item = (String, Arc<Definition
         let mut written = api.parsed().clone();
         *written.pointer_mut("/metadata")? = json!({"name": format!("{}.{group}", api.plural)});
         *written.pointer_mut("/spec/group")? = Value::from(group);
+        *written.pointer_mut("/spec/versions/0/schema/openAPIV3Schema")? = api.schema().clone();
         let fields = written.as_object_mut()?;
         fields.insert("status".to_owned(), json!({"acceptedNames": {"kind": api.kind}}));
         // A schema is read as text.

@@ -1,29 +1,32 @@
 //! The mutating and the validating phase of a write.
 
+use super::managed_fields::OwnersAfter;
 use super::owner_references::{Seen, remove_duplicates};
 use super::write::Write;
 use super::{Exchange, managed_fields, resource_version};
 use crate::admission::{Attributes, Operation, Phase};
 use crate::go_text::go_quote;
 use crate::object::{Object, typed};
+use crate::removed;
 use crate::request::body;
 use crate::status::{Status, invalid};
 use http::Method;
-use serde_json::Value;
 use std::sync::Arc;
 
 const NAME: &str = "metadata.name";
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
+/// Stands for the drawn end of a generated name.
+const SUFFIX: &str = "xxxxx";
 
 impl Write<'_> {
     /// Runs the mutating phase. Then checks that the object still has the name, namespace and kind of the URL: a plugin may
-    /// change the stored content, not its place. Returns the owners of the fields at the start of the phase, if plugins were shown
-    /// them.
+    /// change the stored content, not its place. Returns the owners of the fields, if plugins were shown them; for an apply, if a plugin
+    /// has changed them.
     pub(super) async fn admit(
         &self,
         attributes: &mut Attributes,
         exchange: &mut Exchange,
-    ) -> Result<Option<Value>, Status> {
+    ) -> Result<Option<OwnersAfter>, Status> {
         self.permission.check_before(Phase::Admit, attributes).await?;
         let old = managed_fields::show_owners_of_scale(self, attributes).await?;
         let shown = managed_fields::show(self, attributes);
@@ -32,8 +35,8 @@ impl Write<'_> {
         let result = self.pipeline.chain.admit(attributes).await;
         exchange.publish(attributes.annotations.take());
         exchange.ended(&result, attributes);
-        if let (Ok(()), Some(before)) = (&result, before) {
-            managed_fields::mend(self, attributes, before);
+        if let (Ok(()), Some(before)) = (&result, &before) {
+            managed_fields::mend(self, attributes, before.clone());
         }
         if old.is_some() {
             attributes.old_object = old;
@@ -46,7 +49,13 @@ impl Write<'_> {
             // (`toScaleUpdateValidation`).
             Arc::make_mut(old).remove(&REPLICAS);
         }
-        let owners = shown.map(|shown| shown.take_back(attributes));
+        let owners = match (shown, before) {
+            (Some(shown), _) => Some(shown.take_back(attributes)),
+            (None, Some(before)) if self.is_apply() => {
+                attributes.object.as_mut().and_then(|object| OwnersAfter::of_outcome(object, before))
+            }
+            _ => None,
+        };
         result?;
         self.pipeline.reserved_names.check(attributes)?;
         if self.parts.method == Method::PATCH
@@ -59,8 +68,32 @@ impl Write<'_> {
             remove_duplicates(object, Seen::AfterMutation, &self.warnings);
             self.check_identity(object, attributes.operation)?;
         }
+        self.check_removed(attributes)?;
         self.warnings.end_of_mutation();
         Ok(owners)
+    }
+
+    /// Validates an object of a removed API, which the API server stores as a custom resource. The rules of its definition are not all rules
+    /// of the last release, and an object that breaks them could refuse every pod of its namespace.
+    fn check_removed(&self, attributes: &Attributes) -> Result<(), Status> {
+        let (Some(api), Some(object)) = (self.pipeline.chain.removed_api(&attributes.resource), &attributes.object)
+        else {
+            return Ok(());
+        };
+        if self.pipeline.cluster.serves_removed(self.target.kind()) || !self.target.subresource.is_empty() {
+            return Ok(());
+        }
+        let mut object = object.clone();
+        let drawn = format!("{}{SUFFIX}", object.generate_name());
+        if object.name().is_empty() && drawn != SUFFIX && !object.set(&["metadata", "name"], drawn.into()) {
+            return Ok(());
+        }
+        removed::set_defaults(api, &mut object);
+        let causes = match &attributes.old_object {
+            Some(old) if attributes.operation == Operation::Update => removed::validate_update(api, &object, old),
+            _ => removed::validate(api, &object),
+        };
+        invalid::status(self.target.kind(), object.name(), causes).map_or(Ok(()), Err)
     }
 
     fn check_identity(&self, object: &mut Object, operation: Operation) -> Result<(), Status> {

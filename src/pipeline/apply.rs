@@ -64,6 +64,8 @@ struct Admitted<'a> {
     configuration: &'a Object,
     /// The object at the start of the mutating phase.
     before: &'a Object,
+    /// The owners that a plugin has set.
+    own: Option<Value>,
     /// Whether admission or the proxy has changed the object.
     is_changed: bool,
     /// The write to send.
@@ -126,9 +128,14 @@ impl Apply<'_> {
             )));
         }
         let mut attempts = Attempts::new(&self.write.pipeline.limits);
+        let asked_for_version = !names_no_version(configuration.resource_version());
+        let mut conflict: Option<(String, Answer)> = None;
         loop {
             let old = self.write.old_object().await?;
             let version = old.as_ref().map_or(NO_VERSION, Object::resource_version).to_owned();
+            if let Some((_, answer)) = conflict.take().filter(|(admitted, _)| *admitted == version) {
+                return self.write.respond(answer).await;
+            }
             // Without the resourceVersion, the apply could replace a version that admission has not seen.
             let mut pinned = configuration.clone();
             if !pinned.set(&["metadata", "resourceVersion"], Value::from(version.as_str())) {
@@ -139,10 +146,14 @@ impl Apply<'_> {
                 pinned = configuration.clone();
             }
             let answer = self.apply_once(&configuration, pinned, old, options, exchange).await?;
-            let asked_for_version = !names_no_version(configuration.resource_version());
             let is_late = is_version_conflict(&answer) || is_already_exists(&answer);
-            if asked_for_version || !is_late || !attempts.start_over(self.write, &version).await {
-                return self.write.respond(answer).await;
+            match asked_for_version {
+                // As an update with a version: see `Outcome::Outdated` of updates.
+                true if is_version_conflict(&answer) && attempts.may_go_on(&version) => {
+                    conflict = Some((version, answer));
+                }
+                false if is_late && attempts.start_over(self.write, &version).await => {}
+                _ => return self.write.respond(answer).await,
             }
         }
     }
@@ -169,7 +180,7 @@ impl Apply<'_> {
         let (old, options) = (old.map(Arc::new), options.as_options_object(kind));
         let seen = old.as_ref().map(|old| unknown_fields::seen(self.write, old));
         let mut attributes = self.write.attributes(operation, Some(outcome.before.clone()), seen, options);
-        self.write.admit(&mut attributes, exchange).await?;
+        let own = self.write.admit(&mut attributes, exchange).await?;
         let Some(admitted) = &mut attributes.object else { return Ok(outcome.rehearsed) };
         let version = old.as_deref().unwrap_or(&outcome.before).resource_version();
         let admitted_version = admitted.resource_version();
@@ -191,7 +202,8 @@ impl Apply<'_> {
                 (last, tried)
             }
         };
-        let admitted = Admitted { configuration, before: &outcome.before, is_changed, last, tried };
+        let own = own.map(|own| own.entries);
+        let admitted = Admitted { configuration, before: &outcome.before, own, is_changed, last, tried };
         self.validate_and_send(&mut attributes, admitted, exchange).await
     }
 
@@ -257,10 +269,14 @@ impl Apply<'_> {
         admitted: Admitted<'_>,
         exchange: &mut Exchange,
     ) -> Result<Answer, Status> {
-        let Admitted { configuration, before, is_changed, last, tried } = admitted;
+        let Admitted { configuration, before, own, is_changed, last, tried } = admitted;
         let mut stored = tried.object()?;
         // Admission owns no fields.
         take_metadata(&mut stored, before, "managedFields");
+        let own = own.map(Owners::of_plugin);
+        if let Some(own) = &own {
+            own.show(&mut stored);
+        }
         if attributes.operation == Operation::Create {
             // The resourceVersion in the answer is the one that the proxy set.
             take_version(&mut stored, configuration);
@@ -268,10 +284,13 @@ impl Apply<'_> {
         let whole =
             self.write.view().asks_for_no_more(attributes, &tried).then(|| tried.with_object(&stored)).transpose()?;
         let trial = match self.write.view().can_be_tried(attributes) {
-            true => shown(attributes.operation, stored, tried.headers),
+            true => {
+                let trial = shown(attributes.operation, stored, tried.headers);
+                self.write.view().allocated(attributes, trial).await
+            }
             false => Trial::Unknown,
         };
-        let owners = Owners::of_applied(before).filter(|_| is_changed && !attributes.dry_run);
+        let owners = own.or_else(|| Owners::of_applied(before)).filter(|_| is_changed && !attributes.dry_run);
         match self.write.view().validate_tried(attributes, trial, &last, exchange).await? {
             Some(refusal) => Ok(refusal),
             None => match (whole, owners) {

@@ -49,6 +49,8 @@ pub(super) fn whole_pod(subresource: &str, old: &Object, part: &Object) -> Optio
             let _spec_is_an_object = pod.set(&path, Value::Array(resized));
         }
     }
+    // A resize also takes over empty lists of resources, which differ from nil ones.
+    pod.hold(part.unwritten().clone());
     Some(pod)
 }
 
@@ -130,6 +132,7 @@ fn restore(sent: &Value, stored: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::Step;
     use serde_json::json;
 
     fn undone(kind: (&str, &str), operation: Operation, admitted: Value, stored: Value) -> Value {
@@ -207,6 +210,17 @@ mod tests {
                 "containers": [{"name": "a", "image": "i", "resources": {"y": 1}}, {"name": "b"}]})))
         );
         assert_eq!(whole("status"), None);
+        let limits = [
+            Step::Field("spec"),
+            Step::Field("containers"),
+            Step::Item(1),
+            Step::Field("resources"),
+            Step::Field("limits"),
+        ];
+        let mut held = part.clone();
+        held.hold_empty_map(&limits);
+        let is_held = |subresource| whole_pod(subresource, &old, &held).unwrap().unwritten().is_at(&limits);
+        assert!(is_held("resize") && !is_held("ephemeralcontainers"));
         let renamed = object(json!({"spec": {"containers": [{"name": "b"}, {"name": "a"}]}}));
         assert!(whole_pod("resize", &old, &renamed).is_none());
     }

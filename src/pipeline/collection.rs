@@ -252,8 +252,7 @@ impl DeleteCollection<'_> {
             let body = delete_body(options, &item, Pinned::Version)?;
             let name = item.name().to_owned();
             let old = Arc::new(self.with_kind(item));
-            let shown = completed(self.write.target.kind(), options, &old, Deletion::OfCollection);
-            match self.admit_item(&shown, &old, exchange).await {
+            match self.admit_item(options, &old, exchange).await {
                 Ok(()) => {}
                 // `Store.DeleteCollection` goes on after every NotFound.
                 Err(status) if status.reason == "NotFound" => return Ok(Item::Deleted),
@@ -296,7 +295,10 @@ impl DeleteCollection<'_> {
     }
 
     async fn admit_item(&self, options: &Object, item: &Arc<Object>, exchange: &mut Exchange) -> Result<(), Status> {
-        for state in admitted_states(self.write.target.kind(), options, item, Deletion::OfCollection) {
+        // The storage completes a copy of the options for each item (`Store.DeleteCollection`), which admission does not see.
+        let kind = self.write.target.kind();
+        let of_item = completed(kind, options, item, Deletion::OfCollection);
+        for state in admitted_states(kind, &of_item, item, Deletion::OfCollection) {
             let mut attributes = self.write.attributes(Operation::Delete, None, Some(state), options.clone());
             attributes.of_collection = true;
             self.write.admit(&mut attributes, exchange).await?;

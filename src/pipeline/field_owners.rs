@@ -4,6 +4,7 @@
 
 use super::answer_object::{self, MANAGED_FIELDS};
 use super::gateway::Answer;
+use super::managed_fields::OwnersAfter;
 use super::outgoing::{Outgoing, with_parameter};
 use super::owners::Owners;
 use super::rest::Rest;
@@ -39,13 +40,13 @@ impl Write<'_> {
 
 impl FieldOwners<'_> {
     /// Returns the owners of an admitted object's fields, if they differ from those that the API server behind will record.
-    /// `own` are the owners at the start of the mutating phase, and `before` is the object at that time, in case the owners are
-    /// not known yet. An object with unknown fields keeps the recorded owners.
+    /// `own` are the owners after the mutating phase, and `before` is the object before that phase, in case the owners are not known
+    /// yet. An object with unknown fields keeps the recorded owners.
     pub(super) fn of_admitted(
         &self,
         attributes: &Attributes,
         rest: &Rest,
-        own: Option<Value>,
+        own: Option<OwnersAfter>,
         before: impl FnOnce() -> Option<Object>,
     ) -> Option<Owners> {
         let admitted = attributes.object.as_ref().filter(|object| object.is_changed())?;
@@ -57,7 +58,8 @@ impl FieldOwners<'_> {
             managed_fields::after(self.write, attributes, &old, new.as_value()).map(|(owners, _)| owners)
         };
         let own = match own {
-            Some(own) => own,
+            Some(own) if own.are_set_by_plugin => return Some(Owners::of_plugin(own.entries)),
+            Some(own) => own.entries,
             None => after(&before()?)?.unwrap_or_else(|| json!([])),
         };
         let (recorded, version) = (after(admitted)?, self.write.target.kind().api_version());
@@ -169,8 +171,8 @@ impl FieldOwners<'_> {
     }
 
     /// Writes the owners of the object at this path: by PATCH as the caller; by PUT where the caller updates and has no right to
-    /// patch; otherwise as the proxy, because a right to write the object includes its ownership in kube-apiserver. `whole` returns the
-    /// object with all its fields, if they are known.
+    /// patch; otherwise as the proxy, because a right to write the object or its subresource includes its ownership in kube-apiserver.
+    /// `whole` returns the object with all its fields, if they are known.
     async fn write_owners(
         &self,
         path: &str,
@@ -183,7 +185,8 @@ impl FieldOwners<'_> {
         let entries = if is_nobody { &json!([{}]) } else { entries };
         let patch = self.owners_patch(path, object, entries)?;
         let answer = self.write.forward_for_metadata(patch.clone()).await?;
-        if answer.status != StatusCode::FORBIDDEN || self.write.parts.method == Method::PATCH {
+        let has_patched = self.write.parts.method == Method::PATCH && self.write.target.subresource.is_empty();
+        if answer.status != StatusCode::FORBIDDEN || has_patched {
             return Ok(answer);
         }
         if self.write.parts.method == Method::PUT
@@ -201,9 +204,11 @@ impl FieldOwners<'_> {
         }
     }
 
-    /// Returns the path of the written object.
+    /// Returns the path of the written object, without its subresource: a write of a subresource does not change the owners
+    /// (`decodeLiveOrNew`).
     fn object_path(&self, object: &Object) -> Cow<'_, str> {
         match self.write.parts.method {
+            _ if !self.write.target.subresource.is_empty() => self.write.collection_path().into(),
             // A name may contain `?` and `#`.
             Method::POST => {
                 format!("{}/{}", self.write.parts.uri.path().trim_end_matches('/'), segment(object.name())).into()

@@ -6,10 +6,8 @@
 use super::write::Write;
 use crate::admission::{Attributes, Operation};
 use crate::object::managed_fields::{self, Change, is_too_large, manager_name};
-use crate::object::patch::PatchType;
 use crate::object::{Object, typed};
 use crate::status::Status;
-use http::Method;
 use http::header::USER_AGENT;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -32,11 +30,10 @@ pub(super) struct BeforePhase {
 /// Sets the managedFields, if a plugin reads them. The object of an apply has them already, from the dry run.
 pub(super) fn show(write: &Write<'_>, attributes: &mut Attributes) -> Option<BeforePhase> {
     attributes.object.as_ref()?;
-    let is_apply = write.parts.method == Method::PATCH && write.patch_type().ok() == Some(PatchType::Apply);
     if !write.pipeline.chain.reads_managed_fields(attributes) {
         return None;
     }
-    if is_apply {
+    if write.is_apply() {
         // An apply that changes nothing leaves managedFields unchanged.
         attributes.reinvocation.has_fine_times = attributes.object.as_ref() != attributes.old_object.as_deref();
         return None;
@@ -151,16 +148,46 @@ pub(super) fn after(
 }
 
 impl BeforePhase {
-    /// Restores the client's managedFields, unless a plugin has changed the field. Returns those that plugins were shown.
-    pub(super) fn take_back(self, attributes: &mut Attributes) -> Value {
-        if let Some(object) = attributes.object.as_mut().filter(|object| object.get(&FIELD) == self.shown.as_ref()) {
-            let is_changed = object.is_changed() || self.was_changed;
-            set(object, self.sent);
-            if !is_changed {
-                object.settle();
-            }
+    /// Restores the client's managedFields, unless a plugin has changed the field. Returns the owners at the end of the phase.
+    pub(super) fn take_back(self, attributes: &mut Attributes) -> OwnersAfter {
+        let Some(object) = &mut attributes.object else { return OwnersAfter::known(self.shown) };
+        if object.get(&FIELD) != self.shown.as_ref() {
+            return OwnersAfter::set_by_plugin(object);
         }
-        self.shown.unwrap_or_else(|| json!([]))
+        let is_changed = object.is_changed() || self.was_changed;
+        set(object, self.sent);
+        if !is_changed {
+            object.settle();
+        }
+        OwnersAfter::known(self.shown)
+    }
+}
+
+/// The owners of an object's fields after the mutating phase. In kube-apiserver they are those from before the phase, unless a plugin has
+/// changed them.
+pub(super) struct OwnersAfter {
+    pub(super) entries: Value,
+    pub(super) are_set_by_plugin: bool,
+}
+
+impl OwnersAfter {
+    fn known(entries: Option<Value>) -> Self {
+        Self { entries: entries.unwrap_or_else(|| json!([])), are_set_by_plugin: false }
+    }
+
+    fn set_by_plugin(object: &Object) -> Self {
+        Self { are_set_by_plugin: true, ..Self::known(object.get(&FIELD).cloned()) }
+    }
+
+    /// Returns the owners that a plugin has set in the outcome of an apply. The outcome gets back those from before the phase, which no
+    /// configuration can express.
+    pub(super) fn of_outcome(outcome: &mut Object, before: Option<Value>) -> Option<Self> {
+        if outcome.get(&FIELD) == before.as_ref() {
+            return None;
+        }
+        let after = Self::set_by_plugin(outcome);
+        set(outcome, before);
+        Some(after)
     }
 }
 

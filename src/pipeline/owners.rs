@@ -22,6 +22,11 @@ impl Owners {
         Some(Self { entries, version: None })
     }
 
+    /// Returns the owners that a plugin has set.
+    pub(super) fn of_plugin(entries: Value) -> Self {
+        Self { entries, version: None }
+    }
+
     /// Returns owners of which only the entries of a version are known.
     pub(super) fn of_version(entries: Value, version: String) -> Self {
         Self { entries, version: Some(version) }
@@ -40,8 +45,10 @@ impl Owners {
 
     /// Sets the owners in an object that is only shown.
     pub(super) fn show(&self, object: &mut Object) {
-        if let Some(owners) = self.instead_of(object) {
-            let _metadata_is_an_object = object.set(&MANAGED_FIELDS, owners);
+        match self.instead_of(object) {
+            Some(owners) if owners.as_array().is_some_and(Vec::is_empty) => drop(object.remove(&MANAGED_FIELDS)),
+            Some(owners) => drop::<bool>(object.set(&MANAGED_FIELDS, owners)),
+            None => {}
         }
     }
 

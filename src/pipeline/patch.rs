@@ -26,6 +26,7 @@ use crate::request::body::{
 };
 use crate::status::{OPTIMISTIC_LOCK, Status};
 use http::Response;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -104,7 +105,11 @@ impl Patch<'_> {
             merged => merged?,
         };
         let say = |errors: &[String]| self.write.report_strict_errors(options, errors.iter());
-        let (mut object, rest) = self.patched(patch_type, patch, merged, &old, say)?;
+        let (mut object, rest) = match self.patched(patch_type, patch, merged, &old, say) {
+            Ok(patched) => patched,
+            Err(InvalidOutcome::Invalid(why)) => return Err(self.invalid(patch_type, patch, &old, &why).await),
+            Err(InvalidOutcome::Refused(status)) => return Err(status),
+        };
         ensure_namespace(&mut object, self.write.target.expected_namespace())?;
         check_name(&object, &self.write.target.name)?;
         let old = Arc::new(old);
@@ -165,13 +170,8 @@ impl Patch<'_> {
         mut patched: Value,
         stored: &Object,
         say: impl FnOnce(&[String]) -> Strictness,
-    ) -> Result<(Object, Rest), Status> {
-        // Errors are rare, so the object for their text is computed again.
-        let invalid = |why: &str| match (patch_type, self.merged(patch_type, patch, stored)) {
-            (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), why),
-            (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
-            (_, Err(status)) => status,
-        };
+    ) -> Result<(Object, Rest), InvalidOutcome> {
+        let invalid = |why: &str| InvalidOutcome::Invalid(why.to_owned());
         let has_rest = self.write.may_have_rest || unknown_fields::is_in(self.write, stored);
         if patch_type == PatchType::Strategic {
             typed::from_unstructured(self.write.target.kind(), &mut patched)
@@ -190,10 +190,7 @@ impl Patch<'_> {
         let rest = patched.as_object_mut().filter(|_| has_rest);
         let rest = rest.and_then(|fields| typed::Rest::take(self.write.target.kind(), fields));
         let decoded = decode_patched(patched, self.write.target.kind(), self.write.schema.as_deref());
-        let mut normal = decoded.map_err(|unfit| match unfit {
-            InvalidOutcome::Invalid(why) => invalid(&why),
-            InvalidOutcome::Refused(status) => status,
-        })?;
+        let mut normal = decoded?;
         initializers::put(&mut normal.object, field.value);
         errors.extend(normal.unknown);
         errors.extend(field.unknown);
@@ -205,6 +202,36 @@ impl Patch<'_> {
             }
             Strictness::Refused => Err(invalid(&format!("strict decoding error: {}", errors.join(", ")))),
         }
+    }
+}
+
+impl Patch<'_> {
+    /// Returns the refusal of a patch whose outcome cannot be decoded. Its text has the outcome, which is computed again, since errors are
+    /// rare.
+    async fn invalid(&self, patch_type: PatchType, patch: &Decoded, stored: &Object, why: &str) -> Status {
+        if patch_type == PatchType::Strategic {
+            return invalid_patch(&go_print(&patch.value), why);
+        }
+        match self.outcome_in_order(patch_type, stored).await {
+            Some(text) => invalid_patch(&text, why),
+            None => match self.merged(patch_type, patch, stored) {
+                Ok(patched) => invalid_patch(&patched.to_string(), why),
+                Err(status) => status,
+            },
+        }
+    }
+
+    /// Returns the text of the outcome with the fields in kube-apiserver's order: that of its types, which only its answers have. `None` if
+    /// the object has changed since it was read.
+    async fn outcome_in_order(&self, patch_type: PatchType, stored: &Object) -> Option<String> {
+        let Write { pipeline, caller, body, .. } = self.write;
+        let read = pipeline.gateway.read_document::<Box<RawValue>>(self.write.readable_path(), caller).await;
+        let text = read.ok()?;
+        let found: Object = serde_json::from_str(text.get()).ok()?;
+        if found.resource_version() != stored.resource_version() {
+            return None;
+        }
+        patch::text(patch_type, text.get(), std::str::from_utf8(body).ok()?)
     }
 }
 

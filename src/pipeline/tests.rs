@@ -114,8 +114,13 @@ impl Plugin for Witness {
             "name": attributes.name,
             "object": attributes.object,
             "oldObject": attributes.old_object.as_deref(),
+            "options": attributes.options.as_deref(),
         }));
         Ok(())
+    }
+
+    fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
+        attributes.object.as_ref().is_some_and(|object| object.str(&TRICK).starts_with("own-"))
     }
 
     fn reads_stored_object(&self, attributes: &Attributes) -> bool {
@@ -128,9 +133,24 @@ fn mutated(id: &str) -> usize {
     MUTATED.lock().unwrap().iter().filter(|other| *other == id).count()
 }
 
-/// Makes the forbidden change that the object's label `trick` names.
+const TRICK: [&str; 3] = ["metadata", "labels", "trick"];
+
+/// Makes the odd change that the object's label `trick` names.
 fn play(object: &mut crate::object::Object) {
-    let (field, value) = match object.str(&["metadata", "labels", "trick"]) {
+    let (field, value) = match object.str(&TRICK) {
+        "own-nothing" => {
+            assert!(object.remove(&["metadata", "managedFields"]).is_some());
+            return;
+        }
+        "own-other" => {
+            let owners = object.get_mut(&["metadata", "managedFields"]).and_then(Value::as_array_mut).unwrap();
+            owners.iter_mut().for_each(|owner| owner["manager"] = json!("other"));
+            return;
+        }
+        "annotate" => {
+            assert!(object.set(&["metadata", "annotations", "admitted"], json!("yes")));
+            return;
+        }
         "rename" => ("name", "renamed"),
         "move" => ("namespace", "elsewhere"),
         "version" => ("resourceVersion", "1"),

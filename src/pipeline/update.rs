@@ -37,9 +37,14 @@ impl Update<'_> {
         }
         object.settle();
         let mut attempts = Attempts::new(&self.write.pipeline.limits);
+        let mut conflict: Option<(String, Answer)> = None;
         loop {
             let old = self.write.old_object().await?;
             let version = old.as_ref().map(|old| old.resource_version().to_owned()).unwrap_or_default();
+            if let Some((_, answer)) = conflict.take().filter(|(admitted, _)| *admitted == version) {
+                // The conflict is about something else than the version that the client names.
+                return self.write.respond(answer).await;
+            }
             let answer = match old {
                 Some(old) => self.update_existing(&object, old, &options, &sent, exchange).await?,
                 None => self.update_missing(&object, &options, &sent, exchange).await?,
@@ -47,7 +52,9 @@ impl Update<'_> {
             match answer {
                 Outcome::Final(answer) => return self.write.respond(answer).await,
                 Outcome::Changed(_) if attempts.start_over(self.write, &version).await => {}
-                Outcome::Changed(answer) => return self.write.respond(answer).await,
+                // kube-apiserver shows also such a write to mutating plugins again, and only then compares the versions (`Store.Update`).
+                Outcome::Outdated(answer) if attempts.may_go_on(&version) => conflict = Some((version, answer)),
+                Outcome::Changed(answer) | Outcome::Outdated(answer) => return self.write.respond(answer).await,
             }
         }
     }
@@ -62,12 +69,14 @@ impl Update<'_> {
     ) -> Result<Outcome, Status> {
         unknown_fields::hide(self.write, &mut old);
         let old = Arc::new(old);
-        check_uid(self.write, object, old.uid())?;
         let options = options.as_options_object(OptionsKind::Update);
         let mut attributes = Attributes {
             namespace_from_url: sent.lacks_namespace,
             ..self.write.attributes(Operation::Update, Some(object.clone()), Some(old.clone()), options)
         };
+        if !fits_uid(object, old.uid()) {
+            return self.refuse_uid(&attributes, sent, old.uid()).await;
+        }
         let own = self.write.admit(&mut attributes, exchange).await?;
         let owners = self.write.field_owners().of_admitted(&attributes, &sent.rest, own, || Some(object.clone()));
         let without_version =
@@ -102,7 +111,11 @@ impl Update<'_> {
             Some(refusal) => refusal,
             None => self.write.view().send_admitted(Operation::Update, outgoing, exchange).await?,
         };
-        Ok(if !is_asked_for && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
+        Ok(match is_conflict(&answer) {
+            true if is_asked_for => Outcome::Outdated(answer),
+            true => Outcome::Changed(answer),
+            false => Outcome::Final(answer),
+        })
     }
 
     /// Handles a PUT of a missing object: a create for some kinds, 404 for the others. The create goes upstream as a POST, which
@@ -119,13 +132,15 @@ impl Update<'_> {
         if !self.write.target.subresource.is_empty() || !built_in.is_some_and(|built_in| built_in.created_by_put) {
             return Err(self.write.not_found());
         }
-        check_uid(self.write, object, "")?;
-        self.write.authorize_create().await?;
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = Attributes {
             namespace_from_url: sent.lacks_namespace,
             ..self.write.attributes(Operation::Create, Some(object.clone()), None, options)
         };
+        if !fits_uid(object, "") {
+            return self.refuse_uid(&attributes, sent, "").await;
+        }
+        self.write.authorize_create().await?;
         let own = self.write.admit(&mut attributes, exchange).await?;
         let owners = self.write.field_owners().of_admitted(&attributes, &sent.rest, own, || Some(object.clone()));
         let version = match &mut attributes.object {
@@ -153,6 +168,20 @@ impl Update<'_> {
         Ok(if is_already_exists(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 
+    /// Refuses an object with another uid than the stored one, before any plugin runs (`Preconditions.Check`). The API server refuses a
+    /// dry run of the write with a text that has the key of the object in its store.
+    async fn refuse_uid(&self, attributes: &Attributes, sent: &Sent, found: &str) -> Result<Outcome, Status> {
+        if self.write.knows_dry_runs {
+            let answer = self.write.rehearse(self.write.admitted(attributes, sent)?).await?;
+            if !answer.status.is_success() {
+                return Ok(Outcome::Final(answer));
+            }
+        }
+        let wanted = attributes.object.as_ref().map_or("", Object::uid);
+        let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
+        Err(self.write.conflict(&why))
+    }
+
     /// Returns the URL of the object's collection, with the request's query.
     fn collection_uri(&self) -> Result<http::Uri, Status> {
         let query = self.write.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -166,13 +195,11 @@ enum Outcome {
     Final(Answer),
     /// The API server's conflict: the object changed during admission.
     Changed(Answer),
+    /// As [`Self::Changed`], but the client named the version.
+    Outdated(Answer),
 }
 
-/// Checks that the object has the uid that the client gives, before any plugin runs.
-fn check_uid(write: &Write<'_>, object: &Object, found: &str) -> Result<(), Status> {
-    let wanted = object.uid();
-    if wanted.is_empty() || wanted == found {
-        return Ok(());
-    }
-    Err(write.conflict(&format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}")))
+/// Whether the object has the uid that the client gives.
+fn fits_uid(object: &Object, found: &str) -> bool {
+    object.uid().is_empty() || object.uid() == found
 }

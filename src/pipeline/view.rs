@@ -6,7 +6,7 @@
 use super::gateway::Answer;
 use super::outgoing::{Outgoing, is_dry_run};
 use super::write::{Write, is_already_exists};
-use super::{Exchange, before_storage, managed_fields, unknown_fields};
+use super::{Exchange, before_storage, cluster_ips, eviction, managed_fields, unknown_fields};
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;
 use crate::object::{Object, generate_name};
@@ -53,10 +53,13 @@ impl View<'_> {
         exchange: &mut Exchange,
     ) -> Result<Option<Answer>, Status> {
         if self.write.target.subresource == "eviction"
-            && attributes.object.as_ref().is_some_and(|eviction| eviction.name() != self.write.target.name)
+            && let Some(shown) = eviction::shown(attributes, &self.write.target.name)?
         {
-            // `EvictionREST.Create`
-            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+            let submitted = attributes.object.replace(shown);
+            let trial = self.untried(attributes);
+            let result = self.validate_tried(attributes, trial, outgoing, exchange).await;
+            attributes.object = submitted;
+            return result;
         }
         if !self.is_to_be_tried(attributes) {
             let trial = self.untried(attributes);
@@ -121,12 +124,22 @@ impl View<'_> {
     }
 
     async fn judge_of(&self, attributes: &Attributes, answer: Answer, outgoing: &Outgoing) -> Result<Trial, Status> {
-        match &attributes.object {
-            Some(object) if is_already_exists(&answer) => self.try_elsewhere(object, outgoing).await,
-            Some(request) if self.write.target.subresource == "token" => Ok(self.judge_token(request, answer)),
+        let trial = match &attributes.object {
+            Some(object) if is_already_exists(&answer) => self.try_elsewhere(object, outgoing).await?,
+            Some(request) if self.write.target.subresource == "token" => self.judge_token(request, answer),
             // Plugins see a review as submitted, without its answer, but an invalid review is refused first.
-            Some(_) if self.write.target.is_review() && answer.status.is_success() => Ok(Trial::Unknown),
-            _ => Ok(self.judge(attributes.operation, answer)),
+            Some(_) if self.write.target.is_review() && answer.status.is_success() => Trial::Unknown,
+            _ => self.judge(attributes.operation, answer),
+        };
+        Ok(self.allocated(attributes, trial).await)
+    }
+
+    /// Adds the refusals of an allocation that no dry run makes.
+    pub(super) async fn allocated(&self, attributes: &Attributes, trial: Trial) -> Trial {
+        let Trial::Stored(stored, _) = &trial else { return trial };
+        match cluster_ips::refusal(self.write, attributes, stored).await {
+            Some(refusal) => Trial::Refused(as_answer(&refusal)),
+            None => trial,
         }
     }
 

@@ -395,6 +395,11 @@ impl<'a> Write<'a> {
         PatchType::from_content_type(self.header(CONTENT_TYPE), self.pipeline.media_types.has_cbor)
     }
 
+    /// Whether the write is a server-side apply.
+    pub(super) fn is_apply(&self) -> bool {
+        self.parts.method == Method::PATCH && self.patch_type().ok() == Some(PatchType::Apply)
+    }
+
     /// Returns the 404 that the API server would answer.
     pub(super) fn not_found(&self) -> Status {
         Status::not_found(&self.target.resource.group, &self.target.resource.resource, &self.target.name)

@@ -5,7 +5,7 @@ mod constraints;
 use crate::admission::{Attributes, Denial, FrontEndSupport, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::derived::Lazy;
-use crate::object::Object;
+use crate::object::{Object, Step};
 use crate::status::Status;
 use crate::status::invalid::aggregate;
 use async_trait::async_trait;
@@ -54,6 +54,9 @@ impl Plugin for LimitRanger {
         for range in self.ranges(&attributes.namespace).await?.iter() {
             let Some(pod) = &mut attributes.object else { return Ok(()) };
             set_defaults(pod, items(range)).map_err(Denial::forbidden)?;
+            if attributes.operation == Operation::Update {
+                hold_resources(pod);
+            }
         }
         Ok(())
     }
@@ -153,6 +156,25 @@ fn set_defaults(pod: &mut Object, items: &[LimitRangeItem]) -> Result<(), Missha
         return Ok(());
     }
     Err(Misshapen("metadata.annotations: not an object".to_owned()))
+}
+
+/// Notes that containers without requests or limits have empty ones rather than nil (`mergeContainerResources`), whatever the range
+/// says. NodeDeclaredFeatureValidator takes that for a change. In a new pod no plugin sees the difference.
+fn hold_resources(pod: &mut Object) {
+    for list in ["containers", "initContainers"] {
+        for index in 0..pod.items(&["spec", list]).len() {
+            for field in ["limits", "requests"] {
+                let path = [
+                    Step::Field("spec"),
+                    Step::Field(list),
+                    Step::Item(index),
+                    Step::Field("resources"),
+                    Step::Field(field),
+                ];
+                pod.hold_empty_map(&path);
+            }
+        }
+    }
 }
 
 /// Adds missing values to a container's requests or limits. Returns the added names, sorted.

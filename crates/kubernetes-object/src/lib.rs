@@ -36,4 +36,4 @@ mod recorded_tests;
 pub use memory::decoded_bytes;
 pub use name::{InvalidName, check_path_segment, generate_name};
 pub use object::{Object, discard_nulls};
-pub use unwritten::Unwritten;
+pub use unwritten::{Step, Unwritten};

@@ -1,6 +1,6 @@
 //! A Kubernetes object of any kind.
 
-use crate::Unwritten;
+use crate::{Step, Unwritten};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -81,6 +81,11 @@ impl Object {
     /// Whether the Go value at the path is an empty list, map or byte slice that no field shows, rather than nil.
     pub fn is_empty_but_not_nil(&self, path: &[&str]) -> bool {
         self.get(path).is_none() && self.unwritten.contains(path)
+    }
+
+    /// Notes that the Go value at the path is an empty map rather than nil. The request's bytes are not changed by that.
+    pub fn hold_empty_map(&mut self, path: &[Step<'_>]) {
+        self.unwritten.add(path, Value::Object(Map::new()));
     }
 
     /// Whether a field of the object is or has an empty list, map or byte slice that no field shows, rather than nil.

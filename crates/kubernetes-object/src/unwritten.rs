@@ -10,6 +10,15 @@ pub struct Unwritten {
     shares_labels: bool,
 }
 
+/// A step from a value to a value in it.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// To a field of an object.
+    Field(&'a str),
+    /// To an item of a list.
+    Item(usize),
+}
+
 /// The empty values at or below one path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Within {
@@ -33,6 +42,21 @@ impl Unwritten {
             Some((_, Within::Here(_))) => rest.is_empty(),
             Some((_, Within::Fields(fields))) => fields.contains(rest),
             Some((_, Within::Items(_))) | None => false,
+        }
+    }
+
+    /// Whether an empty value is at this path, which may lead through lists.
+    pub fn is_at(&self, path: &[Step<'_>]) -> bool {
+        let Some((Step::Field(name), rest)) = path.split_first() else { return false };
+        self.empty.iter().find(|(other, _)| other == name).is_some_and(|(_, within)| within.is_at(rest))
+    }
+
+    /// Adds an empty value at a path.
+    pub fn add(&mut self, path: &[Step<'_>], empty: Value) {
+        let Some((Step::Field(name), rest)) = path.split_first() else { return };
+        match self.empty.iter_mut().find(|(other, _)| other == name) {
+            Some((_, within)) => within.add(rest, empty),
+            None => self.empty.push(((*name).to_owned(), Within::of(rest, empty))),
         }
     }
 
@@ -81,6 +105,43 @@ impl Unwritten {
 }
 
 impl Within {
+    fn of(path: &[Step<'_>], empty: Value) -> Self {
+        match path {
+            [] => Self::Here(empty),
+            [Step::Item(index), rest @ ..] => Self::Items(vec![(*index, Self::of(rest, empty))]),
+            [Step::Field(_), ..] => {
+                let mut fields = Unwritten::default();
+                fields.add(path, empty);
+                Self::Fields(fields)
+            }
+        }
+    }
+
+    fn is_at(&self, path: &[Step<'_>]) -> bool {
+        match (self, path) {
+            (Self::Here(_), []) => true,
+            (Self::Fields(fields), path) => fields.is_at(path),
+            (Self::Items(items), [Step::Item(index), rest @ ..]) => {
+                items.iter().find(|(other, _)| other == index).is_some_and(|(_, within)| within.is_at(rest))
+            }
+            _ => false,
+        }
+    }
+
+    fn add(&mut self, path: &[Step<'_>], empty: Value) {
+        match (self, path) {
+            (Self::Fields(fields), [Step::Field(_), ..]) => fields.add(path, empty),
+            (Self::Items(items), [Step::Item(index), rest @ ..]) => {
+                match items.iter_mut().find(|(other, _)| other == index) {
+                    Some((_, within)) => within.add(rest, empty),
+                    None => items.push((*index, Self::of(rest, empty))),
+                }
+            }
+            // A value that was empty has content now.
+            (within, path) => *within = Self::of(path, empty),
+        }
+    }
+
     fn fill(&self, value: &mut Value) {
         match (self, value) {
             (Self::Fields(within), Value::Object(fields)) => within.fill(fields),
@@ -96,6 +157,7 @@ impl Within {
 
 #[cfg(test)]
 mod tests {
+    use super::{Step, Unwritten};
     use crate::kind::GroupVersionKind;
     use crate::normal::built_in;
     use serde_json::{Value, json};
@@ -149,6 +211,42 @@ mod tests {
         // An object that was decoded with labels of its own does not share them.
         let again = built_in(&GroupVersionKind::new("batch", "v1", "Job"), job(json!(null)).into_value());
         assert!(again.unwrap().unwrap().object.whole().get(&labels).is_some());
+    }
+
+    #[test]
+    fn empty_values_are_added_within_lists() {
+        let of = |index: usize, field: &'static str| {
+            [
+                Step::Field("spec"),
+                Step::Field("containers"),
+                Step::Item(index),
+                Step::Field("resources"),
+                Step::Field(field),
+            ]
+        };
+        let mut unwritten = Unwritten::default();
+        unwritten.add(&of(1, "limits"), json!({}));
+        unwritten.add(&of(0, "limits"), json!({}));
+        unwritten.add(&of(1, "requests"), json!({}));
+        unwritten.add(&of(1, "requests"), json!({}));
+        for (path, expected) in [
+            (&of(0, "limits")[..], true),
+            (&of(1, "limits"), true),
+            (&of(1, "requests"), true),
+            (&of(0, "requests"), false),
+            (&of(2, "limits"), false),
+            (&of(1, "limits")[..4], false),
+            (&[], false),
+        ] {
+            assert_eq!(unwritten.is_at(path), expected, "{path:?}");
+        }
+        let mut pod = json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": "1"}}}, {"name": "b", "resources": {}}]}});
+        unwritten.fill(pod.as_object_mut().unwrap());
+        let containers = json!([
+            {"name": "a", "resources": {"limits": {"cpu": "1"}}},
+            {"name": "b", "resources": {"limits": {}, "requests": {}}},
+        ]);
+        assert_eq!(pod["spec"]["containers"], containers);
     }
 
     #[test]

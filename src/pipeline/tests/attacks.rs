@@ -392,17 +392,26 @@ async fn an_object_of_the_greatest_depth_can_be_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_conflict_of_a_uid_names_no_key_in_etcd() {
+async fn a_conflict_of_a_uid_has_the_text_of_the_api_server_and_comes_before_admission() {
     let path = Path::new().await;
     path.json("POST", CONFIG_MAPS, &config_map("unique")).await;
     let uid = path.stored(&at("unique")).await["metadata"]["uid"].as_str().unwrap().to_owned();
-    let mut object = config_map("unique");
-    object["metadata"]["uid"] = json!("other");
+    let metadata = json!({"name": "unique", "uid": "other", "labels": {"id": "unique"}});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
     let (code, status) = path.json("PUT", &at("unique"), &object).await;
+    let failed = "Precondition failed: UID in precondition: other, UID in object meta: ";
     let message = format!(
-        "Operation cannot be fulfilled on configmaps \"unique\": Precondition failed: UID in precondition: other, UID in object meta: {uid}"
+        "Operation cannot be fulfilled on configmaps \"unique\": StorageError: invalid object, Code: 4, Key: \
+         /registry/configmaps/default/unique, ResourceVersion: 0, AdditionalErrorMsg: {failed}{uid}"
     );
     assert_eq!((code, &status["message"]), (409, &json!(message)));
+    // A PUT that would create the object.
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata});
+    let uri = "/apis/coordination.k8s.io/v1/namespaces/default/leases/unique";
+    let (code, status) = path.json("PUT", uri, &lease).await;
+    assert!(code == 409 && status["message"].as_str().unwrap().ends_with(failed), "{status}");
+    assert_eq!(path.stored(uri).await["reason"], "NotFound");
+    assert_eq!(mutated("unique"), 0);
 }
 
 #[tokio::test]

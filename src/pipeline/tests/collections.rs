@@ -59,6 +59,34 @@ async fn plugins_see_a_collection_as_a_whole_even_if_it_is_empty() {
 }
 
 #[tokio::test]
+async fn plugins_see_the_options_of_a_collection_as_the_client_sent_them() {
+    let path = Path::new().await;
+    let pods = "/api/v1/namespaces/kube-public/pods";
+    let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "i"}]});
+    let pod = |name: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec});
+    for (name, query, collection, expected) in [
+        ("o1", "?dryRun=All", true, Value::Null),
+        ("o2", "", true, Value::Null),
+        ("o3", "?gracePeriodSeconds=7", true, json!(7)),
+        ("o4", "?gracePeriodSeconds=-7", true, json!(-7)),
+        ("o5", "?gracePeriodSeconds=-7", false, json!(1)),
+        ("o6", "", false, json!(30)),
+    ] {
+        let (code, created) = path.json("POST", pods, &pod(name)).await;
+        assert_eq!(code, 201, "{created}");
+        let only = format!("fieldSelector=metadata.name%3D{name}");
+        let uri = match (collection, query) {
+            (false, query) => format!("{pods}/{name}{query}"),
+            (true, "") => format!("{pods}?{only}"),
+            (true, query) => format!("{pods}{query}&{only}"),
+        };
+        assert_eq!(path.ask("DELETE", &uri, "application/json", "").await.0, 200, "{uri}");
+        let deletes: Vec<Value> = seen(name).into_iter().filter(|review| review["operation"] == "DELETE").collect();
+        assert_eq!(deletes[0]["options"]["gracePeriodSeconds"], expected, "{uri}");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_collection_stays_for_every_reason() {
     let path = Path::new().await;
     let uri = "/api/v1/namespaces/default/limitranges";

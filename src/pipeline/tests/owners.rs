@@ -203,3 +203,88 @@ async fn the_answer_to_a_write_has_the_owners_and_the_version_of_the_second_writ
         }
     }
 }
+
+/// The managers in the object, each with its operation and its subresource.
+fn managers(object: &Value) -> Vec<String> {
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+    entries
+        .iter()
+        .map(|entry| ["manager", "operation", "subresource"].map(|field| text(entry, field)).join(" "))
+        .collect()
+}
+
+#[tokio::test]
+async fn owners_that_a_plugin_sets_are_stored_as_it_leaves_them() {
+    let path = Path::new().await;
+    for (trick, expected, applied) in
+        [("own-nothing", &[][..], &[][..]), ("own-other", &["other Update "], &["other Apply "])]
+    {
+        for (way, method, content_type) in [
+            ("post", "POST", "application/json"),
+            ("put", "PUT", "application/json"),
+            ("merge", "PATCH", "application/merge-patch+json"),
+            ("apply", "PATCH", "application/apply-patch+yaml"),
+            ("apply-again", "PATCH", "application/apply-patch+yaml"),
+        ] {
+            let name = format!("{trick}-{way}");
+            let mut object = config_map(&name);
+            let by = |manager: &str| format!("{}?fieldManager={manager}&force=true", at(&name));
+            match way {
+                "put" | "merge" => {
+                    let created = path.json("POST", &format!("{CONFIG_MAPS}?fieldManager=m"), &object).await;
+                    assert_eq!(created.0, 201, "{}", created.1);
+                }
+                "apply-again" => {
+                    let created = path.ask("PATCH", &by("m"), content_type, object.to_string()).await;
+                    assert_eq!(created.0, 201, "{}", created.1);
+                }
+                _ => {}
+            }
+            object["metadata"]["labels"] = json!({"trick": trick, "look": "stored"});
+            let uri = if way == "post" { format!("{CONFIG_MAPS}?fieldManager=m") } else { by("m") };
+            let uri = if content_type.contains("apply") { uri } else { uri.replace("&force=true", "") };
+            let dry = format!("{uri}&dryRun=All");
+            let expected = if way.starts_with("apply") { applied } else { expected };
+            for uri in [&dry, &uri] {
+                let (code, answer) = path.ask(method, uri, content_type, object.to_string()).await;
+                assert!(code < 300, "{name}: {answer}");
+                assert_eq!(managers(&answer), expected, "{name}: {answer}");
+                assert_eq!(managers(&seen(&name).pop().unwrap()["object"]), expected, "{name}");
+            }
+            assert_eq!(managers(&path.stored(&at(&name)).await), expected, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_writer_of_a_status_owns_no_change_of_admission() {
+    const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+    let path = Path::new().await;
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}});
+    for (name, method) in [("status-put", "PUT"), ("status-patch", "PATCH")] {
+        let metadata = json!({"name": name, "labels": {"trick": "annotate", "look": "stored"}});
+        let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec});
+        // Without admission.
+        let create = Request::post(format!("{DEPLOYMENTS}?fieldManager=first")).body(full(object.to_string())).unwrap();
+        assert_eq!(crate::upstream::Transport::send(&path.server, create).await.unwrap().status(), 201);
+        object["status"] = json!({"observedGeneration": 7});
+        let uri = format!("{DEPLOYMENTS}/{name}/status?fieldManager=m");
+        let content_type = if method == "PUT" { "application/json" } else { "application/merge-patch+json" };
+        for uri in [format!("{uri}&dryRun=All"), uri] {
+            let (code, answer) = path.ask(method, &uri, content_type, object.to_string()).await;
+            assert_eq!((code, &answer["metadata"]["annotations"]["admitted"]), (200, &json!("yes")), "{answer}");
+            let shown = seen(name).pop().unwrap()["object"].clone();
+            let mut all = vec![answer, shown];
+            if !uri.contains("dryRun") {
+                all.push(path.stored(&format!("{DEPLOYMENTS}/{name}")).await);
+            }
+            for object in all {
+                assert_eq!(managers(&object), ["first Update ", "m Update status"], "{method}");
+                let entry = &object["metadata"]["managedFields"][1]["fieldsV1"];
+                assert_eq!(*entry, json!({"f:status": {"f:observedGeneration": {}}}), "{method}");
+            }
+        }
+    }
+}

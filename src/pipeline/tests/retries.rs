@@ -120,6 +120,27 @@ async fn a_refusal_is_in_cbor_where_a_handler_answers() {
 }
 
 #[tokio::test]
+async fn a_named_version_that_changes_during_admission_is_admitted_again_and_refused() {
+    let named = async |path: &Path, name: &str| {
+        assert_eq!(path.json("POST", CONFIG_MAPS, &config_map(name)).await.0, 201);
+        let mut object = path.stored(&at(name)).await;
+        object["metadata"]["labels"] = json!({"id": name});
+        let (code, status) = path.json("PUT", &at(name), &object).await;
+        assert_eq!((code, &status["reason"]), (409, &json!("Conflict")), "{status}");
+        assert_eq!(path.stored(&at(name)).await["metadata"]["labels"], Value::Null);
+        mutated(name)
+    };
+    let server = embedded::Server::new(Arc::default());
+    let path = Path::over(server.clone(), meddling(&server, "outdated")).await;
+    assert_eq!(named(&path, "outdated").await, 2);
+    // A conflict of the version that is stored has another reason.
+    let server = embedded::Server::new(Arc::default());
+    let (transport, puts) = refusing(&server, Method::PUT, usize::MAX, None, refusal("Conflict"));
+    let path = Path::over(server, transport).await;
+    assert_eq!((named(&path, "otherwise").await, puts.load(Ordering::SeqCst)), (1, 1));
+}
+
+#[tokio::test]
 async fn a_write_that_always_conflicts_ends() {
     let server = embedded::Server::new(Arc::default());
     let (transport, patches) = refusing(&server, Method::PATCH, usize::MAX, None, refusal("Conflict"));

@@ -107,6 +107,46 @@ async fn an_invalid_object_is_reported_before_the_refusal_of_a_plugin_that_reads
 }
 
 #[tokio::test]
+async fn a_taken_address_is_refused_before_the_validating_phase() {
+    const SERVICES: &str = "/api/v1/namespaces/default/services";
+    let path = Path::new().await;
+    let service = |name: &str, labels: Value, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels}, "spec": spec});
+    let at = |ip: &str| json!({"clusterIP": ip, "ports": [{"port": 80}]});
+    let (code, first) =
+        path.json("POST", SERVICES, &service("address-first", json!({}), json!({"ports": [{"port": 80}]}))).await;
+    let ip = first["spec"]["clusterIP"].as_str().unwrap();
+    assert_eq!(code, 201);
+    let external = json!({"type": "ExternalName", "externalName": "e.test"});
+    assert_eq!(
+        path.json("POST", SERVICES, &service("external-changed", json!({"look": "stored"}), external)).await.0,
+        201
+    );
+    for (name, method, labels) in [
+        ("address-taken", "POST", json!({"look": "stored"})),
+        ("address-refused", "POST", json!({"refuse": "me"})),
+        ("external-changed", "PUT", json!({"look": "stored"})),
+    ] {
+        let before = seen(name).len();
+        let uri = if method == "PUT" { format!("{SERVICES}/{name}") } else { SERVICES.to_owned() };
+        let (code, status) = path.json(method, &uri, &service(name, labels.clone(), at(ip))).await;
+        let why = format!(
+            "Service \"{name}\" is invalid: spec.clusterIPs: Invalid value: [\"{ip}\"]: failed to allocate IP {ip}: provided IP is \
+             already allocated"
+        );
+        assert_eq!((code, &status["message"]), (422, &json!(why)), "{name}");
+        assert_eq!(seen(name).len(), before, "{name}");
+        // A dry run allocates nothing.
+        if labels.get("look").is_some() {
+            let dry = format!("{uri}?dryRun=All");
+            assert!(path.json(method, &dry, &service(name, labels, at(ip))).await.0 < 300, "{name}");
+        }
+    }
+    // The Service keeps its own address.
+    let kept = service("address-first", json!({"look": "stored"}), at(ip));
+    assert_eq!(path.json("PUT", &format!("{SERVICES}/address-first"), &kept).await.0, 200);
+}
+
+#[tokio::test]
 async fn an_invalid_object_is_refused_before_the_validating_phase() {
     let path = Path::new().await;
     let mut object = watched("not%a%name");

@@ -49,6 +49,31 @@ async fn containers_get_the_defaults_of_missing_resources() {
 }
 
 #[tokio::test]
+async fn a_resize_leaves_no_resources_nil() {
+    use crate::plugins::checker::attributes;
+    let resources = |list: &'static str, field: &'static str| {
+        [Step::Field("spec"), Step::Field(list), Step::Item(0), Step::Field("resources"), Step::Field(field)]
+    };
+    let given = || pod(json!([{"name": "a"}]), json!([{"name": "i", "resources": {"requests": {"cpu": "1"}}}]));
+    for (items, is_held) in [(Some(json!([{"type": "Pod", "min": {"cpu": "1"}}])), true), (None, false)] {
+        let plugin = match items {
+            Some(items) => plugin(items),
+            None => LimitRanger::new(Cluster::fixed(FixedState::default().with::<LimitRange>(Vec::new()))),
+        };
+        let mut attributes = attributes(Operation::Update, "", "pods", Some(given()), Some(given()));
+        attributes.subresource = "resize".into();
+        attributes.object.as_mut().unwrap().settle();
+        plugin.admit(&mut attributes).await.unwrap();
+        let object = attributes.object.unwrap();
+        assert!(!object.is_changed());
+        assert_eq!(object.as_value(), &given());
+        for path in [resources("containers", "limits"), resources("initContainers", "limits")] {
+            assert_eq!(object.unwritten().is_at(&path), is_held, "{path:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn each_container_is_held_against_the_limits() {
     let one = |requests: Value, limits: Value| json!([container("a", requests, limits)]);
     let min = || json!([{"type": "Container", "min": {"cpu": "50m"}}]);

@@ -29,7 +29,7 @@ const MAX_MOVED_ITEMS: usize = 1 << 22;
 const MAX_MEASURED: usize = 1 << 22;
 
 /// The failure of an operation. Clients do not get a reason.
-struct Inapplicable;
+pub(super) struct Inapplicable;
 
 /// The reason why a patch does not apply.
 #[derive(Debug, PartialEq)]
@@ -201,7 +201,7 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, Strin
 }
 
 /// Replaces `~1` by a slash and `~0` by a tilde, in one pass.
-fn unescape(part: &str) -> String {
+pub(super) fn unescape(part: &str) -> String {
     let mut text = String::with_capacity(part.len());
     let mut rest = part;
     while let Some((before, after)) = rest.split_once('~') {
@@ -226,7 +226,7 @@ fn unescape(part: &str) -> String {
 }
 
 /// Parses an index as `strconv.Atoi` does; negative indices count from `length`. An index of `length` or more is an error.
-fn index(part: &str, length: usize) -> Result<usize, Inapplicable> {
+pub(super) fn index(part: &str, length: usize) -> Result<usize, Inapplicable> {
     let number: i64 = part.parse().map_err(|_| Inapplicable)?;
     let number = if number < 0 { number.checked_add_unsigned(length as u64).ok_or(Inapplicable)? } else { number };
     usize::try_from(number).ok().filter(|number| *number < length).ok_or(Inapplicable)

@@ -6,10 +6,12 @@ pub mod admission;
 mod json;
 mod merge;
 mod strategic;
+mod text;
 
 pub(crate) use json::{Failure, apply_operations, operation_fields};
 pub use merge::merge_diff;
 pub use strategic::NO_FIELD;
+pub use text::text;
 
 use super::decode::{self, Decoded};
 use super::{cbor, schema};
