@@ -72,6 +72,7 @@ use crate::cluster::discovery::Discovery;
 use crate::config::{Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
+use crate::object::defaults::Defaulting;
 use crate::processor::Processor;
 use crate::request::RequestInfo;
 use crate::request::body::{BodyRoom, MediaTypes};
@@ -118,6 +119,8 @@ pub struct Pipeline {
     reserved_names: ReservedNames,
     writes: Writes,
     media_types: MediaTypes,
+    /// The defaults of decoded objects.
+    defaulting: Defaulting,
     admitted_mark: Option<String>,
     gateway: Gateway,
     /// The cache of the operations of aggregated APIs that support dry run.
@@ -416,6 +419,7 @@ impl Pipeline {
             subresource: target.subresource.clone(),
             namespace: target.namespace.clone(),
             name: target.name.clone(),
+            defaulting: self.defaulting,
             ..Attributes::new(operation, target.kind().clone(), target.resource.clone(), context)
         }
     }

@@ -4,6 +4,7 @@ use super::{Annotations, Effects, RequestContext};
 use crate::initializers;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
+use crate::object::defaults::Defaulting;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,6 +80,8 @@ pub struct Attributes {
     pub(crate) of_collection: bool,
     /// Whether the client's object has no namespace, so that the namespace in `object` comes from the URL.
     pub(crate) namespace_from_url: bool,
+    /// The defaults of decoded objects, those that webhooks and policies change included.
+    pub(crate) defaulting: Defaulting,
 }
 
 impl Attributes {
@@ -108,6 +111,7 @@ impl Attributes {
             effects: Effects::default(),
             of_collection: false,
             namespace_from_url: false,
+            defaulting: Defaulting::default(),
         }
     }
 

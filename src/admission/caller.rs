@@ -140,10 +140,37 @@ mod fixed {
         }
     }
 
+    struct Broken;
+
+    #[async_trait]
+    impl Reviews for Broken {
+        fn epoch(&self, _: &str) -> Option<Epoch> {
+            None
+        }
+
+        async fn check(
+            &self,
+            _: &UserInfo,
+            _: &AccessAttributes,
+            _: Option<&ClientCredentials>,
+        ) -> Result<Decision, ReviewError> {
+            Err(ReviewError::Refused("it is broken".to_owned()))
+        }
+
+        async fn check_about(&self, _: &UserInfo, _: &AccessAttributes) -> Result<Decision, ReviewError> {
+            Err(ReviewError::Refused("it is broken".to_owned()))
+        }
+    }
+
     impl CallerAuthorizer {
         /// An authorizer that answers by a fixed rule.
         pub(crate) fn fixed(rule: fn(&AccessAttributes) -> Decision) -> Self {
             Self::fixed_for(move |_, asked| rule(asked))
+        }
+
+        /// An authorizer that has no answers.
+        pub(crate) fn broken() -> Self {
+            Self(Some(Asker { reviews: Arc::new(Broken), user: Arc::default(), credentials: None }))
         }
 
         /// An authorizer that answers by a fixed rule. The rule receives the name of the user that a question is about, unless it is

@@ -283,11 +283,12 @@ impl Chain {
     fn passed(&self, phase: Phase, operation: Operation, asked: &Asked, reached: usize) {
         let pass = Pass { part: self.part, step: phase.as_str(), operation, asked: asked.bits, reached };
         self.metrics.passed(pass, || {
-            let is_left_out = |index: usize, spec: &Spec| {
-                !asked.contains(index) && phase.has(spec) && spec.operations.contain(operation)
+            let is_left_out = |index: usize, one: &Enabled| {
+                let handles = one.spec.operations.contain(operation) && !one.plugin.leaves_out(operation);
+                !asked.contains(index) && phase.has(one.spec) && handles
             };
             let plugins = self.plugins.iter().take(reached).enumerate();
-            plugins.filter(|(index, one)| is_left_out(*index, one.spec)).map(|(_, one)| one.spec.name).collect()
+            plugins.filter(|(index, one)| is_left_out(*index, one)).map(|(_, one)| one.spec.name).collect()
         });
     }
 }

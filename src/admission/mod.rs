@@ -81,6 +81,12 @@ pub(crate) trait Plugin: Send + Sync {
         false
     }
 
+    /// Whether the plugin leaves out the operation in the emulated release, although its [`Spec`] has it for another one. If so, metrics do not
+    /// count a call that the chain skips.
+    fn leaves_out(&self, _operation: Operation) -> bool {
+        false
+    }
+
     /// Problems in the configuration of the plugin, or in the objects that it reads from the cluster, for operators: policies that do not
     /// compile.
     fn problems(&self) -> Vec<String> {

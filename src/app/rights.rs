@@ -52,8 +52,8 @@ const BESIDE_NEEDS: &[(&str, &[Right])] = &[
     ("InClusterClients", &[("", "configmaps", &["create", "get", "list", "update"])]),
     ("JobValidation", &[("scheduling.k8s.io", "podgroups", &["get", "list"])]),
     ("LimitRanger", &[("", "limitranges", &["list"])]),
-    // A policy may have parameters of any kind.
-    ("MutatingAdmissionPolicy", &[("*", "*", FOLLOW)]),
+    // A policy may have parameters of any kind. Since 1.37, one that no cache has yet is read.
+    ("MutatingAdmissionPolicy", &[("*", "*", READ)]),
     // The namespace is admitted as `system:apiserver`, and created with the proxy's own credentials.
     ("NamespaceAutoProvision", &[("", "namespaces", &["create"])]),
     ("PodGroupWorkloadExists", &[("scheduling.k8s.io", "workloads", &["get"])]),
@@ -69,7 +69,7 @@ const BESIDE_NEEDS: &[(&str, &[Right])] = &[
     ),
     ("RuntimeClass", &[("node.k8s.io", "runtimeclasses", &["get"])]),
     ("ServiceAccount", &[("", "serviceaccounts", &["get"])]),
-    ("ValidatingAdmissionPolicy", &[("*", "*", FOLLOW)]),
+    ("ValidatingAdmissionPolicy", &[("*", "*", READ)]),
 ];
 
 /// Verbs by resource.

@@ -41,6 +41,8 @@ pub(crate) struct FixedState {
     pub(crate) unsynced: bool,
     /// Objects of any kind at the API server, which policies may use as parameters.
     pub(crate) parameters: Vec<Value>,
+    /// Objects of any kind at the API server that no list has, as those that were created a moment ago.
+    pub(crate) unlisted: Vec<Value>,
     /// The errors that the API server returns for the first updates of a quota's status. These updates have no effect.
     pub(crate) refused_updates: Vec<Status>,
     /// The caches of other kinds.
@@ -154,6 +156,8 @@ fn stored_parameter(object: &Value) -> (Place, Value) {
 /// An API server that keeps its objects in memory.
 struct FixedServer {
     objects: Mutex<BTreeMap<Place, Value>>,
+    /// The objects that no list has.
+    unlisted: BTreeMap<Place, Value>,
     /// Whether the API server lists pods.
     lists_pods: bool,
     refused_updates: Mutex<VecDeque<Status>>,
@@ -180,7 +184,7 @@ impl FixedServer {
     }
 
     fn get(&self, place: &Place) -> Result<Value, Status> {
-        let found = self.objects().get(place).cloned();
+        let found = self.objects().get(place).or_else(|| self.unlisted.get(place)).cloned();
         found.ok_or_else(|| Status::not_found(&place.group, &place.resource, &place.name))
     }
 
@@ -285,6 +289,7 @@ impl Cluster {
         objects.extend(served.into_values().flatten());
         let server = Arc::new(FixedServer {
             objects: Mutex::new(objects),
+            unlisted: state.unlisted.iter().map(stored_parameter).collect(),
             lists_pods: state.pods.is_some(),
             refused_updates: Mutex::new(state.refused_updates.into()),
             caches: watched,

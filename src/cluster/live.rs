@@ -172,7 +172,7 @@ impl CallError {
 }
 
 /// The Status in a client error, or a 503 without details.
-fn status_of(error: kube::Error) -> Status {
+pub(super) fn status_of(error: kube::Error) -> Status {
     match error {
         kube::Error::Api(status) => {
             let status = *status;

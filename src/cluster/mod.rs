@@ -18,6 +18,7 @@ mod custom_resources;
 mod quotas;
 mod service_accounts;
 mod parameters;
+mod parameter_reads;
 mod endpoints;
 mod made;
 mod labelled;
@@ -28,7 +29,8 @@ pub(crate) use authority_maps::{AUTHORITY_CONFIG_MAP, AuthorityMaps, INJECT_LABE
 pub(crate) use ca_bundles::CaBundles;
 pub(crate) use endpoints::Endpoints;
 pub(crate) use metrics::Metrics;
-pub(crate) use parameters::{Parameter, Parameters, Scope, Unusable};
+pub(crate) use parameter_reads::UnreadParameter;
+pub(crate) use parameters::{Parameter, Parameters, Scope};
 
 use crate::config::{Limits, WebhookTargets};
 use crate::removed::Api;
@@ -48,6 +50,7 @@ use live::{CallError, path};
 pub(crate) use live::{Loopback, segment};
 pub(crate) use need::GroupResource;
 pub use need::Need;
+use parameter_reads::ParameterReads;
 pub(crate) use projections::{CONFIGURATION, slim_with};
 pub(crate) use quotas::{OwnedClaim, WholePod};
 pub(crate) use removed_kinds::RemovedKind;
@@ -125,6 +128,7 @@ pub struct Cluster {
     labelled: Vec<(Need, Labelled)>,
     definitions: Arc<Definitions>,
     parameters: Arc<parameters::Registry>,
+    parameter_reads: Arc<ParameterReads>,
     made: Arc<made::Made>,
     /// Whether every cache was once synced. A cache stays synced afterwards, as long as there is room for its objects.
     seen_synced: AtomicBool,
@@ -173,6 +177,7 @@ impl Cluster {
         }
         Arc::new(Self {
             client: Some(client),
+            parameter_reads: Arc::new(ParameterReads::new(&limits)),
             limits,
             caches: Arc::new(caches),
             room: room.clone(),
@@ -196,6 +201,7 @@ impl Cluster {
             labelled: Vec::new(),
             definitions: Arc::new(Definitions::new(&[])),
             parameters: Default::default(),
+            parameter_reads: Arc::new(ParameterReads::new(&Arc::default())),
             made: Arc::default(),
             seen_synced: AtomicBool::new(false),
             loopback: OnceLock::new(),
@@ -231,6 +237,7 @@ impl Cluster {
             labelled: labelled.collect(),
             definitions: self.definitions.clone(),
             parameters: self.parameters.clone(),
+            parameter_reads: self.parameter_reads.clone(),
             made: self.made.clone(),
             seen_synced: AtomicBool::new(false),
             loopback: OnceLock::new(),

@@ -4,12 +4,14 @@
 use super::cache::{Cache, Projection, key, namespaced_key};
 use super::discovery::Discovery;
 use super::follow::{Bounds, Source};
+use super::parameter_reads::ParameterReads;
 use super::{Cluster, Health, Need};
 use crate::kind::GroupVersionKind;
 use crate::object::schema;
 use kube::api::ApiResource;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -35,7 +37,7 @@ impl Parameter {
         Self { value, bare: OnceLock::new() }
     }
 
-    fn set_kind(&mut self, resource: &ApiResource) {
+    pub(super) fn set_kind(&mut self, resource: &ApiResource) {
         if let Value::Object(fields) = &mut self.value {
             fields.insert("apiVersion".to_owned(), resource.api_version.as_str().into());
             fields.insert("kind".to_owned(), resource.kind.as_str().into());
@@ -109,12 +111,13 @@ fn weight(value: &Value) -> usize {
 }
 
 /// The result of a kind's lookup in discovery.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Lookup {
     Pending,
     /// The API server does not serve the kind.
     Unknown,
     Served {
+        resource: Arc<ApiResource>,
         namespaced: bool,
     },
 }
@@ -155,11 +158,19 @@ impl Scope {
 }
 
 /// The objects of one kind that policies may use as parameters.
-#[derive(Debug)]
 pub(crate) struct Parameters {
     kind: GroupVersionKind,
     /// The caches by namespace; `None` is the key of the cache of all namespaces.
     watched: HashMap<Option<Box<str>>, Arc<Watched>>,
+    /// The API server; `None` if there is none.
+    pub(super) client: Option<kube::Client>,
+    pub(super) reads: Arc<ParameterReads>,
+}
+
+impl fmt::Debug for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parameters").field("kind", &self.kind).field("watched", &self.watched).finish_non_exhaustive()
+    }
 }
 
 /// The reason why parameters are unavailable.
@@ -189,7 +200,15 @@ impl Parameters {
         let mut lookup = self.watched.values().next()?.lookup.subscribe();
         let known = tokio::time::timeout(SYNC_TIMEOUT, lookup.wait_for(|lookup| *lookup != Lookup::Pending)).await;
         match *known.ok()?.ok()? {
-            Lookup::Served { namespaced } => Some(namespaced),
+            Lookup::Served { namespaced, .. } => Some(namespaced),
+            Lookup::Pending | Lookup::Unknown => None,
+        }
+    }
+
+    /// The resource of the kind; `None` if the API server did not serve it so far.
+    pub(super) fn resource(&self) -> Option<Arc<ApiResource>> {
+        match &*self.watched.values().next()?.lookup.borrow() {
+            Lookup::Served { resource, .. } => Some(resource.clone()),
             Lookup::Pending | Lookup::Unknown => None,
         }
     }
@@ -286,7 +305,8 @@ impl Cluster {
             (namespace, watched)
         });
         let watched = watched.collect();
-        Some(Arc::new(Parameters { kind: kind.clone(), watched }))
+        let (client, reads) = (self.client.clone(), self.parameter_reads.clone());
+        Some(Arc::new(Parameters { kind: kind.clone(), watched, client, reads }))
     }
 
     fn follow_parameters(
@@ -309,13 +329,13 @@ impl Cluster {
                     lookup.send_replace(Lookup::Unknown);
                     tokio::time::sleep(LOOKUP_INTERVAL).await;
                 };
-                lookup.send_replace(Lookup::Served { namespaced });
                 let api_version = kind.api_version();
                 let GroupVersionKind { group, version, kind } = kind;
-                let resource = ApiResource { group, version, api_version, kind, plural };
+                let resource = Arc::new(ApiResource { group, version, api_version, kind, plural });
+                lookup.send_replace(Lookup::Served { resource: resource.clone(), namespaced });
                 // Items of lists lack `apiVersion` and `kind`.
                 let complete = |parameter: &mut Parameter| parameter.set_kind(&resource);
-                let source = Source::of(client, resource.clone(), namespace.as_deref().filter(|_| namespaced));
+                let source = Source::of(client, (*resource).clone(), namespace.as_deref().filter(|_| namespaced));
                 cache.follow(&source, complete, bounds).await;
             }
         };

@@ -6,10 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 const TABLE: &str = include_str!("feature_gates.txt");
 
 /// The state of the gates. A gate that affects no code of this program may be set as well, without effect.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureGates {
+    /// The minor version of the Kubernetes release that the program emulates.
+    minor: u16,
     /// The gates that do not have their default.
     changed: BTreeSet<&'static str>,
+}
+
+/// The gates of the release that is emulated by default, with their defaults.
+impl Default for FeatureGates {
+    fn default() -> Self {
+        Self { minor: 36, changed: BTreeSet::new() }
+    }
 }
 
 /// A line of the table.
@@ -71,8 +80,20 @@ impl FeatureGates {
         }
         match wanted.keys().next() {
             Some(unknown) => Err(InvalidFeatureGates(format!("unrecognized feature gate: {unknown}"))),
-            None => Ok(Self { changed }),
+            None => Ok(Self { changed, ..Self::default() }),
         }
+    }
+
+    /// The gates of a release with these settings.
+    #[cfg(test)]
+    pub(crate) fn of_release(minor: u16, settings: &str) -> Self {
+        Self { minor, ..Self::parse(settings).unwrap() }
+    }
+
+    /// Whether the emulated release is at least 1.`minor`. A rule that a release changed without a gate asks this; a rule that has a gate
+    /// asks [`Self::is_on`].
+    pub const fn since(&self, minor: u16) -> bool {
+        self.minor >= minor
     }
 
     /// Whether the gate is on.

@@ -292,6 +292,16 @@ pub struct Limits {
     /// Size of the policy parameters of one kind, or of one kind in one namespace if bindings name the namespace. If there are
     /// more, the cache keeps none, and requests that need a parameter are refused.
     pub(crate) policy_parameter_bytes: usize,
+    /// Number of reads of parameters that no cache has yet, at the same time. Further ones wait. Only since Kubernetes 1.37.
+    pub(crate) parameter_reads: usize,
+    /// Number of such reads for one user at the same time. Further ones wait.
+    pub(crate) user_parameter_reads: usize,
+    /// Time for such a read (`getParamDirectly`).
+    pub(crate) parameter_read_timeout: Duration,
+    /// Number of parameters that are known not to exist.
+    pub(crate) missing_parameters: u64,
+    /// Time for which a parameter that does not exist is not read again.
+    pub(crate) missing_parameter_ttl: Duration,
     /// Number of webhook clients that the proxy keeps.
     pub(crate) webhook_clients: u64,
     /// Size of the answer of a webhook, after decompression too.
@@ -448,6 +458,11 @@ impl Default for Limits {
             definition_ttl: seconds(5),
             policy_parameter_kinds: 256,
             policy_parameter_bytes: 64 * MEBIBYTE,
+            parameter_reads: 32,
+            user_parameter_reads: 8,
+            parameter_read_timeout: seconds(1),
+            missing_parameters: 4096,
+            missing_parameter_ttl: milliseconds(250),
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
             webhook_answers_bytes: 128 * MEBIBYTE,

@@ -4,6 +4,7 @@ use super::LoadError;
 use crate::go_text::{go_quote, go_type};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::decode::{self, Decoded};
+use crate::object::defaults::Defaulting;
 use crate::object::normal::{self, Normal};
 use crate::object::{Object, typed};
 use serde::Deserialize;
@@ -126,7 +127,7 @@ fn objects(
     let unregistered = || LoadError::Undecodable(format!("no kind {:?} is registered", kind.kind));
     let Some(item) = item else {
         let normal = match is_json {
-            true => normal::built_in_json(kind, decoded, text),
+            true => normal::built_in_json(Defaulting::default(), kind, decoded, text),
             false => normal::built_in(kind, decoded.value),
         };
         let Normal { object, unknown } = normal.ok_or_else(unregistered)?.map_err(LoadError::undecodable)?;

@@ -24,7 +24,7 @@ use crate::object::merge::Node;
 use crate::object::normal;
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, typed};
-use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
+use crate::request::body::{OptionsKind, WriteOptions, ensure_namespace};
 use crate::request::query::query_value;
 use crate::status::{OPTIMISTIC_LOCK, Status};
 use bytes::Bytes;
@@ -321,8 +321,7 @@ impl Apply<'_> {
     /// because storing the object has dropped them. The caller skips an apply without changes, which adds no defaults.
     fn defaulted(&self, outcome: &Object) -> Option<Object> {
         self.write.storage_version.as_ref().filter(|stored| **stored != self.write.target.resource.version)?;
-        let decoded =
-            decode_patched(outcome.clone().into_value(), self.write.target.kind(), self.write.schema.as_deref());
+        let decoded = self.write.decode_patched(outcome.clone().into_value());
         decoded.ok().map(|normal| normal.object)
     }
 
@@ -353,7 +352,7 @@ impl Apply<'_> {
         };
         let kind = self.write.target.kind();
         let rest = applied.as_object_mut().and_then(|fields| typed::Rest::take(kind, fields));
-        let decoded = decode_patched(applied, kind, self.write.schema.as_deref());
+        let decoded = self.write.decode_patched(applied);
         let Ok(mut object) = decoded.map(|normal| normal.object) else { return Ok(None) };
         if let Some(rest) = rest {
             let before = object.fields().clone();

@@ -4,6 +4,7 @@
 use crate::admission::Operation;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
+use crate::object::validation::{default_pod_resources, keep_pod_resources};
 use serde_json::{Map, Value};
 
 /// Turns the stored object into its form right before the write. `admitted` is the object that was sent.
@@ -52,6 +53,23 @@ pub(super) fn whole_pod(subresource: &str, old: &Object, part: &Object) -> Optio
     // A resize also takes over empty lists of resources, which differ from nil ones.
     pod.hold(part.unwritten().clone());
     Some(pod)
+}
+
+/// Returns the pod with the resources that the strategy of pods sets since 1.37, after the mutating phase; `None` if it sets none
+/// (`podStrategy.PrepareForCreate`, `podStrategy.PrepareForUpdate`, `podResizeStrategy.PrepareForUpdate`).
+pub(super) fn with_resources(subresource: &str, old: Option<&Object>, pod: &Object) -> Option<Object> {
+    let has_resources = |pod: &Object| pod.get(&["spec", "resources"]).is_some_and(Value::is_object);
+    if !matches!(subresource, "" | "resize") || !(has_resources(pod) || old.is_some_and(has_resources)) {
+        return None;
+    }
+    let mut prepared = pod.clone();
+    if let Some(old) = old {
+        keep_pod_resources(&mut prepared, old);
+    }
+    if old.is_none() || subresource == "resize" {
+        default_pod_resources(&mut prepared);
+    }
+    (prepared != *pod).then_some(prepared)
 }
 
 fn resized(old: &[Value], new: &[Value]) -> Option<Vec<Value>> {
@@ -180,6 +198,31 @@ mod tests {
             json!({"status": {"phase": "Pending"}}),
         );
         assert_eq!(claim, json!({"status": {}}));
+    }
+
+    #[test]
+    fn resources_of_a_pod_as_a_whole_are_kept_and_defaulted() {
+        let pod = |resources: Value, limit: &str| {
+            let container = json!({"name": "a", "resources": {"requests": {"cpu": limit}, "limits": {"cpu": limit}}});
+            Object::from_value(json!({"spec": {"resources": resources, "containers": [container]}})).unwrap()
+        };
+        let none = || pod(Value::Null, "1");
+        let given = || pod(json!({"requests": {"cpu": "2"}}), "1");
+        let whole = || pod(json!({"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}), "1");
+        for (subresource, old, new, expected) in [
+            ("", None, none(), None),
+            ("", None, given(), Some(whole())),
+            ("", None, whole(), None),
+            ("", Some(whole()), none(), Some(whole())),
+            ("", Some(none()), none(), None),
+            ("", Some(none()), given(), None),
+            ("resize", Some(whole()), none(), Some(whole())),
+            ("resize", Some(none()), given(), Some(whole())),
+            ("status", Some(whole()), none(), None),
+        ] {
+            let prepared = with_resources(subresource, old.as_ref(), &new);
+            assert_eq!(prepared, expected, "{subresource} {old:?} {new:?}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::object::patch::{self, NO_FIELD, PatchType};
 use crate::object::{Object, typed};
 use crate::processor;
 use crate::request::body::{
-    InvalidOutcome, OptionsKind, Unseen, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
+    InvalidOutcome, OptionsKind, Unseen, WriteOptions, check_name, ensure_namespace, invalid_patch,
 };
 use crate::status::{OPTIMISTIC_LOCK, Status};
 use http::Response;
@@ -189,8 +189,7 @@ impl Patch<'_> {
         let field = take_initializers(self.write, &mut patched).map_err(|why| invalid(&why.to_string()))?;
         let rest = patched.as_object_mut().filter(|_| has_rest);
         let rest = rest.and_then(|fields| typed::Rest::take(self.write.target.kind(), fields));
-        let decoded = decode_patched(patched, self.write.target.kind(), self.write.schema.as_deref());
-        let mut normal = decoded?;
+        let mut normal = self.write.decode_patched(patched)?;
         initializers::put(&mut normal.object, field.value);
         errors.extend(normal.unknown);
         errors.extend(field.unknown);

@@ -10,7 +10,6 @@ use super::{Exchange, before_storage, cluster_ips, eviction, managed_fields, unk
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;
 use crate::object::{Object, generate_name};
-use crate::request::body::decode_patched;
 use crate::status::Status;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -193,7 +192,7 @@ impl View<'_> {
         {
             let _spec_is_an_object = shown.set(&["spec", "audiences"], audiences.clone());
         }
-        match decode_patched(shown.into_value(), self.write.target.kind(), None) {
+        match self.write.decode_patched(shown.into_value()) {
             Ok(normal) => Trial::Stored(Box::new(normal.object), HeaderMap::new()),
             Err(_) => Trial::Unknown,
         }
@@ -308,9 +307,14 @@ impl View<'_> {
     /// Runs the validating phase on the submitted object; of a part of a pod, on the whole pod.
     async fn validate_submitted(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         let is_pod = attributes.resource.group.is_empty() && attributes.resource.resource == "pods";
-        let whole = match (&attributes.object, &attributes.old_object) {
-            (Some(part), Some(old)) if is_pod => before_storage::whole_pod(&attributes.subresource, old, part),
-            _ => None,
+        let (object, old) = (attributes.object.as_ref().filter(|_| is_pod), attributes.old_object.as_deref());
+        let whole =
+            object.zip(old).and_then(|(part, old)| before_storage::whole_pod(&attributes.subresource, old, part));
+        let whole = match whole.as_ref().or(object) {
+            Some(pod) if !attributes.defaulting.pod_resources => {
+                before_storage::with_resources(&attributes.subresource, old, pod).or(whole)
+            }
+            _ => whole,
         };
         let part = whole.and_then(|whole| attributes.object.replace(whole));
         let result = self.write.validate(attributes, exchange).await;

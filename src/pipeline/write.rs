@@ -12,10 +12,13 @@ use crate::cluster::CustomResource;
 use crate::config::Limits;
 use crate::kind::GroupVersionKind;
 use crate::object::merge::Node;
+use crate::object::normal::Normal;
 use crate::object::patch::PatchType;
 use crate::object::structural::Structural;
 use crate::object::{Object, typed};
-use crate::request::body::{self, BodyForm, DecodedObject, MediaType, OptionsKind, OtherKind, WriteOptions};
+use crate::request::body::{
+    self, BodyForm, DecodedObject, InvalidOutcome, MediaType, OptionsKind, OtherKind, WriteOptions,
+};
 use crate::request::timeout;
 use crate::shares::Growing;
 use crate::status::Status;
@@ -24,7 +27,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -237,7 +240,12 @@ impl<'a> Write<'a> {
     pub(super) fn decode_body(&self, media_type: MediaType, form: BodyForm<'_>) -> Result<DecodedObject, Status> {
         let kind = self.target.kind();
         let other = if self.pipeline.cluster.serves_removed(kind) { OtherKind::Removed } else { OtherKind::Custom };
-        body::decode_object_of(&self.body, media_type, kind, form, other)
+        body::decode_object_of(&self.body, media_type, kind, form, other, self.pipeline.defaulting)
+    }
+
+    /// Decodes the outcome of a patch or an apply.
+    pub(super) fn decode_patched(&self, patched: Value) -> Result<Normal, InvalidOutcome> {
+        body::decode_patched(patched, self.target.kind(), self.schema.as_deref(), self.pipeline.defaulting)
     }
 
     /// Decodes the object in the body of a create or update, as kube-apiserver's decoder does.

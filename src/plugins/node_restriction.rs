@@ -14,6 +14,7 @@ mod references;
 mod tokens;
 
 use crate::admission::{Attributes, Denial, FrontEndSupport, Operations, Phases, Plugin, Resources, Spec};
+use crate::authz::AccessAttributes;
 use crate::cluster::{Cluster, Need};
 use crate::go_text::go_quote;
 use crate::status::Status;
@@ -58,6 +59,8 @@ pub(crate) static SPEC: Spec = Spec {
             restricts_audiences: gates.is_on("ServiceAccountNodeAudienceRestriction"),
             restricts_certificates: !gates.is_on("AllowInsecureKubeletCertificateSigningRequests"),
             has_pod_certificates: gates.is_on("PodCertificateRequest"),
+            has_volume_health: gates.is_on("CSIVolumeHealth"),
+            since_1_37: gates.since(37),
         }))
     },
 };
@@ -67,6 +70,8 @@ struct NodeRestriction {
     restricts_audiences: bool,
     restricts_certificates: bool,
     has_pod_certificates: bool,
+    has_volume_health: bool,
+    since_1_37: bool,
 }
 
 #[async_trait]
@@ -79,11 +84,14 @@ impl Plugin for NodeRestriction {
             return Err(Denial::forbidden(format!("could not determine node from user {user}")));
         }
         match (attributes.resource.group.as_str(), attributes.resource.resource.as_str()) {
-            ("", "pods") => pods::check(&self.cluster, node, attributes),
+            ("", "pods") => pods::check(&self.cluster, self.since_1_37, node, attributes),
             ("", "nodes") => nodes::check(node, attributes),
             ("", "persistentvolumeclaims") => claims::check(node, attributes),
-            ("", "serviceaccounts") => tokens::check(&self.cluster, self.restricts_audiences, node, attributes).await,
+            ("", "serviceaccounts") => tokens::check(self, node, attributes).await,
             ("coordination.k8s.io", "leases") => owned::check_lease(node, attributes),
+            ("storage.k8s.io", "csinodes") if self.since_1_37 && attributes.subresource == "status" => {
+                owned::check_csi_node_status(self.has_volume_health, node, attributes)
+            }
             ("storage.k8s.io", "csinodes") => owned::check_csi_node(node, attributes),
             ("resource.k8s.io", "resourceslices") => owned::check_resource_slice(node, attributes),
             ("certificates.k8s.io", "certificatesigningrequests") if self.restricts_certificates => {
@@ -93,7 +101,11 @@ impl Plugin for NodeRestriction {
                 Err(Denial::forbidden("PodCertificateRequest feature gate is disabled"))
             }
             ("certificates.k8s.io", "podcertificaterequests") => {
-                pod_certificates::check(&self.cluster, node, attributes)
+                let pod = pod_certificates::check(&self.cluster, node, attributes)?;
+                match self.since_1_37 {
+                    true => pod_certificates::check_signer(&pod, attributes).await,
+                    false => Ok(()),
+                }
             }
             _ => Ok(()),
         }
@@ -104,6 +116,20 @@ impl Plugin for NodeRestriction {
 fn node_of(user: &UserInfo) -> Option<&str> {
     let node = user.username.strip_prefix("system:node:")?;
     user.groups.iter().any(|group| group == "system:nodes").then_some(node)
+}
+
+/// The question whether the node may do something for a service account of the request's namespace (`buildAuthorizerAttributes`).
+fn question(attributes: &Attributes, verb: &str, resource: &str, service_account: &str) -> AccessAttributes {
+    AccessAttributes {
+        is_resource_request: true,
+        verb: verb.to_owned(),
+        namespace: attributes.namespace.clone(),
+        api_group: attributes.resource.group.clone(),
+        api_version: attributes.resource.version.clone(),
+        resource: resource.to_owned(),
+        name: service_account.to_owned(),
+        ..AccessAttributes::default()
+    }
 }
 
 /// The error of a Go lister for a missing object, which names the singular resource.

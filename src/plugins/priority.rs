@@ -19,6 +19,7 @@ pub(crate) static SPEC: Spec = Spec {
     resources: Resources::Only(&[
         ("", "pods", ""),
         ("scheduling.k8s.io", "podgroups", ""),
+        ("scheduling.k8s.io", "compositepodgroups", ""),
         ("scheduling.k8s.io", "priorityclasses", ""),
     ]),
     needs: &[Need::PRIORITY_CLASSES],
@@ -27,8 +28,18 @@ pub(crate) static SPEC: Spec = Spec {
     front_end: FrontEndSupport::Full,
     about: "Gives pods the priority of their priority class, and allows one default class.",
     build: |environment| {
-        let for_groups = environment.feature_gates.is_on("WorkloadAwarePreemption");
-        Ok(Box::new(Priority { cluster: environment.cluster.clone(), for_groups }))
+        let gates = environment.feature_gates;
+        // 1.37 merged the gate into the other one.
+        let for_groups = match gates.since(37) {
+            true => gates.is_on("GenericWorkload"),
+            false => gates.is_on("WorkloadAwarePreemption"),
+        };
+        Ok(Box::new(Priority {
+            cluster: environment.cluster.clone(),
+            for_groups,
+            for_composite_groups: gates.is_on("CompositePodGroup"),
+            groups_have_preemption_policy: gates.is_on("PodGroupPreemptionPolicy"),
+        }))
     },
 };
 
@@ -39,6 +50,10 @@ const PREEMPTION_POLICY: [&str; 2] = ["spec", "preemptionPolicy"];
 struct Priority {
     cluster: Arc<Cluster>,
     for_groups: bool,
+    /// Since 1.37.
+    for_composite_groups: bool,
+    /// Since 1.37.
+    groups_have_preemption_policy: bool,
 }
 
 /// The values of a priority class for an object.
@@ -54,7 +69,12 @@ impl Plugin for Priority {
         match (&*attributes.resource.resource, attributes.operation) {
             ("pods", Operation::Create) => self.admit_pod(attributes),
             ("pods", Operation::Update) => keep_priority(attributes),
-            ("podgroups", Operation::Create) if self.for_groups => self.admit_group(attributes),
+            ("podgroups", Operation::Create) if self.for_groups => {
+                self.admit_group(attributes, "PodGroup", "pod group")
+            }
+            ("compositepodgroups", Operation::Create) if self.for_composite_groups => {
+                self.admit_group(attributes, "CompositePodGroup", "composite pod group")
+            }
             _ => Ok(()),
         }
     }
@@ -99,17 +119,32 @@ impl Priority {
         set(pod, "Pod", &PREEMPTION_POLICY, policy.into())
     }
 
-    fn admit_group(&self, attributes: &mut Attributes) -> Result<(), Denial> {
-        let group = attributes.object.as_mut().ok_or_else(|| unreadable("PodGroup"))?;
-        let Established { class, priority, .. } = self.establish(group)?;
+    /// `admitPodGroup`, `admitCompositePodGroup`. `what` is the kind as errors name it.
+    fn admit_group(&self, attributes: &mut Attributes, kind: &str, what: &str) -> Result<(), Denial> {
+        let group = attributes.object.as_mut().ok_or_else(|| unreadable(kind))?;
+        let Established { class, priority, preemption_policy } = self.establish(group)?;
         if let Some(given) = given_priority(group).filter(|given| *given != i64::from(priority)) {
             return Err(Denial::forbidden(format!(
-                "priority set in the pod group ({given}) must match the priority computed ({priority}) based on the \
+                "priority set in the {what} ({given}) must match the priority computed ({priority}) based on the \
                  priority class set in the spec"
             )));
         }
-        set(group, "PodGroup", &PRIORITY, priority.into())?;
-        set(group, "PodGroup", &CLASS_NAME, class.into())
+        set(group, kind, &PRIORITY, priority.into())?;
+        set(group, kind, &CLASS_NAME, class.into())?;
+        let Some(policy) = preemption_policy.filter(|_| self.groups_have_preemption_policy) else { return Ok(()) };
+        if !["PreemptLowerPriority", "Never"].contains(&&*policy) {
+            return Err(Denial::forbidden(format!(
+                "preemptionPolicy set in the PriorityClass object ({policy}) must match one of the allowed values of \
+                 PreemptionPolicy type in {what}"
+            )));
+        }
+        if let Some(given) = group.get(&PREEMPTION_POLICY).and_then(Value::as_str).filter(|given| *given != policy) {
+            return Err(Denial::forbidden(format!(
+                "the string value of PreemptionPolicy ({given}) must not be provided in {what} spec; priority admission \
+                 controller computed {policy} from the given PriorityClass name"
+            )));
+        }
+        set(group, kind, &PREEMPTION_POLICY, policy.into())
     }
 
     /// The values of the object's class; of the default class if the object names no class.
@@ -184,7 +219,12 @@ fn unreadable(kind: &str) -> Denial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::PluginEnvironment;
+    use crate::admission::metrics::Metrics;
     use crate::cluster::FixedState;
+    use crate::cluster::discovery::Discovery;
+    use crate::config::FeatureGates;
+    use crate::metrics::Registry;
     use crate::plugins::checker::check;
     use serde_json::json;
 
@@ -194,7 +234,12 @@ mod tests {
     }
 
     fn plugin(classes: Vec<PriorityClass>) -> Priority {
-        Priority { cluster: Cluster::fixed(FixedState::default().with::<PriorityClass>(classes)), for_groups: true }
+        Priority {
+            cluster: Cluster::fixed(FixedState::default().with::<PriorityClass>(classes)),
+            for_groups: true,
+            for_composite_groups: true,
+            groups_have_preemption_policy: false,
+        }
     }
 
     fn pod(spec: Value) -> Value {
@@ -255,6 +300,81 @@ mod tests {
             "podgroups.scheduling.k8s.io \"g\" is forbidden: priority set in the pod group (1) must match the priority computed \
              (10) based on the priority class set in the spec",
         );
+    }
+
+    #[tokio::test]
+    async fn groups_have_a_preemption_policy_and_composite_groups_a_priority_by_their_gates() {
+        let classes = || {
+            vec![
+                class("high", 10, false, Some("Never")),
+                class("plain", 5, false, None),
+                class("odd", 1, false, Some("X")),
+            ]
+        };
+        let created = |resource: &'static str, spec: Value, is_composite: bool, has_policy: bool| async move {
+            let (for_composite_groups, groups_have_preemption_policy) = (is_composite, has_policy);
+            let plugin = Priority { for_composite_groups, groups_have_preemption_policy, ..plugin(classes()) };
+            let group = json!({"metadata": {"name": "g"}, "spec": spec});
+            check(&plugin).create("scheduling.k8s.io", resource, group).await
+        };
+        let named = |name: &str| json!({"priorityClassName": name});
+        let becomes = |spec: Value| json!({"metadata": {"name": "g"}, "spec": spec});
+        for (resource, what) in [("podgroups", "pod group"), ("compositepodgroups", "composite pod group")] {
+            let made = |policy: &str| json!({"priorityClassName": "high", "priority": 10, "preemptionPolicy": policy});
+            created(resource, named("high"), true, true).await.becomes(becomes(made("Never")));
+            created(resource, json!({}), true, true)
+                .await
+                .becomes(becomes(json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"})));
+            created(resource, named("plain"), true, true)
+                .await
+                .becomes(becomes(json!({"priorityClassName": "plain", "priority": 5})));
+            let full = json!({"priorityClassName": "high", "priority": 10});
+            created(resource, named("high"), true, false).await.becomes(becomes(full));
+            let name = format!("{resource}.scheduling.k8s.io \"g\" is forbidden: ");
+            created(resource, made("PreemptLowerPriority"), true, true).await.was_refused(
+                403,
+                &format!(
+                    "{name}the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in {what} spec; \
+                     priority admission controller computed Never from the given PriorityClass name"
+                ),
+            );
+            created(resource, named("odd"), true, true).await.was_refused(
+                403,
+                &format!(
+                    "{name}preemptionPolicy set in the PriorityClass object (X) must match one of the allowed values of \
+                     PreemptionPolicy type in {what}"
+                ),
+            );
+            created(resource, json!({"priorityClassName": "high", "priority": 1}), true, false).await.was_refused(
+                403,
+                &format!(
+                    "{name}priority set in the {what} (1) must match the priority computed (10) based on the priority class \
+                     set in the spec"
+                ),
+            );
+        }
+        created("compositepodgroups", named("high"), false, true).await.stays_unchanged();
+    }
+
+    #[tokio::test]
+    async fn pod_groups_have_the_gate_of_their_release() {
+        for (minor, gates, is_set) in [
+            (36, "WorkloadAwarePreemption=true", true),
+            (36, "GenericWorkload=true", false),
+            (37, "GenericWorkload=true", true),
+            (37, "", false),
+        ] {
+            let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
+            let cluster = Cluster::fixed(FixedState::default().with::<PriorityClass>(Vec::new()));
+            let environment = PluginEnvironment {
+                feature_gates: &FeatureGates::of_release(minor, gates),
+                ..PluginEnvironment::with_defaults(cluster, Discovery::unconnected(), metrics)
+            };
+            let plugin = (SPEC.build)(&environment).unwrap();
+            let created =
+                check(&*plugin).create("scheduling.k8s.io", "podgroups", json!({"metadata": {"name": "g"}})).await;
+            assert_eq!(created.after().get("spec").is_some(), is_set, "1.{minor} {gates}");
+        }
     }
 
     #[tokio::test]

@@ -11,9 +11,11 @@ use super::source::{Policies, PolicyHook, Shadowing, Source};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, BuildError, Denial, PluginEnvironment};
 use crate::cluster::{Cluster, Projection};
+use crate::config::FeatureGates;
 use crate::conversion::Converter;
 use crate::manifests;
 use crate::matching::{Content, InvocationKind, Matcher};
+use crate::user::UserInfo;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub(crate) struct AdmissionPolicies<R: Rules, A: 'static> {
     pub(super) checks: Checks,
     pub(super) converter: Converter,
     pub(super) source: Source<R, A>,
+    /// The gates, and the release that is emulated.
+    pub(super) gates: FeatureGates,
 }
 
 impl<R, A> AdmissionPolicies<R, A>
@@ -59,6 +63,7 @@ where
             source: Source::new(cluster.clone(), discovery.clone(), files, shadows),
             cluster: cluster.clone(),
             metrics: metrics.clone(),
+            gates: environment.feature_gates.clone(),
         })
     }
 
@@ -99,6 +104,11 @@ where
             self.cluster.check_decodable(&[R::Source::NEED, Binding::<A>::NEED], "")?;
         }
         Ok(Some((audience, self.source.policies())))
+    }
+
+    /// Returns the user for whom parameters that no cache has are read from the API server, as since 1.37 (`CollectParams`).
+    pub(super) fn reader<'a>(&self, attributes: &'a Attributes) -> Option<&'a Arc<UserInfo>> {
+        self.gates.since(37).then_some(&attributes.context.user)
     }
 
     /// Returns the kind and resource in which the policy gets the request; `None` if the policy does not match.

@@ -1,6 +1,7 @@
 //! The faults of policies and bindings that a request meets.
 
 use super::policy::{ParameterKind, UnusableKind};
+use crate::cluster::UnreadParameter;
 use crate::conversion::ConversionError;
 use crate::object::selector::InvalidSelector;
 use crate::status::Status;
@@ -41,6 +42,9 @@ pub(super) enum Misconfigured {
     /// The binding requires parameters, and none exist.
     #[error("no params found for policy binding with `Deny` parameterNotFoundAction")]
     NoParameters,
+    /// The parameter could not be read from the API server.
+    #[error(transparent)]
+    UnreadParameter(UnreadParameter),
     /// The request's objects cannot be converted for a mutating policy.
     #[error(transparent)]
     MutatingVersion(ConversionError),

@@ -3,8 +3,10 @@
 use super::binding::ParameterReference;
 use super::misconfigured::Misconfigured;
 use super::policy::{ParameterKind, UnusableKind};
-use crate::cluster::{Parameter, Parameters, Unusable};
+use crate::cluster::{Parameter, Parameters, UnreadParameter};
 use crate::status::Status;
+use crate::user::UserInfo;
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// The parameters of one binding; a policy is evaluated once with each, or once without.
@@ -47,11 +49,12 @@ impl From<Misconfigured> for Uncollected {
     }
 }
 
-fn unusable(kind: &ParameterKind, why: &Unusable) -> Uncollected {
+fn unusable(kind: &ParameterKind, why: &dyn Display) -> Uncollected {
     Uncollected::Unusable(Status::internal_error(format!("parameters of the kind `{kind}` cannot be used: {why}")))
 }
 
-/// Collects the parameters for a request in this namespace, which may be empty.
+/// Collects the parameters for a request in this namespace, which may be empty. A parameter that the cache does not have is read from the API
+/// server on behalf of `reader`, if there is one.
 ///
 /// # Errors
 /// If the parameters cannot be read, or are required and missing.
@@ -60,6 +63,7 @@ pub(super) async fn collect(
     parameters: Option<&Result<Arc<Parameters>, UnusableKind>>,
     reference: Option<&ParameterReference>,
     namespace: &str,
+    reader: Option<&Arc<UserInfo>>,
 ) -> Result<Collected, Uncollected> {
     let (Some(kind), Some(Ok(parameters)), Some(reference)) = (kind, parameters, reference) else {
         return Ok(Collected::None);
@@ -84,7 +88,15 @@ pub(super) async fn collect(
     let found = match (&reference.name, &reference.selector) {
         (Some(_), Some(_)) => return Err(Misconfigured::NameAndSelector.into()),
         (Some(name), None) => {
-            parameters.find(namespace, name).map_err(|why| unusable(kind, &why))?.into_iter().collect()
+            let found = match (parameters.find(namespace, name).map_err(|why| unusable(kind, &why))?, reader) {
+                (None, Some(reader)) => match parameters.find_live(namespace, name, reader).await {
+                    Ok(found) => found,
+                    Err(why @ UnreadParameter::Undecodable(_)) => return Err(unusable(kind, &why)),
+                    Err(why) => return Err(Misconfigured::UnreadParameter(why).into()),
+                },
+                (found, _) => found,
+            };
+            found.into_iter().collect()
         }
         (None, Some(selector)) => {
             let selector = selector.as_ref().map_err(|why| Misconfigured::Selector(why.clone()))?;

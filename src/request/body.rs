@@ -19,6 +19,7 @@ use crate::body::{Body, Buffer};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::decode::{self, Decoded};
+use crate::object::defaults::Defaulting;
 use crate::object::normal::{self, Normal, NormalError};
 use crate::object::structural::{self, Structural};
 use crate::object::typed::Rest;
@@ -193,10 +194,10 @@ pub fn decode_object(
     expected: &GroupVersionKind,
     form: BodyForm<'_>,
 ) -> Result<DecodedObject, Status> {
-    decode_object_of(bytes, media_type, expected, form, OtherKind::Custom)
+    decode_object_of(bytes, media_type, expected, form, OtherKind::Custom, Defaulting::default())
 }
 
-/// As [`decode_object`], of a kind that may be a removed one.
+/// As [`decode_object`], of a kind that may be a removed one, with these defaults.
 ///
 /// # Errors
 /// As [`decode_object`].
@@ -206,6 +207,7 @@ pub(crate) fn decode_object_of(
     expected: &GroupVersionKind,
     form: BodyForm<'_>,
     other: OtherKind,
+    defaulting: Defaulting,
 ) -> Result<DecodedObject, Status> {
     let unrecognized = |why: &dyn Display| {
         let (kind, summary) = (&expected.kind, summary(bytes));
@@ -214,8 +216,8 @@ pub(crate) fn decode_object_of(
     let decoded = match media_type {
         MediaType::Json => decode_json(bytes),
         MediaType::Yaml => decode::yaml(bytes).map_err(Malformed::of),
-        MediaType::Protobuf => return decode_protobuf(bytes, expected, form, unrecognized),
-        MediaType::Cbor => return decode_cbor(bytes, expected, form, unrecognized),
+        MediaType::Protobuf => return decode_protobuf(bytes, expected, form, defaulting, unrecognized),
+        MediaType::Cbor => return decode_cbor(bytes, expected, form, defaulting, unrecognized),
     };
     let Decoded { value, duplicates } = decoded.map_err(|why| unrecognized(&why))?;
     let sent = sent_kind(&value).map_err(|why| unrecognized(&why))?;
@@ -240,10 +242,11 @@ pub(crate) fn decode_object_of(
                 (BodyForm::AsSent, _) => as_sent(expected, fields),
                 (BodyForm::Normal(_) | BodyForm::Carrying(_), MediaType::Json) => {
                     texts.clear();
-                    known(normal::built_in_json(expected, Decoded { value: Value::Object(fields), duplicates }, bytes))
+                    let decoded = Decoded { value: Value::Object(fields), duplicates };
+                    known(normal::built_in_json(defaulting, expected, decoded, bytes))
                 }
                 (BodyForm::Normal(_) | BodyForm::Carrying(_), _) => {
-                    known(normal::built_in(expected, Value::Object(fields)))
+                    known(normal::built_in_by(defaulting, expected, Value::Object(fields)))
                 }
             }
             .map_err(|why| handled(&why))?
@@ -332,6 +335,7 @@ fn decode_protobuf(
     bytes: &[u8],
     expected: &GroupVersionKind,
     form: BodyForm<'_>,
+    defaulting: Defaulting,
     unrecognized: impl Fn(&dyn Display) -> Status,
 ) -> Result<DecodedObject, Status> {
     if schema::of(expected).is_none() {
@@ -346,7 +350,7 @@ fn decode_protobuf(
     let Normal { mut object, .. } = match form {
         BodyForm::AsSent => unchanged(fields),
         BodyForm::Normal(_) | BodyForm::Carrying(_) => {
-            known(normal::built_in(expected, Value::Object(fields))).map_err(|why| handled(&why))?
+            known(normal::built_in_by(defaulting, expected, Value::Object(fields))).map_err(|why| handled(&why))?
         }
     };
     name_kind(&mut object, expected);
@@ -362,6 +366,7 @@ fn decode_cbor(
     bytes: &[u8],
     expected: &GroupVersionKind,
     form: BodyForm<'_>,
+    defaulting: Defaulting,
     unrecognized: impl Fn(&dyn Display) -> Status,
 ) -> Result<DecodedObject, Status> {
     let mut unseen = Unseen::Nothing;
@@ -377,14 +382,16 @@ fn decode_cbor(
                 BodyForm::Carrying(_) => {
                     let mut fields = cbor::decode(bytes).map_err(|why| handled(&why))?.unwrap_or_default();
                     unseen = Rest::take(expected, &mut fields).map_or(Unseen::Nothing, Unseen::Fields);
-                    let normal =
-                        known(normal::built_in(expected, Value::Object(fields))).map_err(|why| handled(&why))?;
+                    let normal = known(normal::built_in_by(defaulting, expected, Value::Object(fields)))
+                        .map_err(|why| handled(&why))?;
                     match unseen {
                         Unseen::Nothing => normal,
                         _ => Normal { unknown: Vec::new(), ..normal },
                     }
                 }
-                BodyForm::Normal(_) => known(normal::built_in_cbor(expected, bytes)).map_err(|why| handled(&why))?,
+                BodyForm::Normal(_) => {
+                    known(normal::built_in_cbor(defaulting, expected, bytes)).map_err(|why| handled(&why))?
+                }
                 BodyForm::AsSent => {
                     let fields = cbor::decode(bytes).map_err(|why| handled(&why))?.unwrap_or_default();
                     as_sent(expected, fields).map_err(|why| handled(&why))?
@@ -454,6 +461,7 @@ pub(crate) fn decode_patched(
     patched: Value,
     expected: &GroupVersionKind,
     schema: Option<&Structural>,
+    defaulting: Defaulting,
 ) -> Result<Normal, InvalidOutcome> {
     let sent = sent_kind(&patched).map_err(|Malformed(why)| InvalidOutcome::Invalid(why))?;
     let Value::Object(fields) = patched else {
@@ -462,7 +470,7 @@ pub(crate) fn decode_patched(
     let decoded = match typed::is_known(expected) {
         true => {
             check_built_in(b"", &sent, expected).map_err(|misfit| InvalidOutcome::Invalid(misfit.into_text()))?;
-            known(normal::built_in(expected, Value::Object(fields)))
+            known(normal::built_in_by(defaulting, expected, Value::Object(fields)))
         }
         false => {
             if let Some(why) = structural::metadata_error(&fields) {

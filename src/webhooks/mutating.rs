@@ -257,9 +257,9 @@ impl MutatingWebhooks {
         }
         let kind = versioned.kind(attributes);
         let patched = patch.apply(object).map_err(CallError::internal)?;
+        let before = Before { object, is_defaulted: versioned.is_defaulted(), defaulting: attributes.defaulting };
         let Patched { object: patched, is_changed: changed } =
-            decode(Before { object, is_defaulted: versioned.is_defaulted() }, patched, kind)
-                .map_err(CallError::Internal)?;
+            decode(before, patched, kind).map_err(CallError::Internal)?;
         if attributes.annotations.is_published(Level::Request)
             && let Some(text) = patch_annotation(&hook.audit_text, &response.patch)
         {

@@ -4,6 +4,7 @@ use crate::go_text::json::escape_html;
 use crate::go_text::{go_quote, go_type};
 use crate::initializers;
 use crate::kind::{GroupVersionKind, split_api_version};
+use crate::object::defaults::Defaulting;
 use crate::object::go_text::numbers;
 use crate::object::typed::{self, Typed};
 use crate::object::{Object, convert, normal, structural};
@@ -24,6 +25,8 @@ pub(super) struct Before<'a> {
     pub(crate) object: &'a Object,
     /// Whether the object, if its kind is built in, had its defaults, and can be compared without being decoded.
     pub(crate) is_defaulted: bool,
+    /// The defaults of the kind.
+    pub(crate) defaulting: Defaulting,
 }
 
 impl Before<'_> {
@@ -94,11 +97,11 @@ fn decode_built_in(before: Before<'_>, mut object: Object, kind: &GroupVersionKi
     })?;
     let typed = typed.map_err(|why| internal(&why))?;
     if now == *kind {
-        let Before { object: before, is_defaulted } = before;
-        debug_assert!(!is_defaulted || stays(kind, before), "{kind:?} {before:?}");
+        let Before { object: before, is_defaulted, defaulting } = before;
+        debug_assert!(!is_defaulted || stays(defaulting, kind, before), "{kind:?} {before:?}");
         let differs = || typed.value.as_object().is_some_and(|fields| fields_differ(before.fields(), fields, true));
         let is_changed = is_defaulted && differs() || is_changed(kind, before, &typed);
-        return Ok(Patched { object: normal::defaulted(kind, typed).object, is_changed });
+        return Ok(Patched { object: normal::defaulted(defaulting, kind, typed).object, is_changed });
     }
     let converted = Object::from_value(typed.value).and_then(|object| convert::built_in(&object, &now, kind));
     if let Some(object) = converted {
@@ -110,10 +113,9 @@ fn decode_built_in(before: Before<'_>, mut object: Object, kind: &GroupVersionKi
 }
 
 /// Whether an object stays as it is when it is decoded and defaulted.
-fn stays(kind: &GroupVersionKind, object: &Object) -> bool {
-    let typed = typed::decode(kind, object.clone().into_value());
-    typed
-        .is_some_and(|typed| typed.is_ok_and(|typed| normal::defaulted(kind, typed).object.fields() == object.fields()))
+fn stays(defaulting: Defaulting, kind: &GroupVersionKind, object: &Object) -> bool {
+    let Some(Ok(typed)) = typed::decode(kind, object.clone().into_value()) else { return false };
+    normal::defaulted(defaulting, kind, typed).object.fields() == object.fields()
 }
 
 /// Decodes a custom resource: its JSON is kept as it is. Metadata of a wrong type is dropped, since the API server does not store it.
@@ -215,7 +217,7 @@ mod tests {
     use serde_json::json;
 
     fn unpatched(object: &Object, is_defaulted: bool) -> Before<'_> {
-        Before { object, is_defaulted }
+        Before { object, is_defaulted, defaulting: Defaulting::default() }
     }
 
     #[test]
@@ -246,6 +248,25 @@ mod tests {
             let again = |is_defaulted| decode(unpatched(&before_it, is_defaulted), pod(after.clone()), &kind).unwrap();
             let (slow, fast) = (again(false), again(true));
             assert_eq!((fast.is_changed, fast.object), (slow.is_changed, slow.object), "{before} {after}");
+        }
+    }
+
+    #[test]
+    fn since_1_37_a_patched_pod_has_no_defaults_of_its_resources_as_a_whole() {
+        let kind = GroupVersionKind::new("", "v1", "Pod");
+        let container = json!({"name": "c", "resources": {"requests": {"cpu": "1"}}});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "spec": {"containers": [container], "resources": {"limits": {"cpu": "2"}}}});
+        for (pod_resources, requests) in [(true, Some(&json!({"cpu": "1"}))), (false, None)] {
+            let defaulting = Defaulting { pod_resources };
+            let before = |object, is_defaulted| Before { object, is_defaulted, defaulting };
+            let none = Object::default();
+            let first = decode(before(&none, false), pod.clone(), &kind).unwrap().object;
+            let mut labelled = first.clone();
+            assert!(labelled.set(&["metadata", "labels"], json!({"a": "b"})));
+            let patched = decode(before(&first, true), labelled.into_value(), &kind).unwrap();
+            assert!(patched.is_changed);
+            assert_eq!(patched.object.get(&["spec", "resources", "requests"]), requests);
         }
     }
 

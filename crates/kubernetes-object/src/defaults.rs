@@ -27,15 +27,32 @@ mod scheduling;
 mod storage;
 mod volume;
 
+pub(crate) use pod_resources::prepare as prepare_pod_resources;
+
 use crate::kind::GroupVersionKind;
 use serde_json::Value;
 
+/// The defaults in which releases of Kubernetes differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Defaulting {
+    /// Whether the resources of a pod as a whole are among the defaults. Since 1.37, the strategy of pods sets them
+    /// (`validation::default_pod_resources`, feature gate PodLevelResourcesFixDefaulting), so that they count containers that admission adds.
+    pub pod_resources: bool,
+}
+
+/// The defaults of 1.36.
+impl Default for Defaulting {
+    fn default() -> Self {
+        Self { pod_resources: true }
+    }
+}
+
 /// Sets the defaults of the kind, in place. Leaves other kinds and values of a wrong type alone.
-pub fn apply(kind: &GroupVersionKind, value: &mut Value) {
+pub fn apply(kind: &GroupVersionKind, value: &mut Value, defaulting: Defaulting) {
     let Value::Object(object) = value else { return };
     let (version, name) = (kind.version.as_str(), kind.kind.as_str());
     match kind.group.as_str() {
-        "" if version == "v1" => core::apply(name, object),
+        "" if version == "v1" => core::apply(name, object, defaulting),
         "admissionregistration.k8s.io" => admissionregistration::apply(version, name, object),
         "apiextensions.k8s.io" if version == "v1" => apiextensions::apply(name, object),
         "apiregistration.k8s.io" if version == "v1" => apiregistration::apply(name, object),

@@ -1,10 +1,11 @@
 //! Built-in objects in the form that kube-apiserver hands to admission: decoded into their types, defaulted, converted to the internal
 //! version and back, encoded again.
 
+use super::Object;
 use super::decode::Decoded;
+use super::defaults::{self, Defaulting};
 use super::round_trip::{self, InternalValues, RoundTripError};
 use super::typed::{self, DecodeError, Typed};
-use super::{Object, defaults};
 use crate::go_text::numbers;
 use crate::kind::{GroupVersionKind, split_api_version};
 use serde_json::{Map, Value};
@@ -31,12 +32,24 @@ pub enum NormalError {
     RoundTrip(#[from] RoundTripError),
 }
 
-/// Returns the normal form of a value of a built-in kind; `None` for other kinds.
+/// Returns the normal form of a value of a built-in kind in 1.36; `None` for other kinds.
 ///
 /// # Errors
 /// If the value is no object of this kind, or kube-apiserver's conversions refuse the object.
 pub fn built_in(kind: &GroupVersionKind, value: Value) -> Option<Result<Normal, NormalError>> {
-    Some(normal(kind, typed::decode(kind, value)?))
+    built_in_by(Defaulting::default(), kind, value)
+}
+
+/// Returns the normal form of a value of a built-in kind with these defaults; `None` for other kinds.
+///
+/// # Errors
+/// As [`built_in`].
+pub fn built_in_by(
+    defaulting: Defaulting,
+    kind: &GroupVersionKind,
+    value: Value,
+) -> Option<Result<Normal, NormalError>> {
+    Some(normal(defaulting, kind, typed::decode(kind, value)?))
 }
 
 /// Returns the normal form of JSON text whose value is decoded already. Duplicate fields are among the strict errors, in the order of the
@@ -44,21 +57,30 @@ pub fn built_in(kind: &GroupVersionKind, value: Value) -> Option<Result<Normal, 
 ///
 /// # Errors
 /// As [`built_in`].
-pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Option<Result<Normal, NormalError>> {
-    Some(normal(kind, typed::decode_json(kind, decoded, text)?))
+pub fn built_in_json(
+    defaulting: Defaulting,
+    kind: &GroupVersionKind,
+    decoded: Decoded,
+    text: &[u8],
+) -> Option<Result<Normal, NormalError>> {
+    Some(normal(defaulting, kind, typed::decode_json(kind, decoded, text)?))
 }
 
 /// Returns the normal form of CBOR.
 ///
 /// # Errors
 /// As [`built_in`].
-pub fn built_in_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Normal, NormalError>> {
-    Some(normal(kind, typed::decode_cbor(kind, bytes)?))
+pub fn built_in_cbor(
+    defaulting: Defaulting,
+    kind: &GroupVersionKind,
+    bytes: &[u8],
+) -> Option<Result<Normal, NormalError>> {
+    Some(normal(defaulting, kind, typed::decode_cbor(kind, bytes)?))
 }
 
 /// Sets the defaults of a decoded object, but does not convert the object to the internal version and back: see [`round_trip()`].
-pub fn defaulted(kind: &GroupVersionKind, typed: Typed) -> Normal {
-    let Ok(normal) = defaulted_and(kind, typed, |_| Ok::<(), Infallible>(()));
+pub fn defaulted(defaulting: Defaulting, kind: &GroupVersionKind, typed: Typed) -> Normal {
+    let Ok(normal) = defaulted_and(defaulting, kind, typed, |_| Ok::<(), Infallible>(()));
     normal
 }
 
@@ -74,18 +96,23 @@ pub fn round_trip(kind: &GroupVersionKind, object: &mut Object, kept: &InternalV
     round_trip::make(kind, object.fields_mut(), kept)
 }
 
-fn normal(kind: &GroupVersionKind, typed: Result<Typed, DecodeError>) -> Result<Normal, NormalError> {
-    Ok(defaulted_and(kind, typed?, |fields| round_trip::make(kind, fields, &InternalValues::default()))?)
+fn normal(
+    defaulting: Defaulting,
+    kind: &GroupVersionKind,
+    typed: Result<Typed, DecodeError>,
+) -> Result<Normal, NormalError> {
+    Ok(defaulted_and(defaulting, kind, typed?, |fields| round_trip::make(kind, fields, &InternalValues::default()))?)
 }
 
 fn defaulted_and<E>(
+    defaulting: Defaulting,
     kind: &GroupVersionKind,
     typed: Typed,
     then: impl FnOnce(&mut Map<String, Value>) -> Result<(), E>,
 ) -> Result<Normal, E> {
     let Typed { mut value, unknown } = typed;
     let shares_labels = defaults::shares_labels(kind, &value);
-    defaults::apply(kind, &mut value);
+    defaults::apply(kind, &mut value, defaulting);
     value.as_object_mut().map_or(Ok(()), then)?;
     let mut unwritten = typed::encode(kind, &mut value);
     if shares_labels {
@@ -137,7 +164,7 @@ mod tests {
     fn an_object_is_as_kube_apiserver_writes_it() {
         let kind = GroupVersionKind::new("", "v1", "ConfigMap");
         let text = br#"{"metadata":{"name":"a","creationTimestamp":null},"foo":1,"data":{"a":null},"data":{"b":""}}"#;
-        let found = built_in_json(&kind, decode::json(text).unwrap(), text).unwrap().unwrap();
+        let found = built_in_json(Defaulting::default(), &kind, decode::json(text).unwrap(), text).unwrap().unwrap();
         let expected =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "", "b": ""}});
         assert_eq!(found.object.into_value(), expected);

@@ -33,7 +33,7 @@ mod tests;
 #[cfg(test)]
 mod growth;
 
-pub use prepare::{prepare_for_create, prepare_for_update};
+pub use prepare::{default_pod_resources, keep_pod_resources, prepare_for_create, prepare_for_update};
 
 use crate::Object;
 use crate::kind::GroupVersionKind;

@@ -6,6 +6,7 @@ use crate::embedded::custom::resource::Custom;
 use crate::embedded::strategies;
 use crate::initializers;
 use crate::kind::GroupVersionKind;
+use crate::object::defaults::Defaulting;
 use crate::object::{Object, discard_nulls, typed};
 use crate::request::body::{self, BodyForm, DecodedObject, MediaType, MediaTypes, OtherKind, Unseen};
 use crate::status::{Cause, Status};
@@ -29,7 +30,7 @@ pub(in crate::embedded) fn object(call: &Call, kind: &GroupVersionKind) -> Resul
         Some(_) => OtherKind::Removed,
         None => OtherKind::Custom,
     };
-    let mut decoded = body::decode_object_of(&call.body, media_type, kind, form, other)?;
+    let mut decoded = body::decode_object_of(&call.body, media_type, kind, form, other, Defaulting::default())?;
     if call.server.settings.initializers {
         decoded.unknown.retain(|text| text != initializers::UNKNOWN_FIELD);
     }

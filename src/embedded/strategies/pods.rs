@@ -9,6 +9,7 @@ use super::{metadata, owners};
 use crate::embedded::api::catalog::ServedResource;
 use crate::object::Object;
 use crate::object::quantity::Quantity;
+use crate::object::validation::{default_pod_resources, keep_pod_resources};
 use crate::status::Status;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -51,7 +52,10 @@ impl Strategy for Pods {
         Some(&["spec"])
     }
 
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Object) -> Result<(), Status> {
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
+        if has_resources_by_strategy(context) {
+            default_pod_resources(object);
+        }
         prepare(object);
         Ok(())
     }
@@ -67,6 +71,11 @@ impl Strategy for Pods {
     fn prepare_for_update(&self, context: &Context<'_>, object: &mut Object, current: &Object) -> Result<bool, Status> {
         if context.subresource == "status" {
             keep_in_status(object, current);
+        } else if has_resources_by_strategy(context) {
+            keep_pod_resources(object, current);
+            if context.subresource == "resize" {
+                default_pod_resources(object);
+            }
         }
         Ok(false)
     }
@@ -101,6 +110,11 @@ impl Strategy for Pods {
             _ => "",
         }
     }
+}
+
+/// Whether the strategy sets the resources of a pod as a whole, as since 1.37; before, decoding does.
+fn has_resources_by_strategy(context: &Context<'_>) -> bool {
+    context.settings.gates.is_on("PodLevelResourcesFixDefaulting")
 }
 
 /// Sets fields of a new pod (`podStrategy.PrepareForCreate`).

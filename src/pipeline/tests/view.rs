@@ -58,6 +58,30 @@ async fn a_create_is_validated_as_it_would_be_stored_and_sent_as_it_was_admitted
 }
 
 #[tokio::test]
+async fn since_1_37_the_strategy_sets_the_resources_of_a_pod_as_a_whole() {
+    for (pod_resources, name) in [(true, "view-pod-1-36"), (false, "view-pod-1-37")] {
+        let server = embedded::Server::new(Arc::default());
+        let (transport, writes) = recorded(&server);
+        let mut path = Path::over(server, transport).await;
+        path.pipeline.defaulting.pod_resources = pod_resources;
+        let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
+        let container = json!({"name": "c", "image": "i", "resources": resources});
+        let spec = json!({"containers": [container], "resources": {"requests": {"cpu": "2"}}});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"mark": "me"}}, "spec": spec});
+        let (code, _) = path.json("POST", "/api/v1/namespaces/default/pods", &pod).await;
+        assert_eq!(code, 201);
+        // The mutating phase changes the pod, and sends on what it saw; the validating phase has no dry run.
+        let writes = writes.lock().unwrap();
+        assert_eq!(writes[0].2["spec"]["resources"], json!({"requests": {"cpu": "2"}}), "{writes:?}");
+        let expected = match pod_resources {
+            true => json!({"requests": {"cpu": "2"}}),
+            false => json!({"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}),
+        };
+        assert_eq!(seen(name)[0]["object"]["spec"]["resources"], expected);
+    }
+}
+
+#[tokio::test]
 async fn the_trial_of_a_dry_run_is_its_answer() {
     let server = embedded::Server::new(Arc::default());
     let (transport, writes) = recorded(&server);

@@ -1,9 +1,8 @@
 //! The audience of a requested token: an audience that the pod's volumes use, or that the node may request for any pod.
 
 use super::drivers::{self, UnknownDriver};
-use super::not_found;
+use super::{NodeRestriction, not_found, question};
 use crate::admission::Attributes;
-use crate::authz;
 use crate::cluster::Cluster;
 use crate::go_text::go_quote;
 use crate::status::invalid::aggregate;
@@ -17,7 +16,7 @@ pub(super) struct RefusedAudience(String);
 
 /// `validateNodeServiceAccountAudience`.
 pub(super) async fn check(
-    cluster: &Cluster,
+    plugin: &NodeRestriction,
     pod: &Pod,
     audiences: &[String],
     attributes: &Attributes,
@@ -27,30 +26,25 @@ pub(super) async fn check(
         [audience] => audience,
         _ => return Err(RefusedAudience("node may only request 0 or 1 audiences".to_owned())),
     };
-    if is_asked_for(cluster, pod, audience)
+    if is_asked_for(&plugin.cluster, pod, audience)
         .map_err(|why| RefusedAudience(format!("error validating audience {}: {why}", go_quote(audience))))?
     {
         return Ok(());
     }
-    let question = authz::AccessAttributes {
-        is_resource_request: true,
-        verb: "request-serviceaccounts-token-audience".to_owned(),
-        namespace: attributes.namespace.clone(),
-        api_version: "v1".to_owned(),
-        resource: audience.to_owned(),
-        name: attributes.name.clone(),
-        ..authz::AccessAttributes::default()
-    };
+    let question = question(attributes, "request-serviceaccounts-token-audience", audience, &attributes.name);
     let (audience, user) = (go_quote(audience), &attributes.context.user.username);
-    match attributes.context.authorizer.check(&question).await {
-        Ok(decision) if decision.allowed => Ok(()),
-        Ok(_) => Err(RefusedAudience(format!(
+    let why = match (attributes.context.authorizer.check(&question).await, plugin.since_1_37) {
+        (Ok(decision), _) if decision.allowed => return Ok(()),
+        (Ok(_), true) => format!("{user} is not authorized to request tokens for audience {audience}"),
+        (Ok(_), false) => format!(
             "audience {audience} not found in pod spec volume, {user} is not authorized to request tokens for this audience"
-        ))),
-        Err(why) => Err(RefusedAudience(format!(
+        ),
+        (Err(why), true) => format!("error authorizing {user} to request tokens for audience {audience}: {why}"),
+        (Err(why), false) => format!(
             "audience {audience} not found in pod spec volume, error authorizing {user} to request tokens for this audience: {why}"
-        ))),
-    }
+        ),
+    };
+    Err(RefusedAudience(why))
 }
 
 /// Whether a volume of the pod uses tokens of the audience (`podReferencesAudience`).

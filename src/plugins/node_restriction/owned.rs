@@ -4,6 +4,7 @@ use super::{no_object, read};
 use crate::admission::{Attributes, Denial, Operation};
 use crate::go_text::go_quote;
 use crate::object::Object;
+use serde_json::{Map, Value};
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
@@ -25,6 +26,39 @@ pub(super) fn check_csi_node(node: &str, attributes: &Attributes) -> Result<(), 
         true => Ok(()),
         false => Err(Denial::forbidden("can only access CSINode with the same name as the requesting node")),
     }
+}
+
+/// A CSINode's status, since 1.37 (`admitCSINodeStatus`).
+pub(super) fn check_csi_node_status(is_on: bool, node: &str, attributes: &Attributes) -> Result<(), Denial> {
+    check_csi_node(node, attributes)?;
+    if !is_on {
+        return Err(Denial::forbidden("CSIVolumeHealth feature gate is disabled"));
+    }
+    if attributes.operation != Operation::Update {
+        let operation = go_quote(attributes.operation.as_str());
+        return Err(Denial::forbidden(format!("unexpected operation {operation}")));
+    }
+    let (old, new) = (attributes.old_object.as_deref(), attributes.object.as_ref());
+    let (Some(old), Some(new)) = (old, new) else { return Err(no_object()) };
+    match spec(old)? == spec(new)? {
+        true => Ok(()),
+        false => {
+            Err(Denial::forbidden(format!("node {} is not allowed to modify CSINode spec via status", go_quote(node))))
+        }
+    }
+}
+
+/// The spec of a CSINode, in which empty lists are equal to missing ones (`equality.Semantic`).
+fn spec(node: &Object) -> Result<Map<String, Value>, Denial> {
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    let mut spec: Map<String, Value> = read::part(node, &["spec"])?;
+    for driver in spec.get_mut("drivers").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Value::Object(driver) = driver {
+            driver.retain(|_, value| !is_empty(value));
+        }
+    }
+    spec.retain(|_, value| !is_empty(value));
+    Ok(spec)
 }
 
 /// The name in a new object, or the name in the request's URL.

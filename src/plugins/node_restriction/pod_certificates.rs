@@ -2,14 +2,15 @@
 //!
 //! A failure that a stale cache may explain is returned as an error instead of a refusal, so that the kubelet retries.
 
-use super::{no_object, not_found, pods, read};
+use super::{no_object, not_found, pods, question, read};
 use crate::admission::{Attributes, Denial, Operation};
 use crate::cluster::{Cluster, ServiceAccount};
 use crate::go_text::go_quote;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use std::sync::Arc;
 
-/// `admitPodCertificateRequest`.
-pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> Result<(), Denial> {
+/// `admitPodCertificateRequest`, without the signer. Returns the pod.
+pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> Result<Arc<Pod>, Denial> {
     if attributes.operation != Operation::Create {
         return Err(Denial::forbidden(format!("unexpected operation {}", attributes.operation.as_str())));
     }
@@ -58,7 +59,46 @@ pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> R
             "PodCertificateRequest for pod {subject} contains serviceAccountName ({account}) that differs from running pod ({known})"
         )));
     }
-    check_account(cluster, namespace, &account, &field("serviceAccountUID")?, &subject)
+    check_account(cluster, namespace, &account, &field("serviceAccountUID")?, &subject)?;
+    Ok(pod)
+}
+
+/// Since 1.37, a node may name a signer only if a volume of the pod does, or if the node has the right to (`validateNodePodCertificateSigner`).
+pub(super) async fn check_signer(pod: &Pod, attributes: &Attributes) -> Result<(), Denial> {
+    let request = attributes.object.as_ref().ok_or_else(no_object)?;
+    let field = |name: &str| read::text(request, &["spec", name]);
+    let signer = field("signerName")?;
+    if has_volume_for(pod, &signer) {
+        return Ok(());
+    }
+    // Rules of RBAC cannot name resources with slashes.
+    let resource = signer.replace('/', ":");
+    let verb = "request-serviceaccounts-podcertificate-signer";
+    let question = question(attributes, verb, &resource, &field("serviceAccountName")?);
+    let quoted = go_quote(&signer);
+    match attributes.context.authorizer.check(&question).await {
+        Ok(decision) if decision.allowed => Ok(()),
+        Ok(_) => {
+            let subject = go_quote(&format!("{}/{}", attributes.namespace, field("podName")?));
+            Err(Denial::forbidden(format!(
+                "pod {subject} does not mount a podCertificate projected volume for signer {quoted}"
+            )))
+        }
+        Err(why) => {
+            let user = &attributes.context.user.username;
+            Err(Denial::forbidden(format!(
+                "error authorizing {user} to request podcertificaterequests for signer {quoted}: {why}"
+            )))
+        }
+    }
+}
+
+/// `podHasPodCertificateVolumeForSigner`.
+fn has_volume_for(pod: &Pod, signer: &str) -> bool {
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    let projected = volumes.iter().filter_map(|volume| volume.projected.as_ref());
+    let mut sources = projected.flat_map(|projected| projected.sources.iter().flatten());
+    sources.any(|source| source.pod_certificate.as_ref().is_some_and(|source| source.signer_name == signer))
 }
 
 fn check_node(cluster: &Cluster, node: &str, uid: &str, subject: &str) -> Result<(), Denial> {

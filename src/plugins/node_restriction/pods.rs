@@ -5,17 +5,20 @@ use crate::admission::{Attributes, Denial, Operation};
 use crate::cluster::Cluster;
 use crate::go_text::go_quote;
 use crate::object::Object;
+use crate::object::quantity::Quantity;
 use k8s_openapi::api::core::v1::{Node, Pod, PodExtendedResourceClaimStatus, PodResourceClaimStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde::Deserialize;
+use serde_json::Value;
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const NODE_NAME: [&str; 2] = ["spec", "nodeName"];
 
 /// Checks a request for a pod or a subresource of a pod.
-pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> Result<(), Denial> {
+pub(super) fn check(cluster: &Cluster, since_1_37: bool, node: &str, attributes: &Attributes) -> Result<(), Denial> {
     match attributes.subresource.as_str() {
         "" => check_pod(cluster, node, attributes),
-        "status" => check_status(node, attributes),
+        "status" => check_status(since_1_37, node, attributes),
         "eviction" => check_eviction(cluster, node, attributes),
         other => Err(Denial::forbidden(format!(
             "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
@@ -131,7 +134,7 @@ fn check_owner(cluster: &Cluster, node: &str, pod: &Object) -> Result<(), Denial
 }
 
 /// `admitPodStatus`.
-fn check_status(node: &str, attributes: &Attributes) -> Result<(), Denial> {
+fn check_status(since_1_37: bool, node: &str, attributes: &Attributes) -> Result<(), Denial> {
     if attributes.operation != Operation::Update {
         return Err(Denial::forbidden(format!("unexpected operation {}", go_quote(attributes.operation.as_str()))));
     }
@@ -153,9 +156,69 @@ fn check_status(node: &str, attributes: &Attributes) -> Result<(), Denial> {
     let extended = |pod: &Object| {
         read::part::<Option<PodExtendedResourceClaimStatus>>(pod, &["status", "extendedResourceClaimStatus"])
     };
-    match extended(old)? == extended(new)? {
-        true => Ok(()),
-        false => Err(Denial::forbidden(format!("node {name} cannot update extended resource claim status"))),
+    if extended(old)? != extended(new)? {
+        return Err(Denial::forbidden(format!("node {name} cannot update extended resource claim status")));
+    }
+    let allocated =
+        |pod: &Object| read::part::<Vec<AllocatedClaim>>(pod, &["status", "nodeAllocatableResourceClaimStatuses"]);
+    if since_1_37 && allocated(old)? != allocated(new)? {
+        return Err(Denial::forbidden(format!("node {name} cannot update node allocatable resource claim statuses")));
+    }
+    Ok(())
+}
+
+/// The fields of a NodeAllocatableResourceClaimStatus that a node may not change; missing lists are equal to empty ones
+/// (`nodeAllocatableResourceClaimStatusesEqual`).
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AllocatedClaim {
+    resource_claim_name: Text,
+    containers: Items<Text>,
+    mapping: Items<Mapped>,
+    overhead: Items<Overhead>,
+}
+
+/// `nodeAllocatableMappedResourcesEqual`
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Mapped {
+    name: Text,
+    quantity: Option<Amount>,
+}
+
+/// `nodeAllocatableOverheadResourcesEqual`
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Overhead {
+    name: Text,
+    per_pod: Option<Amount>,
+    per_container: Option<Amount>,
+}
+
+/// A string; null is the empty string.
+type Text = OrDefault<String>;
+/// A list; null is the empty list.
+type Items<T> = OrDefault<Vec<T>>;
+
+/// A value for which null is the default.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "Option<T>", bound(deserialize = "T: Default + Deserialize<'de>"))]
+struct OrDefault<T>(T);
+
+impl<T: Default> From<Option<T>> for OrDefault<T> {
+    fn from(value: Option<T>) -> Self {
+        Self(value.unwrap_or_default())
+    }
+}
+
+/// A quantity, which is compared by its value.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(from = "Value")]
+struct Amount(Quantity);
+
+impl From<Value> for Amount {
+    fn from(value: Value) -> Self {
+        Self(Quantity::of(Some(&value)))
     }
 }
 

@@ -44,7 +44,14 @@ pub(super) fn plugin(state: FixedState) -> NodeRestriction {
         restricts_audiences: true,
         restricts_certificates: true,
         has_pod_certificates: true,
+        has_volume_health: false,
+        since_1_37: false,
     }
+}
+
+/// The plugin of 1.37.
+pub(super) fn plugin_of_1_37(state: FixedState) -> NodeRestriction {
+    NodeRestriction { since_1_37: true, ..plugin(state) }
 }
 
 /// A check of a request by the node `n`.
@@ -194,6 +201,39 @@ async fn leases_and_csi_nodes_have_the_nodes_name() {
         let deleted = by_node(&plugin).delete("storage.k8s.io", "csinodes", node).await;
         assert_eq!((why(created).as_deref(), why(deleted).as_deref()), (text, text));
     }
+}
+
+#[tokio::test]
+async fn since_1_37_the_status_of_a_csi_node_has_a_gate_and_leaves_the_spec() {
+    let node = |name: &str, spec: Value, health: &str| json!({"metadata": {"name": name}, "spec": spec, "status": {"h": health}});
+    let drivers = |id: &str, keys: Value| json!({"drivers": [{"name": "d", "nodeID": id, "topologyKeys": keys}]});
+    let old = || node("n", drivers("1", Value::Null), "a");
+    let other = || node("other", drivers("1", Value::Null), "a");
+    let named = Some("can only access CSINode with the same name as the requesting node");
+    let off = Some("CSIVolumeHealth feature gate is disabled");
+    let modified = Some("node \"n\" is not allowed to modify CSINode spec via status");
+    let changed = || node("n", drivers("2", Value::Null), "b");
+    let table = [
+        ((false, false), old(), changed(), None),
+        ((false, true), old(), changed(), None),
+        ((true, false), old(), old(), off),
+        ((true, false), other(), other(), named),
+        ((true, true), old(), node("n", drivers("1", json!([])), "b"), None),
+        ((true, true), old(), changed(), modified),
+        ((true, true), old(), node("n", json!({}), "a"), modified),
+        ((true, true), old(), node("n", drivers("1", json!(["k"])), "a"), modified),
+        ((true, true), other(), other(), named),
+    ];
+    for ((since_1_37, has_volume_health), old, new, text) in table {
+        let plugin = NodeRestriction { since_1_37, has_volume_health, ..plugin(with_pods(&[])) };
+        let check = by_node(&plugin).subresource("status");
+        let checked = check.update("storage.k8s.io", "csinodes", old, new.clone()).await;
+        assert_eq!(why(checked).as_deref(), text, "{new}");
+    }
+    let plugin = NodeRestriction { has_volume_health: true, ..plugin_of_1_37(with_pods(&[])) };
+    let deleted = by_node(&plugin).subresource("status").delete("storage.k8s.io", "csinodes", old()).await;
+    assert_eq!(why(deleted).unwrap(), "unexpected operation \"DELETE\"");
+    by_node(&plugin).update("storage.k8s.io", "csinodes", old(), changed()).await.stays_unchanged();
 }
 
 #[tokio::test]

@@ -1,18 +1,12 @@
 //! Tokens of service accounts: a node may request tokens for pods bound to the node, for audiences that the pods use.
 
-use super::{audience, no_object, not_found, pods, read};
+use super::{NodeRestriction, audience, no_object, not_found, pods, read};
 use crate::admission::{Attributes, Denial, Operation};
-use crate::cluster::Cluster;
 use k8s_openapi::api::authentication::v1::TokenRequestSpec;
 use k8s_openapi::api::core::v1::Pod;
 
 /// `admitServiceAccount`. The authorizer decides on a node's other requests for service accounts.
-pub(super) async fn check(
-    cluster: &Cluster,
-    restricts_audiences: bool,
-    node: &str,
-    attributes: &Attributes,
-) -> Result<(), Denial> {
+pub(super) async fn check(plugin: &NodeRestriction, node: &str, attributes: &Attributes) -> Result<(), Denial> {
     if attributes.operation != Operation::Create || attributes.subresource != "token" {
         return Ok(());
     }
@@ -27,7 +21,7 @@ pub(super) async fn check(
     if uid.is_empty() {
         return Err(Denial::forbidden("node requested token with a pod binding without a uid"));
     }
-    let Some(pod) = cluster.find::<Pod>(&attributes.namespace, &name) else {
+    let Some(pod) = plugin.cluster.find::<Pod>(&attributes.namespace, &name) else {
         return Err(not_found("", "pod", &name).into());
     };
     if pod.metadata.uid.as_deref() != Some(&uid) {
@@ -39,11 +33,11 @@ pub(super) async fn check(
     if pods::node_name(&pod) != node {
         return Err(Denial::forbidden("node requested token bound to a pod scheduled on a different node"));
     }
-    if !restricts_audiences {
+    if !plugin.restricts_audiences {
         return Ok(());
     }
     let audiences = request.audiences.unwrap_or_default();
-    audience::check(cluster, &pod, &audiences, attributes).await.map_err(Denial::forbidden)
+    audience::check(plugin, &pod, &audiences, attributes).await.map_err(Denial::forbidden)
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub(super) struct Gates {
     pub(super) pod_level_resources: bool,
     pub(super) expansion_recovery: bool,
     pub(super) extended_device_resources: bool,
+    pub(super) since_1_37: bool,
     pub(super) now: fn() -> Timestamp,
 }
 
@@ -46,6 +47,7 @@ impl Gates {
             pod_level_resources: gates.is_on("PodLevelResources"),
             expansion_recovery: gates.is_on("RecoverVolumeExpansionFailure"),
             extended_device_resources: gates.is_on("DRAExtendedResource"),
+            since_1_37: gates.since(37),
             now: Timestamp::now,
         }
     }

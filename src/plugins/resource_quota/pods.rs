@@ -151,12 +151,23 @@ fn of_resources(requests: &ResourceList, limits: &ResourceList) -> ResourceList 
     usage
 }
 
-/// The effective resources of containers during a resize: the maximum of the desired and the allocated resources.
+/// The effective resources of containers during a resize: the largest of the desired, the allocated and the actual resources.
 struct Effective<'a> {
-    /// The statuses of the containers that can be resized, by container name.
+    /// The statuses of the containers, by container name; before 1.37, of those that can be resized.
     statuses: HashMap<&'a str, &'a Value>,
     /// Whether the desired resize is infeasible.
     is_infeasible: bool,
+}
+
+/// The source of a container's resources.
+#[derive(Clone, Copy)]
+enum Source {
+    /// The container itself.
+    Spec,
+    /// The resources that the node has reserved.
+    Allocated,
+    /// The resources that the container runs with.
+    Actual,
 }
 
 impl<'a> Effective<'a> {
@@ -167,8 +178,11 @@ impl<'a> Effective<'a> {
             ["containerStatuses", "initContainerStatuses"].into_iter().flat_map(|list| pod.items(&["status", list]))
         });
         let mut statuses: HashMap<&str, &Value> = lists.map(|status| (name(status), status)).collect();
-        for container in desired.items(&["spec", "initContainers"]).iter().filter(|container| !is_sidecar(container)) {
-            statuses.remove(container.get("name").and_then(Value::as_str).unwrap_or_default());
+        if !gates.since_1_37 {
+            let init = desired.items(&["spec", "initContainers"]).iter();
+            for container in init.filter(|container| !is_sidecar(container)) {
+                statuses.remove(name_of(container));
+            }
         }
         let mut conditions = observed.into_iter().flat_map(|pod| pod.items(&["status", "conditions"]));
         let pending = conditions.find(|condition| condition.get("type").is_some_and(|kind| kind == "PodResizePending"));
@@ -179,7 +193,10 @@ impl<'a> Effective<'a> {
 
     /// `PodRequests`
     fn requests(&self, pod: &Object, gates: &Gates) -> ResourceList {
-        let mut total = aggregate(pod, |container| self.of_container(container, "requests"));
+        let mut total = match gates.since_1_37 {
+            true => self.largest(pod, "requests", &[Source::Spec, Source::Actual, Source::Allocated]),
+            false => aggregate(pod, |container| self.of_container(container, "requests")),
+        };
         let own = resource_list(pod.get(&["spec", "resources", "requests"]));
         total.extend(own.into_iter().filter(|(name, _)| gates.pod_level_resources && is_pod_level(name)));
         add(&mut total, &resource_list(pod.get(&["spec", "overhead"])));
@@ -188,7 +205,10 @@ impl<'a> Effective<'a> {
 
     /// `PodLimits`: overhead is added only to resources that have a limit.
     fn limits(&self, pod: &Object, gates: &Gates) -> ResourceList {
-        let mut total = aggregate(pod, |container| self.of_container(container, "limits"));
+        let mut total = match gates.since_1_37 {
+            true => self.largest(pod, "limits", &[Source::Spec, Source::Actual]),
+            false => aggregate(pod, |container| self.of_container(container, "limits")),
+        };
         let own = resource_list(pod.get(&["spec", "resources", "limits"]));
         total.extend(own.into_iter().filter(|(name, _)| gates.pod_level_resources && is_pod_level(name)));
         let mut overhead = resource_list(pod.get(&["spec", "overhead"]));
@@ -197,11 +217,40 @@ impl<'a> Effective<'a> {
         total
     }
 
-    /// `determineEffectiveRequests`, `determineEffectiveLimits`
+    /// The largest of the sums over all containers, since 1.37 (`AggregateContainerRequests`, `AggregateContainerLimits`). The desired resources
+    /// do not count if they are infeasible.
+    fn largest(&self, pod: &Object, field: &str, sources: &[Source]) -> ResourceList {
+        let counts = |source: &&Source| !(self.is_infeasible && matches!(source, Source::Spec));
+        let mut total = ResourceList::new();
+        for source in sources.iter().filter(counts) {
+            raise(&mut total, &aggregate(pod, |container| self.of_source(container, field, *source)));
+        }
+        total
+    }
+
+    /// `containerSpecRequests`, `containerAllocatedRequests`, `containerActuatedRequests`, `containerSpecLimits`, `containerActuatedLimits`
+    fn of_source(&self, container: &Value, field: &str, source: Source) -> ResourceList {
+        let list = |value: Option<&'a Value>| value.filter(|value| value.is_object());
+        let status = self.statuses.get(name_of(container)).copied();
+        let allocated = || list(status?.get("allocatedResources"));
+        let actual = || list(status?.get("resources")?.get(field));
+        let found = match source {
+            Source::Spec => return listed(container, field),
+            Source::Allocated => allocated(),
+            Source::Actual => actual().or_else(|| allocated().filter(|_| field == "requests")),
+        };
+        match found {
+            Some(found) => resource_list(Some(found)),
+            None if self.is_infeasible => ResourceList::new(),
+            None => listed(container, field),
+        }
+    }
+
+    /// The largest resources of one container, before 1.37 (`determineEffectiveRequests`, `determineEffectiveLimits`).
     fn of_container(&self, container: &Value, field: &str) -> ResourceList {
         let asked = listed(container, field);
-        let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-        let status = self.statuses.get(name).filter(|status| status.get("resources").is_some_and(Value::is_object));
+        let status = self.statuses.get(name_of(container));
+        let status = status.filter(|status| status.get("resources").is_some_and(Value::is_object));
         let Some(status) = status else { return asked };
         let mut effective = if self.is_infeasible { ResourceList::new() } else { asked };
         raise(&mut effective, &listed(status, field));
@@ -210,6 +259,10 @@ impl<'a> Effective<'a> {
         }
         effective
     }
+}
+
+fn name_of(container: &Value) -> &str {
+    container.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -228,8 +281,12 @@ mod tests {
     }
 
     fn seen(pod: Value) -> String {
+        seen_by(pod, &gates())
+    }
+
+    fn seen_by(pod: Value, gates: &Gates) -> String {
         let pod = Object::from_value(pod).unwrap();
-        print(&usage(&pod, Some(&pod), &gates()))
+        print(&usage(&pod, Some(&pod), gates))
     }
 
     fn container(name: &str, requests: Value, limits: Value) -> Value {
@@ -288,6 +345,51 @@ mod tests {
         assert_eq!(resized(false, false), "count/pods=1 cpu=3 limits.cpu=4 pods=1 requests.cpu=3");
         assert_eq!(resized(true, false), "count/pods=1 cpu=2 limits.cpu=4 pods=1 requests.cpu=2");
         assert_eq!(resized(false, true), "count/pods=1 cpu=3 limits.cpu=4 pods=1 requests.cpu=3");
+    }
+
+    /// The requested and limited CPU of a pod with these containers and statuses, in 1.36 and in 1.37.
+    fn cpu(containers: Value, init: Value, statuses: Value, status: Value) -> [(String, String); 2] {
+        [false, true].map(|since_1_37| {
+            let mut status = status.clone();
+            status["containerStatuses"] = statuses.clone();
+            status["initContainerStatuses"] = statuses.clone();
+            let spec = json!({"containers": containers, "initContainers": init});
+            let seen = seen_by(json!({"spec": spec, "status": status}), &Gates { since_1_37, ..gates() });
+            let of = |name: &str| seen.split(' ').find_map(|part| part.strip_prefix(name)).unwrap_or("-").to_owned();
+            (of("requests.cpu="), of("limits.cpu="))
+        })
+    }
+
+    #[test]
+    fn since_1_37_a_resized_pod_counts_with_the_largest_of_its_sums() {
+        let cpu_of = |amount: &str| json!({ "cpu": amount });
+        let asks = |name: &str, amount: &str| container(name, cpu_of(amount), cpu_of(amount));
+        let runs = |name: &str, allocated: &str, actual: &str| {
+            let resources = json!({"requests": cpu_of(actual), "limits": cpu_of(actual)});
+            json!({"name": name, "allocatedResources": cpu_of(allocated), "resources": resources})
+        };
+        let pair = |request: &str, limit: &str| (request.to_owned(), limit.to_owned());
+        let infeasible = json!({"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]});
+        let none = || json!([]);
+        // One container grows while the other shrinks.
+        let both = json!([asks("a", "3"), asks("b", "1")]);
+        let statuses = json!([runs("a", "1", "1"), runs("b", "3", "3")]);
+        assert_eq!(cpu(both.clone(), none(), statuses.clone(), json!({})), [pair("6", "6"), pair("4", "4")]);
+        assert_eq!(cpu(both.clone(), none(), statuses.clone(), infeasible.clone()), [pair("4", "4"), pair("4", "4")]);
+        // The node has reserved more than the containers ask for, or run with.
+        let reserved = json!([runs("a", "5", "1"), runs("b", "1", "2")]);
+        assert_eq!(cpu(both.clone(), none(), reserved, json!({})), [pair("7", "5"), pair("6", "4")]);
+        // A container without a status counts as it asks, unless that is infeasible.
+        let one = json!([runs("a", "1", "1")]);
+        assert_eq!(cpu(both.clone(), none(), one.clone(), json!({})), [pair("4", "4"), pair("4", "4")]);
+        assert_eq!(cpu(both.clone(), none(), one, infeasible.clone()), [pair("2", "2"), pair("1", "1")]);
+        // Without actual requests, the reserved ones count.
+        let allocated = json!([{"name": "a", "allocatedResources": cpu_of("9")}]);
+        assert_eq!(cpu(both, none(), allocated, json!({})), [pair("4", "4"), pair("10", "4")]);
+        // The status of an init container that is no sidecar counts too.
+        let init = json!([asks("i", "2")]);
+        let statuses = json!([runs("i", "4", "4")]);
+        assert_eq!(cpu(json!([asks("a", "1")]), init, statuses, json!({})), [pair("2", "2"), pair("4", "4")]);
     }
 
     #[test]

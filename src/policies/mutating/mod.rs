@@ -188,7 +188,8 @@ impl MutatingPolicies {
                 continue;
             }
             let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
-            let collected = collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace).await;
+            let reader = self.reader(attributes);
+            let collected = collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace, reader).await;
             let parameters = match collected {
                 Ok(Collected::None) => vec![None],
                 Ok(Collected::Some(all)) => all.into_iter().map(Some).collect(),

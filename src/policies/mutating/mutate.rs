@@ -11,6 +11,7 @@ use crate::expressions::reviews::Pause;
 use crate::expressions::variables::Variables;
 use crate::initializers;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::defaults::Defaulting;
 use crate::object::merge::Node;
 use crate::object::{Object, normal, schema, typed};
 use crate::status::Status;
@@ -97,7 +98,9 @@ impl Invocation<'_> {
             Err(Stop::OutOfBudget) => Err(OUT_OF_BUDGET.to_owned()),
         };
         let (of, asked) = (shown.matched.0, &shown.attributes.kind);
-        let patched = value.map_err(Refusal::Error).and_then(|value| mutation.patch(kind, of, object, &value));
+        let patched = value.map_err(Refusal::Error);
+        let defaulting = shown.attributes.defaulting;
+        let patched = patched.and_then(|value| mutation.patch(kind, of, object, &value, defaulting));
         Ok(match kind {
             Kind::BuiltIn(_) | Kind::Undescribed if of != asked => {
                 patched.and_then(|_| Err(Refusal::Error(no_way_back(of, asked))))
@@ -112,12 +115,21 @@ impl Mutation {
     ///
     /// # Errors
     /// If the result could not be stored.
-    fn patch(&self, kind: &Kind, of: &GroupVersionKind, object: &Object, value: &Value<'_>) -> Result<Object, Refusal> {
-        let Some(field) = initializers::of(object).cloned() else { return self.patch_known(kind, of, object, value) };
+    fn patch(
+        &self,
+        kind: &Kind,
+        of: &GroupVersionKind,
+        object: &Object,
+        value: &Value<'_>,
+        defaulting: Defaulting,
+    ) -> Result<Object, Refusal> {
+        let Some(field) = initializers::of(object).cloned() else {
+            return self.patch_known(kind, of, object, value, defaulting);
+        };
         // No type has this field, so no policy changes it.
         let mut known = object.clone();
         initializers::take(&mut known);
-        let mut patched = self.patch_known(kind, of, &known, value)?;
+        let mut patched = self.patch_known(kind, of, &known, value, defaulting)?;
         initializers::put(&mut patched, Some(field));
         Ok(patched)
     }
@@ -128,6 +140,7 @@ impl Mutation {
         of: &GroupVersionKind,
         object: &Object,
         value: &Value<'_>,
+        defaulting: Defaulting,
     ) -> Result<Object, Refusal> {
         match self {
             Mutation::Apply(_) => {
@@ -148,10 +161,10 @@ impl Mutation {
                 };
                 let applied = apply::apply(node, of, object, patch)
                     .map_err(|why| Refusal::Error(format!("error applying patch: {why}")))?;
-                finish(kind, of, applied.into_value(), false)
+                finish(kind, of, applied.into_value(), false, defaulting)
             }
             Mutation::JsonPatch(_) => match json_patch::apply(object, value)? {
-                Some(patched) => finish(kind, of, patched, true),
+                Some(patched) => finish(kind, of, patched, true, defaulting),
                 None => Ok(object.clone()),
             },
         }
@@ -165,7 +178,13 @@ impl From<Status> for Refusal {
 }
 
 /// Decodes the changed object as its kind, and adds defaults. A JSON patch must not add fields that the kind lacks.
-fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> Result<Object, Refusal> {
+fn finish(
+    kind: &Kind,
+    of: &GroupVersionKind,
+    value: Json,
+    is_strict: bool,
+    defaulting: Defaulting,
+) -> Result<Object, Refusal> {
     let internal = |why: String| Refusal::from(Status::internal_error(why));
     if let Kind::Custom(custom) = kind {
         let mut object = Object::from_value(value).ok_or_else(|| internal("the object is no JSON object".into()))?;
@@ -176,7 +195,7 @@ fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> R
         Some(Ok(typed)) if is_strict && !typed.unknown.is_empty() => {
             Err(internal(format!("strict decoding error: {}", typed.unknown.join(", "))))
         }
-        Some(Ok(typed)) => Ok(normal::defaulted(of, typed).object),
+        Some(Ok(typed)) => Ok(normal::defaulted(defaulting, of, typed).object),
         Some(Err(why)) if is_strict => Err(internal(why.to_string())),
         Some(Err(why)) => Err(Refusal::Error(unconvertible(of, &why.to_string()))),
         None => Err(internal(format!("no kind \"{}\" is registered for version \"{}\"", of.kind, of.api_version()))),

@@ -19,7 +19,7 @@ use crate::expressions::request::{RequestValues, Shared, namespace_name, namespa
 use crate::expressions::reviews::evaluated;
 use crate::matching::{InvocationKind, Matcher, Versions};
 use crate::status::{Cause, Status};
-use annotations::{Collector, publish_failure};
+use annotations::{Collector, Failures};
 use evaluate::{Annotated, Evaluation, code};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use policy::Policy;
@@ -74,6 +74,7 @@ struct Pass<'a> {
     namespace: Option<Arc<Namespace>>,
     namespace_value: OnceLock<Map<String, Json>>,
     denied: Vec<Denied>,
+    failures: Failures,
     shadows: ShadowDecisions<'a>,
 }
 
@@ -139,11 +140,14 @@ impl ValidatingPolicies {
                 namespace: None,
                 namespace_value: OnceLock::new(),
                 denied: Vec::new(),
+                failures: Failures::new(self.gates.since(37)),
                 shadows: ShadowDecisions::new("validating", &self.metrics),
             });
             self.ask(hook, pass).await?;
         }
-        match pass.and_then(|pass| pass.denied.into_iter().next()) {
+        let Some(Pass { failures, denied, .. }) = pass else { return Ok(()) };
+        failures.publish(attributes);
+        match denied.into_iter().next() {
             Some(denied) => Err(denied.into_status(attributes).into()),
             None => Ok(()),
         }
@@ -211,7 +215,8 @@ impl ValidatingPolicies {
             return Ok(evaluations);
         }
         let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
-        let collected = collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace).await;
+        let reader = self.reader(attributes);
+        let collected = collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace, reader).await;
         let (without, parameters) = match collected? {
             Collected::None => (Some(None), Vec::new()),
             Collected::Some(all) => (None, all),
@@ -286,8 +291,7 @@ impl ValidatingPolicies {
                         observe(message, "deny", elapsed);
                     }
                     Action::Audit => {
-                        let annotations = &pass.attributes.annotations;
-                        publish_failure(annotations, &policy.name, binding, failure.index, message, actions);
+                        pass.failures.add(pass.attributes, &policy.name, binding, failure.index, message, actions);
                         observe(message, "audit", elapsed);
                     }
                     Action::Warn => {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::admission::PolicyOptions;
 use crate::cluster::FixedState;
-use crate::config::PolicyParameters;
+use crate::config::{FeatureGates, PolicyParameters};
 use crate::manifests;
 use crate::matching::Content;
 use crate::policies::Audience;
@@ -135,6 +135,31 @@ async fn actions_warn_and_audit() {
 }
 
 #[tokio::test]
+async fn since_1_37_one_annotation_has_the_failures_of_all_policies() {
+    let item = |policy: &str, binding: &str, index: usize| {
+        format!(
+            r#"{{"message":"no","policy":"{policy}","binding":"{binding}","expressionIndex":{index},"validationActions":["Audit"]}}"#
+        )
+    };
+    let first = item("p0", "b0", 0);
+    let all = [item("p0", "b0", 0), item("p0", "b0", 1), item("p0", "b1", 0), item("p0", "b1", 1), item("p1", "b2", 0)];
+    for (minor, expected) in [(36, format!("[{first}]")), (37, format!("[{}]", all.join(",")))] {
+        let fails = json!({"expression": "false", "message": "no"});
+        let two = policy(json!({"validations": [fails, fails]}));
+        let one = policy(json!({"validations": [fails]}));
+        let audits = |policy: &str| binding(json!({"policyName": policy, "validationActions": ["Audit"]}));
+        let bindings = vec![audits("p0"), audits("p0"), audits("p1")];
+        let mut world = world_in(state(Vec::new()), vec![two, one], bindings);
+        world.plugin.gates = FeatureGates::of_release(minor, "");
+        let attributes = create();
+        assert_eq!(refusal(&world, &attributes).await, None);
+        let annotations = attributes.annotations.take();
+        assert_eq!(annotations.len(), 1);
+        assert_eq!(annotations[0].1, expected, "1.{minor}");
+    }
+}
+
+#[tokio::test]
 async fn a_policy_is_asked_once_with_each_parameter() {
     let parameter = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", "labels": {"l": "x"}}});
     let spec = policy(json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "validations": [
@@ -161,6 +186,25 @@ async fn a_policy_is_asked_once_with_each_parameter() {
     let why = "configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'p0' with binding 'b0' denied request: failed to configure binding: \
         no params found for policy binding with `Deny` parameterNotFoundAction";
     assert_eq!(refused.as_deref(), Some(why));
+}
+
+#[tokio::test]
+async fn since_1_37_a_parameter_that_no_list_has_is_read() {
+    let parameter =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new", "namespace": "default"}});
+    let spec = policy(json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "validations": [
+        {"expression": "false", "messageExpression": "params.kind + ' ' + params.metadata.name"}]}));
+    let missing = "no params found for policy binding with `Deny` parameterNotFoundAction";
+    for (minor, name, expected) in
+        [(36, "new", missing), (37, "new", "ConfigMap new"), (37, "none", missing), (37, "none", missing)]
+    {
+        let bound = binding(json!({"paramRef": {"name": name, "parameterNotFoundAction": "Deny"}}));
+        let state = FixedState { unlisted: vec![parameter.clone()], ..state(Vec::new()) };
+        let mut world = world_in(state, vec![spec.clone()], vec![bound]);
+        world.plugin.gates = FeatureGates::of_release(minor, "");
+        let status = refusal(&world, &create()).await.unwrap();
+        assert!(status.message.ends_with(expected), "1.{minor} {name}: {status}");
+    }
 }
 
 #[tokio::test]

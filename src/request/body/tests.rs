@@ -216,7 +216,7 @@ fn names_and_namespaces_must_be_those_of_the_url() {
 
 #[test]
 fn a_patch_may_not_change_what_an_object_is() {
-    let decode = |patched: Value| decode_patched(patched, &config_map(), None);
+    let decode = |patched: Value| decode_patched(patched, &config_map(), None, Defaulting::default());
     let Err(InvalidOutcome::Invalid(why)) = decode(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}}))
     else {
         panic!("a Secret is no ConfigMap")
@@ -227,6 +227,29 @@ fn a_patch_may_not_change_what_an_object_is() {
     assert_eq!(patched.unknown, ["unknown field \"x\""]);
     let status = invalid_patch("{}", "why");
     assert_eq!((status.code, &*status.message), (422, " \"\" is invalid: patch: Invalid value: \"{}\": why"));
+}
+
+#[test]
+fn since_1_37_decoding_leaves_the_resources_of_a_pod_as_a_whole() {
+    let kind = GroupVersionKind::new("", "v1", "Pod");
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}});
+    let spec = json!({"containers": [container], "resources": {"limits": {"cpu": "2", "memory": "1Gi"}}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec});
+    let yaml = format!("{pod:#}");
+    let before = json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}});
+    for (pod_resources, expected) in [(true, &before), (false, &pod["spec"]["resources"])] {
+        let defaulting = Defaulting { pod_resources };
+        for media_type in [MediaType::Json, MediaType::Yaml] {
+            for form in [BodyForm::Normal(None), BodyForm::Carrying(None)] {
+                let (bytes, other) = (yaml.as_bytes(), OtherKind::Custom);
+                let decoded = decode_object_of(bytes, media_type, &kind, form, other, defaulting).unwrap();
+                assert_eq!(decoded.object.get(&["spec", "resources"]), Some(expected));
+                assert_eq!(decoded.object.str(&["spec", "restartPolicy"]), "Always");
+            }
+        }
+        let patched = decode_patched(pod.clone(), &kind, None, defaulting).ok().unwrap();
+        assert_eq!(patched.object.get(&["spec", "resources"]), Some(expected));
+    }
 }
 
 #[test]
@@ -247,7 +270,8 @@ fn a_patch_that_breaks_a_custom_resources_metadata_is_invalid() {
             r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#,
         ),
     ] {
-        let Err(InvalidOutcome::Invalid(why)) = decode_patched(widget(metadata), &kind, None) else {
+        let Err(InvalidOutcome::Invalid(why)) = decode_patched(widget(metadata), &kind, None, Defaulting::default())
+        else {
             panic!("{expected}")
         };
         assert_eq!(why, expected);

@@ -1,14 +1,15 @@
 //! Defaults of the core group, except for the parts of pods.
 
+use super::Defaulting;
 use super::fields::{Fields, each, embedded, if_nil, if_zero, is_nil, is_zero, pointer, text};
 use super::pod::{self, template};
 use super::pod_resources::round_up;
 use super::volume;
 use serde_json::{Value, json};
 
-pub(super) fn apply(kind: &str, object: &mut Fields) {
+pub(super) fn apply(kind: &str, object: &mut Fields, defaulting: Defaulting) {
     match kind {
-        "Pod" => pod::pod(object),
+        "Pod" => pod::pod(object, defaulting),
         "PodTemplate" => template(object, "template"),
         "ReplicationController" => replication_controller(object),
         "Service" => service(object),

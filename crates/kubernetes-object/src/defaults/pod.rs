@@ -1,16 +1,19 @@
 //! Defaults of pods and of pod templates.
 
+use super::Defaulting;
 use super::fields::{Fields, each, embedded, if_nil, if_zero, is_true, pointer};
 use super::pod_resources::{self, round_up};
 use super::{container, volume};
 
 /// Defaults of a pod: `SetDefaults_Pod`, then the defaults that templates have too.
-pub(super) fn pod(object: &mut Fields) {
+pub(super) fn pod(object: &mut Fields, defaulting: Defaulting) {
     if let Some(spec) = embedded(object, "spec") {
         // The order matters: the pod's requests depend on the requests of its containers.
         each(spec, "containers").for_each(container::requests_from_limits);
         each(spec, "initContainers").for_each(container::requests_from_limits);
-        pod_resources::default_of_pod(spec);
+        if defaulting.pod_resources {
+            pod_resources::default_of_pod(spec);
+        }
         if_nil(spec, "enableServiceLinks", true);
         if is_true(spec, "hostNetwork") {
             each(spec, "containers").for_each(container::host_ports);

@@ -1,4 +1,4 @@
-use super::apply;
+use super::{Defaulting, apply};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::normal::{self, NormalError};
 use crate::round_trip::{self, InternalValues, RoundTripError};
@@ -21,7 +21,7 @@ fn kind_of(object: &Value) -> GroupVersionKind {
 }
 
 fn with_defaults(mut object: Value) -> Value {
-    apply(&kind_of(&object), &mut object);
+    apply(&kind_of(&object), &mut object, Defaulting::default());
     object
 }
 
@@ -85,7 +85,7 @@ fn the_round_trip_may_be_made_later() {
         let (input, kind) = (&vector["input"], kind_of(&vector["input"]));
         let at_once = normal::built_in(&kind, input.clone()).unwrap().map(|normal| normal.object);
         let Ok(typed) = typed::decode(&kind, input.clone()).unwrap() else { continue };
-        let mut object = normal::defaulted(&kind, typed).object;
+        let mut object = normal::defaulted(Defaulting::default(), &kind, typed).object;
         let later = normal::round_trip(&kind, &mut object, &InternalValues::default()).map(|()| object);
         assert_eq!(later.map_err(NormalError::from), at_once, "{input}");
     }
@@ -114,13 +114,13 @@ fn a_value_of_another_type_causes_no_panic() {
         for (at, odd) in places(input, "").into_iter().step_by(3).zip(odd.iter().cycle()) {
             let mut object = input.clone();
             *object.pointer_mut(&at).unwrap() = odd.clone();
-            apply(&kind_of(input), &mut object);
+            apply(&kind_of(input), &mut object, Defaulting::default());
             let _ = round_trip::make(&kind_of(input), object.as_object_mut().unwrap(), &InternalValues::default());
         }
     }
     for odd in odd {
         let mut value = odd.clone();
-        apply(&GroupVersionKind::new("", "v1", "Namespaces"), &mut value);
+        apply(&GroupVersionKind::new("", "v1", "Namespaces"), &mut value, Defaulting::default());
         assert_eq!(value, odd);
     }
 }
@@ -146,7 +146,7 @@ fn places(value: &Value, path: &str) -> Vec<String> {
 fn kinds_that_are_not_built_in_stay_as_they_are() {
     for (group, version, kind) in [("example.com", "v1", "Pod"), ("", "v2", "Pod"), ("apps", "v1beta1", "Deployment")] {
         let mut value = json!({ "spec": {} });
-        apply(&GroupVersionKind::new(group, version, kind), &mut value);
+        apply(&GroupVersionKind::new(group, version, kind), &mut value, Defaulting::default());
         assert_eq!(value, json!({ "spec": {} }));
     }
 }

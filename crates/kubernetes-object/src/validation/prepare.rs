@@ -1,6 +1,7 @@
 //! Values that the server sets before it validates an object (`PrepareForCreate`, `PrepareForUpdate`).
 
 use crate::Object;
+use crate::defaults::prepare_pod_resources;
 use crate::kind::GroupVersionKind;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
@@ -29,6 +30,23 @@ pub fn prepare_for_update(kind: &GroupVersionKind, object: &mut Object, old: &Ob
         }
         ("", "PersistentVolumeClaim") => data_sources(object, Some(old)),
         _ => {}
+    }
+}
+
+/// Sets the resources that a pod as a whole leaves out, if it has any, as the strategy of pods does since 1.37 (`DefaultPodLevelResources`).
+pub fn default_pod_resources(pod: &mut Object) {
+    if let Some(spec) = pod.get_mut(&["spec"]).and_then(Value::as_object_mut) {
+        prepare_pod_resources(spec);
+    }
+}
+
+/// Restores the resources of a pod as a whole in an update by a client that does not know them, as the strategy of pods does since 1.37
+/// (`podStrategy.PrepareForUpdate`).
+pub fn keep_pod_resources(pod: &mut Object, old: &Object) {
+    const RESOURCES: [&str; 2] = ["spec", "resources"];
+    let is_given = |pod: &Object| pod.get(&RESOURCES).is_some_and(|resources| !resources.is_null());
+    if let Some(kept) = old.get(&RESOURCES).filter(|kept| !kept.is_null() && !is_given(pod)) {
+        let _spec_is_an_object = pod.set(&RESOURCES, kept.clone());
     }
 }
 

@@ -15,6 +15,7 @@ use crate::embedded::strategies::namespaces::follow_create;
 use crate::embedded::strategies::{deletion, metadata, owners};
 use crate::embedded::verbs::attempts::{self, Attempts};
 use crate::embedded::verbs::write;
+use crate::object::defaults::Defaulting;
 use crate::object::patch::{self, PatchType};
 use crate::object::{Object, object_meta};
 use crate::request::body::{InvalidOutcome, OptionsKind, WriteOptions, decode_patched, invalid_patch};
@@ -124,7 +125,7 @@ fn patched(call: &Call, patch_type: PatchType, current: &Object, patch: &Value) 
     let value = patch::apply(patch_type, current.clone().into_value(), patch, None)?;
     let shown = || value.to_string();
     let invalid = |why: &str| invalid_patch(&shown(), why);
-    let decoded = decode_patched(value.clone(), &call.resource.gvk(), custom.structural());
+    let decoded = decode_patched(value.clone(), &call.resource.gvk(), custom.structural(), Defaulting::default());
     let decoded = decoded.map_err(|unfit| match unfit {
         InvalidOutcome::Invalid(why) => invalid(&why),
         InvalidOutcome::Refused(status) => status,

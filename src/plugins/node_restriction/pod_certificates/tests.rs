@@ -1,6 +1,8 @@
+use crate::admission::CallerAuthorizer;
+use crate::authz::{self, Decision};
 use crate::plugins::checker::Checked;
 use crate::plugins::node_restriction::NodeRestriction;
-use crate::plugins::node_restriction::tests::{by_node, plugin, why, with_pods, with_storage};
+use crate::plugins::node_restriction::tests::{by_node, may, plugin, plugin_of_1_37, why, with_pods, with_storage};
 use serde_json::{Value, json};
 
 const GROUP: &str = "certificates.k8s.io";
@@ -12,6 +14,15 @@ fn known() -> NodeRestriction {
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": ""});
     let pods = [pod("mine", "n", "sa"), pod("elsewhere", "other", "sa"), pod("lost", "n", "gone"), mirror];
     plugin(with_storage(with_pods(&pods), &[], &[]))
+}
+
+/// The plugin of 1.37, and the pod `mine` with a volume for the signer `example.com/mine`.
+fn known_to_1_37() -> NodeRestriction {
+    let source = |signer: &str| json!({"podCertificate": {"signerName": signer, "keyType": "ED25519"}});
+    let projected = json!({"sources": [{"serviceAccountToken": {"path": "t"}}, source("example.com/mine")]});
+    let volumes = json!([{"name": "e", "emptyDir": {}}, {"name": "v", "projected": projected}]);
+    let pod = json!({"metadata": {"name": "mine"}, "spec": {"nodeName": "n", "serviceAccountName": "sa", "volumes": volumes}});
+    plugin_of_1_37(with_storage(with_pods(&[pod]), &[], &[]))
 }
 
 /// A request for the pod `mine`, with the given fields changed.
@@ -101,4 +112,32 @@ async fn a_node_only_makes_requests_and_only_where_they_are_on() {
     let mut wrong = request(&[]);
     wrong["spec"]["podName"] = json!(1);
     assert_eq!(by_node(&known()).create(GROUP, RESOURCE, wrong).await.code(), Some(403));
+}
+
+#[tokio::test]
+async fn since_1_37_a_signer_is_one_that_a_volume_names_or_that_the_node_may_use() {
+    fn rule(asked: &authz::AccessAttributes) -> Decision {
+        let verb = asked.verb == "request-serviceaccounts-podcertificate-signer";
+        let about = (&*asked.resource, &*asked.name, &*asked.namespace, &*asked.api_group, &*asked.api_version);
+        may(asked.is_resource_request && verb && about == ("example.com:granted", "sa", "ns", GROUP, "v1"))
+    }
+    let text = "pod \"ns/mine\" does not mount a podCertificate projected volume for signer \"example.com/other\"";
+    for (signer, expected) in
+        [("example.com/mine", None), ("example.com/granted", None), ("example.com/other", Some(text))]
+    {
+        let request = request(&[("signerName", signer)]);
+        let plugin = known_to_1_37();
+        let checked = by_node(&plugin).caller(rule).create(GROUP, RESOURCE, request.clone()).await;
+        assert_eq!(why(checked).as_deref(), expected);
+        let before = NodeRestriction { since_1_37: false, ..known_to_1_37() };
+        by_node(&before).create(GROUP, RESOURCE, request).await.stays_unchanged();
+    }
+    let plugin = known_to_1_37();
+    let check = by_node(&plugin).authorizer(CallerAuthorizer::broken());
+    let refused = check.create(GROUP, RESOURCE, request(&[("signerName", "example.com/other")])).await;
+    let text = "error authorizing system:node:n to request podcertificaterequests for signer \"example.com/other\": it is broken";
+    assert_eq!(why(refused).as_deref(), Some(text));
+    // What 1.36 checks comes first.
+    let status = created(&plugin, &[("podUID", "u")]).await;
+    assert_eq!(status.code(), Some(500));
 }

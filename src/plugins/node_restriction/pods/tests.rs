@@ -161,6 +161,53 @@ async fn a_node_writes_only_the_status_of_its_pods() {
 }
 
 #[tokio::test]
+async fn since_1_37_a_node_keeps_the_allocatable_resources_of_claims() {
+    let pod = |statuses: Value| {
+        let status = json!({"nodeAllocatableResourceClaimStatuses": statuses});
+        json!({"metadata": {"name": "mine", "namespace": "ns"}, "spec": {"nodeName": "n"}, "status": status})
+    };
+    let claim = |name: &str, quantity: &str| {
+        let overhead = json!([{"name": "memory", "perPod": quantity}, {"name": "cpu", "perContainer": "1"}]);
+        json!({"resourceClaimName": name, "containers": ["c"], "mapping": [{"name": "cpu", "quantity": quantity}], "overhead": overhead})
+    };
+    let without = |field: &str| {
+        let mut claim = claim("a", "1");
+        claim.as_object_mut().unwrap().remove(field);
+        claim
+    };
+    let table = [
+        (json!([]), Value::Null, true),
+        (json!([claim("a", "1")]), json!([claim("a", "1000m")]), true),
+        (
+            json!([{"resourceClaimName": "a"}]),
+            json!([{"resourceClaimName": "a", "containers": [], "mapping": null}]),
+            true,
+        ),
+        (json!([claim("a", "1")]), json!([claim("a", "2")]), false),
+        (json!([claim("a", "1")]), json!([claim("b", "1")]), false),
+        (json!([claim("a", "1"), claim("b", "1")]), json!([claim("b", "1"), claim("a", "1")]), false),
+        (json!([claim("a", "1")]), json!([]), false),
+        (json!([claim("a", "1")]), json!([without("containers")]), false),
+        (json!([claim("a", "1")]), json!([without("mapping")]), false),
+        (json!([claim("a", "1")]), json!([without("overhead")]), false),
+        (json!([]), json!("text"), false),
+        (json!([]), json!([1]), false),
+    ];
+    for (old, new, is_same) in table {
+        for (since_1_37, is_kept) in [(false, true), (true, is_same)] {
+            let plugin = NodeRestriction { since_1_37, ..known() };
+            let checked =
+                by_node(&plugin).subresource("status").update("", "pods", pod(old.clone()), pod(new.clone())).await;
+            assert_eq!(checked.code(), (!is_kept).then_some(403), "{old} {new}");
+        }
+    }
+    let plugin = NodeRestriction { since_1_37: true, ..known() };
+    let checked =
+        by_node(&plugin).subresource("status").update("", "pods", pod(json!([])), pod(json!([claim("a", "1")]))).await;
+    assert_eq!(why(checked).unwrap(), "node \"n\" cannot update node allocatable resource claim statuses");
+}
+
+#[tokio::test]
 async fn other_changes_of_pods_are_refused_to_nodes() {
     let plugin = known();
     let mine = || named("mine");

@@ -1,3 +1,4 @@
+use crate::admission::CallerAuthorizer;
 use crate::authz::{self, Decision};
 use crate::plugins::node_restriction::NodeRestriction;
 use crate::plugins::node_restriction::tests::{by_node, may, plugin, why, with_pods, with_storage};
@@ -113,6 +114,25 @@ async fn a_token_is_for_an_audience_that_a_volume_asks_for() {
     ];
     for (volumes, audiences, text) in table {
         assert_eq!(of_audience(volumes.clone(), audiences.clone()).await, text, "{volumes} {audiences}");
+    }
+}
+
+#[tokio::test]
+async fn since_1_37_the_text_says_only_that_the_node_lacks_the_right() {
+    let plugin = NodeRestriction { since_1_37: true, ..with_volumes(json!([])) };
+    let text = "system:node:n is not authorized to request tokens for audience \"x\"";
+    let asked = || request(json!(["x"]), bound("mine", "mine"));
+    assert_eq!(refusal(&plugin, asked()).await.as_deref(), Some(text));
+    let before = with_volumes(json!([]));
+    for (plugin, text) in [
+        (plugin, "error authorizing system:node:n to request tokens for audience \"x\": it is broken"),
+        (
+            before,
+            "audience \"x\" not found in pod spec volume, error authorizing system:node:n to request tokens for this audience: it is broken",
+        ),
+    ] {
+        let check = by_node(&plugin).authorizer(CallerAuthorizer::broken()).subresource("token");
+        assert_eq!(why(check.create("", "serviceaccounts", asked()).await).as_deref(), Some(text));
     }
 }
 
