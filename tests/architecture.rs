@@ -51,7 +51,7 @@ const LAYERS: [&str; 39] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 40] = [
+const LAYERS_OF_PIPELINE: [&str; 41] = [
     "ready",
     "gateway",
     "target",
