@@ -20,7 +20,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs record docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older pages integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
+.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs record record-cel docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older pages integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -180,9 +180,17 @@ record: ## Record again what the program knows of Kubernetes' Go code, in KUBERN
 	$(call recording,protobuf-table,. -cases 1,gzip -9n,crates/kubernetes-object/src/typed/cases.gz)
 	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,crates/kubernetes-object/src/defaults/vectors.gz)
 	$(call recording,apiserver-flags,$(WITH_ASSETS) .,cat,src/cli/apiserver/flags.txt)
+	$(MAKE) record-cel
 	cd e2e/assets && $(GO) mod download
 	$(PYTHON) tools/record-feature-gates.py $(shell $(GO) env GOMODCACHE)/k8s.io $(KUBERNETES_VERSION) >target/recorded
 	mv target/recorded src/config/feature_gates.txt
+
+# Expressions have the answers of each release that can be emulated.
+record-cel: ## Ask Kubernetes' environment of expressions again for the recorded answers, in each release.
+	cd tools/cel-vectors && CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/target/cel-vectors .
+	cd tools/cel-vectors && CGO_ENABLED=0 $(GO) build -trimpath -modfile=kubernetes-1.37.mod -tags=kubernetes_1_37 \
+		-o $(CURDIR)/target/cel-vectors-1.37 .
+	$(PYTHON) tools/cel-vectors/answers.py target/cel-vectors target/cel-vectors-1.37
 
 DENY_CHECKS ?= licenses bans sources advisories
 

@@ -23,7 +23,7 @@ mod documentation;
 
 use crate::app::Config;
 use crate::app::doctor::Outcome;
-use crate::config::{ConfigError, LEAST_MEMORY, Limits, Upstream};
+use crate::config::{ConfigError, FeatureGates, LEAST_MEMORY, Limits, Upstream};
 use crate::pipeline::REQUEST_LOG;
 use crate::server::{descriptors, memory};
 use anyhow::Context as _;
@@ -154,7 +154,7 @@ fn run_command() -> ExitCode {
         Command::Serve(flags) => run_server(&flags).map(|()| true),
         Command::Doctor(flags) => examine(&flags),
         Command::Check(flags) => {
-            let mut report = check::check(&flags.files, &flags.object);
+            let mut report = check::check(&flags.files, &flags.object, FeatureGates::default().expressions());
             if let Some(folder) = &flags.tenants_dir {
                 check::tenants(folder, &mut report);
             }

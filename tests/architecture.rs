@@ -114,8 +114,9 @@ const LAYERS_OF_EMBEDDED: [&str; 14] = [
 ];
 
 /// The files and folders of the crate kubernetes-cel, from the lowest layer up.
-const LAYERS_OF_CEL: [&str; 24] = [
+const LAYERS_OF_CEL: [&str; 25] = [
     "error",
+    "release",
     "work",
     "re2",
     "types",

@@ -7,7 +7,7 @@ mod resources;
 #[cfg(test)]
 mod tests;
 
-use crate::cel::rules;
+use crate::cel::{Release, rules};
 use crate::config::{admission_file, plugin_hint};
 use crate::manifests::validation;
 use crate::object::Object;
@@ -17,8 +17,8 @@ use resources::Definitions;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Checks the manifests in `files`, and the custom resources in `objects` by the rules of the definitions in `files`.
-pub(super) fn check(files: &[PathBuf], objects: &[PathBuf]) -> Report {
+/// Checks the manifests in `files` as a release does, and the custom resources in `objects` by the rules of the definitions in `files`.
+pub(super) fn check(files: &[PathBuf], objects: &[PathBuf], release: Release) -> Report {
     let mut report = Report::default();
     let mut read = |files: &[PathBuf]| {
         let mut all = Vec::new();
@@ -40,14 +40,14 @@ pub(super) fn check(files: &[PathBuf], objects: &[PathBuf]) -> Report {
     let definitions = Definitions::of(&manifests);
     for manifest in &manifests {
         let findings = match &manifest.object {
-            Ok(object) => of_object(manifest, object, &definitions),
+            Ok(object) => of_object(manifest, object, &definitions, release),
             Err(why) => vec![Finding::Error(why.to_string())],
         };
         report.add(&manifest.file, &manifest.name, findings);
     }
     for Manifest { file, name, value, .. } in &objects {
         let findings = match definitions.schema_of(value) {
-            Some(schema) => rules::validate(schema, value).into_iter().map(Finding::Error).collect(),
+            Some(schema) => rules::validate(schema, value, release).into_iter().map(Finding::Error).collect(),
             None => vec![Finding::Error("no definition of its kind is among the files".to_owned())],
         };
         report.add(file, name, findings);
@@ -80,25 +80,25 @@ pub(super) fn tenants(folder: &Path, report: &mut Report) {
     }
 }
 
-fn of_object(manifest: &Manifest, object: &Object, definitions: &Definitions<'_>) -> Vec<Finding> {
+fn of_object(manifest: &Manifest, object: &Object, definitions: &Definitions<'_>, release: Release) -> Vec<Finding> {
     if manifest.kind.kind == admission_file::KIND && admission_file::GROUPS.contains(&&*manifest.kind.group) {
         return of_admission_file(&manifest.file);
     }
     let kind = if manifest.is_known() { &*manifest.kind.kind } else { "" };
     let mut findings: Vec<Finding> = manifest.unknown.iter().cloned().map(Finding::Error).collect();
     let faults = match kind {
-        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => validation::policy::policy(kind, object),
+        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => validation::policy::policy(kind, object, release),
         "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
             validation::policy::binding(kind, object)
         }
-        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => validation::configuration(object),
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => validation::configuration(object, release),
         "CustomResourceDefinition" => {
-            findings.extend(of_definition(object));
+            findings.extend(of_definition(object, release));
             return findings;
         }
         _ => return vec![Finding::NotChecked],
     };
-    let mut found = policies::findings(kind, object, definitions);
+    let mut found = policies::findings(kind, object, definitions, release);
     // A field with an error needs no other finding.
     found.retain(|finding| !faults.0.iter().any(|fault| finding.is_of_field_of(fault)));
     findings.extend(faults.0.into_iter().map(Finding::Error));
@@ -124,7 +124,7 @@ fn of_admission_file(file: &Path) -> Vec<Finding> {
 }
 
 /// Checks the rules of each version. A schema that all versions share is checked once, as in kube-apiserver.
-fn of_definition(definition: &Object) -> Vec<Finding> {
+fn of_definition(definition: &Object, release: Release) -> Vec<Finding> {
     let versions = definition.items(&["spec", "versions"]);
     let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let mut schemas: Vec<(String, Value)> = versions
@@ -138,7 +138,7 @@ fn of_definition(definition: &Object) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for (path, schema) in schemas {
-        let found = rules::check(&schema, &path);
+        let found = rules::check(&schema, &path, release);
         findings.extend(found.costs.into_iter().map(|(field, cost)| Finding::Rule(field, cost)));
         findings.extend(found.errors.into_iter().map(Finding::Error));
     }

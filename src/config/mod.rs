@@ -6,6 +6,7 @@
 pub(crate) mod admission_file;
 mod controllers;
 mod embedded;
+mod expressions;
 mod feature_gates;
 pub(crate) mod written_kubeconfig;
 mod limits;

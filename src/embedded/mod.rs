@@ -89,7 +89,7 @@ impl Server {
         let server = Arc::new(Self {
             store: Arc::new(store),
             waiting: Arc::new(Waiting::new(limits.user_waiting_creates)),
-            index: Arc::new(CurrentIndex::new(&settings.removed, settings.apis.clone())),
+            index: Arc::new(CurrentIndex::new(&settings.removed, settings.apis.clone(), settings.gates.expressions())),
             open_id,
             webhooks: OnceLock::new(),
             settings,

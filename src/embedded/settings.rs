@@ -1,6 +1,7 @@
 //! The settings of a server.
 
 use super::identity::tokens::Tokens;
+use crate::cel::Release;
 use crate::config::{Addresses, Apis, Controllers, FeatureGates};
 use crate::metrics::Registry;
 use crate::object::Object;
@@ -11,8 +12,8 @@ use std::net::SocketAddr;
 use std::sync::Weak;
 use std::time::Duration;
 
-/// Validates an object of one of some kinds: the errors.
-pub(crate) type Validate = fn(&Object) -> Vec<Cause>;
+/// Validates an object of one of some kinds, with expressions of a release: the errors.
+pub(crate) type Validate = fn(&Object, Release) -> Vec<Cause>;
 
 /// The health and metrics of the process. They refer to parts that refer to the server, so the server does not own them.
 pub(crate) struct Vitals {
@@ -54,6 +55,13 @@ pub(crate) struct Settings {
     pub(crate) health: Option<Weak<Vitals>>,
 }
 
+impl Settings {
+    /// The errors of an object by the rules of registrations.
+    pub(crate) fn registration_causes(&self, object: &Object) -> Vec<Cause> {
+        (self.registration)(object, self.gates.expressions())
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -68,7 +76,7 @@ impl Default for Settings {
             gates: FeatureGates::default(),
             tokens: Tokens::default(),
             root_ca: None,
-            registration: |_| Vec::new(),
+            registration: |_, _| Vec::new(),
             event_ttl: crate::config::EVENT_TTL,
             health: None,
         }

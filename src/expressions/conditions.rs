@@ -8,7 +8,7 @@ use super::reviews::{Pause, evaluated};
 use super::variables::{Variable, Variables};
 use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions as Labels, Metrics};
-use crate::cel::{Type, Value, work};
+use crate::cel::{Release, Type, Value, work};
 use crate::matching::View;
 use crate::status::invalid::aggregate;
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
@@ -60,13 +60,14 @@ impl Conditions {
         Self { all, ignores_failure, reads }
     }
 
-    /// Compiles the conditions of a webhook.
-    pub(crate) fn of_webhook(conditions: &[MatchCondition], failure_policy: Option<&str>) -> Self {
+    /// Compiles the conditions of a webhook by the rules of a release.
+    pub(crate) fn of_webhook(conditions: &[MatchCondition], failure_policy: Option<&str>, release: Release) -> Self {
         if conditions.is_empty() {
             return Self::default();
         }
         let declarations = Declarations { authorizer: true, ..Declarations::default() };
-        Self::compile(conditions, &Compiler::default(), declarations, failure_policy == Some("Ignore"))
+        let compiler = Compiler::of_webhook(release.stored());
+        Self::compile(conditions, &compiler, declarations, failure_policy == Some("Ignore"))
     }
 
     /// Evaluates a webhook's conditions, again after each pause: an access review, or long work.

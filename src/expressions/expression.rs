@@ -7,7 +7,7 @@ use crate::cel::estimate::Range;
 use crate::cel::library::jsonpatch;
 use crate::cel::messages::{AdmissionTypes, VARIABLES};
 use crate::cel::value::{Map, Review};
-use crate::cel::{Environment, Error, EvaluationLimits, Program, Type, Value};
+use crate::cel::{Environment, Error, EvaluationLimits, Program, Release, Type, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,6 +43,7 @@ pub(crate) struct Declarations {
 #[derive(Debug)]
 pub(crate) struct Expression {
     source: Box<str>,
+    release: Release,
     declarations: Declarations,
     program: Result<Program, CompileError>,
 }
@@ -56,6 +57,11 @@ impl Expression {
     /// Returns the source text.
     pub(crate) fn source(&self) -> &str {
         &self.source
+    }
+
+    /// Returns the release whose rules the expression follows.
+    pub(super) fn release(&self) -> Release {
+        self.release
     }
 
     /// Returns the compile error, if the expression has one.
@@ -95,16 +101,22 @@ pub(crate) enum Failure {
 }
 
 /// The compiler of the expressions of one policy or webhook.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Compiler {
+    release: Release,
     messages: AdmissionTypes,
     has_parameters: bool,
 }
 
 impl Compiler {
-    /// Creates the compiler for a policy with or without a paramKind.
-    pub(crate) fn new(has_parameters: bool) -> Self {
-        Self { messages: AdmissionTypes::default().with_variables(), has_parameters }
+    /// Creates the compiler for a policy with or without a paramKind, by the rules of a release.
+    pub(crate) fn new(has_parameters: bool, release: Release) -> Self {
+        Self { release, messages: AdmissionTypes::default().with_variables(), has_parameters }
+    }
+
+    /// Creates the compiler for a webhook.
+    pub(crate) fn of_webhook(release: Release) -> Self {
+        Self { release, messages: AdmissionTypes::default(), has_parameters: false }
     }
 
     /// Compiles the policy's variables. A variable may use the variables before it, and expressions that are compiled later may use all.
@@ -130,7 +142,7 @@ impl Compiler {
     pub(crate) fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
         let program = self.environment(declarations).compile_to(source, types);
         let declarations = Declarations { parameters: self.has_parameters, ..declarations };
-        Expression { source: source.into(), declarations, program }
+        Expression { source: source.into(), release: self.release, declarations, program }
     }
 
     /// Estimates the cost of an expression on unknown values; `None` if the expression does not compile.
@@ -143,13 +155,13 @@ impl Compiler {
     fn environment(&self, declarations: Declarations) -> Environment {
         let messages = self.messages.clone();
         let messages = if declarations.patches { messages.with_patches() } else { messages };
-        environment(messages, Declarations { parameters: self.has_parameters, ..declarations })
+        environment(self.release, messages, Declarations { parameters: self.has_parameters, ..declarations })
     }
 }
 
 /// Creates the environment of these declarations; [`Slots::of`] has the order of its variables.
-fn environment(messages: AdmissionTypes, declarations: Declarations) -> Environment {
-    let mut environment = Environment::new(Arc::new(messages))
+fn environment(release: Release, messages: AdmissionTypes, declarations: Declarations) -> Environment {
+    let mut environment = Environment::of(release, Arc::new(messages))
         .variable("object", Type::Dyn)
         .variable("oldObject", Type::Dyn)
         .variable("namespaceObject", Type::object("kubernetes.Namespace"))

@@ -7,9 +7,9 @@ use crate::cel::library::authz::{authorizer, resource_check};
 use crate::cel::value::{Access, Map};
 use crate::cel::{EvaluationLimits, Value};
 use crate::cluster::Namespace;
-use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::kind::{GroupVersionKind, GroupVersionResource, split_api_version};
 use crate::matching::View;
-use crate::object::{Object, typed};
+use crate::object::{Object, schema, typed};
 use serde_json::{Map as JsonMap, Value as Json, json};
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -79,6 +79,10 @@ pub(crate) struct Reads {
     pub(crate) namespace: bool,
     /// `authorizer`
     pub(crate) authorizer: bool,
+    /// Whether `request`, `namespaceObject` and parameters of built-in kinds are Go values: since 1.37.
+    pub(crate) go_values: bool,
+    /// Whether objects of built-in kinds are Go values: since 1.37, for mutations only after matchConditions were evaluated.
+    pub(crate) go_objects: bool,
 }
 
 impl Reads {
@@ -89,6 +93,8 @@ impl Reads {
             reads.request |= expression.mentions("request");
             reads.namespace |= expression.mentions("namespaceObject");
             reads.authorizer |= expression.mentions("authorizer");
+            reads.go_values |= expression.release().since(37);
+            reads.go_objects = reads.go_values;
         }
         reads
     }
@@ -117,8 +123,12 @@ impl<'a> RequestValues<'a> {
 
     /// Returns the values of the variables, with these parameters.
     pub(crate) fn slots<'s>(&'s self, reads: Reads, parameters: Option<&'s Json>) -> Slots<'s> {
-        let map =
-            |fields: Option<&'s JsonMap<String, Json>>| fields.map_or(Value::Null, |all| Value::Map(Map::Json(all)));
+        let map = |fields: Option<&'s JsonMap<String, Json>>, is_built_in: bool| match fields {
+            None => Value::Null,
+            Some(all) if is_built_in => Value::Map(Map::BuiltIn(all)),
+            Some(all) => Value::Map(Map::Json(all)),
+        };
+        let is_built_in = reads.go_objects && schema::of(self.matched.0).is_some();
         let request = reads.request.then(|| self.request());
         let [object, old_object] = &self.with_doubles;
         let typed = |object: Option<&'s Object>, with_doubles: &'s OnceCell<Option<Object>>| {
@@ -127,11 +137,14 @@ impl<'a> RequestValues<'a> {
             Some(with_doubles.as_ref().unwrap_or(object).fields())
         };
         Slots {
-            object: map(typed(self.object, object)),
-            old_object: map(typed(self.old_object, old_object)),
-            namespace: map(self.namespace),
-            request: map(request.and_then(Json::as_object)),
-            parameters: map(parameters.and_then(Json::as_object)),
+            object: map(typed(self.object, object), is_built_in),
+            old_object: map(typed(self.old_object, old_object), is_built_in),
+            namespace: map(self.namespace, reads.go_values),
+            request: map(request.and_then(Json::as_object), reads.go_values),
+            parameters: map(
+                parameters.and_then(Json::as_object),
+                reads.go_values && parameters.is_some_and(is_of_a_built_in_kind),
+            ),
             authorizer: reads.authorizer.then(|| self.shared.authorizer(self.attributes).clone()),
             variables: None,
         }
@@ -186,6 +199,13 @@ impl<'a> RequestValues<'a> {
     }
 }
 
+/// Whether a parameter's kind is built in.
+fn is_of_a_built_in_kind(parameter: &Json) -> bool {
+    let text = |field: &str| parameter.get(field).and_then(Json::as_str).unwrap_or_default();
+    let (group, version) = split_api_version(text("apiVersion"));
+    schema::of(&GroupVersionKind::new(group, version, text("kind"))).is_some()
+}
+
 fn kind_value(kind: &GroupVersionKind) -> Json {
     json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }
@@ -223,7 +243,48 @@ pub(crate) fn namespace_name(attributes: &Attributes) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Compiler, Declarations};
     use super::*;
+    use crate::admission::{Operation, RequestContext};
+    use crate::cel::Release;
+    use crate::user::UserInfo;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    #[test]
+    fn objects_of_built_in_kinds_are_go_values_since_1_37() {
+        let object = Object::from_value(json!({"metadata": {"name": "a"}, "data": {"k": "v"}})).unwrap();
+        let parameters = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}});
+        let custom = json!({"apiVersion": "example.com/v1", "kind": "Foo", "data": {"k": "v"}});
+        let kinds = [("", "ConfigMap", "configmaps"), ("example.com", "Foo", "foos")];
+        for (minor, (group, kind, resource), parameters, source, expected) in [
+            (36, kinds[0], &parameters, "object.data == 'x'", Some(false)),
+            (37, kinds[0], &parameters, "object.data == 'x'", None),
+            (37, kinds[0], &parameters, "object.data == {'k': 'v'}", Some(true)),
+            (37, kinds[1], &parameters, "object.data == 'x'", Some(false)),
+            (36, kinds[1], &parameters, "params.data == 'x'", Some(false)),
+            (37, kinds[1], &parameters, "params.data == 'x'", None),
+            (37, kinds[0], &custom, "params.data == 'x'", Some(false)),
+            (36, kinds[1], &parameters, "dyn(request) == 'x'", Some(false)),
+            (37, kinds[1], &parameters, "dyn(request.userInfo) == 'x'", None),
+        ] {
+            let (kind, resource) =
+                (GroupVersionKind::new(group, "v1", kind), GroupVersionResource::new(group, "v1", resource));
+            let deadline = Instant::now() + Duration::from_secs(30);
+            let context = RequestContext::new(Arc::new(UserInfo::default()), deadline);
+            let attributes = Attributes::new(Operation::Create, kind.clone(), resource.clone(), context);
+            let shared = Shared::new(attributes.context.authorizer.clone());
+            let view = View { kind: &kind, resource: &resource, object: Some(&object), old_object: None };
+            let shown = RequestValues::new(&attributes, view, None, &shared);
+            let compiler = Compiler::new(true, Release::of(minor).stored());
+            let expression = compiler.compile(source, Declarations::default(), &[]);
+            let slots = shown.slots(Reads::of(std::iter::once(&expression)), Some(parameters));
+            let found = expression.run(&slots, &shown.limits()).0.ok();
+            let found = found.map(|value| matches!(value, Value::Bool(true)));
+            assert_eq!(found, expected, "{minor} {source}");
+        }
+    }
 
     #[test]
     fn a_namespace_has_its_spec_and_status_whether_they_are_usual_or_not() {

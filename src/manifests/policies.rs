@@ -3,6 +3,7 @@
 use super::set::Rules;
 use super::validation::policy::{binding, policy};
 use super::{LoadError, Loaded, SUFFIX, Set};
+use crate::cel::Release;
 use crate::config::PolicyParameters;
 use crate::go_text::go_quote;
 use crate::object::Object;
@@ -41,14 +42,18 @@ pub(crate) struct Policies<P: Policy> {
     pub(crate) bindings: Arc<Vec<Arc<P::Binding>>>,
 }
 
-/// Reads the policies and bindings of a folder.
+/// Reads the policies and bindings of a folder. Their expressions follow the rules of a release.
 ///
 /// # Errors
 /// If the folder or an object is invalid, or a binding names a policy that the folder lacks. Loading stops at the first error.
-pub(crate) fn load<P: Policy>(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Policies<P>>, LoadError> {
+pub(crate) fn load<P: Policy>(
+    folder: &Path,
+    parameters: PolicyParameters,
+    release: Release,
+) -> Result<Loaded<Policies<P>>, LoadError> {
     let [policies, bindings] = P::KINDS else { return Err(LoadError::Invalid("a policy has two kinds".into())) };
     let validate = |kind: &str, object: &Object| match kind == *policies {
-        true => policy(kind, object).0,
+        true => policy(kind, object, release).0,
         false => binding(kind, object).0,
     };
     let constrain = |kind: &str, object: &Object, _: &Path| constrain(kind, object, kind == *policies, parameters);
@@ -123,7 +128,7 @@ mod tests {
         for (index, object) in objects.iter().enumerate() {
             std::fs::write(folder.path().join(format!("{index}.json")), object.to_string()).unwrap();
         }
-        let found = load::<ValidatingAdmissionPolicy>(folder.path(), parameters);
+        let found = load::<ValidatingAdmissionPolicy>(folder.path(), parameters, Release::default());
         let place = format!("{}/", folder.path().display());
         found
             .map(|Loaded { value, .. }| (value.policies.len(), value.bindings.len()))
@@ -223,7 +228,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let policy = object("MutatingAdmissionPolicy", "p.static.k8s.io", &spec);
         std::fs::write(folder.path().join("a.json"), policy.to_string()).unwrap();
-        let why = load::<MutatingAdmissionPolicy>(folder.path(), PolicyParameters::Forbidden).unwrap_err().to_string();
+        let why = load::<MutatingAdmissionPolicy>(folder.path(), PolicyParameters::Forbidden, Release::default());
+        let why = why.unwrap_err().to_string();
         for fault in [
             "spec.matchConstraints.resourceRules.operations: Unsupported value: \"DELETE\": supported values: \"*\", ",
             "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when patchType is JSONPatch",

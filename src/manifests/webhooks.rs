@@ -2,6 +2,7 @@
 
 use super::set::Rules;
 use super::{LoadError, Loaded, Set, validation};
+use crate::cel::Release;
 use crate::go_text::go_quote;
 use crate::object::Object;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
@@ -24,12 +25,12 @@ impl Configuration for ValidatingWebhookConfiguration {
     const KINDS: &'static [&'static str] = &["ValidatingWebhookConfiguration"];
 }
 
-/// Reads the configurations of a folder, sorted by name.
+/// Reads the configurations of a folder, sorted by name. Their expressions follow the rules of a release.
 ///
 /// # Errors
 /// If the folder or a configuration is invalid. Loading stops at the first error.
-pub(crate) fn load<C: Configuration>(folder: &Path) -> Result<Loaded<Vec<Arc<C>>>, LoadError> {
-    let validate = |_: &str, object: &Object| validation::configuration(object).0;
+pub(crate) fn load<C: Configuration>(folder: &Path, release: Release) -> Result<Loaded<Vec<Arc<C>>>, LoadError> {
+    let validate = |_: &str, object: &Object| validation::configuration(object, release).0;
     let rules = Rules { kinds: C::KINDS, validate: &validate, constrain: &|_, object, file| by_url(object, file) };
     let mut set = Set::load(folder, &rules)?;
     let value = set.take(C::KINDS.first().copied().unwrap_or_default())?;

@@ -28,10 +28,11 @@ struct MutatingAdmissionWebhook(MutatingWebhooks);
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let config = config::read(environment.configuration, environment.feature_gates)?;
     let manifests = manifests(config.manifests, SPEC.name, environment)?;
-    let PluginEnvironment { cluster, discovery, metrics, limits, .. } = environment;
+    let PluginEnvironment { cluster, discovery, metrics, limits, feature_gates, .. } = environment;
     let hooks =
         MutatingWebhooks::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
-    Ok(Box::new(MutatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
+    let hooks = hooks.with_release(feature_gates.expressions()).with_shadows(environment.shadow_webhooks.clone());
+    Ok(Box::new(MutatingAdmissionWebhook(hooks)))
 }
 
 #[async_trait]

@@ -28,10 +28,11 @@ struct ValidatingAdmissionWebhook(ValidatingWebhooks);
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let config = config::read(environment.configuration, environment.feature_gates)?;
     let manifests = manifests(config.manifests, SPEC.name, environment)?;
-    let PluginEnvironment { cluster, discovery, metrics, limits, .. } = environment;
+    let PluginEnvironment { cluster, discovery, metrics, limits, feature_gates, .. } = environment;
     let hooks =
         ValidatingWebhooks::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
-    Ok(Box::new(ValidatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
+    let hooks = hooks.with_release(feature_gates.expressions()).with_shadows(environment.shadow_webhooks.clone());
+    Ok(Box::new(ValidatingAdmissionWebhook(hooks)))
 }
 
 #[async_trait]

@@ -3,7 +3,7 @@
 use super::Binding;
 use super::policy::{Policy, Rules};
 use crate::admission::{BuildError, PluginEnvironment};
-use crate::cel::work;
+use crate::cel::{Release, work};
 use crate::cluster::Projection;
 use crate::config::PolicyParameters;
 use crate::manifests::policies::{self, Policies, load};
@@ -33,16 +33,20 @@ where
     A: Clone,
     Binding<A>: Projection<Object = A>,
 {
-    /// Reads a folder; `parameters` is whether its policies may have parameters.
+    /// Reads a folder; `parameters` is whether its policies may have parameters. Their expressions follow the rules of a release.
     ///
     /// # Errors
     /// If a file, an object or an expression is invalid.
-    pub(crate) fn load(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Self>, LoadError> {
-        let Loaded { value, hash } = load::<R::Source>(folder, parameters)?;
+    pub(crate) fn load(
+        folder: &Path,
+        parameters: PolicyParameters,
+        release: Release,
+    ) -> Result<Loaded<Self>, LoadError> {
+        let Loaded { value, hash } = load::<R::Source>(folder, parameters, release)?;
         let Policies { policies, bindings } = &*value;
         let bindings: Vec<_> = bindings.iter().map(|binding| Arc::new(Binding::project(A::clone(binding)).1)).collect();
         let bound = |policy: &Arc<R::Source>| {
-            let policy = Arc::new(work::bounded(|| Policy::<R>::compile(policy)));
+            let policy = Arc::new(work::bounded(|| Policy::<R>::compile(policy, release)));
             let bindings = bindings.iter().filter(|binding| binding.policy == policy.name);
             let bindings = bindings.cloned().collect();
             (policy, bindings)
@@ -67,7 +71,8 @@ where
 {
     let Some(folder) = folder else { return Ok(Source::default()) };
     let (place, parameters) = (folder.clone(), environment.policies.in_files);
-    let load = move |folder: &Path| Files::load(folder, parameters);
+    let release = environment.feature_gates.expressions();
+    let load = move |folder: &Path| Files::load(folder, parameters, release);
     Source::follow(folder, plugin, environment.metrics.manifests().clone(), load).map_err(|why| {
         let fault = why.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
         BuildError::Manifests { content: "policy", folder: place, fault }

@@ -55,12 +55,12 @@ where
         environment: &PluginEnvironment<'_>,
         files: manifests::Source<Files<R, A>>,
     ) -> prometheus::Result<Self> {
-        let PluginEnvironment { cluster, discovery, metrics, limits, policies, .. } = environment;
+        let PluginEnvironment { cluster, discovery, metrics, limits, policies, feature_gates, .. } = environment;
         let shadows = Shadowing { named: policies.shadows.clone(), step: R::STEP, metrics: metrics.shadows().clone() };
         Ok(Self {
             checks: R::checks(metrics.registry())?,
             converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
-            source: Source::new(cluster.clone(), discovery.clone(), files, shadows),
+            source: Source::new(feature_gates.expressions(), cluster.clone(), discovery.clone(), files, shadows),
             cluster: cluster.clone(),
             metrics: metrics.clone(),
             gates: environment.feature_gates.clone(),

@@ -2,6 +2,7 @@
 
 use super::metrics::Checks;
 use crate::admission::shadow;
+use crate::cel::Release;
 use crate::cluster::Projection;
 use crate::expressions::Conditions;
 use crate::expressions::expression::{Compiler, Declarations, Expression};
@@ -75,10 +76,10 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<R: Rules> Policy<R> {
-    /// Compiles a policy.
-    pub(crate) fn compile(source: &R::Source) -> Self {
+    /// Compiles a stored policy by the rules of a release.
+    pub(crate) fn compile(source: &R::Source, release: Release) -> Self {
         let fields = R::fields(source);
-        let mut compiler = Compiler::new(fields.parameter_kind.is_some());
+        let mut compiler = Compiler::new(fields.parameter_kind.is_some(), release.stored());
         let variables = fields.variables.into_iter().flatten();
         let variables = compiler.variables(variables.map(|variable| (&*variable.name, &*variable.expression)));
         let ignores_failure = fields.failure_policy == Some("Ignore");

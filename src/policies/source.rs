@@ -7,7 +7,7 @@ use super::files::Files;
 use super::policy::{ParameterKind, Policy, Rules, UnusableKind};
 use crate::admission::Attributes;
 use crate::admission::shadow::{self, ShadowNames};
-use crate::cel::work;
+use crate::cel::{Release, work};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection, Scope};
 use crate::derived::Derived;
@@ -121,6 +121,8 @@ pub(super) struct Shadowing {
 }
 
 struct Inner<R: Rules, A: 'static> {
+    /// The release whose rules expressions follow.
+    release: Release,
     cluster: Arc<Cluster>,
     discovery: Arc<Discovery>,
     files: manifests::Source<Files<R, A>>,
@@ -137,13 +139,14 @@ where
     /// Creates the source for these files and this cluster; inside a tokio runtime, a task compiles the policies before a request needs
     /// them.
     pub(super) fn new(
+        release: Release,
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
         files: manifests::Source<Files<R, A>>,
         shadows: Shadowing,
     ) -> Self {
         let (policies, is_kept) = (Derived::default(), AtomicBool::new(false));
-        let inner = Arc::new(Inner { cluster, discovery, files, policies, shadows, is_kept });
+        let inner = Arc::new(Inner { release, cluster, discovery, files, policies, shadows, is_kept });
         let compiling = Handle::try_current().ok().map(|runtime| {
             let inner = inner.clone();
             AbortOnDropHandle::new(runtime.spawn(async move { inner.keep_compiled().await }))
@@ -211,7 +214,7 @@ where
         for source in policies.iter() {
             let unchanged = before.get(&Arc::as_ptr(source)).map(|policy| Arc::clone(policy));
             let policy = unchanged.unwrap_or_else(|| {
-                let compile = || work::bounded(|| Policy::<R>::compile(source));
+                let compile = || work::bounded(|| Policy::<R>::compile(source, self.release));
                 self.cluster.made_once(source, compile)
             });
             compiled.push((source.clone(), policy.clone()));

@@ -225,7 +225,7 @@ where
 {
     let (_, metrics) = metrics();
     Source::follow(folder.to_owned(), "any", metrics.manifests().clone(), move |folder| {
-        files::Files::load(folder, parameters)
+        files::Files::load(folder, parameters, crate::cel::Release::default())
     })
 }
 

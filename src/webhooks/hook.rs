@@ -5,6 +5,7 @@ use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::shadow::{self, ShadowNames};
 use crate::backend::{Client, Clients, Endpoint, InvalidAddress, SetupError};
+use crate::cel::Release;
 use crate::cluster::Cluster;
 use crate::expressions::{Conditions, Verdict};
 use crate::matching::{Candidates, Criteria, Index, View, is_exempt};
@@ -159,7 +160,13 @@ impl<'a> From<&'a ValidatingWebhook> for Fields<'a> {
 }
 
 impl Hook {
-    fn new(uid: String, configuration: &str, fields: &Fields<'_>, clients: &Clients, is_static: bool) -> Self {
+    fn new(
+        uid: String,
+        configuration: &str,
+        fields: &Fields<'_>,
+        (clients, release): (&Clients, Release),
+        is_static: bool,
+    ) -> Self {
         let of_source = |endpoint: Endpoint| if is_static { endpoint.of_operator() } else { endpoint };
         let known = |version: &String| match &**version {
             "v1" => Some(ReviewVersion::V1),
@@ -188,7 +195,7 @@ impl Hook {
                 fields.namespace_selector,
                 fields.object_selector,
             ),
-            conditions: Conditions::of_webhook(fields.match_conditions, fields.failure_policy),
+            conditions: Conditions::of_webhook(fields.match_conditions, fields.failure_policy, release),
             reinvocable: fields.reinvocation_policy == Some("IfNeeded"),
             client: endpoint(fields.name, fields.client_config)
                 .and_then(|endpoint| Ok(clients.client(of_source(endpoint))?)),
@@ -220,8 +227,13 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    /// Compiles configurations from files and from the API; those from files come first (`compositeWebhookSource`).
-    pub(super) fn compile<C: Registration>([manifests, stored]: [&[Arc<C>]; 2], clients: &Clients) -> Self {
+    /// Compiles configurations from files and from the API; those from files come first (`compositeWebhookSource`). Their matchConditions
+    /// follow the rules of a release.
+    pub(super) fn compile<C: Registration>(
+        [manifests, stored]: [&[Arc<C>]; 2],
+        clients: &Clients,
+        release: Release,
+    ) -> Self {
         let (mut all, mut from_files) = (Vec::new(), 0);
         for (of, is_static) in [(manifests, true), (stored, false)] {
             let named = of.iter().map(|of| (of.metadata().name.as_deref().unwrap_or_default(), of));
@@ -235,7 +247,10 @@ impl Hooks {
                     let uid = format!("{prefix}{configuration}/{}/{nth}", fields.name);
                     *nth += 1;
                     let is_shadow = shadow::is_annotated(fields.name, shadows);
-                    all.push(Hook { is_shadow, ..Hook::new(uid, configuration, &fields, clients, is_static) });
+                    all.push(Hook {
+                        is_shadow,
+                        ..Hook::new(uid, configuration, &fields, (clients, release), is_static)
+                    });
                 }
             }
             if is_static {

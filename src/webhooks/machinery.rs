@@ -7,6 +7,7 @@ use crate::admission::metrics::Metrics;
 use crate::admission::shadow::ShadowNames;
 use crate::admission::{Attributes, Denial};
 use crate::backend::{Clients, Kubeconfig};
+use crate::cel::Release;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Projection};
 use crate::config::Limits;
@@ -76,6 +77,7 @@ pub(crate) struct Webhooks<C: 'static> {
     pub(super) converter: Converter,
     clients: Clients,
     shadows: ShadowNames,
+    release: Release,
     manifests: Manifests<C>,
     hooks: Derived<FromFilesAndApi<C>, Hooks>,
 }
@@ -92,8 +94,8 @@ impl<C: Registration> Webhooks<C> {
     ) -> Self {
         let converter = Converter::new(cluster.clone(), discovery, limits, metrics.conversions());
         let clients = Clients::new(limits, users).with_breakers(limits, C::TYPE.label(), metrics.clone());
-        let shadows = ShadowNames::default();
-        Self { cluster, metrics, converter, clients, shadows, manifests, hooks: Derived::default() }
+        let (shadows, release) = (ShadowNames::default(), Release::default());
+        Self { cluster, metrics, converter, clients, shadows, release, manifests, hooks: Derived::default() }
     }
 
     /// Marks the named hooks as shadow hooks.
@@ -102,12 +104,18 @@ impl<C: Registration> Webhooks<C> {
         Self { shadows, ..self }
     }
 
+    /// Compiles matchConditions by the rules of another release.
+    #[must_use]
+    pub(crate) fn with_release(self, release: Release) -> Self {
+        Self { release, ..self }
+    }
+
     /// Returns the hooks of the present configurations.
     pub(super) fn hooks(&self) -> Arc<Hooks> {
         let present = || (self.manifests.load(), self.cluster.all::<C>());
         let same = |a: &FromFilesAndApi<C>, b: &FromFilesAndApi<C>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
         self.hooks.get(present, same, |(manifests, stored), _| {
-            let hooks = Hooks::compile([manifests, stored], &self.clients);
+            let hooks = Hooks::compile([manifests, stored], &self.clients, self.release);
             hooks.with_shadows(&self.shadows, C::TYPE.label(), self.metrics.shadows())
         })
     }

@@ -28,7 +28,7 @@ pub(crate) use validating::ValidatingWebhooks;
 use crate::admission::{BuildError, PluginEnvironment};
 use crate::manifests::Source;
 use crate::manifests::webhooks::{Configuration, load};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Follows the folder of static manifests that a plugin's configuration names, if it names one.
@@ -45,7 +45,9 @@ where
 {
     let Some(folder) = folder else { return Ok(Source::default()) };
     let place = folder.clone();
-    let followed = Source::follow(folder, plugin, environment.metrics.manifests().clone(), |folder| load::<C>(folder));
+    let release = environment.feature_gates.expressions();
+    let load = move |folder: &Path| load::<C>(folder, release);
+    let followed = Source::follow(folder, plugin, environment.metrics.manifests().clone(), load);
     followed.map_err(|why| {
         let fault = why.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
         BuildError::Manifests { content: "webhook", folder: place, fault }

@@ -1,9 +1,11 @@
-// Evaluates expressions as Kubernetes 1.36 does: reads one JSON object per line from stdin, and writes one per line to stdout.
+// Evaluates expressions as Kubernetes does: reads one JSON object per line from stdin, and writes one per line to stdout. go.mod has the
+// modules of 1.36; `-modfile=kubernetes-1.37.mod -tags=kubernetes_1_37` builds the program of 1.37.
 //
 //	{"expression": "object.spec.replicas + 1", "environment": "validation", "object": {…}, "oldObject": {…}, "params": {…},
 //	 "request": {…}, "namespaceObject": {…}}
 //
-// `environment` is validation (the default), mutation (patch types) or noauthorizer. Missing values are null; the request has a default.
+// `environment` is validation (the default), mutation (patch types), noauthorizer, or stored (functions that the release introduces). With
+// "builtIn" the object is a Go value of the kind Deployment. Missing values are null; the request has a default.
 // With a "schema" (an openAPIV3Schema) the expression is a rule of custom resources, over "self" and "oldSelf", and the result has its
 // "estimate" too; schema.go also evaluates whole definitions. The result repeats the expression and has either "compileError", or "type"
 // and "cost" and one of "error" and "value" (JSON if the value has a JSON form) with "string" (Go's text).
@@ -36,6 +38,7 @@ import (
 type question struct {
 	Expression      string         `json:"expression"`
 	Environment     string         `json:"environment,omitempty"`
+	BuiltIn         bool           `json:"builtIn,omitempty"`
 	Object          any            `json:"object,omitempty"`
 	OldObject       any            `json:"oldObject,omitempty"`
 	Params          any            `json:"params,omitempty"`
@@ -102,8 +105,11 @@ func nilable(v any) any {
 	return numbers(v)
 }
 
+// The release whose functions new expressions may use: in a server of 1.37 too, so that a cluster can go back.
+var compatibility = version.MajorMinor(1, 36)
+
 func main() {
-	compiler := plugincel.NewCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, 36)))
+	compiler := plugincel.NewCompiler(environment.MustBaseEnvSet(compatibility))
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	out := bufio.NewWriter(os.Stdout)
@@ -137,7 +143,11 @@ func ask(compiler plugincel.Compiler, q question) (a answer) {
 	declarations := plugincel.OptionalVariableDeclarations{
 		HasParams: true, HasAuthorizer: q.Environment != "noauthorizer", HasPatchTypes: q.Environment == "mutation",
 	}
-	result := compiler.CompileCELExpression(accessor(q.Expression), declarations, environment.NewExpressions)
+	expressions := environment.NewExpressions
+	if q.Environment == "stored" {
+		expressions = environment.StoredExpressions
+	}
+	result := compiler.CompileCELExpression(accessor(q.Expression), declarations, expressions)
 	if result.Error != nil {
 		a.CompileError = result.Error.Error()
 		return a
@@ -163,6 +173,13 @@ func ask(compiler plugincel.Compiler, q question) (a answer) {
 		"request": numbers(q.Request), "namespaceObject": nilable(q.NamespaceObject),
 		"authorizer":                 library.NewAuthorizerVal(caller, rule{}),
 		"authorizer.requestResource": library.NewResourceAuthorizerVal(caller, rule{}, attributes),
+	}
+	if q.BuiltIn {
+		var err error
+		if variables["object"], err = builtIn(q.Object); err != nil {
+			fmt.Fprintln(os.Stderr, "not a Deployment:", err)
+			os.Exit(1)
+		}
 	}
 	value, details, err := result.Program.ContextEval(context.Background(), variables)
 	if details != nil {

@@ -92,7 +92,7 @@ func askSchema(q question) (a answer) {
 	if q.OptionalOldSelf {
 		old = types.NewOptionalType(old)
 	}
-	set, err := environment.MustBaseEnvSet(version.MajorMinor(1, 36)).Extend(environment.VersionedOptions{
+	set, err := environment.MustBaseEnvSet(compatibility).Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
 		EnvOptions:        []cel.EnvOption{cel.Variable("self", named.CelType()), cel.Variable("oldSelf", old)},
 		DeclTypes:         []*apiservercel.DeclType{named},

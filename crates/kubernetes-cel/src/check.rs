@@ -150,13 +150,28 @@ impl Checker<'_> {
         Type::Error
     }
 
-    /// Resolves a name: returns its type and its full form, and records its referent (`Env.LookupIdent`).
+    /// Resolves a name: returns its type and its full form, and records its referent (`Env.resolveSimpleIdent`; until 1.36
+    /// `Env.LookupIdent`, for which a leading dot has no meaning).
     fn name(&mut self, id: Id, name: &str) -> Option<(Type, Box<str>)> {
-        let name = name.strip_prefix('.').unwrap_or(name);
-        if let Some((_, found)) = self.locals.iter().rev().find(|(local, _)| **local == *name) {
-            return Some((found.clone(), name.into()));
+        let (name, is_global) = match name.strip_prefix('.') {
+            Some(name) => (name, self.environment.release().since(37)),
+            None => (name, false),
+        };
+        let local = self.local(name).cloned();
+        match local {
+            Some(found) if !is_global => return Some((found, name.into())),
+            // The dot distinguishes the variable from the one of the comprehension.
+            Some(_) => self.global(id, self.environment.name(name)?, format!(".{name}")),
+            None => self.global(id, self.environment.name(name)?, name.to_owned()),
         }
-        let (found, reference) = match self.environment.name(name)? {
+    }
+
+    fn local(&self, name: &str) -> Option<&Type> {
+        self.locals.iter().rev().find(|(local, _)| **local == *name).map(|(_, found)| found)
+    }
+
+    fn global(&mut self, id: Id, referent: Name, name: String) -> Option<(Type, Box<str>)> {
+        let (found, reference) = match referent {
             Name::Variable(slot, found) => (found, Reference::Variable(slot)),
             Name::Type(of) => (Type::Type(Arc::new(of.clone())), Reference::Type(of)),
             Name::Constant(number) => (Type::Int, Reference::Constant(number)),
@@ -165,10 +180,30 @@ impl Checker<'_> {
         Some((found, name.into()))
     }
 
+    /// Resolves the name of a message (`Env.resolveTypeIdent`; until 1.36, the name of a variable counts too).
+    fn message_name(&mut self, id: Id, name: &str) -> Option<(Type, Box<str>)> {
+        if !self.environment.release().since(37) {
+            return self.name(id, name);
+        }
+        let name = name.strip_prefix('.').unwrap_or(name);
+        match self.environment.type_or_constant(name)? {
+            Name::Constant(_) => None,
+            referent => self.global(id, referent, name.to_owned()),
+        }
+    }
+
+    /// Resolves a qualified name (`Env.resolveQualifiedIdent`). Since 1.37, a selection from a comprehension's variable is none.
+    fn qualified(&mut self, expression: &Expr) -> Option<(Type, Box<str>)> {
+        let qualified = qualified_name(expression)?;
+        let first = qualified.split('.').next().unwrap_or_default();
+        if self.environment.release().since(37) && self.local(first).is_some() {
+            return None;
+        }
+        self.name(expression.id, &qualified)
+    }
+
     fn select(&mut self, expression: &mut Expr) -> Type {
-        if let Some(qualified) = qualified_name(expression)
-            && let Some((found, name)) = self.name(expression.id, &qualified)
-        {
+        if let Some((found, name)) = self.qualified(expression) {
             expression.kind = Kind::Ident(name);
             return found;
         }
@@ -345,7 +380,7 @@ impl Checker<'_> {
     }
 
     fn message(&mut self, id: Id, name: &mut Box<str>, fields: &mut [Entry<Box<str>>]) -> Type {
-        let Some((declared, resolved)) = self.name(id, name) else {
+        let Some((declared, resolved)) = self.message_name(id, name) else {
             // cel-go does not check the fields of an unknown message.
             return self.undeclared(id, name);
         };

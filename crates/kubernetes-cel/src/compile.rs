@@ -58,11 +58,11 @@ impl Environment {
     /// # Errors
     /// If no thread with a large enough stack can be started.
     pub fn estimate(&self, checked: &Checked, sizes: &estimate::Sizes<'_>) -> Result<estimate::Range, CompileError> {
-        on_a_large_stack(&checked.ast.source, || Ok(estimate::estimate(checked, sizes)))
+        on_a_large_stack(&checked.ast.source, || Ok(estimate::estimate(checked, sizes, self.release())))
     }
 
     fn plan(&self, checked: &Checked) -> Result<Program, CompileError> {
-        let planned = Program::new(checked, self.variables(), self.libraries());
+        let planned = Program::new(checked, self);
         planned.map_err(|error| CompileError(format!("{NOT_INSTANTIATED}: {error}")))
     }
 }

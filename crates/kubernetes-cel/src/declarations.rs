@@ -1,6 +1,8 @@
 //! The signatures of functions, parsed once from the tables of the libraries.
 
 use crate::function::Function;
+use crate::library;
+use crate::release::Release;
 use crate::types::Type;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -23,14 +25,23 @@ pub struct Declaration {
     pub result: Type,
 }
 
-/// The declarations of [`crate::library::ALL`].
-pub(crate) static ALL: LazyLock<Arc<Functions>> = LazyLock::new(|| {
+/// The declarations of [`library::of`] a release, parsed once.
+pub(crate) fn of(release: Release) -> Arc<Functions> {
+    static UNTIL_36: LazyLock<Arc<Functions>> = LazyLock::new(|| all(library::UNTIL_36));
+    static NEW_IN_37: LazyLock<Arc<Functions>> = LazyLock::new(|| all(library::NEW_IN_37));
+    static SINCE_37: LazyLock<Arc<Functions>> = LazyLock::new(|| all(library::SINCE_37));
+    Arc::clone(match (release.has_functions_of(37), release.since(37)) {
+        (true, _) => &*SINCE_37,
+        (false, true) => &*NEW_IN_37,
+        (false, false) => &*UNTIL_36,
+    })
+}
+
+fn all(libraries: &[&'static [Function]]) -> Arc<Functions> {
     let mut functions = Functions::new();
-    for library in crate::library::ALL {
-        declare(&mut functions, library);
-    }
+    libraries.iter().for_each(|library| declare(&mut functions, library));
     Arc::new(functions)
-});
+}
 
 /// Adds the declarations of a library. Skips a malformed signature; a test checks that there is none.
 pub(crate) fn declare(functions: &mut Functions, library: &'static [Function]) {
@@ -131,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_signature_of_every_library_can_be_read() {
-        for function in crate::library::ALL.iter().copied().flatten() {
+        for function in [library::UNTIL_36, library::SINCE_37].concat().into_iter().flatten() {
             for overload in function.overloads {
                 let read = read(function.name, overload.id, overload.signature);
                 assert!(read.is_some(), "{}: {}", overload.id, overload.signature);

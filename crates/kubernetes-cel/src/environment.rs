@@ -5,6 +5,8 @@ pub use super::source::CompileError;
 
 use super::declarations::{self, Declaration, Functions};
 use super::function::Function;
+use super::library;
+use super::release::Release;
 use super::types::Type;
 use super::well_known;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ pub const NOT_INSTANTIATED: &str = "program instantiation failed";
 /// Declares the variables, functions and message types of expressions.
 #[derive(Clone, Debug)]
 pub struct Environment {
+    release: Release,
     variables: Vec<(Arc<str>, Type)>,
     libraries: Vec<&'static [Function]>,
     functions: Arc<Functions>,
@@ -35,8 +38,18 @@ pub enum Name {
 impl Environment {
     /// An environment with Kubernetes 1.36's libraries and these messages, without variables.
     pub fn new(messages: Arc<dyn Messages>) -> Self {
-        let functions = declarations::ALL.clone();
-        Self { variables: Vec::new(), libraries: super::library::ALL.to_vec(), functions, messages }
+        Self::of(Release::default(), messages)
+    }
+
+    /// An environment with a release's libraries and rules, and these messages, without variables.
+    pub fn of(release: Release, messages: Arc<dyn Messages>) -> Self {
+        let (functions, libraries) = (declarations::of(release), library::of(release).to_vec());
+        Self { release, variables: Vec::new(), libraries, functions, messages }
+    }
+
+    /// The release whose rules the environment follows.
+    pub fn release(&self) -> Release {
+        self.release
     }
 
     /// Adds a variable. Its slot is the number of variables before it.
@@ -89,6 +102,11 @@ impl Environment {
         if let Some((slot, (_, of))) = variables.find(|(_, (declared, _))| **declared == *name) {
             return Some(Name::Variable(slot, of.clone()));
         }
+        self.type_or_constant(name)
+    }
+
+    /// The referent of a full name that is no variable.
+    pub fn type_or_constant(&self, name: &str) -> Option<Name> {
         let found = match name {
             "bool" => Type::Bool,
             "bytes" => Type::Bytes,
@@ -97,6 +115,9 @@ impl Environment {
             "uint" => Type::Uint,
             "string" => Type::String,
             "null_type" => Type::Null,
+            "list" if self.release.since(37) => Type::list(Type::Dyn),
+            "map" if self.release.since(37) => Type::map(Type::Dyn, Type::Dyn),
+            "optional_type" if self.release.since(37) => Type::optional(Type::Dyn),
             "list" => Type::list(Type::Parameter("A".into())),
             "map" => Type::map(Type::Parameter("A".into()), Type::Parameter("B".into())),
             "type" => Type::of_types(),

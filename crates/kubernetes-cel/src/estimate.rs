@@ -12,6 +12,7 @@ pub use range::Range;
 
 use super::ast::{Comprehension, Expr, Id, Kind, Literal};
 use super::check::{Checked, Reference};
+use super::release::Release;
 use super::types::Type;
 use path::Path;
 use std::collections::HashMap;
@@ -20,11 +21,12 @@ use std::collections::HashMap;
 /// `@indices` are the parts of lists and maps.
 pub type Sizes<'s> = dyn Fn(&[&str]) -> Option<u64> + Sync + 's;
 
-/// Estimates the cost of a checked expression.
-pub fn estimate(checked: &Checked, sizes: &Sizes<'_>) -> Range {
+/// Estimates the cost of a checked expression by the rules of a release.
+pub fn estimate(checked: &Checked, sizes: &Sizes<'_>, release: Release) -> Range {
     let mut estimator = Estimator {
         checked,
         sizes,
+        release,
         paths: HashMap::new(),
         locals: HashMap::new(),
         computed: HashMap::new(),
@@ -36,6 +38,7 @@ pub fn estimate(checked: &Checked, sizes: &Sizes<'_>) -> Range {
 struct Estimator<'c> {
     checked: &'c Checked,
     sizes: &'c Sizes<'c>,
+    release: Release,
     /// The paths of the values of nodes within variables, as far as they are known.
     paths: HashMap<Id, Path>,
     /// Comprehension variables in scope by name, innermost last.

@@ -11,6 +11,7 @@ mod tests;
 
 use super::messages::is_patch;
 use super::plan::{Call, Dispatch, Node, Program};
+use super::release::Release;
 use super::value::{Entries, Error, List, Map, Struct, Text, Value};
 use super::{well_known, work};
 use cost::Tracker;
@@ -113,11 +114,12 @@ impl<'a> Evaluation<'a, '_> {
                 self.tracker.push(member.id);
                 Ok(Value::Bool(member.contains(&value?)))
             }
-            Node::Or { id, value, arguments } => {
+            Node::Or { id, value, is_strict, arguments } => {
                 let [left, right] = &**arguments;
                 let result = match absorb!(self.node(left)) {
                     Ok(Value::Optional(None)) => absorb!(self.node(right)),
                     Ok(Value::Optional(Some(inner))) if *value => Ok((*inner).clone()),
+                    Ok(other) if *is_strict && !matches!(other, Value::Optional(_)) => Err(Error::OVERLOAD),
                     result => result,
                 };
                 self.tracker.push(*id);
@@ -139,8 +141,8 @@ impl<'a> Evaluation<'a, '_> {
                 self.tracker.observe(*id)?;
                 result
             }
-            Node::Struct { id, name, fields } => {
-                let result = absorb!(self.message(name, fields));
+            Node::Struct { id, release, name, fields } => {
+                let result = absorb!(self.message(name, fields, *release));
                 self.tracker.drop_arguments(fields.iter().map(|(_, value, _)| value.id()));
                 self.tracker.add(cost::STRUCT_CREATION);
                 self.tracker.observe(*id)?;
@@ -305,7 +307,12 @@ impl<'a> Evaluation<'a, '_> {
         Ok(Value::Map(Map::Values(Arc::new(values))))
     }
 
-    fn message(&mut self, name: &Arc<str>, fields: &'a [(Arc<str>, Node, bool)]) -> Result<Value<'a>, Error> {
+    fn message(
+        &mut self,
+        name: &Arc<str>,
+        fields: &'a [(Arc<str>, Node, bool)],
+        release: Release,
+    ) -> Result<Value<'a>, Error> {
         let mut values: Vec<(Arc<str>, Value<'a>)> = Vec::with_capacity(fields.len());
         for (field, value, optional) in fields {
             let value = self.node(value)?;
@@ -313,7 +320,7 @@ impl<'a> Evaluation<'a, '_> {
             values.retain(|(other, _)| other != field);
             values.extend(value.map(|value| (field.clone(), value)));
         }
-        if let Some(made) = well_known::make(name, &values) {
+        if let Some(made) = well_known::make(name, &values, release) {
             return made;
         }
         if !is_patch(name) {

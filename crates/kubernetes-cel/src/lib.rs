@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::missing_errors_doc)]
 
 mod error;
+mod release;
 pub mod work;
 pub mod re2;
 mod types;
@@ -27,10 +28,13 @@ pub mod rules;
 pub mod typecheck;
 
 #[cfg(test)]
+mod vectors;
+#[cfg(test)]
 mod conformance;
 
 pub use environment::Environment;
 pub use eval::{EvaluationLimits, Outcome};
 pub use plan::Program;
+pub use release::Release;
 pub use types::Type;
 pub use value::{Error, Value};

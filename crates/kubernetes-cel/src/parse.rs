@@ -60,7 +60,8 @@ pub(crate) fn parse(source: &str) -> Result<Ast, CompileError> {
 }
 
 fn foreign(source: &str) -> Result<(cel::IdedExpr, cel::common::ast::SourceInfo), Vec<cel::ParseError>> {
-    let parser = cel::Env::default().with_optional_support(true).parser();
+    // Names in back-ticks are accepted in every release: the API server of a later release may have accepted the expression already.
+    let parser = cel::Env::default().with_optional_support(true).parser().enable_ident_escape_syntax(true);
     // cel-go counts the outermost expression too.
     let parser = parser.max_recursion_depth(MAX_DEPTH - 1).error_recovery_limit(MAX_RECOVERIES);
     parser.parse_with_source_info(source).map_err(|found| found.errors)

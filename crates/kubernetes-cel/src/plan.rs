@@ -9,10 +9,9 @@ pub(super) use nodes::{Call, Dispatch, Fold, Node, Path, Qualifier, QualifierKin
 pub(super) use optimize::tenth as traversal;
 
 use super::check::Checked;
-use super::function::Function;
+use super::environment::Environment;
 use super::types::Type;
 use super::value::Error;
-use std::sync::Arc;
 
 /// A compiled expression. Immutable; any number of evaluations can share a program.
 #[derive(Debug)]
@@ -33,15 +32,11 @@ impl Program {
         self.depth
     }
 
-    /// Resolves a checked tree.
+    /// Resolves a tree that this environment checked.
     ///
     /// # Errors
     /// If a constant part of the expression fails (`NewProgram` of cel-go).
-    pub fn new(
-        checked: &Checked,
-        variables: &[(Arc<str>, Type)],
-        libraries: &[&'static [Function]],
-    ) -> Result<Self, Error> {
-        planner::plan(checked, variables, libraries)
+    pub fn new(checked: &Checked, environment: &Environment) -> Result<Self, Error> {
+        planner::plan(checked, environment)
     }
 }

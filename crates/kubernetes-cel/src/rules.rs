@@ -13,6 +13,7 @@ use super::environment::Environment;
 use super::estimate::Range;
 use super::message_types::Table;
 use super::plan::Program;
+use super::release::Release;
 use super::schema::{Declared, has};
 use super::source::CompileError;
 use super::types::Type;
@@ -55,13 +56,13 @@ pub struct Compiled {
     pub program: Program,
 }
 
-/// Checks the rules of a schema at a path.
-pub fn check(schema: &Value, path: &str) -> Findings {
-    let mut checker = Checker::default();
+/// Checks the rules of a schema at a path, as a release does.
+pub fn check(schema: &Value, path: &str, release: Release) -> Findings {
+    let mut checker = Checker { release, costs: Vec::new(), totals: Vec::new() };
     let root = Node { schema, path: path.to_owned(), is_root: true, cardinality: Some(1), uncorrelatable: None };
     let Errors { mut schema, cel } = checker.node(&root);
     schema.extend(cel);
-    let Checker { costs, mut totals } = checker;
+    let Checker { costs, mut totals, .. } = checker;
     let total = totals.iter().fold(0u64, |sum, (_, cost)| sum.saturating_add(*cost));
     if total > SCHEMA_COST {
         totals.retain(|(_, cost)| *cost >= SCHEMA_COST / 100);
@@ -84,11 +85,12 @@ pub fn compile(
     source: &str,
     declared: &Declared,
     is_old_optional: bool,
+    release: Release,
 ) -> Result<(Environment, Checked), CompileError> {
     let mut table = Table::default();
     let of = declared.declare("selfType", &mut table);
     let old = if is_old_optional { Type::optional(of.clone()) } else { of.clone() };
-    let environment = Environment::new(Arc::new(table)).variable("self", of).variable("oldSelf", old);
+    let environment = Environment::of(release, Arc::new(table)).variable("self", of).variable("oldSelf", old);
     let checked = environment.check(source)?;
     Ok((environment, checked))
 }
@@ -108,12 +110,13 @@ impl Compiled {
         of: &Type,
         declared: &Declared,
         is_old_optional: bool,
+        release: Release,
     ) -> Result<(Self, Range), InvalidRule> {
         let (prefix, wrong) = match of {
             Type::Bool => ("", "cel expression must evaluate to a bool"),
             _ => ("messageExpression ", "messageExpression must evaluate to a string"),
         };
-        let (environment, checked) = compile(source, declared, is_old_optional)
+        let (environment, checked) = compile(source, declared, is_old_optional, release)
             .map_err(|CompileError(why)| InvalidRule(format!("{prefix}compilation failed: {why}")))?;
         if checked.output() != of {
             return Err(InvalidRule(wrong.to_owned()));
@@ -151,8 +154,8 @@ struct Errors {
     cel: Vec<String>,
 }
 
-#[derive(Default)]
 struct Checker {
+    release: Release,
     costs: Vec<(String, Cost)>,
     /// The cost that each expression adds to the total.
     totals: Vec<(String, u64)>,
@@ -199,7 +202,7 @@ impl Checker {
 
     fn rules(&mut self, node: &Node<'_>, rules: &[Value], errors: &mut Vec<String>) {
         let is_resource = node.is_root || has(node.schema, "x-kubernetes-embedded-resource");
-        let Some(declared) = Declared::of_schema(node.schema, is_resource) else {
+        let Some(declared) = Declared::of_schema(node.schema, is_resource, self.release) else {
             errors.push(format!(
                 "{}.{RULES}: Internal error: internal error: failed to construct type information for x-kubernetes-validations \
                  rules: unable to convert structural schema to CEL declarations",
@@ -217,7 +220,7 @@ impl Checker {
         let optional = rule.get("optionalOldSelf").and_then(Value::as_bool);
         let is_old_optional = optional == Some(true);
         let field = format!("{path}.rule");
-        let compiled = match Compiled::new(text("rule"), &Type::Bool, declared, is_old_optional) {
+        let compiled = match Compiled::new(text("rule"), &Type::Bool, declared, is_old_optional, self.release) {
             Ok((compiled, once)) => {
                 let times = node.cardinality.unwrap_or_else(|| declared.max_cardinality());
                 let in_all = once.max.saturating_mul(times);
@@ -232,7 +235,7 @@ impl Checker {
         let message = text("messageExpression");
         if compiled.is_some() && !message.is_empty() {
             let field = format!("{path}.messageExpression");
-            match Compiled::new(message, &Type::String, declared, is_old_optional) {
+            match Compiled::new(message, &Type::String, declared, is_old_optional, self.release) {
                 Ok((_, once)) => {
                     let cost = Cost { once, in_all: once.max };
                     self.observe(&field, "estimated messageExpression cost", cost, errors);

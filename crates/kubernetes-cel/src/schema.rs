@@ -4,6 +4,7 @@
 pub use super::escape::{escape, is_reserved, unescape};
 
 use super::message_types::Table;
+use super::release::Release;
 use super::types::Type;
 use kubernetes_object::kind::GroupVersionKind;
 use kubernetes_object::schema::{self as builtin, Scalar, Shape as Field, TypeReference};
@@ -15,6 +16,8 @@ use std::sync::LazyLock;
 const MAX_DEPTH: usize = 64;
 /// The bytes of a request, from which the sizes of unbounded values are derived: `DefaultMaxRequestSizeBytes`.
 const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
+/// The length of an object's name: `DNS1123SubdomainMaxLength`.
+const MAX_NAME: u64 = 253;
 /// The bytes of an unbounded string without its quotes.
 const MAX_STRING: u64 = MAX_REQUEST_BYTES - 2;
 
@@ -45,17 +48,17 @@ pub enum Shape {
 /// The part of a resource's metadata that expressions see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Metadata {
-    /// Name and generateName, as in the rules of custom resources.
-    Names,
+    /// Name and generateName, as in the rules of custom resources; since 1.37 their length is bounded.
+    Names(Release),
     /// The metadata of all objects, as in the API's documents.
     All,
 }
 
 impl Declared {
-    /// The declaration that the rules of an `openAPIV3Schema` use; `None` if expressions cannot see its values. With `is_resource` the
-    /// schema is that of a whole resource, whose type and name are always visible.
-    pub fn of_schema(schema: &Value, is_resource: bool) -> Option<Self> {
-        of_schema(schema, is_resource, Metadata::Names, 0)
+    /// The declaration that the rules of an `openAPIV3Schema` use in a release; `None` if expressions cannot see its values. With
+    /// `is_resource` the schema is that of a whole resource, whose type and name are always visible.
+    pub fn of_schema(schema: &Value, is_resource: bool, release: Release) -> Option<Self> {
+        of_schema(schema, is_resource, Metadata::Names(release), 0)
     }
 
     /// The declaration that policies use for the `openAPIV3Schema` of a custom resource.
@@ -137,17 +140,31 @@ static IDENTITY: LazyLock<Value> = LazyLock::new(|| {
 
 /// The properties of a schema; for a resource, its type and name are added.
 pub fn properties(schema: &Value, is_resource: bool) -> impl Iterator<Item = (&str, &Value)> {
-    let is = |at: &str, of: &str| schema.pointer(at).and_then(Value::as_str) == Some(of);
-    let is_identified = is("/properties/kind/type", "string")
-        && is("/properties/apiVersion/type", "string")
-        && is("/properties/metadata/type", "object")
-        && is("/properties/metadata/properties/name/type", "string")
-        && is("/properties/metadata/properties/generateName/type", "string");
-    let added = if is_resource && !is_identified { IDENTITY.as_object() } else { None };
+    let added = if is_resource && !is_identified(schema) { IDENTITY.as_object() } else { None };
     let own = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     own.filter(move |(name, _)| added.is_none_or(|added| !added.contains_key(*name)))
         .chain(added.into_iter().flatten())
         .map(|(name, schema)| (&**name, schema))
+}
+
+/// Whether a schema has the type and name of a resource itself.
+fn is_identified(schema: &Value) -> bool {
+    let is = |at: &str, of: &str| schema.pointer(at).and_then(Value::as_str) == Some(of);
+    is("/properties/kind/type", "string")
+        && is("/properties/apiVersion/type", "string")
+        && is("/properties/metadata/type", "object")
+        && is("/properties/metadata/properties/name/type", "string")
+        && is("/properties/metadata/properties/generateName/type", "string")
+}
+
+/// The names of a resource with bounds (`cappedLengthStringType`). A suffix of at least one byte follows generateName.
+fn bounded_names(schema: &Value) -> Declared {
+    let text = |name: &str, most: u64| {
+        let given = schema.pointer(&format!("/properties/metadata/properties/{name}/maxLength"));
+        let length = given.and_then(Value::as_i64).map_or(most, |given| most.min(given.max(0) as u64));
+        (name.to_owned(), Declared { max_elements: 4 * length, ..Declared::text() })
+    };
+    Declared::object([text("name", MAX_NAME), text("generateName", MAX_NAME - 1)].into())
 }
 
 fn of_schema(schema: &Value, is_resource: bool, metadata: Metadata, depth: usize) -> Option<Declared> {
@@ -184,9 +201,13 @@ fn of_schema(schema: &Value, is_resource: bool, metadata: Metadata, depth: usize
                     fields.insert(name, of);
                 }
             }
-            if is_resource && metadata == Metadata::All {
-                fields.extend(object_metadata().map(|of| ("metadata".to_owned(), of)));
-            }
+            let metadata = match metadata {
+                _ if !is_resource => None,
+                Metadata::All => object_metadata(),
+                Metadata::Names(release) if release.since(37) && !is_identified(schema) => Some(bounded_names(schema)),
+                Metadata::Names(_) => None,
+            };
+            fields.extend(metadata.map(|of| ("metadata".to_owned(), of)));
             Declared { shape: Shape::Object(fields), ..object }
         }
         "string" => match text("format") {
@@ -234,7 +255,8 @@ fn add_identity(fields: &mut BTreeMap<String, Declared>) {
         if is_string(metadata, "name") && is_string(metadata, "generateName"));
     if !named || !is_string(fields, "kind") || !is_string(fields, "apiVersion") {
         let added = IDENTITY.as_object().into_iter().flatten();
-        let added = added.filter_map(|(name, schema)| Some((name.clone(), Declared::of_schema(schema, false)?)));
+        let added = added
+            .filter_map(|(name, schema)| Some((name.clone(), Declared::of_schema(schema, false, Release::default())?)));
         fields.extend(added);
     }
 }
@@ -305,7 +327,7 @@ mod tests {
                 "anything": {"x-kubernetes-preserve-unknown-fields": true},
                 "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
                 "template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}}}});
-        let declared = Declared::of_schema(&schema, true).unwrap();
+        let declared = Declared::of_schema(&schema, true, Release::default()).unwrap();
         for (source, of) in [
             ("self.spec.replicas", "int"),
             ("self.spec.port", "dyn"),

@@ -5,6 +5,7 @@ use super::environment::Environment;
 use super::estimate::Range;
 use super::message_types::Table;
 use super::messages::{AdmissionTypes, VARIABLES};
+use super::release::Release;
 use super::schema::Declared;
 use super::types::Type;
 use kubernetes_object::kind::{GroupVersionKind, GroupVersionResource};
@@ -75,9 +76,10 @@ pub fn kinds_of_rules(
 }
 
 impl<'p> TypeChecker<'p> {
-    /// Makes a checker for the kinds of a policy with known schemas: [`kinds_of_rules`]. `parameters` is `None` if the policy has no
-    /// parameters. `variables` are names and expressions.
+    /// Makes a checker of a release for the kinds of a policy with known schemas: [`kinds_of_rules`]. `parameters` is `None` if the policy
+    /// has no parameters. `variables` are names and expressions.
     pub fn new<'a>(
+        release: Release,
         kinds: impl IntoIterator<Item = (GroupVersionKind, Declared)>,
         parameters: Option<ParameterType<'p>>,
         variables: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
@@ -92,10 +94,10 @@ impl<'p> TypeChecker<'p> {
             });
             let mut messages = AdmissionTypes::default().with_table(table).with_variables();
             for (name, expression) in variables.clone() {
-                let found = declare(messages.clone(), &object, parameters.as_ref()).check(expression);
+                let found = declare(release, messages.clone(), &object, parameters.as_ref()).check(expression);
                 messages.add_variable(name, &found.map_or(Type::Dyn, |checked| checked.output().clone()));
             }
-            declare(messages, &object, parameters.as_ref())
+            declare(release, messages, &object, parameters.as_ref())
         };
         let typed = |(kind, object): (GroupVersionKind, Declared)| Typed {
             environment: environment(&kind, &object),
@@ -131,8 +133,8 @@ impl<'p> TypeChecker<'p> {
     }
 }
 
-fn declare(messages: AdmissionTypes, object: &Type, parameters: Option<&Type>) -> Environment {
-    let environment = Environment::new(Arc::new(messages))
+fn declare(release: Release, messages: AdmissionTypes, object: &Type, parameters: Option<&Type>) -> Environment {
+    let environment = Environment::of(release.stored(), Arc::new(messages))
         .variable("object", object.clone())
         .variable("oldObject", object.clone())
         .variable("namespaceObject", Type::object("kubernetes.Namespace"))
@@ -155,7 +157,8 @@ mod tests {
             let declared = Declared::of_kind(&kind).unwrap();
             (kind, declared)
         });
-        TypeChecker::new(kinds, Some(ParameterType { kind: "Foo", schema: None }), variables.iter().copied())
+        let parameters = ParameterType { kind: "Foo", schema: None };
+        TypeChecker::new(Release::default(), kinds, Some(parameters), variables.iter().copied())
     }
 
     #[test]

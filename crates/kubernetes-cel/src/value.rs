@@ -117,6 +117,17 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Converts JSON of an object of a built-in kind as Kubernetes does since 1.37: lists and maps are Go values (`SchemalessTypedToVal`),
+    /// which differ in the errors of comparisons and indices.
+    #[inline]
+    pub fn built_in(json: &'a Json) -> Self {
+        match json {
+            Json::Array(elements) => Self::List(List::BuiltIn(elements)),
+            Json::Object(fields) => Self::Map(Map::BuiltIn(fields)),
+            scalar => Self::json(scalar),
+        }
+    }
+
     /// Text that an expression made.
     pub fn string(text: impl Into<Arc<str>>) -> Self {
         Self::String(Text::Shared(text.into()))
@@ -196,7 +207,9 @@ impl<'a> Value<'a> {
             Self::Bytes(_) => "types.Bytes",
             Self::Duration(_) => "types.Duration",
             Self::Timestamp(..) => "types.Timestamp",
+            Self::List(List::BuiltIn(_)) => "*common.reflectSchemalessTypedList",
             Self::List(_) => "*types.baseList",
+            Self::Map(Map::BuiltIn(_)) => "*common.reflectSchemalessTypedStruct",
             Self::Map(_) => "*types.baseMap",
             Self::Type(_) => "*types.Type",
             Self::Optional(_) => "*types.Optional",
@@ -208,6 +221,11 @@ impl<'a> Value<'a> {
     /// The error of an index of this value's type, if no index can have the type.
     pub(crate) fn as_invalid_qualifier(&self) -> Error {
         Error::new(format!("invalid qualifier type: {}", self.go_type()))
+    }
+
+    /// The error of a key of this value's type in an object of a built-in kind.
+    pub(crate) fn as_invalid_key(&self) -> Error {
+        Error::new(format!("unsupported map key type: {}", self.go_type()))
     }
 
     /// The result of `size(…)`, also used for costs: code points, bytes, elements or entries; `None` for other types (`traits.Sizer` of
@@ -241,6 +259,8 @@ impl<'a> Value<'a> {
             Self::Double(value) => *value == 0.0,
             Self::Duration(value) => *value == 0,
             Self::Timestamp(seconds, nanoseconds, _) => *seconds == ZERO_TIME && *nanoseconds == 0,
+            // Go values of Kubernetes have no zero.
+            Self::List(List::BuiltIn(_)) | Self::Map(Map::BuiltIn(_)) => false,
             Self::String(_) | Self::Bytes(_) | Self::List(_) | Self::Map(_) => self.size() == Some(0),
             Self::Struct(value) => value.fields.is_empty(),
             Self::Type(_) | Self::Optional(_) | Self::Opaque(_) => false,

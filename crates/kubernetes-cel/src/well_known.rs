@@ -3,6 +3,7 @@
 
 mod any;
 
+use super::release::Release;
 use super::types::Type;
 use super::value::{Error, List, Map, Struct, Value};
 use super::work;
@@ -259,20 +260,29 @@ fn json<'a>(value: &Value<'a>) -> Result<Value<'a>, Error> {
     })
 }
 
-/// The value of a message (`Registry.NewValue`); `None` for a name of another package.
-pub(crate) fn make<'a>(name: &Arc<str>, fields: &[(Arc<str>, Value<'a>)]) -> Option<Result<Value<'a>, Error>> {
+/// The value of a message in a release (`Registry.NewValue`); `None` for a name of another package.
+pub(crate) fn make<'a>(
+    name: &Arc<str>,
+    fields: &[(Arc<str>, Value<'a>)],
+    release: Release,
+) -> Option<Result<Value<'a>, Error>> {
     let of = of_name(name)?;
-    Some(take_all(name, fields).and_then(|fields| value(name, &of, fields)))
+    Some(take_all(name, fields, release).and_then(|fields| value(name, &of, fields)))
 }
 
-fn take_all<'a>(message: &str, fields: &[(Arc<str>, Value<'a>)]) -> Result<Vec<(Arc<str>, Value<'a>)>, Error> {
+fn take_all<'a>(
+    message: &str,
+    fields: &[(Arc<str>, Value<'a>)],
+    release: Release,
+) -> Result<Vec<(Arc<str>, Value<'a>)>, Error> {
     let take = |(name, value): &(Arc<str>, Value<'a>)| {
         let field = Field::find(message, name).ok_or_else(|| Error::new(format!("no such field: {name}")))?;
         match (field, value) {
             (Field::List, Value::List(_)) | (Field::Map, Value::Map(_)) => {}
             (Field::List | Field::Map, value) => {
                 let of = match value {
-                    Value::Optional(_) | Value::Type(_) => value.type_name().into_owned(),
+                    Value::Type(_) => value.type_name().into_owned(),
+                    Value::Optional(_) if !release.since(37) => value.type_name().into_owned(),
                     value => value.r#type().declaration(),
                 };
                 return Err(Error::new(format!("unsupported field type for {message}.{name}: {of}")));

@@ -147,16 +147,24 @@ pub fn approval(definition: &Object) -> Option<ApprovalState> {
     names::approval_state(Fields(definition.fields()))
 }
 
-/// The warnings of a new definition, or of an update: formats that the API server ignores, and that the old definition does not have.
-pub fn warnings(definition: &Object, old: Option<&Object>) -> Vec<String> {
-    let formats = |object: &Object| -> Vec<String> {
-        let spec = Fields(object.fields()).object("spec").map(Spec::of);
-        let formats = spec.as_ref().map(validation::unknown_formats).unwrap_or_default();
-        formats.into_iter().map(go_quote).collect()
+/// The warnings of a new definition, or of an update: formats that the API server ignores; with `warns_of_sets`, which holds since 1.37, also
+/// sets whose items are objects or lists. An update has no warning about what the old definition has too.
+pub fn warnings(definition: &Object, old: Option<&Object>, warns_of_sets: bool) -> Vec<String> {
+    let all = |object: &Object| -> Vec<String> {
+        let Some(spec) = Fields(object.fields()).object("spec").map(Spec::of) else { return Vec::new() };
+        let formats = validation::unknown_formats(&spec).into_iter();
+        let formats = formats.map(|format| format!("unrecognized format {}", go_quote(format)));
+        let sets = warns_of_sets.then(|| validation::unsupported_sets(&spec)).into_iter().flatten();
+        let sets = sets.map(|of| {
+            format!(
+                "x-kubernetes-list-type: set for items of type {} is not supported by server-side apply or CEL validation rules",
+                go_quote(of)
+            )
+        });
+        formats.chain(sets).collect()
     };
-    let known: HashSet<String> = old.map(formats).unwrap_or_default().into_iter().collect();
-    let new = formats(definition).into_iter().filter(|format| !known.contains(format));
-    new.map(|format| format!("unrecognized format {format}")).collect()
+    let known: HashSet<String> = old.map(all).unwrap_or_default().into_iter().collect();
+    all(definition).into_iter().filter(|warning| !known.contains(warning)).collect()
 }
 
 fn update_metadata(fields: Fields<'_>, old: Fields<'_>) -> Vec<Cause> {

@@ -2,30 +2,34 @@
 
 use super::report::Finding;
 use super::resources::Definitions;
+use crate::cel::Release;
 use crate::cel::typecheck::{ParameterType, TypeChecker, kinds_of_rules};
 use crate::expressions::{Compiler, Declarations};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
 use serde_json::Value;
 
-/// Returns the findings about the expressions that compile.
-pub(super) fn findings(kind: &str, object: &Object, definitions: &Definitions<'_>) -> Vec<Finding> {
-    let mut found = Findings::default();
+/// Returns the findings about the expressions that compile in a release.
+pub(super) fn findings(kind: &str, object: &Object, definitions: &Definitions<'_>, release: Release) -> Vec<Finding> {
+    let mut found = Findings { release, found: Vec::new() };
     match kind {
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
             for (index, hook) in object.items(&["webhooks"]).iter().enumerate() {
-                found.conditions(&Compiler::default(), items(hook, "matchConditions"), &format!("webhooks[{index}]"));
+                let compiler = Compiler::of_webhook(release);
+                found.conditions(&compiler, items(hook, "matchConditions"), &format!("webhooks[{index}]"));
             }
         }
         "ValidatingAdmissionPolicy" => found.policy(object, Some(definitions)),
         "MutatingAdmissionPolicy" => found.policy(object, None),
         _ => {}
     }
-    found.0
+    found.found
 }
 
-#[derive(Default)]
-struct Findings(Vec<Finding>);
+struct Findings {
+    release: Release,
+    found: Vec<Finding>,
+}
 
 impl Findings {
     fn conditions(&mut self, compiler: &Compiler, conditions: &[Value], path: &str) {
@@ -38,14 +42,14 @@ impl Findings {
     }
 
     fn costs(&mut self, field: String, cost: Option<crate::cel::estimate::Range>) {
-        self.0.extend(cost.map(|cost| Finding::Expression(field, cost)));
+        self.found.extend(cost.map(|cost| Finding::Expression(field, cost)));
     }
 
     /// Adds the findings about a policy. With definitions, the expressions are also type-checked for the kinds of the policy.
     fn policy(&mut self, object: &Object, definitions: Option<&Definitions<'_>>) {
         let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
         let parameters = spec.get("paramKind").filter(|kind| !kind.is_null());
-        let mut compiler = Compiler::new(parameters.is_some());
+        let mut compiler = Compiler::new(parameters.is_some(), self.release);
         let declarations = Declarations { authorizer: true, variables: true, ..Declarations::default() };
         self.conditions(&compiler, items(spec, "matchConditions"), "spec");
         let mut variables = Vec::new();
@@ -66,7 +70,7 @@ impl Findings {
             kinds.into_iter().filter_map(move |kind| Some((kind.clone(), definitions.declared(&kind)?)))
         });
         let parameters = parameters.as_ref().map(|(kind, schema)| ParameterType { kind, schema: schema.as_ref() });
-        let checker = TypeChecker::new(kinds, parameters, variables.iter().copied());
+        let checker = TypeChecker::new(self.release, kinds, parameters, variables.iter().copied());
         for (index, validation) in items(spec, "validations").iter().enumerate() {
             for (name, authorizer) in [("expression", true), ("messageExpression", false)] {
                 let (field, source) = (format!("spec.validations[{index}].{name}"), text(validation, name));
@@ -77,7 +81,7 @@ impl Findings {
                 let typed = checker.estimate(source).filter(|_| untyped.is_some());
                 self.costs(field.clone(), typed.or(untyped));
                 let warning = checker.warning(source).filter(|_| untyped.is_some());
-                self.0.extend(warning.map(|text| Finding::Warning(field, text)));
+                self.found.extend(warning.map(|text| Finding::Warning(field, text)));
             }
         }
         for (index, annotation) in items(spec, "auditAnnotations").iter().enumerate() {

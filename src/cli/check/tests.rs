@@ -1,6 +1,7 @@
 use super::report::Finding;
 use super::resources::Definitions;
 use super::{check, manifests, policies};
+use crate::cel::Release;
 use crate::manifests::validation;
 use crate::object::Object;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ fn report(files: &[&str], objects: &[&str]) -> (String, bool) {
         });
         named.collect::<Vec<PathBuf>>()
     };
-    let report = check(&write("f", files), &write("o", objects));
+    let report = check(&write("f", files), &write("o", objects), Release::default());
     let place = format!("{}/", folder.path().display());
     (report.to_string().replace(&place, ""), report.has_errors())
 }
@@ -108,7 +109,7 @@ fn a_folder_is_checked_with_the_folders_below_it() {
     for name in ["b.json", "a.yml", "sub/c.yaml", "notes.txt"] {
         std::fs::write(folder.path().join(name), r#"{"apiVersion": "v1", "kind": "Pod"}"#).unwrap();
     }
-    let text = check(&[folder.path().to_owned()], &[]).to_string();
+    let text = check(&[folder.path().to_owned()], &[], Release::default()).to_string();
     let files: Vec<&str> = text.lines().filter_map(|line| line.strip_suffix(": Pod \"\"")).collect();
     let names = ["a.yml", "b.json", "sub/c.yaml"].map(|name| folder.path().join(name).display().to_string());
     assert_eq!(files, names);
@@ -247,14 +248,17 @@ fn warnings_are_those_of_kube_controller_manager() {
         let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "p"}, "spec": spec});
         let object = Object::from_value(object).unwrap();
         let parameters = spec.pointer("/paramKind/kind").and_then(Value::as_str).unwrap_or("Params");
-        let found = policies::findings(kind, &object, &definitions).into_iter().filter_map(|finding| match finding {
-            Finding::Warning(field, text) => Some((field, text.replace(&format!("{parameters}2"), parameters))),
-            _ => None,
-        });
+        let found =
+            policies::findings(kind, &object, &definitions, Release::default()).into_iter().filter_map(|finding| {
+                match finding {
+                    Finding::Warning(field, text) => Some((field, text.replace(&format!("{parameters}2"), parameters))),
+                    _ => None,
+                }
+            });
         let found: BTreeMap<String, String> = found.collect();
         let expected: BTreeMap<String, String> = serde_json::from_value(line["warnings"].clone()).unwrap();
         // The API refuses a policy with an expression that is wrong for every kind.
-        let refused = validation::policy::policy(kind, &object).0;
+        let refused = validation::policy::policy(kind, &object, Release::default()).0;
         let fields: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
         for field in fields {
             let (expected, found) = (expected.get(field), found.get(field));

@@ -3,6 +3,7 @@
 use super::catalog::{self, Group, ServedResource, Subresource};
 use super::registrations::{self, API_SERVICES, Registered};
 use super::{discovery, openapi};
+use crate::cel::Release;
 use crate::config::Apis;
 use crate::embedded::custom::DEFINITIONS;
 use crate::embedded::custom::definition::{Definition, Version};
@@ -39,6 +40,8 @@ pub(in crate::embedded) struct CurrentIndex {
     removed: Vec<&'static Api>,
     /// The built-in APIs that are not served.
     apis: Apis,
+    /// The release whose rules expressions follow.
+    release: Release,
     newest: Mutex<Arc<Index>>,
     /// The turn of the request that makes the next index: the others wait for that one.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -46,10 +49,10 @@ pub(in crate::embedded) struct CurrentIndex {
 
 impl CurrentIndex {
     /// An index without definitions.
-    pub(in crate::embedded) fn new(removed: &[&'static Api], apis: Apis) -> Self {
+    pub(in crate::embedded) fn new(removed: &[&'static Api], apis: Apis, release: Release) -> Self {
         let registered = registrations::built_in(&catalog::groups(removed, &apis));
         let index = Index::new(0, BTreeMap::new(), registered, removed, &apis, None);
-        Self { removed: removed.to_vec(), apis, newest: Mutex::new(Arc::new(index)), turn: Arc::default() }
+        Self { removed: removed.to_vec(), apis, release, newest: Mutex::new(Arc::new(index)), turn: Arc::default() }
     }
 
     /// The index of the store's current definitions and APIServices. A new one is made off the worker: a definition may have many versions.
@@ -94,7 +97,10 @@ impl CurrentIndex {
             let before = before.definitions.get(&name);
             match before.filter(|before| Arc::ptr_eq(&before.object, &object)) {
                 Some(unchanged) => Some((name, unchanged.clone())),
-                None => Some((name, Arc::new(Definition::new(&object, before.map(|before| &**before))?))),
+                None => {
+                    let definition = Definition::new(&object, self.release, before.map(|before| &**before))?;
+                    Some((name, Arc::new(definition)))
+                }
             }
         });
         let definitions = definitions.collect();

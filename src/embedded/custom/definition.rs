@@ -2,6 +2,7 @@
 
 use super::json_path::JsonPath;
 use super::schema::Schema;
+use crate::cel::Release;
 use crate::embedded::name::Name;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
@@ -40,6 +41,8 @@ pub(in crate::embedded) struct Definition {
 pub(in crate::embedded) struct Version {
     /// The definition and the index of the version there.
     of: (Arc<Object>, usize),
+    /// The release whose rules expressions follow.
+    release: Release,
     pub(in crate::embedded) kind: GroupVersionKind,
     pub(in crate::embedded) name: Name,
     pub(in crate::embedded) is_served: bool,
@@ -72,8 +75,9 @@ pub(in crate::embedded) struct Selectable {
 }
 
 impl Definition {
-    /// The definition in a stored object; `None` if its names are not accepted. Versions that are equal in `before` are not compiled again.
-    pub(in crate::embedded) fn new(object: &Arc<Object>, before: Option<&Self>) -> Option<Self> {
+    /// The definition in a stored object; `None` if its names are not accepted. Its rules follow a release. Versions that are equal in
+    /// `before` are not compiled again.
+    pub(in crate::embedded) fn new(object: &Arc<Object>, release: Release, before: Option<&Self>) -> Option<Self> {
         let is_established = is_true(object, "Established");
         if !is_established && !is_true(object, "NamesAccepted") {
             return None;
@@ -97,8 +101,8 @@ impl Definition {
                 let versions = object.items(&["spec", "versions"]);
                 let current = versions.iter().filter(|version| flag(version, "served") && !flag(version, "deprecated"));
                 let newest = current.map(|version| text(version, "name")).max_by_key(|name| newness(name));
-                let all = (0..versions.len()).filter_map(|at| Some(Arc::new(Version::new(object, at, &kind, newest)?)));
-                all.collect()
+                let version = |at| Some(Arc::new(Version::new(object, at, &kind, newest, release)?));
+                (0..versions.len()).filter_map(version).collect()
             }
         };
         let storage = object.items(&["spec", "versions"]).iter().find(|version| flag(version, "storage"));
@@ -134,7 +138,7 @@ impl Definition {
 
 impl Version {
     /// The version at an index. `newest` is the newest version that is served and not deprecated.
-    fn new(object: &Arc<Object>, at: usize, kind: &Name, newest: Option<&str>) -> Option<Self> {
+    fn new(object: &Arc<Object>, at: usize, kind: &Name, newest: Option<&str>, release: Release) -> Option<Self> {
         let version = object.items(&["spec", "versions"]).get(at)?;
         let name = text(version, "name");
         let kind = GroupVersionKind::new(object.str(&["spec", "group"]), name, &**kind);
@@ -151,6 +155,7 @@ impl Version {
         });
         Some(Self {
             of: (object.clone(), at),
+            release,
             name: name.to_owned().into(),
             kind,
             is_served: flag(version, "served"),
@@ -170,7 +175,7 @@ impl Version {
     pub(in crate::embedded) fn schema(&self) -> Result<&Schema, Status> {
         let compile = || {
             let preserves = spec(&self.of.0, "preserveUnknownFields") == Some(&Value::Bool(true));
-            Schema::compile(self.raw_schema(), preserves)
+            Schema::compile(self.raw_schema(), preserves, self.release)
         };
         self.schema.get_or_init(compile).as_ref().map_err(|why| {
             tracing::warn!(kind = ?self.kind, why = why.to_string(), "the schema of a custom resource cannot be used");

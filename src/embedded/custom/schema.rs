@@ -1,6 +1,7 @@
 //! The compiled schema of a version, and the validation of objects by it.
 
 use super::definition::Version;
+use crate::cel::Release;
 use crate::cel::re2::Regex;
 use crate::cel::rules::Rules;
 use crate::object::Object;
@@ -31,11 +32,15 @@ pub(in crate::embedded) enum Before<'a> {
 }
 
 impl Schema {
-    /// Compiles an `openAPIV3Schema`.
+    /// Compiles an `openAPIV3Schema`, with the rules of a release.
     ///
     /// # Errors
     /// If the schema is too large or too deep.
-    pub(in crate::embedded) fn compile(schema: Option<&Value>, preserves: bool) -> Result<Self, CompileSchemaError> {
+    pub(in crate::embedded) fn compile(
+        schema: Option<&Value>,
+        preserves: bool,
+        release: Release,
+    ) -> Result<Self, CompileSchemaError> {
         let none = Value::Object(Map::new());
         let structural = match (schema, preserves) {
             (None, false) => Structural::without_schema(),
@@ -44,7 +49,7 @@ impl Schema {
         };
         let schema = schema.unwrap_or(&none);
         let validator = Validator::compile(schema, &pattern)?;
-        Ok(Self { structural, validator, rules: Rules::compile(Arc::new(schema.clone())) })
+        Ok(Self { structural, validator, rules: Rules::compile(Arc::new(schema.clone()), release) })
     }
 
     /// Reads a stored object: drops what the schema does not have, and sets defaults.
@@ -102,9 +107,10 @@ pub(in crate::embedded) fn pattern(pattern: &str) -> Result<PatternMatcher, Inva
     Ok(Arc::new(move |text| compiled.is_match(text)))
 }
 
-/// The errors of the rules in a schema at a path.
-pub(in crate::embedded) fn rule_causes(schema: &Value, path: &str, is_unchanged: bool) -> Vec<Cause> {
-    let found = crate::cel::rules::check(schema, path).errors;
+/// The errors that the rules in a schema at a path have in a release. Rules of an unchanged schema are stored already.
+pub(in crate::embedded) fn rule_causes(schema: &Value, path: &str, is_unchanged: bool, release: Release) -> Vec<Cause> {
+    let release = if is_unchanged { release.stored() } else { release };
+    let found = crate::cel::rules::check(schema, path, release).errors;
     let causes = found.iter().map(|text| cause(text));
     // The cost of a single expression is no error of an unchanged schema.
     let counts = |cause: &Cause| {
@@ -117,9 +123,13 @@ pub(in crate::embedded) fn rule_causes(schema: &Value, path: &str, is_unchanged:
 }
 
 /// The errors of a default by the rules of its schema, and the cost that is left.
-pub(in crate::embedded) fn default_causes(default: Default<'_>, cost: u64) -> (Vec<Cause>, Option<u64>) {
+pub(in crate::embedded) fn default_causes(
+    default: Default<'_>,
+    cost: u64,
+    release: Release,
+) -> (Vec<Cause>, Option<u64>) {
     let Default { schema, value, path, is_resource } = default;
-    crate::cel::rules::validate_default(schema, value, path, is_resource, cost)
+    crate::cel::rules::validate_default(schema, value, path, is_resource, cost, release)
 }
 
 /// The error in a text `field: message`.

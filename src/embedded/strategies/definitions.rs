@@ -101,8 +101,19 @@ pub(in crate::embedded) fn kind() -> GroupVersionKind {
     GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
-fn checks() -> DefinitionChecks<'static> {
-    DefinitionChecks { patterns: &pattern, rules: &rule_causes, defaults: &default_causes }
+/// Validates a definition with its rules in the emulated release.
+fn causes(context: &Context<'_>, validate: impl FnOnce(DefinitionChecks<'_>) -> Vec<Cause>) -> Vec<Cause> {
+    let release = context.settings.gates.expressions();
+    let rules = |schema: &Value, path: &str, is_unchanged: bool| rule_causes(schema, path, is_unchanged, release);
+    let defaults = |default: custom_resource_definition::Default<'_>, cost: u64| default_causes(default, cost, release);
+    validate(DefinitionChecks { patterns: &pattern, rules: &rules, defaults: &defaults })
+}
+
+/// Warns of what is valid but has no effect.
+fn warn(context: &Context<'_>, object: &Object, old: Option<&Object>) {
+    let warns_of_sets = context.settings.gates.since(37);
+    let warnings = custom_resource_definition::warnings(object, old, warns_of_sets);
+    warnings.into_iter().for_each(|warning| context.warnings.warn(warning));
 }
 
 /// Sets the status of a new definition, and validates the definition.
@@ -112,11 +123,11 @@ fn checks() -> DefinitionChecks<'static> {
 fn prepare(context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
     check_work(context, object)?;
     custom_resource_definition::prepare_for_create(object);
-    let causes = custom_resource_definition::validate(object, checks());
+    let causes = causes(context, |checks| custom_resource_definition::validate(object, checks));
     if let Some(status) = invalid::status(&kind(), object.name(), causes) {
         return Err(status);
     }
-    custom_resource_definition::warnings(object, None).into_iter().for_each(|warning| context.warnings.warn(warning));
+    warn(context, object, None);
     check_count(context.store, context, object.name())
 }
 
@@ -172,14 +183,12 @@ fn prepare_for_update(context: &Context<'_>, object: &mut Object, old: &Object) 
         check_work(context, object)?;
     }
     custom_resource_definition::prepare_for_update(object, old);
-    let mut causes = metadata_causes(object, old);
-    causes.extend(custom_resource_definition::validate_update(object, old, checks()));
-    if let Some(status) = invalid::status(&kind(), object.name(), causes) {
+    let mut found = metadata_causes(object, old);
+    found.extend(causes(context, |checks| custom_resource_definition::validate_update(object, old, checks)));
+    if let Some(status) = invalid::status(&kind(), object.name(), found) {
         return Err(status);
     }
-    custom_resource_definition::warnings(object, Some(old))
-        .into_iter()
-        .for_each(|warning| context.warnings.warn(warning));
+    warn(context, object, Some(old));
     Ok(())
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Devices;
 
 impl Strategy for Devices {
     fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        (context.settings.registration)(object)
+        context.settings.registration_causes(object)
     }
 
     fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
@@ -47,7 +47,7 @@ impl Strategy for ResourceSlices {
     }
 
     fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        (context.settings.registration)(object)
+        context.settings.registration_causes(object)
     }
 
     fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
@@ -71,7 +71,7 @@ impl Strategy for ResourceClaims {
 
     /// An update needs no such validation: the spec is immutable.
     fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        (context.settings.registration)(object)
+        context.settings.registration_causes(object)
     }
 }
 

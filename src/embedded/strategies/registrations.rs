@@ -16,7 +16,7 @@ impl Strategy for Registrations {
     }
 
     fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        (context.settings.registration)(object)
+        context.settings.registration_causes(object)
     }
 
     fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
@@ -26,7 +26,7 @@ impl Strategy for Registrations {
 
 /// The errors of an updated object. The stored object is valid, so that no rule is weaker for what an update does not change.
 pub(super) fn changed(context: &Context<'_>, object: &Object) -> Vec<Cause> {
-    if context.subresource.is_empty() { (context.settings.registration)(object) } else { Vec::new() }
+    if context.subresource.is_empty() { context.settings.registration_causes(object) } else { Vec::new() }
 }
 
 pub(super) struct WebhookConfigurations;
@@ -42,7 +42,7 @@ impl Strategy for WebhookConfigurations {
     }
 
     fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        (context.settings.registration)(object)
+        context.settings.registration_causes(object)
     }
 
     fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
@@ -58,7 +58,7 @@ impl Strategy for ValidatingAdmissionPolicies {
     }
 
     fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        (context.settings.registration)(object)
+        context.settings.registration_causes(object)
     }
 
     fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {

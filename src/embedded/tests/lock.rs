@@ -2,6 +2,7 @@
 
 use super::client::Client;
 use super::kept::DEFINITIONS;
+use crate::cel::Release;
 use crate::config::Limits;
 use crate::embedded::api::catalog;
 use crate::embedded::controllers::garbage;
@@ -35,7 +36,7 @@ fn next_hold() -> std::sync::MutexGuard<'static, Option<Hold>> {
 }
 
 /// The rules of a server whose validation waits. If the test does not go on, because the server holds up its requests, there is an error.
-fn held(object: &Object) -> Vec<Cause> {
+fn held(object: &Object, _: Release) -> Vec<Cause> {
     if object.name() != "held" {
         return Vec::new();
     }

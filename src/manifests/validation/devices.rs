@@ -3,17 +3,17 @@
 //! The cost of an expression is not estimated, and an expression with `cel.bind`, which only these expressions may use, is not compiled.
 
 use super::{Faults, items, text};
-use crate::cel::Type;
 use crate::cel::environment::{CompileError, Environment, NOT_INSTANTIATED, Table};
+use crate::cel::{Release, Type};
 use crate::object::Object;
 use serde_json::Value;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// `CELSelectorExpressionMaxLength`; a longer expression is refused without being compiled.
 const MAX_BYTES: usize = 10 << 10;
 const DEVICE: &str = "kubernetes.DRADevice";
 
-static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
+fn environment(release: Release) -> Environment {
     let of_domains = |of| Type::map(Type::String, Type::map(Type::String, of));
     let fields = [
         ("driver", Type::String),
@@ -21,44 +21,46 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
         ("capacity", of_domains(Type::opaque("kubernetes.Quantity"))),
         ("allowMultipleAllocations", Type::Bool),
     ];
-    Environment::new(Arc::new(Table::default().with(DEVICE, fields))).variable("device", Type::object(DEVICE))
-});
+    Environment::of(release, Arc::new(Table::default().with(DEVICE, fields))).variable("device", Type::object(DEVICE))
+}
 
-/// The errors of a ResourceClaim, a ResourceClaimTemplate or a DeviceClass.
-pub(super) fn selectors(object: &Object) -> Faults {
-    let mut faults = Faults::default();
+/// The errors that a ResourceClaim, a ResourceClaimTemplate or a DeviceClass has in a release.
+pub(super) fn selectors(object: &Object, release: Release) -> Faults {
+    let (environment, mut faults) = (environment(release), Faults::default());
     let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
     match object.kind() {
-        "DeviceClass" => list(spec, "spec", &mut faults),
-        "ResourceClaimTemplate" => claim(&spec["spec"], "spec.spec", &mut faults),
-        _ => claim(spec, "spec", &mut faults),
+        "DeviceClass" => list(spec, "spec", &environment, &mut faults),
+        "ResourceClaimTemplate" => claim(&spec["spec"], "spec.spec", &environment, &mut faults),
+        _ => claim(spec, "spec", &environment, &mut faults),
     }
     faults
 }
 
-fn claim(spec: &Value, path: &str, faults: &mut Faults) {
+fn claim(spec: &Value, path: &str, environment: &Environment, faults: &mut Faults) {
     for (index, request) in items(&spec["devices"], "requests").iter().enumerate() {
         let path = format!("{path}.devices.requests[{index}]");
         let alternatives = items(request, "firstAvailable");
         // With both, kube-apiserver checks neither.
         match request.get("exactly").filter(|exactly| !exactly.is_null()) {
-            Some(exactly) if alternatives.is_empty() => list(exactly, &format!("{path}.exactly"), faults),
+            Some(exactly) if alternatives.is_empty() => {
+                list(exactly, &format!("{path}.exactly"), environment, faults);
+            }
             Some(_) => {}
             None => {
                 for (index, alternative) in alternatives.iter().enumerate() {
-                    list(alternative, &format!("{path}.firstAvailable[{index}]"), faults);
+                    list(alternative, &format!("{path}.firstAvailable[{index}]"), environment, faults);
                 }
             }
         }
     }
 }
 
-fn list(owner: &Value, path: &str, faults: &mut Faults) {
+fn list(owner: &Value, path: &str, environment: &Environment, faults: &mut Faults) {
     for (index, selector) in items(owner, "selectors").iter().enumerate().take(32) {
         let Some(cel) = selector.get("cel").filter(|cel| !cel.is_null()) else { continue };
         let expression = text(cel, "expression");
         if expression.len() <= MAX_BYTES
-            && let Err(CompileError(why)) = compile(expression)
+            && let Err(CompileError(why)) = compile(expression, environment)
         {
             faults.not_compiled(&format!("{path}.selectors[{index}].cel.expression"), expression, &why);
         }
@@ -66,11 +68,11 @@ fn list(owner: &Value, path: &str, faults: &mut Faults) {
 }
 
 /// `CompileCELExpression` of `k8s.io/dynamic-resource-allocation/cel`
-fn compile(expression: &str) -> Result<(), CompileError> {
+fn compile(expression: &str, environment: &Environment) -> Result<(), CompileError> {
     if expression.contains("cel") {
         return Ok(());
     }
-    let checked = ENVIRONMENT.check(expression);
+    let checked = environment.check(expression);
     let checked = checked.map_err(|CompileError(why)| CompileError(format!("compilation failed: {why}")))?;
     match checked.output() {
         Type::Bool | Type::Any => {}
@@ -79,7 +81,7 @@ fn compile(expression: &str) -> Result<(), CompileError> {
             return Err(CompileError(why));
         }
     }
-    let program = ENVIRONMENT.instantiate(&checked);
+    let program = environment.instantiate(&checked);
     debug_assert!(program.as_ref().err().is_none_or(|CompileError(why)| why.starts_with(NOT_INSTANTIATED)));
     program.map(drop)
 }
@@ -91,7 +93,7 @@ mod tests {
 
     fn found(kind: &str, spec: Value) -> Vec<String> {
         let object = json!({"apiVersion": "resource.k8s.io/v1", "kind": kind, "spec": spec});
-        selectors(&Object::from_value(object).unwrap()).0
+        selectors(&Object::from_value(object).unwrap(), Release::default()).0
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Validates a policy's expressions, and the fields beside them.
 
 use super::{Faults, given, items, text};
-use crate::cel::Type;
 use crate::cel::schema::is_reserved;
+use crate::cel::{Release, Type};
 use crate::expressions::{Compiler, Declarations};
 use crate::names::qualified_name_errors;
 use serde_json::{Value, json};
@@ -31,10 +31,16 @@ impl Source<'_> {
 }
 
 /// `validateMatchConditionsExpression`
-pub(super) fn match_condition(expression: &str, field: &str, has_parameters: bool, faults: &mut Faults) {
+pub(super) fn match_condition(
+    expression: &str,
+    field: &str,
+    has_parameters: bool,
+    release: Release,
+    faults: &mut Faults,
+) {
     let declarations = Declarations { authorizer: true, ..Declarations::default() };
     let source = Source { field, text: expression, given: expression };
-    let scope = Scope { compiler: &Compiler::new(has_parameters), declarations };
+    let scope = Scope { compiler: &Compiler::new(has_parameters, release), declarations };
     source.check(scope, &[Type::Bool], faults);
 }
 
@@ -47,9 +53,9 @@ struct Scope<'a> {
 }
 
 /// Validates the variables, and the validations or mutations, of a policy's spec. `policy` is the policy's name.
-pub(super) fn policy(spec: &Value, policy: &str, is_validating: bool, faults: &mut Faults) {
+pub(super) fn policy(spec: &Value, policy: &str, is_validating: bool, release: Release, faults: &mut Faults) {
     let has_parameters = spec.get("paramKind").is_some_and(|kind| !kind.is_null());
-    let mut compiler = Compiler::new(has_parameters);
+    let mut compiler = Compiler::new(has_parameters, release);
     let variables = items(spec, "variables");
     for (index, variable) in variables.iter().enumerate() {
         check_variable(variable, &format!("spec.variables[{index}]"), &mut compiler, faults);

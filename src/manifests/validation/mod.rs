@@ -14,6 +14,7 @@ pub(crate) mod policy;
 
 pub(crate) use webhook::configuration;
 
+use crate::cel::Release;
 use crate::cel::environment::NOT_INSTANTIATED;
 use crate::go_text::go_quote;
 use crate::object::Object;
@@ -32,13 +33,14 @@ const REASONS: [(&str, &str); 8] = [
     ("InternalError", "Internal error"),
 ];
 
-/// The errors of a webhook configuration, a policy or a binding, or those of expressions that select devices, as the causes of a Status.
-pub(crate) fn causes(object: &Object) -> Vec<Cause> {
+/// The errors that a new webhook configuration, policy or binding has in a release, or those of expressions that select devices, as the
+/// causes of a Status.
+pub(crate) fn causes(object: &Object, release: Release) -> Vec<Cause> {
     let faults = match object.kind() {
-        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => configuration(object),
-        kind @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => policy::policy(kind, object),
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => configuration(object, release),
+        kind @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => policy::policy(kind, object, release),
         kind @ ("MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding") => policy::binding(kind, object),
-        "DeviceClass" | "ResourceClaim" | "ResourceClaimTemplate" => devices::selectors(object),
+        "DeviceClass" | "ResourceClaim" | "ResourceClaimTemplate" => devices::selectors(object, release),
         _ => Faults::default(),
     };
     let cause = |text: &String| {

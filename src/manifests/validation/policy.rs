@@ -2,6 +2,7 @@
 
 use super::webhook::match_conditions;
 use super::{Faults, expressions, given, items, metadata, rules, selector, text, texts};
+use crate::cel::Release;
 use crate::names::{dns_1035_label_errors, dns_1123_subdomain_errors, path_segment_errors};
 use crate::object::Object;
 use serde_json::{Value, json};
@@ -11,8 +12,8 @@ use std::collections::HashSet;
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
 /// Validates a ValidatingAdmissionPolicy (`validateValidatingAdmissionPolicySpec`) or a MutatingAdmissionPolicy
-/// (`validateMutatingAdmissionPolicySpec`).
-pub(crate) fn policy(kind: &str, object: &Object) -> Faults {
+/// (`validateMutatingAdmissionPolicySpec`), as a release does.
+pub(crate) fn policy(kind: &str, object: &Object, release: Release) -> Faults {
     let mut faults = Faults::default();
     metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
     let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
@@ -37,8 +38,8 @@ pub(crate) fn policy(kind: &str, object: &Object) -> Faults {
         None => faults.required("spec.matchConstraints", ""),
     }
     let has_parameters = spec.get("paramKind").is_some_and(|kind| !kind.is_null());
-    match_conditions(spec, "spec.matchConditions", has_parameters, &mut faults);
-    expressions::policy(spec, object.name(), is_validating, &mut faults);
+    match_conditions(spec, "spec.matchConditions", has_parameters, release, &mut faults);
+    expressions::policy(spec, object.name(), is_validating, release, &mut faults);
     faults
 }
 

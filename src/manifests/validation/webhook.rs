@@ -1,6 +1,7 @@
 //! Validates webhook configurations (`ValidateValidatingWebhookConfiguration`, `ValidateMutatingWebhookConfiguration`).
 
 use super::{Faults, expressions, given, items, metadata, rules, selector, text, texts, url};
+use crate::cel::Release;
 use crate::names::{dns_1035_label_errors, dns_1123_subdomain_errors, qualified_name_errors};
 use crate::object::Object;
 use serde_json::{Value, json};
@@ -12,14 +13,14 @@ const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 /// The maximum number of matchConditions of a webhook.
 const MAX_MATCH_CONDITIONS: usize = 64;
 
-/// Validates a new configuration of either kind.
-pub(crate) fn configuration(object: &Object) -> Faults {
+/// Validates a new configuration of either kind, as a release does.
+pub(crate) fn configuration(object: &Object, release: Release) -> Faults {
     let mut faults = Faults::default();
     metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
     let mut names = HashSet::new();
     for (index, hook) in object.items(&["webhooks"]).iter().enumerate() {
         let path = format!("webhooks[{index}]");
-        check(hook, &path, &mut faults);
+        check(hook, &path, release, &mut faults);
         review_versions(hook, &format!("{path}.admissionReviewVersions"), &mut faults);
         let name = text(hook, "name");
         if !name.is_empty() && !names.insert(name) {
@@ -29,7 +30,7 @@ pub(crate) fn configuration(object: &Object) -> Faults {
     faults
 }
 
-fn check(hook: &Value, path: &str, faults: &mut Faults) {
+fn check(hook: &Value, path: &str, release: Release, faults: &mut Faults) {
     let at = |field: &str| format!("{path}.{field}");
     full_name(text(hook, "name"), &at("name"), faults);
     for (index, rule) in items(hook, "rules").iter().enumerate() {
@@ -57,7 +58,7 @@ fn check(hook: &Value, path: &str, faults: &mut Faults) {
         faults.one_of(&at("reinvocationPolicy"), value, &["IfNeeded", "Never"]);
     }
     url::check(hook.get("clientConfig").unwrap_or(&Value::Null), &at("clientConfig"), faults);
-    match_conditions(hook, &at("matchConditions"), false, faults);
+    match_conditions(hook, &at("matchConditions"), false, release, faults);
 }
 
 /// `utilvalidation.IsFullyQualifiedName`
@@ -93,7 +94,13 @@ fn review_versions(hook: &Value, field: &str, faults: &mut Faults) {
 }
 
 /// `validateMatchConditions`. `has_parameters` declares `params` in the expressions.
-pub(super) fn match_conditions(parent: &Value, field: &str, has_parameters: bool, faults: &mut Faults) {
+pub(super) fn match_conditions(
+    parent: &Value,
+    field: &str,
+    has_parameters: bool,
+    release: Release,
+    faults: &mut Faults,
+) {
     let conditions = items(parent, "matchConditions");
     if conditions.len() > MAX_MATCH_CONDITIONS {
         let why = format!("must have at most {MAX_MATCH_CONDITIONS} items");
@@ -105,7 +112,7 @@ pub(super) fn match_conditions(parent: &Value, field: &str, has_parameters: bool
         let field = format!("{path}.expression");
         match text(condition, "expression").trim() {
             "" => faults.required(&field, ""),
-            expression => expressions::match_condition(expression, &field, has_parameters, faults),
+            expression => expressions::match_condition(expression, &field, has_parameters, release, faults),
         }
         let path = format!("{path}.name");
         if name.is_empty() {

@@ -25,7 +25,7 @@ pub(super) fn apply(object: &Object, operations: &Value<'_>) -> Result<Option<Js
 fn list(operations: &Value<'_>) -> Result<Vec<Json>, Unpatchable> {
     match operations {
         Value::List(List::Values(operations)) => operations.iter().map(operation).collect(),
-        Value::List(List::Json([])) => Ok(Vec::new()),
+        Value::List(List::Json([]) | List::BuiltIn([])) => Ok(Vec::new()),
         _ => Err(Unpatchable("type mismatch: JSONPatchType.expression should evaluate to array".into())),
     }
 }
@@ -94,6 +94,22 @@ mod tests {
     fn patched(operations: Vec<Value<'static>>) -> Result<Option<Json>, String> {
         let object = Object::from_value(json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
         apply(&object, &Value::list(operations)).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn a_value_may_contain_objects_and_parts_of_built_in_kinds() {
+        let part = json!({"k": ["v", 1]});
+        let made =
+            Value::Struct(Arc::new(Struct { name: "Object.x".into(), fields: vec![("a".into(), Value::Int(1))] }));
+        for (value, expected) in [
+            (made.clone(), json!({"a": 1})),
+            (Value::list(vec![made.clone()]), json!([{"a": 1}])),
+            (Value::map([(Value::text("k"), Value::list(vec![made.clone()]))]), json!({"k": [{"a": 1}]})),
+            (Value::built_in(&part), part.clone()),
+            (Value::list(vec![Value::built_in(&part)]), json!([part])),
+        ] {
+            assert_eq!(json(&value).map_err(|why| why.to_string()), Ok(expected));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{Invocation, json_patch, names};
 use crate::cel::Value;
 use crate::cluster::{Cluster, CustomResource};
 use crate::expressions::expression::{EvaluationError, OUT_OF_BUDGET, POLICY_COST, Series, Stop};
-use crate::expressions::request::RequestValues;
+use crate::expressions::request::{Reads, RequestValues};
 use crate::expressions::reviews::Pause;
 use crate::expressions::variables::Variables;
 use crate::initializers;
@@ -89,7 +89,9 @@ impl Invocation<'_> {
         if let Some(why) = mutation.expression().compile_error() {
             return Ok(Err(Refusal::Error(why.to_owned())));
         }
-        let slots = shown.slots(self.policy.reads, self.parameters());
+        let reads = self.policy.reads;
+        let reads = Reads { go_objects: reads.go_objects && !self.policy.conditions.is_empty(), ..reads };
+        let slots = shown.slots(reads, self.parameters());
         let variables = Variables::new(&self.policy.variables, slots, shown.limits());
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
         let value = match series.evaluate(mutation.expression()) {

@@ -319,7 +319,8 @@ fn file(folder: &std::path::Path, name: &str, message: &str) {
 
 fn followed(folder: &std::path::Path) -> Result<ValidatingFiles, manifests::LoadError> {
     let (_, metrics) = metrics();
-    let load = |folder: &std::path::Path| Files::load(folder, PolicyParameters::Forbidden);
+    let load =
+        |folder: &std::path::Path| Files::load(folder, PolicyParameters::Forbidden, crate::cel::Release::default());
     manifests::Source::follow(folder.to_owned(), "ValidatingAdmissionPolicy", metrics.manifests().clone(), load)
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::backend::Clients;
+use crate::cel::Release;
 use crate::config::Limits;
 use crate::conversion::Converter;
 use crate::matching::{Content, InvocationKind, Matcher};
@@ -15,8 +16,11 @@ async fn wanted(hooks: &[Value], attributes: &Attributes) -> Result<Vec<String>,
 async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) -> Result<Vec<String>, Status> {
     let cluster = Cluster::fixed(state);
     let configuration: MutatingWebhookConfiguration = configuration(hooks);
-    let hooks =
-        Hooks::compile([&[], &[Arc::new(configuration)]], &Clients::new(&Limits::default(), Kubeconfig::default()));
+    let hooks = Hooks::compile(
+        [&[], &[Arc::new(configuration)]],
+        &Clients::new(&Limits::default(), Kubeconfig::default()),
+        Release::default(),
+    );
     let converter = Converter::new(cluster.clone(), discovery(), &Limits::default(), metrics().1.conversions());
     let mut matcher = Matcher::new(&cluster, &converter);
     let mut names = Vec::new();
@@ -329,8 +333,11 @@ async fn the_kinds_that_configure_admission_are_exempt() {
 fn requests_for_other_resources_meet_no_hook() {
     let configuration: MutatingWebhookConfiguration =
         configuration(&[with(json!({})), with(rule(&["*"], &["*"], &["DELETE"], &["*"], "*"))]);
-    let hooks =
-        Hooks::compile([&[], &[Arc::new(configuration)]], &Clients::new(&Limits::default(), Kubeconfig::default()));
+    let hooks = Hooks::compile(
+        [&[], &[Arc::new(configuration)]],
+        &Clients::new(&Limits::default(), Kubeconfig::default()),
+        Release::default(),
+    );
     let cluster = Cluster::fixed(default_state());
     let positions = |resource: &str, operation| {
         let attributes = request(operation, "", "v1", resource, "", "default");
@@ -349,8 +356,11 @@ fn configurations_are_called_by_name_and_hooks_of_one_name_are_distinguished() {
         configuration.metadata.name = Some(name.into());
         Arc::new(configuration)
     };
-    let hooks =
-        Hooks::compile([&[], &[named("b"), named("a")]], &Clients::new(&Limits::default(), Kubeconfig::default()));
+    let hooks = Hooks::compile(
+        [&[], &[named("b"), named("a")]],
+        &Clients::new(&Limits::default(), Kubeconfig::default()),
+        Release::default(),
+    );
     let (attributes, cluster) = (create(configmap()), Cluster::fixed(default_state()));
     let uids: Vec<_> = hooks.candidates(&attributes, &cluster).map(|(_, hook)| &*hook.uid).collect();
     assert_eq!(uids, ["a/w/0", "a/w/1", "b/w/0", "b/w/1"]);

@@ -166,7 +166,7 @@ async fn hooks_from_files_come_first_and_see_what_configures_admission() {
     let (_, metrics) = metrics();
     let manifests =
         Source::follow(folder.path().to_owned(), "MutatingAdmissionWebhook", metrics.manifests().clone(), |folder| {
-            crate::manifests::webhooks::load::<MutatingWebhookConfiguration>(folder)
+            crate::manifests::webhooks::load::<MutatingWebhookConfiguration>(folder, crate::cel::Release::default())
         });
     let stored =
         configuration::<MutatingWebhookConfiguration>(&[at(&server, "api.lab.dev", "/label/api/1", everything)]);

@@ -3,13 +3,18 @@
 
 use crate::environment::Environment;
 use crate::messages::AdmissionTypes;
+use crate::release::Release;
 use crate::types::Type;
+use crate::vectors::by_release;
 use proptest::prelude::*;
-use serde_json::Value as Json;
 use std::sync::Arc;
 
 fn environment(messages: AdmissionTypes) -> Environment {
-    Environment::new(Arc::new(messages))
+    environment_of(Release::default(), messages)
+}
+
+fn environment_of(release: Release, messages: AdmissionTypes) -> Environment {
+    Environment::of(release, Arc::new(messages))
         .variable("object", Type::Dyn)
         .variable("oldObject", Type::Dyn)
         .variable("namespaceObject", Type::object("kubernetes.Namespace"))
@@ -19,10 +24,10 @@ fn environment(messages: AdmissionTypes) -> Environment {
         .variable("authorizer.requestResource", Type::opaque("kubernetes.authorization.ResourceCheck"))
 }
 
-fn agrees(environment: &Environment, vectors: &str) {
+fn agrees(messages: &AdmissionTypes, vectors: &str, since_37: &str) {
     let mut wrong = Vec::new();
-    for line in vectors.lines() {
-        let vector: Json = serde_json::from_str(line).unwrap();
+    for (release, vector) in by_release(vectors, since_37, &["expression"]) {
+        let environment = environment_of(release, messages.clone());
         let source = vector["expression"].as_str().unwrap();
         let expected = vector["type"].as_str().or(vector["compileError"].as_str()).unwrap();
         let found = match environment.check(source) {
@@ -30,7 +35,7 @@ fn agrees(environment: &Environment, vectors: &str) {
             Err(error) => format!("compilation failed: {error}"),
         };
         if found != expected {
-            wrong.push(format!("{source:?}\n{found}\nand not\n{expected}"));
+            wrong.push(format!("{release:?} {source:?}\n{found}\nand not\n{expected}"));
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n\n"));
@@ -38,12 +43,15 @@ fn agrees(environment: &Environment, vectors: &str) {
 
 #[test]
 fn types_and_errors_are_kube_apiservers() {
-    agrees(&environment(AdmissionTypes::default()), include_str!("../testdata/check.jsonl"));
+    let since_37 = include_str!("../testdata/check.since-1.37.jsonl");
+    agrees(&AdmissionTypes::default(), include_str!("../testdata/check.jsonl"), since_37);
 }
 
 #[test]
 fn types_and_errors_of_mutations_are_kube_apiservers() {
-    agrees(&environment(AdmissionTypes::default().with_patches()), include_str!("../testdata/check-mutation.jsonl"));
+    let since_37 = include_str!("../testdata/check-mutation.since-1.37.jsonl");
+    let messages = AdmissionTypes::default().with_patches();
+    agrees(&messages, include_str!("../testdata/check-mutation.jsonl"), since_37);
 }
 
 #[test]

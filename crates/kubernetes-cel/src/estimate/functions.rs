@@ -82,14 +82,17 @@ impl<'c> Estimator<'c> {
                 [selector] => cost(selector_cost(size(selector))),
                 _ => None,
             },
-            "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => match self.element(target?) {
-                Some((Type::String | Type::Bytes, element)) => {
-                    cost(size(target?) * (Range::fixed(1) + element.times(TRAVERSAL)))
+            "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes" => {
+                match self.element(target?) {
+                    Some((Type::String | Type::Bytes, element)) => {
+                        cost(size(target?) * (Range::fixed(1) + element.times(TRAVERSAL)))
+                    }
+                    Some(_) => cost(size(target?)),
+                    None if function == "includes" => cost(size(target?)),
+                    // The argument is a text.
+                    None => cost(traversal(target?)),
                 }
-                Some(_) => cost(size(target?)),
-                // The argument is a text.
-                None => cost(traversal(target?)),
-            },
+            }
             "url" | "jsonpatch.escapeKey" => match arguments {
                 [text] => Some(Call { cost: traversal(text), size: Some(size(text)) }),
                 _ => None,

@@ -42,7 +42,8 @@ impl<'c> Estimator<'c> {
             }
             ("starts_with_string" | "ends_with_string", _, [text]) => (size(text).times(TRAVERSAL), None),
             ("in_list", _, [_, list]) => (size(list), None),
-            ("matches_string", Some(text), [pattern]) => {
+            ("matches", None, [_, _]) if !self.release.since(37) => (Range::fixed(1), None),
+            ("matches_string", Some(text), [pattern]) | ("matches", None, [text, pattern]) => {
                 ((size(text) + Range::fixed(1)).times(TRAVERSAL) * size(pattern).times(REGEX), None)
             }
             ("contains_string", Some(text), [part]) => {

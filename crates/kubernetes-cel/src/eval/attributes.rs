@@ -169,6 +169,8 @@ fn select<'a>(
 ) -> Result<Option<Value<'a>>, Error> {
     let found = match (value, key) {
         (Value::Map(Map::Json(fields)), Value::String(name)) => fields.get(&**name).map(Value::json),
+        (Value::Map(Map::BuiltIn(fields)), Value::String(name)) => fields.get(&**name).map(Value::built_in),
+        (Value::Map(Map::BuiltIn(_)), key) => return Err(key.as_invalid_key()),
         (Value::Map(Map::Lazy(map)), Value::String(name)) => map.get(name).transpose()?,
         (Value::Map(map), _) => map.get(key),
         (Value::List(list), _) => {
@@ -176,6 +178,12 @@ fn select<'a>(
             let found = usize::try_from(index).ok().and_then(|index| list.get(index));
             if found.is_none() && !if_present {
                 return Err(Error::new(format!("index out of bounds: {key}")));
+            }
+            if found.is_some()
+                && !if_present
+                && matches!((list, key), (List::BuiltIn(_), Value::Uint(_) | Value::Double(_)))
+            {
+                return Err(Error::new(format!("unsupported index type: {}", key.go_type())));
             }
             found
         }

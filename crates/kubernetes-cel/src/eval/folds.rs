@@ -45,6 +45,13 @@ impl<'a> Evaluation<'a, '_> {
                     }
                 }
             }
+            Value::Map(Map::BuiltIn(fields)) => {
+                for (key, value) in fields {
+                    if !self.round_of_map(fold, Value::text(key), || Value::built_in(value))? {
+                        break;
+                    }
+                }
+            }
             Value::Map(Map::Values(entries)) => {
                 for (key, value) in entries.iter() {
                     if !self.round_of_map(fold, key.clone(), || value.clone())? {

@@ -1,23 +1,31 @@
-//! Compares with results of kube-apiserver 1.36, and tests the bounds of an evaluation.
+//! Compares with results of kube-apiserver, and tests the bounds of an evaluation.
 
 use crate::messages::AdmissionTypes;
 use crate::value::{Error, LazyValue, Map, runtime_name};
-use crate::{Environment, EvaluationLimits, Program, Type, Value};
+use crate::vectors::by_release;
+use crate::{Environment, EvaluationLimits, Program, Release, Type, Value};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Results of Kubernetes' environment with their cost, recorded by `tools/cel-vectors`.
-const ANSWERS: &str = include_str!("testdata/answers.jsonl");
+const ANSWERS: [&str; 2] = [include_str!("testdata/answers.jsonl"), include_str!("testdata/answers.since-1.37.jsonl")];
 /// Results for messages that protobuf defines.
-const WELL_KNOWN: &str = include_str!("testdata/well-known.jsonl");
+const WELL_KNOWN: [&str; 2] =
+    [include_str!("testdata/well-known.jsonl"), include_str!("testdata/well-known.since-1.37.jsonl")];
 const OBJECT: &str = include_str!("testdata/object.json");
+/// An object of a built-in kind.
+const DEPLOYMENT: &str = include_str!("testdata/deployment.json");
 
 const LIMITS: EvaluationLimits = EvaluationLimits { cost: 1_000_000, deadline: None };
 
 fn environment(messages: AdmissionTypes) -> Environment {
-    Environment::new(Arc::new(messages))
+    environment_of(Release::default(), messages)
+}
+
+fn environment_of(release: Release, messages: AdmissionTypes) -> Environment {
+    Environment::of(release, Arc::new(messages))
         .variable("object", Type::Dyn)
         .variable("oldObject", Type::Dyn)
         .variable("params", Type::Dyn)
@@ -48,10 +56,10 @@ fn same(a: &Json, b: &Json) -> bool {
 }
 
 /// The fault in a result, if there is one.
-fn wrong(expected: &Json, object: &Json) -> Option<String> {
+fn wrong(release: Release, expected: &Json, object: Value<'_>) -> Option<String> {
     let admission = AdmissionTypes::default().with_variables();
     let mutation = expected["environment"] == "mutation";
-    let environment = environment(if mutation { admission.with_patches() } else { admission });
+    let environment = environment_of(release, if mutation { admission.with_patches() } else { admission });
     let program = match (environment.compile(expected["expression"].as_str().unwrap()), expected["fails"].as_str()) {
         (Ok(program), None) => program,
         (Err(error), Some(expected)) => {
@@ -65,7 +73,7 @@ fn wrong(expected: &Json, object: &Json) -> Option<String> {
         "name": "web", "namespace": "default", "operation": "CREATE", "userInfo": {"username": "alice", "groups": ["dev"]},
         "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
     });
-    let values = [object, &Json::Null, &Json::Null, &request, &Json::Null].map(|json| Some(Value::json(json)));
+    let values = [object, Value::Null, Value::Null, Value::json(&request), Value::Null].map(Some);
     let outcome = program.evaluate(&values, &LIMITS);
     if outcome.cost != expected["cost"] {
         return Some(format!("it costs {}: {:?}", outcome.cost, outcome.value));
@@ -85,9 +93,16 @@ fn wrong(expected: &Json, object: &Json) -> Option<String> {
 #[test]
 fn answers_as_kube_apiserver_does_at_the_same_cost() {
     let object: Json = serde_json::from_str(OBJECT).unwrap();
-    let answers = ANSWERS.lines().chain(WELL_KNOWN.lines()).map(|line| serde_json::from_str::<Json>(line).unwrap());
-    let wrong: Vec<String> =
-        answers.filter_map(|expected| Some(format!("{} {}", wrong(&expected, &object)?, expected))).collect();
+    let deployment: Json = serde_json::from_str(DEPLOYMENT).unwrap();
+    let asked = ["expression", "environment", "builtIn"];
+    let answers = [ANSWERS, WELL_KNOWN].into_iter().flat_map(|[first, since_37]| by_release(first, since_37, &asked));
+    let wrong: Vec<String> = answers
+        .filter_map(|(release, expected)| {
+            let object = if expected["builtIn"] == true { Value::built_in(&deployment) } else { Value::json(&object) };
+            let why = wrong(release, &expected, object)?;
+            Some(format!("{release:?} {why} {expected}"))
+        })
+        .collect();
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -140,6 +155,25 @@ fn lists_and_maps_grow_in_linear_time() {
         let outcome = program.evaluate(&variables, &EvaluationLimits { cost: u64::MAX, deadline: None });
         // A quadratic evaluation would take minutes.
         assert!(matches!(outcome.value, Ok(Value::Int(100_000))), "{source}");
+    }
+}
+
+#[test]
+fn a_name_in_back_ticks_is_a_field() {
+    let object = json!({"labels": {"app.kubernetes.io/name": "web", "a b-c": "d", "in": "e"}});
+    for (source, expected) in [
+        ("object.labels.`app.kubernetes.io/name`", json!("web")),
+        ("object.labels.`a b-c` + object.labels.`in`", json!("de")),
+        ("has(object.labels.`app.kubernetes.io/name`)", json!(true)),
+        ("has(object.labels.`app.kubernetes.io//name`)", json!(false)),
+        ("object.labels.?`a.b`.orValue('none')", json!("none")),
+        ("object.?labels.`a b-c`.orValue('none')", json!("d")),
+    ] {
+        assert_eq!(evaluate(source, &object).0.unwrap(), expected, "{source}");
+    }
+    for source in ["`object`", "object.`labels`()", "object.``", "object.`é`", "object.`a", "{`a`: 1}"] {
+        let error = environment(AdmissionTypes::default()).compile(source).unwrap_err();
+        assert!(error.0.contains("Syntax error"), "{source}: {error}");
     }
 }
 

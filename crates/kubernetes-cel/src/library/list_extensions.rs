@@ -10,7 +10,7 @@ use crate::work;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Functions that return lists.
+/// Functions that return lists, the same in all releases.
 pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "slice",
@@ -71,12 +71,6 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         cost: Some(|overload, arguments, _| cost_of_comparisons(overload, arguments, 1)),
     },
     Function {
-        name: "lists.range",
-        overloads: &[overload("lists_range", "lists.range(int): list(int)")],
-        call: range,
-        cost: Some(cost_of_result),
-    },
-    Function {
         name: "reverse",
         overloads: &[overload("list_reverse", "list(T).reverse(): list(T)")],
         call: |arguments| match arguments {
@@ -92,6 +86,29 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         cost: Some(|overload, arguments, _| cost_of_comparisons(overload, arguments, 0)),
     },
 ];
+
+pub(crate) const UNTIL_36: &[Function] = &[Function {
+    name: "lists.range",
+    overloads: &[overload("lists_range", "lists.range(int): list(int)")],
+    call: range,
+    cost: Some(cost_of_result),
+}];
+
+pub(crate) const SINCE_37: &[Function] = &[Function {
+    name: "lists.range",
+    overloads: &[overload("lists_range", "lists.range(int): list(int)")],
+    call: |arguments| match arguments {
+        [Value::Int(count @ ..0)] => Err(Error::new(format!("lists.range: size must be non-negative, got {count}"))),
+        [Value::Int(count)] if *count > MAX_RANGE => {
+            Err(Error::new(format!("lists.range: size {count} exceeds maximum allowed ({MAX_RANGE})")))
+        }
+        arguments => range(arguments),
+    },
+    cost: Some(cost_of_result),
+}];
+
+/// The number of elements that `lists.range` makes since 1.37: `defaultMaxRangeSize`.
+const MAX_RANGE: i64 = 1_000_000;
 
 /// The cost of a call and of a new list, without the costs that depend on sizes (`trackAllocatingListCall`).
 const NEW_LIST: u64 = 1 + 10;

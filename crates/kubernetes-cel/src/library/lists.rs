@@ -7,7 +7,7 @@ use crate::value::{Error, List, Value};
 use crate::work;
 use std::cmp::Ordering;
 
-/// Functions of a list's elements.
+/// Functions of a list's elements, the same in all releases.
 pub(crate) const FUNCTIONS: &[Function] = &[
     Function {
         name: "isSorted",
@@ -93,6 +93,18 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         cost: Some(cost),
     },
 ];
+
+/// The functions that 1.37 introduces.
+pub(crate) const SINCE_37: &[Function] = &[Function {
+    name: "includes",
+    overloads: &[overload("list_includes_dyn_dyn", "dyn.includes(dyn): bool")],
+    call: |arguments| match arguments {
+        [Value::List(list), item] => item_in(list, item),
+        [value, item] => value.equals_or(item, false).map(Value::Bool),
+        _ => Err(Error::NoSuchOverload),
+    },
+    cost: Some(cost),
+}];
 
 /// The cost of visiting the first argument with all nested values (`traversalCost`).
 pub(super) fn cost(_: &str, arguments: &[Value<'_>], _: &Value<'_>) -> u64 {
@@ -180,6 +192,11 @@ fn index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 fn last_index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [Value::List(list), item] = arguments else { return Err(Error::NoSuchOverload) };
     position(list, item, (0..list.len()).rev())
+}
+
+/// Whether an element equals an item. An element that cannot be compared does not.
+fn item_in<'a>(list: &List<'a>, item: &Value<'a>) -> Result<'a> {
+    Ok(Value::Bool(!matches!(position(list, item, 0..list.len())?, Value::Int(-1))))
 }
 
 /// The first of these positions that holds the item.

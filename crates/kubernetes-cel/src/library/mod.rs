@@ -20,27 +20,50 @@ pub mod url;
 mod net;
 
 use super::function::{Function, Overload};
+use super::release::Release;
 use super::value::{Error, Opaque, Value};
 use std::any::Any;
 
-/// Every library that `environment.MustBaseEnvSet` of 1.36 enables.
-pub const ALL: &[&[Function]] = &[
-    standard::FUNCTIONS,
-    optional::FUNCTIONS,
-    url::FUNCTIONS,
-    regex::FUNCTIONS,
-    lists::FUNCTIONS,
-    authz::FUNCTIONS,
-    quantity::FUNCTIONS,
-    strings::FUNCTIONS,
-    sets::FUNCTIONS,
-    ip::FUNCTIONS,
-    cidr::FUNCTIONS,
-    format::FUNCTIONS,
-    comprehensions::FUNCTIONS,
-    semver::FUNCTIONS,
-    list_extensions::FUNCTIONS,
-];
+/// The libraries that every release has, and those of one release.
+macro_rules! libraries {
+    ($($of_release:path),*) => {
+        &[
+            standard::FUNCTIONS,
+            optional::FUNCTIONS,
+            url::FUNCTIONS,
+            regex::FUNCTIONS,
+            lists::FUNCTIONS,
+            authz::FUNCTIONS,
+            quantity::FUNCTIONS,
+            strings::FUNCTIONS,
+            sets::FUNCTIONS,
+            ip::FUNCTIONS,
+            cidr::FUNCTIONS,
+            format::FUNCTIONS,
+            comprehensions::FUNCTIONS,
+            semver::FUNCTIONS,
+            list_extensions::FUNCTIONS,
+            $($of_release),*
+        ]
+    };
+}
+
+pub(crate) const UNTIL_36: &[&[Function]] =
+    libraries!(standard::UNTIL_36, strings::UNTIL_36, list_extensions::UNTIL_36);
+/// The libraries of new expressions in 1.37.
+pub(crate) const NEW_IN_37: &[&[Function]] =
+    libraries!(standard::SINCE_37, strings::SINCE_37, list_extensions::SINCE_37);
+pub(crate) const SINCE_37: &[&[Function]] =
+    libraries!(standard::SINCE_37, strings::SINCE_37, list_extensions::SINCE_37, lists::SINCE_37);
+
+/// Every library that `environment.MustBaseEnvSet` of a release enables.
+pub fn of(release: Release) -> &'static [&'static [Function]] {
+    match (release.has_functions_of(37), release.since(37)) {
+        (true, _) => SINCE_37,
+        (false, true) => NEW_IN_37,
+        (false, false) => UNTIL_36,
+    }
+}
 
 /// The bytes of a text that an expression makes. Costs are counted only afterwards, when the text exists.
 const MAX_TEXT_BYTES: usize = 16 << 20;

@@ -53,7 +53,7 @@ macro_rules! part {
     };
 }
 
-/// The standard library.
+/// The functions of the standard library that are the same in all releases.
 pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "!_", overloads: &[overload("logical_not", "!_(bool): bool")], call: operators::not, cost: None },
     Function {
@@ -204,16 +204,6 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         call: conversions::double,
         cost: None,
     },
-    Function {
-        name: "duration",
-        overloads: &[
-            overload("duration_to_duration", "duration(duration): duration"),
-            overload("int64_to_duration", "duration(int): duration"),
-            overload("string_to_duration", "duration(string): duration"),
-        ],
-        call: conversions::duration,
-        cost: None,
-    },
     Function { name: "dyn", overloads: &[overload("to_dyn", "dyn(A): dyn")], call: conversions::dynamic, cost: None },
     Function {
         name: "endsWith",
@@ -336,3 +326,24 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         cost: None,
     },
 ];
+
+pub(crate) const UNTIL_36: &[Function] = &[Function {
+    name: "duration",
+    overloads: &[
+        overload("duration_to_duration", "duration(duration): duration"),
+        overload("int64_to_duration", "duration(int): duration"),
+        overload("string_to_duration", "duration(string): duration"),
+    ],
+    call: conversions::duration_or_int,
+    cost: None,
+}];
+
+pub(crate) const SINCE_37: &[Function] = &[Function {
+    name: "duration",
+    overloads: &[
+        overload("duration_to_duration", "duration(duration): duration"),
+        overload("string_to_duration", "duration(string): duration"),
+    ],
+    call: conversions::duration,
+    cost: None,
+}];

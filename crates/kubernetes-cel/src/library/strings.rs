@@ -9,31 +9,13 @@ use crate::function::Function;
 use crate::value::{Error, Value};
 use std::fmt::Write;
 
-/// Functions of text.
+/// Functions of text that are the same in all releases.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "charAt",
         overloads: &[overload("string_char_at_int", "string.charAt(int): string")],
         call: char_at,
         cost: None,
-    },
-    Function {
-        name: "indexOf",
-        overloads: &[
-            overload("string_index_of_string", "string.indexOf(string): int"),
-            overload("string_index_of_string_int", "string.indexOf(string, int): int"),
-        ],
-        call: index_of,
-        cost: Some(lists::cost),
-    },
-    Function {
-        name: "lastIndexOf",
-        overloads: &[
-            overload("string_last_index_of_string", "string.lastIndexOf(string): int"),
-            overload("string_last_index_of_string_int", "string.lastIndexOf(string, int): int"),
-        ],
-        call: last_index_of,
-        cost: Some(lists::cost),
     },
     Function {
         name: "lowerAscii",
@@ -106,6 +88,38 @@ pub const FUNCTIONS: &[Function] = &[
     },
 ];
 
+/// The functions that differ between releases.
+macro_rules! of_release {
+    ($index_of:expr, $last_index_of:expr) => {
+        &[
+            Function {
+                name: "indexOf",
+                overloads: &[
+                    overload("string_index_of_string", "string.indexOf(string): int"),
+                    overload("string_index_of_string_int", "string.indexOf(string, int): int"),
+                ],
+                call: $index_of,
+                cost: Some(lists::cost),
+            },
+            Function {
+                name: "lastIndexOf",
+                overloads: &[
+                    overload("string_last_index_of_string", "string.lastIndexOf(string): int"),
+                    overload("string_last_index_of_string_int", "string.lastIndexOf(string, int): int"),
+                ],
+                call: $last_index_of,
+                cost: Some(lists::cost),
+            },
+        ]
+    };
+}
+
+pub(crate) const UNTIL_36: &[Function] = of_release!(index_of, last_index_of);
+pub(crate) const SINCE_37: &[Function] =
+    of_release!(|arguments| index_of_empty(arguments).unwrap_or_else(|| index_of(arguments)), |arguments| {
+        index_of_empty(arguments).unwrap_or_else(|| last_index_of(arguments))
+    });
+
 fn text<'v>(arguments: &'v [Value<'_>]) -> std::result::Result<&'v str, Error> {
     match arguments {
         [Value::String(text)] => Ok(text),
@@ -134,6 +148,19 @@ fn char_at<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let Some(at) = byte_of(text, *index) else { return out_of_range(*index) };
     let character = text.get(at..).and_then(|rest| rest.chars().next());
     Ok(character.map_or(Value::text(""), |character| Value::string(character.to_string())))
+}
+
+/// The position of an empty text at an offset since 1.37: the offset, and at most the length. `None` for other arguments.
+fn index_of_empty<'a>(arguments: &[Value<'a>]) -> Option<Result<'a>> {
+    match arguments {
+        [Value::String(_), Value::String(part), Value::Int(offset)] if part.is_empty() && *offset < 0 => {
+            Some(out_of_range(*offset))
+        }
+        [Value::String(text), Value::String(part), Value::Int(offset)] if part.is_empty() => {
+            Some(Ok(Value::Int((*offset).min(text.chars().count() as i64))))
+        }
+        _ => None,
+    }
 }
 
 fn index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {

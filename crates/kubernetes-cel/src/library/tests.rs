@@ -1,8 +1,9 @@
-//! Compares with results of kube-apiserver 1.36 for the expressions in `vectors.jsonl` (from `tools/cel-vectors`), and tests the rest.
+//! Compares with results of kube-apiserver for the expressions in `vectors.jsonl` (from `tools/cel-vectors`), and tests the rest.
 
 use super::authz::{AccessReviewError, Answers, authorizer, resource_check};
 use super::*;
 use crate::value::{Access, AccessDecision, Review};
+use crate::vectors::by_release;
 use crate::{Environment, EvaluationLimits, Outcome, Type};
 use proptest::prelude::*;
 use serde_json::Value as Json;
@@ -25,7 +26,11 @@ impl Answers for Namespaces {
 }
 
 fn environment() -> Environment {
-    Environment::new(Arc::new(crate::messages::AdmissionTypes::default()))
+    environment_of(Release::default())
+}
+
+fn environment_of(release: Release) -> Environment {
+    Environment::of(release, Arc::new(crate::messages::AdmissionTypes::default()))
         .variable("authorizer", Type::opaque("kubernetes.authorization.Authorizer"))
         .variable("authorizer.requestResource", Type::opaque("kubernetes.authorization.ResourceCheck"))
 }
@@ -69,22 +74,28 @@ fn difference(environment: &Environment, vector: &Json) -> Option<String> {
     (!is_same || vector["cost"] != cost).then(|| format!("{expression}: {value:?} for {cost} instead of {vector}"))
 }
 
-fn check(vectors: &str) {
-    let environment = environment();
-    let vectors = vectors.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
-    let differences: Vec<_> = vectors.filter_map(|vector| difference(&environment, &vector)).collect();
+fn check(vectors: &str, since_37: &str) {
+    let vectors = by_release(vectors, since_37, &["expression", "environment"]);
+    let environments = [36, 37].map(Release::of).map(|release| [release, release.stored()]).concat();
+    let environments: Vec<Environment> = environments.into_iter().map(environment_of).collect();
+    let differences = vectors.iter().filter_map(|(release, vector)| {
+        let environment = environments.iter().find(|environment| environment.release() == *release)?;
+        Some(format!("{release:?} {}", difference(environment, vector)?))
+    });
+    let differences: Vec<_> = differences.collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 #[test]
 fn functions_answer_and_cost_what_kubernetes_says() {
-    check(include_str!("vectors.jsonl"));
+    check(include_str!("vectors.jsonl"), include_str!("vectors.since-1.37.jsonl"));
 }
 
 #[test]
 #[ignore = "for vectors of one's own, in the file that VECTORS names"]
 fn functions_answer_other_vectors_as_kubernetes_does() {
-    check(&std::fs::read_to_string(std::env::var("VECTORS").unwrap()).unwrap());
+    let vectors = std::fs::read_to_string(std::env::var("VECTORS").unwrap()).unwrap();
+    check(&vectors, &std::fs::read_to_string(std::env::var("SINCE_37").unwrap()).unwrap());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The nesting of cel-go's grammar rules in a source. The parser of the `cel` crate counts expressions, cel-go's counts each rule
 //! (`recursionListener`): the right operand of an operator is one more `calc` or `relation`.
 
-use super::places::{before, string_length};
+use super::places::{before, name_length, string_length};
 
 /// An open part: between two brackets, or the whole text.
 #[derive(Clone, Copy, Default)]
@@ -48,7 +48,7 @@ pub(super) fn exceeds(text: &[char], limit: usize) -> bool {
                 is_operand = true;
             }
             '`' => {
-                length = 2 + after.iter().take_while(|c| **c != '`').count();
+                length = name_length(rest);
                 is_operand = true;
             }
             '0'..='9' => {

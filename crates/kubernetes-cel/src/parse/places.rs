@@ -66,9 +66,6 @@ fn syntax_error(error: &ParseError, source: &Source<'_>, tokens: &[char], ended:
         && let Some(word) = ["true'", "false'", "null'"].iter().find(|word| input.chars().skip(1).eq(word.chars()))
     {
         errors.add(position, format!("Syntax error: mismatched input '{word} expecting IDENTIFIER"));
-    } else if message == "unsupported syntax: '`'" {
-        let quote = text.iter().skip(offset).position(|c| *c == '`').map(|found| source.position(offset + found));
-        errors.add(quote.or(position), message);
     } else if let Some(word) = message.strip_prefix("reserved identifier: .") {
         let dot = text.iter().take(offset).rposition(|c| *c == '.').map(|dot| source.position(dot));
         errors.add(dot.or(position), format!("reserved identifier: {word}"));
@@ -144,6 +141,7 @@ fn wanted(text: &[char], ended: &[usize]) -> &'static str {
         let Some(inner) = open.last_mut() else { break };
         at += match c {
             '\'' | '"' => string_length(rest, previous),
+            '`' => name_length(rest),
             '/' if after.first() == Some(&'/') => rest.iter().take_while(|c| **c != '\n').count(),
             _ => 1,
         };
@@ -176,6 +174,7 @@ fn count(text: &[char]) -> usize {
     while let Some(rest @ [c, ..]) = text.get(at..) {
         let (length, is_token) = match c {
             '\'' | '"' => (string_length(rest, before(text, at)), true),
+            '`' => (name_length(rest), true),
             '/' if rest.get(1) == Some(&'/') => (rest.iter().take_while(|c| **c != '\n').count(), false),
             '&' | '|' | '=' | '!' | '<' | '>' if matches!(rest.get(1), Some('&' | '|' | '=')) => (2, true),
             c if word(c) => {
@@ -194,6 +193,12 @@ fn count(text: &[char]) -> usize {
 /// The code point before a position; a blank at the start.
 pub(super) fn before(text: &[char], at: usize) -> char {
     at.checked_sub(1).and_then(|before| text.get(before)).copied().unwrap_or(' ')
+}
+
+/// The number of code points of the name in back-ticks at the start of the text.
+pub(super) fn name_length(text: &[char]) -> usize {
+    let name = text.iter().skip(1).position(|c| *c == '`');
+    name.map_or(1, |length| length + 2)
 }
 
 /// The number of code points of the string literal at the start of the text.
@@ -265,6 +270,7 @@ mod tests {
             ("a ? b ", "':'"),
             ("a ? b : c ", "<EOF>"),
             ("a.?b[?c] // (", "<EOF>"),
+            ("f(a.`b//c/d`)[a.`e` ", "']'"),
         ] {
             assert_eq!(wanted(&characters(text), &[]), expected, "{text}");
         }

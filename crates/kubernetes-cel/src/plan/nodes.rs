@@ -3,6 +3,7 @@
 use crate::function::{Cost, Function};
 use crate::library::regex::{find_all_with, find_with};
 use crate::re2::Regex;
+use crate::release::Release;
 use crate::value::{Error, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,12 +29,12 @@ pub(crate) enum Node {
     List(u32, Vec<(Node, bool)>),
     /// `{…}`; entries have the flag of a list's elements.
     Map(u32, Vec<(Node, Node, bool)>),
-    /// `Name{…}`; fields have the flag of a list's elements.
-    Struct { id: u32, name: Arc<str>, fields: Vec<(Arc<str>, Node, bool)> },
+    /// `Name{…}`; fields have the flag of a list's elements. The release decides about texts.
+    Struct { id: u32, release: Release, name: Arc<str>, fields: Vec<(Arc<str>, Node, bool)> },
     /// A comprehension.
     Fold(Box<Fold>),
-    /// `optional.or(…)`, or `optional.orValue(…)`.
-    Or { id: u32, value: bool, arguments: Box<[Node; 2]> },
+    /// `optional.or(…)`, or `optional.orValue(…)`. If it is not strict, a target that is no optional is the result.
+    Or { id: u32, value: bool, is_strict: bool, arguments: Box<[Node; 2]> },
     /// `x in […]` of constants.
     Member(Box<Member>),
 }

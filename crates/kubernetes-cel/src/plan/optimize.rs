@@ -3,6 +3,7 @@
 use super::nodes::{Call, Dispatch, Member, Node, Scalar, Search};
 use crate::function::Cost;
 use crate::re2::Regex;
+use crate::release::Release;
 use crate::value::{Error, Value};
 use std::collections::HashSet;
 
@@ -125,8 +126,9 @@ pub(super) fn takes_a_slice(name: &str) -> bool {
 }
 
 /// The cost of a call of a standard library overload, if it is not 1 (`CostTracker.costCall` of cel-go).
-pub(super) fn standard_cost(overload: &str) -> Option<Cost> {
+pub(super) fn standard_cost(overload: &str, release: Release) -> Option<Cost> {
     Some(match overload {
+        "starts_with_string" | "ends_with_string" if release.since(37) => |_, arguments, _| tenth(size(arguments, 1)),
         "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string" | "strings_quote"
         | "string_format" => |_, arguments, _| tenth(size(arguments, 0)),
         "in_list" => |_, arguments, _| size(arguments, 1),
@@ -139,7 +141,10 @@ pub(super) fn standard_cost(overload: &str) -> Option<Cost> {
         | "less_equals_bytes"
         | "greater_equals_bytes" => |_, arguments, _| tenth(size(arguments, 0).min(size(arguments, 1))),
         "add_string" | "add_bytes" => |_, arguments, _| tenth(size(arguments, 0) + size(arguments, 1)),
-        "matches_string" => |_, arguments, _| tenth(1 + size(arguments, 0)) * size(arguments, 1).div_ceil(4),
+        "matches" if !release.since(37) => return None,
+        "matches" | "matches_string" => {
+            |_, arguments, _| tenth(1 + size(arguments, 0)) * size(arguments, 1).div_ceil(4)
+        }
         "contains_string" => |_, arguments, _| tenth(size(arguments, 0)) * tenth(size(arguments, 1)),
         _ => return None,
     })

@@ -4,22 +4,21 @@ use super::nodes::{Call, Dispatch, Fold, Node, Path, Qualifier, QualifierKind, S
 use super::{Program, optimize};
 use crate::ast::{Comprehension, Expr, Id, Kind, Literal};
 use crate::check::{Checked, Reference};
+use crate::environment::Environment;
 use crate::function::Function;
+use crate::release::Release;
 use crate::types::Type;
 use crate::value::{Error, Text, Value};
 use crate::well_known;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(super) fn plan(
-    checked: &Checked,
-    variables: &[(Arc<str>, Type)],
-    libraries: &[&'static [Function]],
-) -> Result<Program, Error> {
+pub(super) fn plan(checked: &Checked, environment: &Environment) -> Result<Program, Error> {
     let mut planner = Planner {
         checked,
-        variables,
-        libraries,
+        release: environment.release(),
+        variables: environment.variables(),
+        libraries: environment.libraries(),
         numbers: HashMap::new(),
         scope: Vec::new(),
         locals: 0,
@@ -33,6 +32,7 @@ pub(super) fn plan(
 
 struct Planner<'c> {
     checked: &'c Checked,
+    release: Release,
     variables: &'c [(Arc<str>, Type)],
     libraries: &'c [&'static [Function]],
     /// Consecutive numbers of the expressions.
@@ -87,7 +87,7 @@ impl Planner<'_> {
                     .iter()
                     .map(|field| Ok((Arc::from(&*field.key), self.node(&field.value)?, field.optional)))
                     .collect::<Result<_, Error>>()?;
-                Ok(Node::Struct { id, name: name.trim_start_matches('.').into(), fields })
+                Ok(Node::Struct { id, release: self.release, name: name.trim_start_matches('.').into(), fields })
             }
             Kind::Comprehension(fold) => self.fold(id, fold),
         }
@@ -168,7 +168,8 @@ impl Planner<'_> {
                     "_||_" | "_&&_" => return Ok(Node::Logic { id, or: &*name == "_||_", terms: pair }),
                     "_==_" | "_!=_" => return Ok(Node::Equal { id, negated: &*name == "_!=_", arguments: pair }),
                     "or" | "orValue" if target.is_some() => {
-                        return Ok(Node::Or { id, value: &*name == "orValue", arguments: pair });
+                        let (value, is_strict) = (&*name == "orValue", self.release.since(37));
+                        return Ok(Node::Or { id, value, is_strict, arguments: pair });
                     }
                     _ => Vec::from(*pair),
                 }
@@ -220,7 +221,10 @@ impl Planner<'_> {
             ids.is_empty() || function.overloads.iter().any(|overload| ids.contains(&overload.id))
         };
         let functions: Vec<_> = self.functions(&name).filter(meant).collect();
-        let cost = functions.iter().find_map(|function| function.cost).or_else(|| optimize::standard_cost(overload));
+        let cost = functions
+            .iter()
+            .find_map(|function| function.cost)
+            .or_else(|| optimize::standard_cost(overload, self.release));
         let early = match arguments.len() {
             2 => overload.is_empty() && !optimize::has_one_binding(&name) || optimize::takes_a_slice(&name),
             count => count > 2,

@@ -2,27 +2,27 @@
 
 use super::{check, validate};
 use crate::environment::CompileError;
+use crate::release::Release;
 use crate::schema::Declared;
+use crate::vectors::by_release;
 use crate::{EvaluationLimits, Value};
 use serde_json::{Value as Json, json};
-
-fn lines(text: &str) -> impl Iterator<Item = Json> {
-    text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap())
-}
 
 #[test]
 fn values_of_a_schema_are_what_kube_apiserver_makes_of_them() {
     let subject: Json = serde_json::from_str(include_str!("testdata/subject.json")).unwrap();
     let schema = &subject["schema"];
-    let declared = Declared::of_schema(schema, true).unwrap();
-    let typed = |name: &str| Value::typed(&subject[name], schema, true).unwrap();
     let mut wrong = Vec::new();
-    for expected in lines(include_str!("testdata/values.jsonl")) {
-        let (environment, checked) = match super::compile(expected["expression"].as_str().unwrap(), &declared, false) {
+    let since_37 = include_str!("testdata/values.since-1.37.jsonl");
+    for (release, expected) in by_release(include_str!("testdata/values.jsonl"), since_37, &["expression"]) {
+        let declared = Declared::of_schema(schema, true, release).unwrap();
+        let typed = |name: &str| Value::typed(&subject[name], schema, true, release).unwrap();
+        let expression = expected["expression"].as_str().unwrap();
+        let (environment, checked) = match super::compile(expression, &declared, false, release) {
             Ok(compiled) => compiled,
             Err(CompileError(why)) => {
                 if expected["fails"] != why {
-                    wrong.push(format!("{why}\n{expected}"));
+                    wrong.push(format!("{release:?} {why}\n{expected}"));
                 }
                 continue;
             }
@@ -40,7 +40,7 @@ fn values_of_a_schema_are_what_kube_apiserver_makes_of_them() {
             .iter()
             .all(|field| numbers_alike(&found[field]) == numbers_alike(&expected[field]));
         if !is_same {
-            wrong.push(format!("{found}\n{expected}"));
+            wrong.push(format!("{release:?} {found}\n{expected}"));
         }
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
@@ -49,17 +49,20 @@ fn values_of_a_schema_are_what_kube_apiserver_makes_of_them() {
 #[test]
 fn definitions_and_objects_are_refused_as_by_kube_apiserver() {
     let mut wrong = Vec::new();
-    for expected in lines(include_str!("testdata/definitions.jsonl")) {
+    let since_37 = include_str!("testdata/definitions.since-1.37.jsonl");
+    let recorded = by_release(include_str!("testdata/definitions.jsonl"), since_37, &["definition", "object"]);
+    for (release, expected) in recorded {
         let versions = expected["definition"]["spec"]["versions"].as_array().unwrap();
         let schema = |index: usize| &versions[index]["schema"]["openAPIV3Schema"];
         let mut errors: Vec<String> = match expected.get("object") {
-            Some(object) => validate(schema(0), object),
+            Some(object) => validate(schema(0), object, release),
             None if (1..versions.len()).all(|index| schema(index) == schema(0)) => {
-                check(schema(0), "spec.validation.openAPIV3Schema").errors
+                check(schema(0), "spec.validation.openAPIV3Schema", release).errors
             }
             None => {
-                let check =
-                    |index| check(schema(index), &format!("spec.versions[{index}].schema.openAPIV3Schema")).errors;
+                let check = |index| {
+                    check(schema(index), &format!("spec.versions[{index}].schema.openAPIV3Schema"), release).errors
+                };
                 (0..versions.len()).flat_map(check).collect()
             }
         };
@@ -68,7 +71,7 @@ fn definitions_and_objects_are_refused_as_by_kube_apiserver() {
             expected["errors"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
         if errors != expected_errors {
             wrong.push(format!(
-                "{}\nfound {errors:#?}\ninstead of {expected_errors:#?}",
+                "{release:?} {}\nfound {errors:#?}\ninstead of {expected_errors:#?}",
                 expected["definition"]["spec"]["versions"]
             ));
         }
@@ -79,9 +82,10 @@ fn definitions_and_objects_are_refused_as_by_kube_apiserver() {
 #[test]
 fn a_value_that_is_not_of_its_schema_is_an_error() {
     let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.a == 1"}], "properties": {"a": {"type": "integer"}}});
-    assert_eq!(validate(&schema, &json!({"a": 1.5})), ["<nil>: invalid data, expected int, got float64"]);
-    assert_eq!(validate(&schema, &json!({"a": "x"})), ["<nil>: invalid data, expected int, got string"]);
-    assert_eq!(validate(&schema, &json!({"a": 1})), [""; 0]);
+    let validate = |object: Json| validate(&schema, &object, Release::default());
+    assert_eq!(validate(json!({"a": 1.5})), ["<nil>: invalid data, expected int, got float64"]);
+    assert_eq!(validate(json!({"a": "x"})), ["<nil>: invalid data, expected int, got string"]);
+    assert_eq!(validate(json!({"a": 1})), [""; 0]);
 }
 
 #[test]
@@ -96,7 +100,7 @@ fn an_update_has_the_errors_of_changed_parts_and_of_transitions() {
             [{"rule": "oldSelf.hasValue() || self == 1", "optionalOldSelf": true}]},
         "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": item},
     }});
-    let rules = super::Rules::compile(std::sync::Arc::new(schema));
+    let rules = super::Rules::compile(std::sync::Arc::new(schema), Release::default());
     let found = |new: Json, old: Json| {
         let old = (!old.is_null()).then_some(old);
         let found = rules.validate(&new, old.as_ref());

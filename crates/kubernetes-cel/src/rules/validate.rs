@@ -4,6 +4,7 @@ mod correlate;
 
 use super::{Compiled, InvalidRule};
 use crate::EvaluationLimits;
+use crate::release::Release;
 use crate::schema::{Declared, has};
 use crate::types::Type;
 use crate::value::{Error, Value};
@@ -28,6 +29,7 @@ const STOP: &str = "no further validation rules will be run";
 /// The compiled rules of a schema.
 #[derive(Debug)]
 pub struct Rules {
+    release: Release,
     schema: Arc<Json>,
     root: Option<Node>,
 }
@@ -67,10 +69,11 @@ struct Rule {
 }
 
 impl Rules {
-    /// Compiles the rules of an `openAPIV3Schema`. A rule that does not compile is an error of each object.
-    pub fn compile(schema: Arc<Json>) -> Self {
-        let root = Node::compile(&schema, &schema, true, 0);
-        Self { schema, root }
+    /// Compiles the rules of a stored `openAPIV3Schema` for a release. A rule that does not compile is an error of each object.
+    pub fn compile(schema: Arc<Json>, release: Release) -> Self {
+        let release = release.stored();
+        let root = Node::compile(&schema, &schema, true, release, 0);
+        Self { release, schema, root }
     }
 
     /// Returns true if the schema has no rules.
@@ -80,7 +83,7 @@ impl Rules {
 
     /// Validates a new object, or an update of `old`.
     pub fn validate(&self, object: &Json, old: Option<&Json>) -> Violations {
-        let mut validator = Validator { budget: BUDGET, found: Violations::default() };
+        let mut validator = Validator { release: self.release, budget: BUDGET, found: Violations::default() };
         if let Some(root) = &self.root {
             let schema = &*self.schema;
             let correlation = Correlation::of_root(old.map(|old| Correlated { new: object, old, schema }));
@@ -100,12 +103,13 @@ pub fn validate_default(
     path: &str,
     is_resource: bool,
     budget: u64,
+    release: Release,
 ) -> (Vec<Cause>, Option<u64>) {
-    let budget = budget.min(BUDGET);
-    let Some(root) = Node::compile(schema, schema, is_resource, 0) else { return (Vec::new(), Some(budget)) };
+    let (budget, release) = (budget.min(BUDGET), release.stored());
+    let Some(root) = Node::compile(schema, schema, is_resource, release, 0) else { return (Vec::new(), Some(budget)) };
     let mut left = budget;
     for old in [Some(default), None] {
-        let mut validator = Validator { budget, found: Violations::default() };
+        let mut validator = Validator { release, budget, found: Violations::default() };
         let place = Place { schema, value: default, old, path: path.to_owned(), is_root: is_resource };
         // Without a correlation, errors of unchanged parts are errors.
         let ended = validator.node(&root, &place, Correlation::of_root(None));
@@ -117,15 +121,15 @@ pub fn validate_default(
     (Vec::new(), Some(left))
 }
 
-/// The errors of a new object: `field: text`.
-pub fn validate(schema: &Json, object: &Json) -> Vec<String> {
-    let found = Rules::compile(Arc::new(schema.clone())).validate(object, None);
+/// The errors of a new object in a release: `field: text`.
+pub fn validate(schema: &Json, object: &Json, release: Release) -> Vec<String> {
+    let found = Rules::compile(Arc::new(schema.clone()), release).validate(object, None);
     found.causes.into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
 }
 
 impl Node {
     /// The rules of `rules`, which is `schema` or one of its `allOf`; `None` if there are none.
-    fn compile(rules: &Json, schema: &Json, is_resource: bool, depth: usize) -> Option<Self> {
+    fn compile(rules: &Json, schema: &Json, is_resource: bool, release: Release, depth: usize) -> Option<Self> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -133,23 +137,24 @@ impl Node {
         let given = rules.get(super::RULES).and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut node = Self::default();
         if !given.is_empty()
-            && let Some(declared) = Declared::of_schema(schema, is_resource)
+            && let Some(declared) = Declared::of_schema(schema, is_resource, release)
         {
-            node.rules = given.iter().map(|rule| Rule::compile(rule, schema, &declared)).collect();
+            node.rules = given.iter().map(|rule| Rule::compile(rule, schema, &declared, release)).collect();
         }
         let below = |name: &str| {
             let (rules, schema) = (rules.get(name)?, schema.get(name)?);
-            Self::compile(rules, schema, false, depth + 1).map(Box::new)
+            Self::compile(rules, schema, false, release, depth + 1).map(Box::new)
         };
         (node.items, node.additional) = (below("items"), below("additionalProperties"));
         let properties = rules.get("properties").and_then(Json::as_object).into_iter().flatten();
         let properties = properties.filter_map(|(name, property)| {
             let of_schema = schema.get("properties")?.get(name)?;
-            Some((name.clone(), Self::compile(property, of_schema, false, depth + 1)?))
+            Some((name.clone(), Self::compile(property, of_schema, false, release, depth + 1)?))
         });
         node.properties = properties.collect();
         let all_of = rules.get("allOf").and_then(Json::as_array).into_iter().flatten();
-        node.all_of = all_of.filter_map(|rules| Self::compile(rules, schema, is_resource, depth + 1)).collect();
+        node.all_of =
+            all_of.filter_map(|rules| Self::compile(rules, schema, is_resource, release, depth + 1)).collect();
         let is_empty = node.rules.is_empty()
             && node.items.is_none()
             && node.additional.is_none()
@@ -160,11 +165,13 @@ impl Node {
 }
 
 impl Rule {
-    fn compile(rule: &Json, schema: &Json, declared: &Declared) -> Self {
+    fn compile(rule: &Json, schema: &Json, declared: &Declared, release: Release) -> Self {
         let text = |name: &str| rule.get(name).and_then(Json::as_str).unwrap_or_default();
         let is_optional = rule.get("optionalOldSelf") == Some(&Json::Bool(true));
-        let compiled =
-            |source: &str, of| Compiled::new(source, of, declared, is_optional).map(|(compiled, _)| compiled);
+        let compiled = |source: &str, of| {
+            let compiled = Compiled::new(source, of, declared, is_optional, release);
+            compiled.map(|(compiled, _)| compiled)
+        };
         let message_source = text("messageExpression");
         let message = text("message").trim();
         Self {
@@ -217,6 +224,7 @@ fn cause(reason: &str, field: &str, message: String) -> Cause {
 }
 
 struct Validator {
+    release: Release,
     budget: u64,
     found: Violations,
 }
@@ -285,7 +293,7 @@ impl Validator {
             return Err(Spent);
         }
         let is_resource = place.is_root || has(place.schema, "x-kubernetes-embedded-resource");
-        let value = match Value::typed(place.value, place.schema, is_resource) {
+        let value = match Value::typed(place.value, place.schema, is_resource, self.release) {
             Ok(value) => value,
             Err(why) => {
                 self.found.causes.push(cause("FieldValueInvalid", place.shown_path(), why.to_string()));
@@ -293,7 +301,8 @@ impl Validator {
             }
         };
         let uses_old = node.rules.iter().any(|rule| rule.rule.as_ref().is_ok_and(Compiled::uses_old_self));
-        let old = place.old.filter(|_| uses_old).and_then(|old| Value::typed(old, place.schema, is_resource).ok());
+        let typed = |old| Value::typed(old, place.schema, is_resource, self.release).ok();
+        let old = place.old.filter(|_| uses_old).and_then(typed);
         for rule in &node.rules {
             self.rule(rule, place, &value, old.as_ref(), correlation)?;
         }

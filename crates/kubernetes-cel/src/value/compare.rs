@@ -2,6 +2,7 @@
 
 use super::{Error, List, Map, Struct, Value, runtime_name};
 use crate::work;
+use serde_json::{Map as Fields, Value as Json};
 use std::cmp::Ordering;
 
 impl<'a> Value<'a> {
@@ -22,6 +23,9 @@ impl<'a> Value<'a> {
             (Self::Bytes(a), Value::Bytes(b)) => a == b,
             (Self::Duration(a), Value::Duration(b)) => a == b,
             (Self::Timestamp(a, b, _), Value::Timestamp(c, d, _)) => (a, b) == (c, d),
+            (Self::List(a @ List::BuiltIn(_)), Value::List(b)) => return lists_identical(a, b),
+            (Self::Map(Map::BuiltIn(a)), Value::Map(b)) => return built_in_equals(a, b),
+            (Self::List(List::BuiltIn(_)) | Self::Map(Map::BuiltIn(_)), _) => return Err(Error::OVERLOAD),
             (Self::List(List::Keyed(a)), Value::List(b)) => return a.equals(b),
             (Self::List(a), Value::List(b)) => return lists_equal(a, b),
             (Self::Map(Map::Object(a)), Value::Map(Map::Object(b))) => return a.equals(b),
@@ -150,6 +154,32 @@ fn lists_equal(a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
     })
 }
 
+/// `reflectSchemalessTypedList.Equal`: elements that cannot be compared make the lists unequal.
+fn lists_identical(a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    all(a.iter().zip(b.iter()), |(a, b)| {
+        work::look(1)?;
+        a.equals_or(&b, false)
+    })
+}
+
+/// `reflectSchemalessTypedStruct.Equal`: two objects are compared as Go values; with a map, the error of a value that cannot be compared is
+/// the result.
+fn built_in_equals(a: &Fields<String, Json>, b: &Map<'_>) -> Result<bool, Error> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    let is_object = matches!(b, Map::BuiltIn(_));
+    all(a.iter(), |(key, value)| {
+        work::look(1)?;
+        let Some(other) = b.get(&Value::text(key)) else { return Ok(false) };
+        let value = Value::built_in(value);
+        if is_object { value.equals_or(&other, false) } else { value.equals(&other) }
+    })
+}
+
 fn maps_equal(a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
     if a.len() != b.len() {
         return Ok(false);
@@ -177,7 +207,7 @@ fn identical(a: &Value<'_>, b: &Value<'_>) -> Result<bool, Error> {
     work::look(1)?;
     match (a, b) {
         (Value::List(_), _) => Ok(false),
-        (Value::Map(Map::Json(a)), Value::Map(Map::Json(b))) => Ok(a == b),
+        (Value::Map(Map::Json(a) | Map::BuiltIn(a)), Value::Map(Map::Json(b) | Map::BuiltIn(b))) => Ok(a == b),
         (Value::Map(Map::Values(a)), Value::Map(Map::Values(b))) => {
             let same_size = a.iter().count() == b.iter().count();
             Ok(same_size

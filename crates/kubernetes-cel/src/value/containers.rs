@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub enum List<'a> {
     /// A list of the JSON.
     Json(&'a [Json]),
+    /// A list in an object of a built-in kind, since 1.37: a Go slice (`reflectSchemalessTypedList`).
+    BuiltIn(&'a [Json]),
     /// A list that an expression made.
     Values(Arc<Vec<Value<'a>>>),
     /// A list of a custom resource, with the list type `set` or `map` in the schema.
@@ -22,6 +24,8 @@ pub enum List<'a> {
 pub enum Map<'a> {
     /// A map of the JSON.
     Json(&'a serde_json::Map<String, Json>),
+    /// An object of a built-in kind or a map in one, since 1.37: a Go struct or map (`reflectSchemalessTypedStruct`).
+    BuiltIn(&'a serde_json::Map<String, Json>),
     /// A map that an expression made, in arbitrary order.
     Values(Arc<Entries<'a>>),
     /// A map whose values are evaluated on demand.
@@ -43,7 +47,7 @@ const SCANNED: usize = 8;
 
 /// The identity of a key in a map: Go's `==` of cel-go's values. Numbers of different types are different keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key<'a> {
+pub(super) enum Key<'a> {
     Null,
     Bool(bool),
     Int(i64),
@@ -57,7 +61,8 @@ enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    fn of(value: &Value<'a>) -> Option<Self> {
+    /// The key of a scalar that equals itself.
+    pub(super) fn of(value: &Value<'a>) -> Option<Self> {
         Some(match value {
             Value::Null => Self::Null,
             Value::Bool(value) => Self::Bool(*value),
@@ -88,7 +93,7 @@ impl<'a> List<'a> {
     /// The number of elements.
     pub fn len(&self) -> usize {
         match self {
-            Self::Json(elements) => elements.len(),
+            Self::Json(elements) | Self::BuiltIn(elements) => elements.len(),
             Self::Values(elements) => elements.len(),
             Self::Keyed(list) => list.elements.len(),
         }
@@ -104,6 +109,7 @@ impl<'a> List<'a> {
     pub fn get(&self, index: usize) -> Option<Value<'a>> {
         match self {
             Self::Json(elements) => elements.get(index).map(Value::json),
+            Self::BuiltIn(elements) => elements.get(index).map(Value::built_in),
             Self::Values(elements) => elements.get(index).cloned(),
             Self::Keyed(list) => list.elements.get(index).cloned(),
         }
@@ -119,7 +125,7 @@ impl<'a> Map<'a> {
     /// The number of entries; 0 for a [`Map::Lazy`].
     pub fn len(&self) -> usize {
         match self {
-            Self::Json(fields) => fields.len(),
+            Self::Json(fields) | Self::BuiltIn(fields) => fields.len(),
             Self::Values(entries) => entries.items.len(),
             Self::Lazy(_) => 0,
             Self::Object(object) => object.size,
@@ -135,7 +141,8 @@ impl<'a> Map<'a> {
     pub fn get(&self, key: &Value<'_>) -> Option<Value<'a>> {
         match (self, key) {
             (Self::Json(fields), Value::String(key)) => fields.get(&**key).map(Value::json),
-            (Self::Json(_), _) => None,
+            (Self::BuiltIn(fields), Value::String(key)) => fields.get(&**key).map(Value::built_in),
+            (Self::Json(_) | Self::BuiltIn(_), _) => None,
             (Self::Values(entries), _) => entries.get(key).cloned(),
             (Self::Lazy(map), Value::String(key)) => map.get(key)?.ok(),
             (Self::Lazy(_), _) => None,
@@ -146,15 +153,16 @@ impl<'a> Map<'a> {
 
     /// The entries, in arbitrary order; empty for a [`Map::Lazy`].
     pub fn iter(&self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> + '_ {
+        type Read<'a> = fn(&'a Json) -> Value<'a>;
         let (json, values, object) = match self {
-            Self::Json(fields) => (Some(*fields), None, None),
+            Self::Json(fields) => (Some((*fields, Value::json as Read<'a>)), None, None),
+            Self::BuiltIn(fields) => (Some((*fields, Value::built_in as Read<'a>)), None, None),
             Self::Values(entries) => (None, Some(&entries.items), None),
             Self::Object(object) => (None, None, Some(object.iter())),
             Self::Lazy(_) => (None, None, None),
         };
         json.into_iter()
-            .flatten()
-            .map(|(key, value)| (Value::text(key), Value::json(value)))
+            .flat_map(|(fields, read)| fields.iter().map(move |(key, value)| (Value::text(key), read(value))))
             .chain(values.into_iter().flatten().cloned())
             .chain(object.into_iter().flatten())
     }

@@ -1,12 +1,15 @@
 //! Values of custom resources by their structural schema: `UnstructuredToVal` of kube-apiserver.
 
 use super::{Error, List, Map, Value, time};
+use crate::release::Release;
 use crate::schema::{escape, has, properties, unescape};
+use crate::work;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubernetes_object::go_text::{duration, go_type};
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// An object with properties.
@@ -26,6 +29,9 @@ pub struct Keyed<'a> {
     /// The elements.
     pub elements: Vec<Value<'a>>,
     by: Key,
+    release: Release,
+    /// Whether the list is the result of `+`.
+    is_sum: bool,
 }
 
 /// The identity of elements.
@@ -43,11 +49,16 @@ enum Key {
 pub struct SchemaMismatch(String);
 
 impl<'a> Value<'a> {
-    /// Converts a value by its schema; with `is_resource`, the value is a whole resource.
+    /// Converts a value by its schema, with the rules of a release; with `is_resource`, the value is a whole resource.
     ///
     /// # Errors
     /// If the value does not match the schema.
-    pub fn typed(json: &'a Json, schema: &'a Json, is_resource: bool) -> Result<Self, SchemaMismatch> {
+    pub fn typed(
+        json: &'a Json,
+        schema: &'a Json,
+        is_resource: bool,
+        release: Release,
+    ) -> Result<Self, SchemaMismatch> {
         let text = |name: &str| schema.get(name).and_then(Json::as_str).unwrap_or_default();
         let invalid =
             |expected: &str| Err(SchemaMismatch(format!("invalid data, expected {expected}, got {}", go_type(json))));
@@ -64,7 +75,7 @@ impl<'a> Value<'a> {
                 )),
             };
         }
-        let below = |json, schema| Self::typed(json, schema, has(schema, "x-kubernetes-embedded-resource"));
+        let below = |json, schema| Self::typed(json, schema, has(schema, "x-kubernetes-embedded-resource"), release);
         match (text("type"), json) {
             ("object", Json::Object(fields)) => {
                 if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
@@ -97,7 +108,7 @@ impl<'a> Value<'a> {
                     }
                     _ => return Ok(Self::list(elements)),
                 };
-                Ok(Self::List(List::Keyed(Arc::new(Keyed { elements, by }))))
+                Ok(Self::List(List::Keyed(Arc::new(Keyed { elements, by, release, is_sum: false }))))
             }
             ("string", Json::String(text)) => of_format(text, schema.get("format").and_then(Json::as_str)),
             ("number", Json::Number(number)) => Ok(Self::Double(number.as_f64().unwrap_or(f64::NAN))),
@@ -175,6 +186,9 @@ impl<'a> Keyed<'a> {
         if self.elements.len() != other.len() {
             return Ok(false);
         }
+        if self.release.since(37) {
+            return self.equals_both_ways(other);
+        }
         for element in other.iter() {
             let same = self.elements.iter().rev().find(|own| self.by.is_same(own, &element));
             match (same, &self.by) {
@@ -186,20 +200,129 @@ impl<'a> Keyed<'a> {
         Ok(true)
     }
 
-    /// Merges another list: replaces elements of equal identity in place, and appends the others.
-    pub fn merged(&self, other: &List<'a>) -> Self {
-        let mut elements = self.elements.clone();
+    /// `Equal` of Kubernetes' lists since 1.37: each list must have all identities of the other one.
+    fn equals_both_ways(&self, other: &List<'_>) -> Result<bool, Error> {
+        let mut own: HashMap<Identity<'_>, &Value<'a>> = HashMap::with_capacity(self.elements.len());
+        for element in &self.elements {
+            work::look(1)?;
+            let Some(identity) = self.by.identity(element, self.is_sum)? else { return Ok(false) };
+            own.insert(identity, element);
+        }
+        let mut seen = HashSet::with_capacity(own.len());
         for element in other.iter() {
-            match elements.iter_mut().find(|own| self.by.is_same(own, &element)) {
-                Some(own) => *own = element,
-                None => elements.push(element),
+            work::look(1)?;
+            let Some(identity) = self.by.identity(&element, self.is_sum)? else { return Ok(false) };
+            let Some((identity, own)) = own.get_key_value(&identity) else { return Ok(false) };
+            if matches!(self.by, Key::Properties(_)) && !own.equals(&element)? {
+                return Ok(false);
+            }
+            seen.insert(identity);
+        }
+        Ok(seen.len() == own.len())
+    }
+
+    /// Merges another list: replaces elements of equal identity in place, and appends the others.
+    ///
+    /// # Errors
+    /// If an element of a set is a list or a map, or if the merge is too much work.
+    pub fn merged(&self, other: &List<'a>) -> Result<Self, Error> {
+        let mut elements = self.elements.clone();
+        if self.release.since(37) {
+            self.merge(&mut elements, other)?;
+        } else {
+            for element in other.iter() {
+                match elements.iter_mut().find(|own| self.by.is_same(own, &element)) {
+                    Some(own) => *own = element,
+                    None => elements.push(element),
+                }
             }
         }
-        Self { elements, by: self.by.clone() }
+        Ok(Self { elements, by: self.by.clone(), release: self.release, is_sum: true })
+    }
+
+    /// `addToSetList` and `addToMapList` since 1.37.
+    fn merge(&self, elements: &mut Vec<Value<'a>>, other: &List<'a>) -> Result<(), Error> {
+        let others: Vec<Value<'a>> = other.iter().collect();
+        let mut places: HashMap<Identity<'_>, usize> = HashMap::with_capacity(elements.len());
+        for (place, element) in self.elements.iter().enumerate() {
+            work::look(1)?;
+            places.extend(self.by.identity(element, true)?.map(|identity| (identity, place)));
+        }
+        for element in &others {
+            work::look(1)?;
+            let Some(identity) = self.by.identity(element, true)? else {
+                elements.push(element.clone());
+                continue;
+            };
+            let appended = elements.len();
+            match places.entry(identity) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(appended);
+                    elements.push(element.clone());
+                }
+                Entry::Occupied(place) => {
+                    if let (Key::Properties(_), Some(own)) = (&self.by, elements.get_mut(*place.get())) {
+                        *own = element.clone();
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 
+/// The identity of an element since 1.37, as Go compares it: numbers of different types differ.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Identity<'v> {
+    /// An element of a set.
+    Scalar(super::containers::Key<'v>),
+    /// The values of the key properties.
+    Properties(Vec<Option<super::containers::Key<'v>>>),
+}
+
 impl Key {
+    /// The identity of an element since 1.37; `None` if it equals no other one. Until a list is the result of `+`, kube-apiserver looks
+    /// properties up without escapes, so it never finds one whose name must be escaped.
+    ///
+    /// # Errors
+    /// If an element of a set is a list or a map (`setElementKey`).
+    fn identity<'v>(&self, element: &Value<'v>, unescapes: bool) -> Result<Option<Identity<'v>>, Error> {
+        // Go distinguishes times with an offset by their zone, which each value has for itself.
+        let scalar = |value: &Value<'v>| match value {
+            Value::Timestamp(_, _, offset) if *offset != 0 => None,
+            value => super::containers::Key::of(value),
+        };
+        match self {
+            Self::Whole => match element {
+                Value::List(_) | Value::Map(_) => {
+                    Err(Error::new("listSet operations are only supported on lists of scalar values"))
+                }
+                element => Ok(scalar(element).map(Identity::Scalar)),
+            },
+            Self::Properties(names) => {
+                let Value::Map(map) = element else { return Ok(None) };
+                let property = |name: &String| match map {
+                    Map::Object(object) if !unescapes => Some(object.fields.get(&**name).cloned()),
+                    Map::Object(object) => Some(object.get(name).cloned()),
+                    map if unescapes => Some(map.get(&Value::text(name))),
+                    _ => None,
+                };
+                let mut identity = Vec::with_capacity(names.len());
+                for name in names.iter() {
+                    match property(name) {
+                        None => return Ok(None),
+                        Some(None) => identity.push(None),
+                        Some(Some(value)) => match scalar(&value) {
+                            None => return Ok(None),
+                            found => identity.push(found),
+                        },
+                    }
+                }
+                Ok(Some(Identity::Properties(identity)))
+            }
+        }
+    }
+
     /// Whether two elements have one identity.
     fn is_same(&self, own: &Value<'_>, other: &Value<'_>) -> bool {
         match self {

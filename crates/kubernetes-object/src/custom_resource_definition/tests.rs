@@ -62,9 +62,32 @@ fn unknown_formats_are_warnings_until_they_are_stored() {
         let version = json!({"name": "v1", "schema": {"openAPIV3Schema": schema}});
         Object::from_value(json!({"spec": {"versions": [version]}})).unwrap()
     };
-    assert_eq!(warnings(&definition("x"), None), ["unrecognized format \"x\""]);
-    assert!(warnings(&definition("date-time"), None).is_empty());
-    assert!(warnings(&definition("x"), Some(&definition("x"))).is_empty());
+    assert_eq!(warnings(&definition("x"), None, false), ["unrecognized format \"x\""]);
+    assert!(warnings(&definition("date-time"), None, false).is_empty());
+    assert!(warnings(&definition("x"), Some(&definition("x")), false).is_empty());
+}
+
+#[test]
+fn sets_of_objects_are_warnings_since_1_37_until_they_are_stored() {
+    let definition = |items: &[&str]| {
+        let set = |of: &&str| json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": of}});
+        let properties: Map<String, Value> = (0..).zip(items).map(|(at, of)| (format!("p{at}"), set(of))).collect();
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
+        let version = json!({"name": "v1", "schema": {"openAPIV3Schema": schema}});
+        Object::from_value(json!({"spec": {"versions": [version]}})).unwrap()
+    };
+    let warning = |of: &str| {
+        format!(
+            "x-kubernetes-list-type: set for items of type \"{of}\" is not supported by server-side apply or CEL validation rules"
+        )
+    };
+    let object = definition(&["object", "string", "object"]);
+    assert_eq!(warnings(&object, None, true), [warning("object")]);
+    assert_eq!(warnings(&object, None, false), [""; 0]);
+    let both = definition(&["object", "array"]);
+    assert_eq!(warnings(&both, None, true), [warning("array"), warning("object")]);
+    assert_eq!(warnings(&both, Some(&object), true), [warning("array")]);
+    assert_eq!(warnings(&object, Some(&both), true), [""; 0]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::options::Options;
 use super::{DefinitionChecks, default_values, print, rules, schema, structural};
 use crate::status::fault;
 use crate::status::{Cause, invalid};
+use std::collections::BTreeSet;
 
 /// The fields that the root of a schema may have beside a status subresource, with Go's names.
 const ALLOWED_AT_ROOT: [&str; 22] = [
@@ -118,4 +119,20 @@ pub(super) fn unknown_formats<'a>(spec: &Spec<'a>) -> Vec<&'a str> {
     let mut formats = Vec::new();
     spec.schemas().filter_map(Fields::of).for_each(|schema| within(schema, &mut formats));
     formats
+}
+
+/// The types of the items of sets that are no scalars, sorted (`getNonScalarListTypeSetWarnings`).
+pub(super) fn unsupported_sets<'a>(spec: &Spec<'a>) -> BTreeSet<&'a str> {
+    fn within<'a>(schema: Fields<'a>, found: &mut BTreeSet<&'a str>) {
+        if schema.text("x-kubernetes-list-type") == "set"
+            && let Some(items) = schema.object("items")
+            && let of @ ("object" | "array") = items.text("type")
+        {
+            found.insert(of);
+        }
+        children(schema).for_each(|child| within(child, found));
+    }
+    let mut found = BTreeSet::new();
+    spec.schemas().filter_map(Fields::of).for_each(|schema| within(schema, &mut found));
+    found
 }

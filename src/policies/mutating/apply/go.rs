@@ -50,9 +50,11 @@ impl Go {
             Value::String(text) => Self::String(text.to_string()),
             Value::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
             Value::Duration(nanoseconds) => Self::Duration(*nanoseconds),
-            Value::List(List::Json(items)) => Self::List(items.iter().map(Self::of_json).collect()),
+            Value::List(List::Json(items) | List::BuiltIn(items)) => {
+                Self::List(items.iter().map(Self::of_json).collect())
+            }
             Value::List(List::Values(items)) => Self::List(items.iter().map(Self::of).collect::<Result<_, _>>()?),
-            Value::Map(Map::Json(fields)) => Self::of_fields(fields),
+            Value::Map(Map::Json(fields) | Map::BuiltIn(fields)) => Self::of_fields(fields),
             Value::Map(Map::Values(entries)) => {
                 let entries = entries.iter().map(|(key, value)| match key {
                     Value::String(key) => Ok((key.to_string(), Self::of(value)?)),

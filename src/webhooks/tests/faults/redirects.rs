@@ -228,7 +228,9 @@ async fn the_webhooks_of_files_are_those_of_the_operator() {
     manifest["metadata"]["name"] = json!("c.static.k8s.io");
     std::fs::write(folder.path().join("hooks.json"), manifest.to_string()).unwrap();
     let counted = metrics().1.manifests().clone();
-    let load = crate::manifests::webhooks::load::<ValidatingWebhookConfiguration>;
+    let load = |folder: &std::path::Path| {
+        crate::manifests::webhooks::load::<ValidatingWebhookConfiguration>(folder, crate::cel::Release::default())
+    };
     let manifests = Manifests::follow(folder.path().into(), "ValidatingAdmissionWebhook", counted, load).unwrap();
     let (users, limits) = (Kubeconfig::default(), Limits::default());
     let plugin = ValidatingWebhooks::new(cluster, discovery(), metrics().1, &limits, users, manifests);

@@ -168,11 +168,17 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
 pub(super) fn duration<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ Value::Duration(_)] => Ok(value.clone()),
-        // cel-go declares this overload, but no int converts.
-        [value @ Value::Int(_)] => Err(value.not_convertible("google.protobuf.Duration")),
         [Value::String(text)] => nanoseconds(text)
             .map_or_else(|_| unreadable("google.protobuf.Duration"), |value| Ok(Value::Duration(value))),
         _ => Err(Error::NoSuchOverload),
+    }
+}
+
+/// `duration(…)` until 1.36, where cel-go declares an overload for `int`, but no int converts.
+pub(super) fn duration_or_int<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+    match arguments {
+        [value @ Value::Int(_)] => Err(value.not_convertible("google.protobuf.Duration")),
+        arguments => duration(arguments),
     }
 }
 

@@ -3,7 +3,7 @@
 //! As with cel-go's traits, an operator first checks whether its first operand supports the operation. If not, the error names the
 //! operator, unless the operand has methods (`traits.Receiver`: text, durations, times).
 
-use crate::value::{Error, List, Value};
+use crate::value::{Error, List, Map, Value};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(crate) fn add<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         (Value::Double(a), Value::Double(b)) => Value::Double(a + b),
         (Value::String(a), Value::String(b)) => Value::string([&**a, &**b].concat()),
         (Value::Bytes(a), Value::Bytes(b)) => Value::Bytes([&**a, &**b].concat().into()),
-        (Value::List(List::Keyed(a)), Value::List(b)) => Value::List(List::Keyed(Arc::new(a.merged(b)))),
+        (Value::List(List::Keyed(a)), Value::List(b)) => Value::List(List::Keyed(Arc::new(a.merged(b)?))),
         (Value::List(a), Value::List(b)) => concatenated(a, b)?,
         (Value::Duration(a), Value::Duration(b)) => Value::Duration(a.checked_add(*b).ok_or(INT_OVERFLOW)?),
         (Value::Duration(by), time @ Value::Timestamp(..)) | (time @ Value::Timestamp(..), Value::Duration(by)) => {
@@ -198,6 +198,7 @@ pub(super) fn greater_equals<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 pub(super) fn is_in<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value, Value::List(list)] => value.is_in(list).map(Value::Bool),
+        [key, Value::Map(Map::BuiltIn(_))] if !matches!(key, Value::String(_)) => Err(key.as_invalid_key()),
         [key, Value::Map(map)] => Ok(Value::Bool(map.get(key).is_some())),
         _ => Err(Error::OVERLOAD),
     }
