@@ -16,11 +16,14 @@ HELM := $(ASSETS)/helm
 CHART_TOOLS := $(HELM) $(addprefix $(ASSETS)/,helm-unittest objects load expressions)
 KUBERNETES_VERSION := 1.36.3
 OLDER_VERSION := 1.34.4
+NEWER_VERSION := 1.37.2
+# One version of each release that the program emulates.
+EMULATED_VERSIONS := $(OLDER_VERSION) 1.35.4 $(KUBERNETES_VERSION) $(NEWER_VERSION)
 MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs record record-cel docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older pages integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
+.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs record record-cel docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older e2e-newer pages integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -181,8 +184,7 @@ record: ## Record again what the program knows of Kubernetes' Go code, in KUBERN
 	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,crates/kubernetes-object/src/defaults/vectors.gz)
 	$(call recording,apiserver-flags,$(WITH_ASSETS) .,cat,src/cli/apiserver/flags.txt)
 	$(MAKE) record-cel
-	cd e2e/assets && $(GO) mod download
-	$(PYTHON) tools/record-feature-gates.py $(shell $(GO) env GOMODCACHE)/k8s.io $(KUBERNETES_VERSION) >target/recorded
+	$(PYTHON) tools/feature-gates/record.py $(EMULATED_VERSIONS) >target/recorded
 	mv target/recorded src/config/feature_gates.txt
 
 # Expressions have the answers of each release that can be emulated.
@@ -316,6 +318,17 @@ $(OLDER)/kube-apiserver: e2e/older/go.mod e2e/older/go.sum
 e2e-older: e2e-assets $(OLDER)/kube-apiserver ## Compare the proxy with a kube-apiserver two minors older, in front of another one; OLDER_TESTS selects tests.
 	ln -sf "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/etcd "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/kubectl $(OLDER)/
 	KUBEBUILDER_ASSETS=$(CURDIR)/$(OLDER) $(CARGO) test --workspace --test e2e -- --include-ignored $(OLDER_TESTS)
+
+NEWER := target/e2e-newer
+NEWER_TESTS ?= a_release_one_minor_newer
+
+$(NEWER)/kube-apiserver: e2e/newer/go.mod e2e/newer/go.sum
+	$(subst e2e/assets,e2e/newer,$(GO_BUILD)) -ldflags "$(call ldflags,$(NEWER_VERSION))" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver
+
+e2e-newer: e2e-assets $(NEWER)/kube-apiserver ## Compare the proxy with a kube-apiserver one minor newer, whose release it emulates; NEWER_TESTS selects tests.
+	ln -sf "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/etcd "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/kubectl $(NEWER)/
+	KUBEBUILDER_ASSETS=$(CURDIR)/$(NEWER) E2E_EMULATED_VERSION=$(basename $(NEWER_VERSION)) \
+		$(CARGO) test --workspace --test e2e -- --include-ignored $(NEWER_TESTS)
 
 SOAK_MINUTES ?= 30
 

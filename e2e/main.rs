@@ -35,6 +35,7 @@ mod embedded_registration;
 mod embedded_service;
 mod embedded_strategies;
 mod embedded_validation;
+mod emulated_release;
 mod odd_writes;
 mod off_by_default;
 mod expressions;

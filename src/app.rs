@@ -3,12 +3,14 @@
 mod advertised;
 mod backend;
 pub(crate) mod doctor;
+mod emulated;
 mod front;
 mod reviews;
 pub(crate) mod rights;
 mod server_config;
 mod tenancy;
 
+pub(crate) use emulated::upstream_release;
 pub(crate) use server_config::{Admission, Config, enabled, listed, reviewing};
 pub(crate) use tenancy::check_tenants;
 
@@ -241,7 +243,7 @@ fn say_where_objects_are(config: &Config) {
 
 /// Warns of plugins that Kubernetes removed, and of configurations without effect.
 fn warn_of_plugins(admission: &Admission) {
-    for why in admission.without_effect(crate::plugins::ALL) {
+    for why in admission.without_effect(&admission.existing()) {
         tracing::warn!("--admission-control-config-file has an entry without effect: {why}");
     }
     for spec in &admission.plugins {

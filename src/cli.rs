@@ -23,7 +23,7 @@ mod documentation;
 
 use crate::app::Config;
 use crate::app::doctor::Outcome;
-use crate::config::{ConfigError, FeatureGates, LEAST_MEMORY, Limits, Upstream};
+use crate::config::{ConfigError, EmulatedRelease, LEAST_MEMORY, Limits, Upstream, is_of_upstream};
 use crate::pipeline::REQUEST_LOG;
 use crate::server::{descriptors, memory};
 use anyhow::Context as _;
@@ -118,7 +118,7 @@ fn run_api_server(arguments: &[String]) -> ExitCode {
 pub fn configuration(flags: impl IntoIterator<Item = String>) -> anyhow::Result<Config> {
     let line = ["kube-admission-proxy".to_owned(), "serve".to_owned()].into_iter().chain(flags);
     match Arguments::try_parse_from(line)?.command {
-        Command::Serve(flags) => Ok(serve::config(&flags, crate::plugins::ALL)?),
+        Command::Serve(flags) => Ok(serve::config(&flags, None)?),
         // The second word of the line is the command.
         _ => anyhow::bail!("no flags of serve"),
     }
@@ -153,22 +153,14 @@ fn run_command() -> ExitCode {
     let done = match arguments.command {
         Command::Serve(flags) => run_server(&flags).map(|()| true),
         Command::Doctor(flags) => examine(&flags),
-        Command::Check(flags) => {
-            let mut report = check::check(&flags.files, &flags.object, FeatureGates::default().expressions());
-            if let Some(folder) = &flags.tenants_dir {
-                check::tenants(folder, &mut report);
-            }
-            print!("{report}");
-            Ok(!report.has_errors())
-        }
-        Command::Plugins { output } => {
-            print!("{}", table::plugins(crate::plugins::ALL, output));
-            Ok(true)
+        Command::Check(flags) => check_files(&flags),
+        Command::Plugins { output, emulated_version } => {
+            list_plugins(&emulated_version, output).map(|()| true).map_err(Into::into)
         }
         Command::Print(Print::Rbac(flags)) => print_rbac(&flags).map(|()| true),
         Command::Print(Print::Install(flags)) => print_install(&flags).map(|()| true),
         Command::Print(Print::Guard(flags)) => print_guard(&flags).map(|()| true),
-        Command::Print(Print::Sidecar(flags)) => match sidecar::sidecar(&flags, crate::plugins::ALL) {
+        Command::Print(Print::Sidecar(flags)) => match sidecar::sidecar(&flags) {
             Ok(text) => {
                 print!("{text}");
                 Ok(true)
@@ -207,6 +199,28 @@ fn completion(shell: Shell) -> String {
     let (name, mut script) = (command.get_name().to_owned(), Vec::new());
     clap_complete::generate(shell, &mut command, name, &mut script);
     String::from_utf8_lossy(&script).into_owned()
+}
+
+fn list_plugins(emulated: &[String], output: arguments::Format) -> Result<(), ConfigError> {
+    match emulated {
+        [] => print!("{}", table::plugins(crate::plugins::ALL, output)),
+        emulated => {
+            let release = serve::release(emulated, &[], None)?;
+            print!("{}", table::plugins(&crate::plugins::of(release), output));
+        }
+    }
+    Ok(())
+}
+
+/// Prints the report; returns whether it has no errors.
+fn check_files(flags: &arguments::Check) -> anyhow::Result<bool> {
+    let release = serve::release(&flags.emulated_version, &[], None)?;
+    let mut report = check::check(&flags.files, &flags.object, release);
+    if let Some(folder) = &flags.tenants_dir {
+        check::tenants(folder, release, &mut report);
+    }
+    print!("{report}");
+    Ok(!report.has_errors())
 }
 
 fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {
@@ -265,14 +279,30 @@ fn print_webhooks(flags: &arguments::Webhooks) -> anyhow::Result<()> {
 }
 
 fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
-    let config = serve::config(flags, crate::plugins::ALL)?;
     start_log(flags.verbosity);
+    let upstream = upstream_release(flags, Limits::default().release_wait)?;
+    let config = serve::config(flags, upstream)?;
     run_until_signal(config)
+}
+
+/// The release of the API server behind, if it is the emulated one.
+fn upstream_release(flags: &arguments::Serve, wait: Duration) -> anyhow::Result<Option<EmulatedRelease>> {
+    let kubeconfig = flags.upstream.upstream_kubeconfig.as_deref();
+    let Some(kubeconfig) = kubeconfig.filter(|_| is_of_upstream(&flags.admission.emulated_version)) else {
+        return Ok(None);
+    };
+    let runtime = new_runtime()?;
+    let release = runtime.block_on(crate::app::upstream_release(kubeconfig, Arc::default(), wait));
+    runtime.shutdown_background();
+    release.map(Some)
 }
 
 /// Prints the findings; returns whether nothing fails users.
 fn examine(flags: &arguments::Doctor) -> anyhow::Result<bool> {
-    let config = serve::config(&flags.serve, crate::plugins::ALL)?;
+    // An API server that does not answer is a finding.
+    let upstream =
+        upstream_release(&flags.serve, Limits::default().call_timeout).unwrap_or(Some(EmulatedRelease::default()));
+    let config = serve::config(&flags.serve, upstream)?;
     let runtime = new_runtime()?;
     let findings = runtime.block_on(crate::app::doctor::examine(&config));
     runtime.shutdown_background();

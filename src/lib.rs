@@ -82,7 +82,7 @@ pub mod internal {
         pub use crate::cluster::{Cluster, Namespace, Need};
     }
     pub mod config {
-        pub use crate::config::{FeatureGates, Limits, Upstream, Writes};
+        pub use crate::config::{EmulatedRelease, FeatureGates, Limits, Upstream, Writes};
     }
     pub mod embedded {
         pub use crate::embedded::Server;
@@ -114,7 +114,7 @@ pub mod internal {
     }
     pub mod upstream {
         pub use crate::upstream::{
-            CallerIdentity, Forwarder, Release, SharedTransport, Transport, UpstreamError, kube_client,
+            CallerIdentity, Emulation, Forwarder, Release, SharedTransport, Transport, UpstreamError, kube_client,
         };
     }
     pub use crate::arrivals::Arrivals;

@@ -11,7 +11,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const OTHER_MODULES: [&str; 3] = ["k8s.io/gengo", "k8s.io/klog", "k8s.io/system-validators"];
 
 /// Files that name another release on purpose.
-const OF_OTHER_RELEASES: [&str; 2] = ["e2e/newer_server.rs", "e2e/older/go.mod"];
+const OF_OTHER_RELEASES: [&str; 3] = ["e2e/newer_server.rs", "e2e/newer/go.mod", "e2e/older/go.mod"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
@@ -47,15 +47,12 @@ fn files(endings: &[&str]) -> Vec<(String, String)> {
 #[test]
 fn constants_are_of_the_version() {
     let (version, minor) = version();
-    let before = minor - 1;
     for (file, expected) in [
         ("Cargo.toml", format!("features = [\"v1_{minor}\"]")),
         ("src/upstream/release.rs", format!("const KNOWN: (u64, u64) = (1, {minor});")),
-        ("src/plugins/pod_security/metrics.rs", format!("const API_MINOR: u64 = {minor};")),
+        ("src/config/release.rs", format!("const DEFAULT: u16 = {minor};")),
         ("src/embedded/api/discovery.rs", format!("git_version: \"v{version}+embedded\"")),
         ("src/embedded/api/discovery.rs", format!(" minor: \"{minor}\"")),
-        ("src/embedded/api/discovery.rs", format!("emulation_minor: \"{minor}\"")),
-        ("src/embedded/api/discovery.rs", format!("min_compatibility_minor: \"{before}\"")),
     ] {
         assert!(read(file).contains(&expected), "{file} has no {expected}");
     }
@@ -64,10 +61,27 @@ fn constants_are_of_the_version() {
 #[test]
 fn the_older_api_server_is_two_minors_older() {
     let (_, minor) = version();
-    let makefile = read("Makefile");
-    let older = makefile.lines().find_map(|line| line.strip_prefix("OLDER_VERSION := ")).unwrap();
-    assert!(older.starts_with(&format!("1.{}.", minor - 2)), "{older}");
+    let (older, of_older) = other_version("OLDER_VERSION");
+    assert_eq!(of_older, minor - 2);
     assert!(read("e2e/older/go.mod").contains(&format!("k8s.io/kubernetes v{older}")));
+}
+
+/// The version with this name in the Makefile, and its minor version.
+fn other_version(name: &str) -> (String, u64) {
+    let start = format!("{name} := ");
+    let makefile = read("Makefile");
+    let version = makefile.lines().find_map(|line| line.strip_prefix(&*start)).unwrap().to_owned();
+    let minor = version.split('.').nth(1).unwrap().parse().unwrap();
+    (version, minor)
+}
+
+#[test]
+fn the_newest_emulated_release_is_that_of_the_newer_api_server() {
+    let (newer, minor) = other_version("NEWER_VERSION");
+    assert!(read("src/config/release.rs").contains(&format!("const NEWEST: u16 = {minor};")));
+    assert!(read("e2e/newer/go.mod").contains(&format!("k8s.io/kubernetes v{newer}")));
+    let oldest = minor - 3;
+    assert!(read("src/config/release.rs").contains(&format!("const OLDEST: u16 = {oldest};")));
 }
 
 #[test]

@@ -13,6 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::OnceLock;
 
+/// The flag with the release of the kube-apiserver of this run, which `make e2e-newer` names.
+fn emulated_version(flags: &[&str]) -> Option<String> {
+    let version = std::env::var("E2E_EMULATED_VERSION").ok()?;
+    let is_given = flags.iter().any(|flag| flag.starts_with("--emulated-version="));
+    (!is_given).then(|| format!("--emulated-version={version}"))
+}
+
 /// The binary: that of this build, or the one that `E2E_PROXY` names, for figures of an optimised build.
 fn program() -> PathBuf {
     let other = std::env::var_os("E2E_PROXY").map(PathBuf::from);
@@ -110,7 +117,7 @@ impl Proxy {
         let folder = folder("proxy");
         let (api, health) = (Api { port: free_port() }, free_port());
         let mut command = Command::new(program());
-        command.current_dir(&folder).arg("serve").args(first).args([
+        command.current_dir(&folder).arg("serve").args(emulated_version(flags)).args(first).args([
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={}", api.port),
             format!("--health-bind-address=127.0.0.1:{health}"),
@@ -195,7 +202,7 @@ pub fn known_plugins() -> &'static [String] {
     static KNOWN: OnceLock<Vec<String>> = OnceLock::new();
     KNOWN.get_or_init(|| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy"));
-        let output = command.arg("plugins").current_dir(folder("plugins")).output();
+        let output = command.arg("plugins").args(emulated_version(&[])).current_dir(folder("plugins")).output();
         let table = String::from_utf8(output.unwrap().stdout).unwrap();
         table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
     })

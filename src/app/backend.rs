@@ -183,6 +183,7 @@ fn features(
         tokens: Tokens::from_files(&tokens)?,
         root_ca: front.and_then(|front| front.root_ca(config)),
         registration: manifests::validation::causes,
+        registration_warnings: manifests::validation::warnings,
         health: config.serving.health_address.is_none().then(|| Arc::downgrade(vitals)),
     })
 }
@@ -320,7 +321,8 @@ impl Backend {
         let release = match of {
             config::Upstream::Embedded { .. } => Release::known(),
             config::Upstream::Remote { .. } => {
-                Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
+                let emulation = config.emulation();
+                Release::start(upstream.transport.clone(), emulation, limits.probe_interval, limits.probe_timeout)
             }
         };
         let server = ApiServer {

@@ -6,11 +6,13 @@ use crate::admission::{FrontEndSupport, PolicyOptions, Spec};
 use crate::config::admission_file::{AdmissionFile, FileError};
 use crate::config::{
     AuditOptions, Authentication, Authorization, AuthorizationMode, ConfigError, DefaultTolerations, Embedded,
-    FeatureGates, FrontEndOptions, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream, Writes, admission_file,
-    plugin_hint,
+    EmulatedRelease, FeatureGates, FrontEndOptions, Limits, PluginConfiguration, Serving, TlsProtocol, Upstream,
+    Writes, admission_file, plugin_hint,
 };
 use crate::initializers;
+use crate::plugins;
 use crate::status::invalid::aggregate;
+use crate::upstream::Emulation;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -41,15 +43,25 @@ pub struct Config {
     pub(crate) memory_limit: Option<u64>,
     /// The limits of the process.
     pub limits: Arc<Limits>,
+    /// Whether the emulated release is the one that the API server behind had at the start (`--emulated-version=upstream`).
+    pub emulates_upstream: bool,
 }
 
 impl Config {
-    /// The configuration without flags, for checks without a server.
+    /// The emulated release, and where it comes from.
+    pub(super) fn emulation(&self) -> Emulation {
+        Emulation { release: self.admission.feature_gates.release(), is_of_upstream: self.emulates_upstream }
+    }
+
+    /// The configuration with other flags than `--emulated-version` missing, for checks without a server.
     ///
     /// # Errors
     /// None with a valid table of plugins.
-    pub(super) fn for_checks(all: &[&'static Spec]) -> Result<Self, ConfigError> {
+    pub(super) fn for_checks(release: EmulatedRelease) -> Result<Self, ConfigError> {
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut admission = Admission::new(enabled(&plugins::of(release), &[], &[])?, None)?;
+        admission.feature_gates =
+            FeatureGates::of(release, "").map_err(|reason| ConfigError::flag("feature-gates", "", reason))?;
         Ok(Self {
             serving: Serving {
                 addresses: vec![address],
@@ -64,13 +76,14 @@ impl Config {
             authentication: Authentication::default(),
             authorization: Authorization { mode: AuthorizationMode::Webhook },
             upstream: Upstream::Embedded(Embedded::default()),
-            admission: Admission::new(enabled(all, &[], &[])?, None)?,
+            admission,
             writes: Writes::default(),
             front_end: None,
             audit: AuditOptions::default(),
             tenants_dir: None,
             memory_limit: None,
             limits: Arc::default(),
+            emulates_upstream: false,
         })
     }
 }
@@ -118,6 +131,11 @@ impl Admission {
             policies,
             routes_to_endpoints: false,
         })
+    }
+
+    /// The plugins that exist in the emulated release.
+    pub(super) fn existing(&self) -> Vec<&'static Spec> {
+        plugins::of(self.feature_gates.release())
     }
 
     /// Returns these options without plugins.

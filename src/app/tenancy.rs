@@ -23,7 +23,7 @@ use crate::server::health::Checks;
 use crate::server::{ConnectionBudget, Drain};
 use crate::status::Status;
 use crate::tenants::TenantMetrics;
-use crate::upstream::RestMetrics;
+use crate::upstream::{ReleaseMetrics, RestMetrics};
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 pub(super) use folder::Folder;
@@ -72,6 +72,10 @@ impl Shared {
         let embedded = upstream.embedded.clone();
         let backend = Backend::start(config, &config.upstream, upstream, client_ca, files, &needs, caches)?;
         convert(embedded.as_deref(), &backend, &config.limits, &self.metrics);
+        if embedded.is_none() {
+            let metrics = ReleaseMetrics::new(backend.server.release.clone(), config.emulation())?;
+            self.metrics.registry().register(Box::new(metrics)).context("the metric of the release")?;
+        }
         Ok(backend)
     }
 

@@ -6,7 +6,7 @@
 use super::arguments::{Arguments, Serve};
 use super::{behind, serve};
 use crate::app::Config;
-use crate::config::{AuthorizationMode, Upstream};
+use crate::config::{AuthorizationMode, ConfigError, EmulatedRelease, UPSTREAM, Upstream, is_of_upstream};
 use clap::{CommandFactory, Parser};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -191,7 +191,8 @@ pub(super) fn config(given: &Given) -> Result<(Config, u8), super::Failure> {
     let defaults = DEFAULTS.iter().map(|default| (*default).to_owned());
     let line = [NAME.to_owned()].into_iter().chain(defaults).chain(given.kept.iter().cloned());
     let flags = with_own_defaults(Line::try_parse_from(line)?.flags);
-    let mut config = serve::config(&flags, crate::plugins::ALL)?;
+    refuse_upstream(&flags)?;
+    let mut config = serve::config(&flags, None)?;
     if let Upstream::Embedded(embedded) = &mut config.upstream {
         embedded.kubeconfig = None;
     }
@@ -201,6 +202,15 @@ pub(super) fn config(given: &Given) -> Result<(Config, u8), super::Failure> {
         config.authentication.anonymous = false;
     }
     Ok((config, flags.verbosity))
+}
+
+/// Refuses a value that is only of `serve`: the kube-apiserver behind starts later, and with the same flags.
+fn refuse_upstream(flags: &Serve) -> Result<(), ConfigError> {
+    if !is_of_upstream(&flags.admission.emulated_version) {
+        return Ok(());
+    }
+    let why = format!("could not parse {UPSTREAM:?} as version");
+    Err(ConfigError::flag(EmulatedRelease::FLAG, UPSTREAM, why))
 }
 
 /// The flags with what kube-apiserver does where `serve` has another default or refuses a flag without effect.
@@ -231,7 +241,8 @@ pub(super) fn config_in_front(given: &Given, kubeconfig: &Path) -> Result<(Confi
     let given = given.kept.iter().map(String::as_str).filter(is_of_proxy);
     let line = [NAME].into_iter().chain(defaults).chain(given).chain([own.as_str()]);
     let flags = with_own_defaults(Line::try_parse_from(line)?.flags);
-    let mut config = serve::config(&flags, crate::plugins::ALL)?;
+    refuse_upstream(&flags)?;
+    let mut config = serve::config(&flags, None)?;
     config.serving.health_address = None;
     // `AuthenticationOptions.ApplyAuthorization`
     if matches!(mode.as_deref(), None | Some("AlwaysAllow")) {

@@ -97,6 +97,9 @@ pub(super) enum Command {
         /// Format: wide has the effect of each plugin too.
         #[arg(long, short, value_name = "FORMAT", value_enum, default_value = "table")]
         output: Format,
+        /// The release whose plugins are listed, as of serve --emulated-version; without it, those of every release.
+        #[arg(long, value_name = "[kube=]VERSION", action = ArgAction::Append)]
+        emulated_version: Vec<String>,
     },
     /// Print what an operator needs for the proxy's surroundings.
     #[command(subcommand)]
@@ -171,6 +174,9 @@ pub(super) struct Check {
     /// Folder of tenants to validate with all files that they name, as serve --tenants-dir does at its start.
     #[arg(long, value_name = "FOLDER")]
     pub(super) tenants_dir: Option<PathBuf>,
+    /// The release of the checks, as of serve --emulated-version.
+    #[arg(long, value_name = "[kube=]VERSION", action = ArgAction::Append)]
+    pub(super) emulated_version: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -223,6 +229,14 @@ pub(super) struct Admission {
     /// the connections of unauthenticated clients has no effect.
     #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
+    /// The release as whose kube-apiserver the proxy admits, 1.34 to 1.37: its feature gates, plugins and rules. upstream: the release
+    /// that the API server behind has at the start.
+    #[arg(long, value_name = "[kube=]VERSION", action = ArgAction::Append, default_value = "1.36")]
+    pub(super) emulated_version: Vec<String>,
+    /// The oldest release of which another API server of the control plane may be, 1.34 to the emulated release; by default the release
+    /// before the emulated one. Some feature gates are on by default only if this is late enough.
+    #[arg(long, value_name = "[kube=]VERSION", action = ArgAction::Append)]
+    pub(super) min_compatibility_version: Vec<String>,
     /// Seconds that a pod stays on a node that is not ready, for pods without a toleration of their own for that taint.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, allow_negative_numbers = true)]
     pub(super) default_not_ready_toleration_seconds: i64,

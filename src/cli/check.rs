@@ -8,7 +8,7 @@ mod resources;
 mod tests;
 
 use crate::cel::{Release, rules};
-use crate::config::{admission_file, plugin_hint};
+use crate::config::{EmulatedRelease, FeatureGates, admission_file, plugin_hint};
 use crate::manifests::validation;
 use crate::object::Object;
 use manifests::{Manifest, STANDARD_INPUT};
@@ -17,8 +17,8 @@ use resources::Definitions;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Checks the manifests in `files` as a release does, and the custom resources in `objects` by the rules of the definitions in `files`.
-pub(super) fn check(files: &[PathBuf], objects: &[PathBuf], release: Release) -> Report {
+/// Checks the manifests in `files`, and the custom resources in `objects` by the rules of the definitions in `files`, as of a release.
+pub(super) fn check(files: &[PathBuf], objects: &[PathBuf], release: EmulatedRelease) -> Report {
     let mut report = Report::default();
     let mut read = |files: &[PathBuf]| {
         let mut all = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn check(files: &[PathBuf], objects: &[PathBuf], release: Release) ->
     }
     for Manifest { file, name, value, .. } in &objects {
         let findings = match definitions.schema_of(value) {
-            Some(schema) => rules::validate(schema, value, release).into_iter().map(Finding::Error).collect(),
+            Some(schema) => rules::validate(schema, value, release.expressions()).into_iter().map(Finding::Error).collect(),
             None => vec![Finding::Error("no definition of its kind is among the files".to_owned())],
         };
         report.add(file, name, findings);
@@ -56,12 +56,12 @@ pub(super) fn check(files: &[PathBuf], objects: &[PathBuf], release: Release) ->
 }
 
 /// Checks the tenants in a folder. Their expressions and webhooks are checked as at the start of the server.
-pub(super) fn tenants(folder: &Path, report: &mut Report) {
+pub(super) fn tenants(folder: &Path, release: EmulatedRelease, report: &mut Report) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let checked = match &runtime {
         Ok(runtime) => {
             let _inside = runtime.enter();
-            crate::app::check_tenants(folder, crate::plugins::ALL)
+            crate::app::check_tenants(folder, release)
         }
         Err(error) => {
             report.add(folder, "", vec![Finding::Error(error.to_string())]);
@@ -80,39 +80,52 @@ pub(super) fn tenants(folder: &Path, report: &mut Report) {
     }
 }
 
-fn of_object(manifest: &Manifest, object: &Object, definitions: &Definitions<'_>, release: Release) -> Vec<Finding> {
+fn of_object(
+    manifest: &Manifest,
+    object: &Object,
+    definitions: &Definitions<'_>,
+    release: EmulatedRelease,
+) -> Vec<Finding> {
     if manifest.kind.kind == admission_file::KIND && admission_file::GROUPS.contains(&&*manifest.kind.group) {
-        return of_admission_file(&manifest.file);
+        return of_admission_file(&manifest.file, release);
     }
+    let expressions = release.expressions();
     let kind = if manifest.is_known() { &*manifest.kind.kind } else { "" };
     let mut findings: Vec<Finding> = manifest.unknown.iter().cloned().map(Finding::Error).collect();
     let faults = match kind {
-        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => validation::policy::policy(kind, object, release),
+        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => validation::policy::policy(kind, object, expressions),
         "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
             validation::policy::binding(kind, object)
         }
-        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => validation::configuration(object, release),
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => validation::configuration(object, expressions),
         "CustomResourceDefinition" => {
-            findings.extend(of_definition(object, release));
+            findings.extend(of_definition(object, expressions));
             return findings;
         }
         _ => return vec![Finding::NotChecked],
     };
-    let mut found = policies::findings(kind, object, definitions, release);
+    let mut found = policies::findings(kind, object, definitions, expressions);
     // A field with an error needs no other finding.
     found.retain(|finding| !faults.0.iter().any(|fault| finding.is_of_field_of(fault)));
     findings.extend(faults.0.into_iter().map(Finding::Error));
     findings.extend(found);
+    if manifest.kind.group == "admissionregistration.k8s.io" {
+        let warnings = FeatureGates::of(release, "").map(|gates| validation::warnings(object, true, &gates));
+        findings.extend(warnings.into_iter().flatten().map(|warning| {
+            let (field, text) = warning.split_once(": ").unwrap_or(("", &warning));
+            Finding::Warning(field.to_owned(), text.to_owned())
+        }));
+    }
     findings
 }
 
 /// Checks the file itself and the names in it. A plugin reads its own configuration at the start of the server.
-fn of_admission_file(file: &Path) -> Vec<Finding> {
+fn of_admission_file(file: &Path, release: EmulatedRelease) -> Vec<Finding> {
     if file == Path::new(STANDARD_INPUT) {
         let why = "an AdmissionConfiguration must be a file: the files that it names are relative to its folder";
         return vec![Finding::Error(why.to_owned())];
     }
-    let names: Vec<&str> = crate::plugins::ALL.iter().map(|spec| spec.name).collect();
+    let names: Vec<&str> = crate::plugins::of(release).iter().map(|spec| spec.name).collect();
     match admission_file::read(file, &names) {
         Ok(read) => {
             let why =

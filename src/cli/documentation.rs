@@ -7,10 +7,11 @@ use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, FrontEndSupport, PluginEnvironment};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{self, Cluster, FixedState};
-use crate::config::{Limits, Writes};
+use crate::config::{EmulatedRelease, Limits, Writes, gates};
 use crate::front_end;
 use crate::metrics::Registry;
 use crate::pipeline::Process;
+use crate::upstream::{Emulation, Release, ReleaseMetrics};
 use crate::{audit, impersonation};
 use clap::CommandFactory;
 use std::fmt::Write as _;
@@ -108,11 +109,20 @@ fn the_tables_of_feature_gates_are_those_of_the_program() {
     product(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut code).unwrap();
     let asked: Vec<&str> = code.lines().filter(|line| line.contains("is_on(") || line.contains("GATE: &str")).collect();
     let (mut others, mut page) = (String::new(), String::new());
-    for line in include_str!("../config/feature_gates.txt").lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        let (name, default) = (words[0], if words[1] == "true" { "on" } else { "off" });
-        let stage = words[2..].join(", ");
-        let row = format!("| {name} | {default} | {stage} |");
+    let head: String = EmulatedRelease::all().map(|release| format!(" {release} |")).collect();
+    for name in gates(EmulatedRelease::default()).map(|gate| gate.name) {
+        let cells = EmulatedRelease::all().map(|release| {
+            let gate = gates(release).find(|gate| gate.name == name).unwrap();
+            match gate.facts.filter(|facts| !facts.removed) {
+                None => " - |".to_owned(),
+                Some(facts) => {
+                    let (default, locked) =
+                        (if facts.default { "on" } else { "off" }, if facts.locked { ", locked" } else { "" });
+                    format!(" {default}, {}{locked} |", facts.stage)
+                }
+            }
+        });
+        let row = format!("| {name} |{}", cells.collect::<String>());
         let has_effect = asked.iter().any(|line| line.contains(&format!("\"{name}\"")));
         let into = if has_effect { &mut page } else { &mut others };
         let _ = writeln!(into, "{row}");
@@ -120,7 +130,37 @@ fn the_tables_of_feature_gates_are_those_of_the_program() {
     for row in page.lines() {
         is_in_the_page("feature-gates.md", &format!("{row} "));
     }
-    is_in_the_page("feature-gates.md", &format!("| feature gate | default | stage |\n| --- | --- | --- |\n{others}"));
+    let lines = " --- |".repeat(EmulatedRelease::all().count());
+    is_in_the_page("feature-gates.md", &format!("| feature gate |{head}\n| --- |{lines}\n{others}"));
+}
+
+/// The numbers in the calls of `since` in a text.
+fn releases_in(code: &str) -> impl Iterator<Item = &str> {
+    code.split(".since(").skip(1).filter_map(|rest| rest.split_once(')')).map(|(minor, _)| minor)
+}
+
+#[test]
+fn the_page_of_releases_names_every_rule_without_a_gate() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut folders = vec![source.clone()];
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let code = fs::read_to_string(&path).unwrap_or_default();
+            let product = code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            let file = path.strip_prefix(&source).unwrap().display();
+            for minor in releases_in(product).filter(|minor| minor.parse::<u16>().is_ok()) {
+                is_in_the_page("kubernetes-releases.md", &format!("| 1.{minor} | `src/{file}` | "));
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 2, "{count} rules are not all that there are");
 }
 
 /// Formats a bound from its source text: `32_768`, `seconds(10)`, `milliseconds(300)`, `3 * MEBIBYTE`, `None`.
@@ -201,6 +241,8 @@ fn all_metrics() -> Registry {
     crate::app::doctor::metric(&registry).unwrap();
     crate::metrics::ProcessMetrics::register(&registry).unwrap();
     crate::upstream::RestMetrics::of(&registry).unwrap();
+    let release = ReleaseMetrics::new(Arc::new(Release::known()), Emulation::default()).unwrap();
+    registry.register(Box::new(release)).unwrap();
     registry
 }
 

@@ -1,14 +1,14 @@
 //! Turns the arguments of `serve` into the configuration.
 
 use super::arguments::{self, Serve};
-use super::upstream::{namespaced, upstream};
+use super::upstream::namespaced;
 use crate::admission::shadow::ShadowNames;
 use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::{
     Addresses, Apis, AuditLog, AuditOptions, Authentication, Authorization, AuthorizationMode, CertificateFiles,
-    CertificateSecret, ConfigError, Controllers, DefaultTolerations, Embedded, FeatureGates, FrontEndOptions, Limits,
-    RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity,
+    CertificateSecret, ConfigError, Controllers, DefaultTolerations, Embedded, EmulatedRelease, FeatureGates,
+    FrontEndOptions, Limits, RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity, is_of_upstream,
 };
 use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol, Writes};
 use crate::names::is_dns_1123_subdomain;
@@ -21,11 +21,13 @@ use std::time::Duration;
 /// The shortest bound of `--service-account-max-token-expiration` (`ServiceAccountAuthenticationOptions.Validate`).
 const MIN_TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Builds the configuration from the arguments; `all` are the existing plugins.
+/// Builds the configuration from the arguments; `upstream` is the release for `--emulated-version=upstream`.
 ///
 /// # Errors
 /// If an argument is invalid; the error is about the first one.
-pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, ConfigError> {
+pub(super) fn config(flags: &Serve, upstream: Option<EmulatedRelease>) -> Result<Config, ConfigError> {
+    let feature_gates = feature_gates(&flags.admission, upstream)?;
+    let all = &*crate::plugins::of(feature_gates.release());
     let limits = Limits {
         request_timeout: flags.serving.request_timeout,
         drain_timeout: flags.serving.shutdown_drain_timeout,
@@ -57,7 +59,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         }
     }
     let plugins = plugins(&flags.admission, all)?;
-    let upstream = upstream(&flags.upstream, &flags.embedded)?;
+    let upstream = super::upstream::upstream(&flags.upstream, &flags.embedded)?;
     check_write_kubeconfig(flags)?;
     let serving = serving(&flags.serving, matches!(upstream, Upstream::Embedded(_)))?;
     if let (Some(secret), Upstream::Embedded(_)) = (&flags.serving.tls_secret, &upstream) {
@@ -73,7 +75,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
             (None, plugins)
         }
     };
-    let admission = admission(plugins, &flags.admission)?;
+    let admission = admission(plugins, feature_gates, &flags.admission)?;
     check_initializers(&admission, &upstream)?;
     Ok(Config {
         serving,
@@ -90,14 +92,46 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         tenants_dir: tenants_dir(flags)?,
         memory_limit: flags.serving.memory_limit,
         limits: Arc::new(limits),
+        emulates_upstream: is_of_upstream(&flags.admission.emulated_version),
     })
+}
+
+/// The release of `--emulated-version` and `--min-compatibility-version`.
+///
+/// # Errors
+/// If it cannot be emulated.
+pub(super) fn release(
+    emulated: &[String],
+    min_compatibility: &[String],
+    upstream: Option<EmulatedRelease>,
+) -> Result<EmulatedRelease, ConfigError> {
+    EmulatedRelease::of_flags(emulated, min_compatibility, upstream).map_err(|error| {
+        let given = if error.flag == EmulatedRelease::FLAG { emulated } else { min_compatibility };
+        ConfigError::flag(error.flag, given.join(","), error)
+    })
+}
+
+/// Checks the flags about plugins without the files that they name.
+///
+/// # Errors
+/// If an argument is invalid.
+pub(super) fn check_plugins(flags: &arguments::Admission) -> Result<(), ConfigError> {
+    let gates = feature_gates(flags, Some(EmulatedRelease::default()))?;
+    plugins(flags, &crate::plugins::of(gates.release())).map(|_existing| ())
+}
+
+/// The gates of the emulated release.
+fn feature_gates(flags: &arguments::Admission, upstream: Option<EmulatedRelease>) -> Result<FeatureGates, ConfigError> {
+    let release = release(&flags.emulated_version, &flags.min_compatibility_version, upstream)?;
+    let gates = flags.feature_gates.join(",");
+    FeatureGates::of(release, &gates).map_err(|reason| ConfigError::flag("feature-gates", gates, reason))
 }
 
 /// The plugins that the flags enable; `all` are the existing plugins.
 ///
 /// # Errors
 /// If a name is unknown, or the flags contradict each other.
-pub(super) fn plugins(flags: &arguments::Admission, all: &[&'static Spec]) -> Result<Vec<&'static Spec>, ConfigError> {
+fn plugins(flags: &arguments::Admission, all: &[&'static Spec]) -> Result<Vec<&'static Spec>, ConfigError> {
     let (enable, disable) = (list(&flags.enable_admission_plugins), list(&flags.disable_admission_plugins));
     match &flags.admission_control[..] {
         [] => app::enabled(all, &enable, &disable),
@@ -194,11 +228,13 @@ fn no_front_end(flags: &arguments::FrontEnd) -> Result<(), ConfigError> {
     }
 }
 
-fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Result<Admission, ConfigError> {
+fn admission(
+    plugins: Vec<&'static Spec>,
+    feature_gates: FeatureGates,
+    flags: &arguments::Admission,
+) -> Result<Admission, ConfigError> {
     let mut admission = Admission::new(plugins, flags.admission_control_config_file.as_deref())?;
-    let gates = flags.feature_gates.join(",");
-    admission.feature_gates =
-        FeatureGates::parse(&gates).map_err(|reason| ConfigError::flag("feature-gates", gates, reason))?;
+    admission.feature_gates = feature_gates;
     admission.routes_to_endpoints = flags.enable_aggregator_routing;
     let shadows = |names: &[String]| ShadowNames::new(list(names)).with_annotations(flags.shadow_annotations);
     admission.shadow_webhooks = shadows(&flags.shadow_webhooks);

@@ -4,7 +4,6 @@
 
 use super::arguments::{Arguments, Command, ControlPlane, Sidecar, SidecarPart};
 use super::{Failure, serve};
-use crate::admission::Spec;
 use clap::Parser as _;
 
 /// The address of the API server behind the proxy.
@@ -158,14 +157,14 @@ contexts:
 /// # Errors
 /// If `serve` would refuse the flags: the container would start again and again, and nobody would reach the API server, whose address the
 /// container has. Files are not looked for, because they are on another machine.
-pub(super) fn sidecar(flags: &Sidecar, all: &[&'static Spec]) -> Result<String, Failure> {
+pub(super) fn sidecar(flags: &Sidecar) -> Result<String, Failure> {
     let layout = Layout::of(flags.control_plane);
     let arguments = layout.arguments(flags);
     let line = ["kube-admission-proxy"].into_iter().chain(arguments.iter().map(String::as_str));
     if let Command::Serve(given) =
         Arguments::try_parse_from(line.map(|word| word.replace(ADDRESS, API_SERVER)))?.command
     {
-        serve::plugins(&given.admission, all)?;
+        serve::check_plugins(&given.admission)?;
     }
     Ok(text(flags, &layout))
 }
@@ -271,7 +270,7 @@ mod tests {
         let Command::Print(Print::Sidecar(flags)) = Arguments::try_parse_from(line).unwrap().command else {
             panic!("not sidecar");
         };
-        sidecar(&flags, crate::plugins::ALL)
+        sidecar(&flags)
     }
 
     fn print(arguments: &[&str]) -> Value {

@@ -2,6 +2,7 @@
 
 use super::arguments::Format;
 use crate::admission::{Phases, Spec};
+use crate::plugins;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
@@ -50,9 +51,10 @@ pub(super) fn rows(all: &[&'static Spec]) -> impl Iterator<Item = [Cow<'static, 
             Phases::Both => "both",
         };
         let default = if spec.default_on { "on" } else { "off" };
-        let about = match spec.removed {
-            None => spec.about.into(),
-            Some(removed) => format!("{} {removed}", spec.about).into(),
+        let about = match (spec.removed, plugins::releases(spec)) {
+            (None, None) => spec.about.into(),
+            (None, Some(releases)) => format!("{} {releases}", spec.about).into(),
+            (Some(removed), _) => format!("{} {removed}", spec.about).into(),
         };
         [spec.name.into(), phase.into(), default.into(), spec.configuration.unwrap_or("-").into(), about]
     })

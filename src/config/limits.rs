@@ -219,6 +219,8 @@ pub struct Limits {
     pub(crate) probe_interval: Duration,
     /// Time for the answer to a probe of the upstream API server.
     pub(crate) probe_timeout: Duration,
+    /// Time at the start for the version of the upstream API server, with `--emulated-version=upstream`.
+    pub(crate) release_wait: Duration,
     /// Time between two reads of the header names in the ConfigMap `extension-apiserver-authentication`.
     pub(crate) front_proxy_headers_interval: Duration,
     /// Time between two comparisons of what the proxy publishes: the ConfigMaps `kube-admission-proxy-ca` with the file of
@@ -425,6 +427,7 @@ impl Default for Limits {
             doctor_interval: seconds(600),
             probe_interval: seconds(5),
             probe_timeout: seconds(3),
+            release_wait: seconds(60),
             front_proxy_headers_interval: seconds(10),
             authority_interval: seconds(10),
             list_timeout: seconds(90),

@@ -15,6 +15,7 @@ use super::verbs::{
 };
 use crate::authz::AccessAttributes;
 use crate::body::Body;
+use crate::config::EmulatedRelease;
 use crate::object::kinds::is_built_in_group;
 use crate::processor;
 use crate::request::{RequestInfo, request_info};
@@ -76,7 +77,8 @@ async fn answer_from_store(
     }
     if !info.is_resource_request {
         let index = server.index.current(&server.store).await;
-        if let Some(response) = is_read.then(|| document(&index, &parts.uri, &parts.headers)).flatten() {
+        let release = server.settings.gates.release();
+        if let Some(response) = is_read.then(|| document(&index, release, &parts.uri, &parts.headers)).flatten() {
             return Ok(response);
         }
         let mut segments = parts.uri.path().trim_start_matches('/').split('/');
@@ -150,10 +152,10 @@ fn vitals(server: &Arc<Server>, uri: &Uri) -> Option<Response<Body>> {
 }
 
 /// The document at a path that belongs to no resource.
-fn document(index: &index::Index, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
+fn document(index: &index::Index, release: EmulatedRelease, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
     let path = uri.path();
     let accept = header(headers, ACCEPT).unwrap_or_default();
-    let document = discovery::respond(&index.groups, path, accept)
+    let document = discovery::respond(&index.groups, release, path, accept)
         .or_else(|| openapi::respond(&index.openapi, path, uri.query().unwrap_or_default(), accept))?;
     match header(headers, IF_NONE_MATCH) {
         Some(known) => Some(document::conditional(document, known)),

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Validates an object of one of some kinds, with expressions of a release: the errors.
 pub(crate) type Validate = fn(&Object, Release) -> Vec<Cause>;
+/// Returns the warnings of a write; the bool says whether the write creates the object.
+pub(crate) type Warnings = fn(&Object, bool, &FeatureGates) -> Vec<String>;
 
 /// The health and metrics of the process. They refer to parts that refer to the server, so the server does not own them.
 pub(crate) struct Vitals {
@@ -49,6 +51,8 @@ pub(crate) struct Settings {
     /// The rules of webhook configurations, policies and bindings, and of expressions that select devices. They need a compiler from a higher
     /// layer.
     pub(crate) registration: Validate,
+    /// The warnings of a valid webhook configuration, policy or binding, for its create or its update.
+    pub(crate) registration_warnings: Warnings,
     /// The time to live of Events; 0 for no end.
     pub(crate) event_ttl: Duration,
     /// The health and metrics of the process. Without them the server is always healthy.
@@ -77,6 +81,7 @@ impl Default for Settings {
             tokens: Tokens::default(),
             root_ca: None,
             registration: |_, _| Vec::new(),
+            registration_warnings: |_, _, _| Vec::new(),
             event_ttl: crate::config::EVENT_TTL,
             health: None,
         }

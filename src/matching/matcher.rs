@@ -25,6 +25,24 @@ pub(crate) fn is_exempt(attributes: &Attributes) -> bool {
     attributes.kind.group == "admissionregistration.k8s.io" && EXEMPT_KINDS.contains(&&*attributes.kind.kind)
 }
 
+/// Resources of reviews, which nothing stores: refusing these requests would break the cluster (`exclusion.Excluded`).
+const REVIEWS: [(&str, &str); 6] = [
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];
+
+/// The feature gate with which webhooks do not see reviews. Policies never do.
+pub(crate) const EXCLUDING_GATE: &str = "ExcludeAdmissionWebhookVirtualResources";
+
+/// Whether a resource is that of reviews of access or of tokens.
+pub(crate) fn is_review(group: &str, resource: &str) -> bool {
+    REVIEWS.contains(&(group, resource))
+}
+
 /// The kind and resource in which a hook or a policy gets a request (`generic.WebhookInvocation`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InvocationKind {

@@ -9,5 +9,5 @@ mod versions;
 
 pub(crate) use criteria::Criteria;
 pub(crate) use index::{Candidates, Index};
-pub(crate) use matcher::{Content, InvocationKind, Matcher, is_exempt};
+pub(crate) use matcher::{Content, EXCLUDING_GATE, InvocationKind, Matcher, is_exempt, is_review};
 pub(crate) use versions::{Versions, View};

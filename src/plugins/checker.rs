@@ -1,9 +1,15 @@
 //! The test helper of plugins: runs a plugin on a request, and checks the resulting object.
 
-use crate::admission::{Attributes, CallerAuthorizer, Denial, Operation, Plugin, RequestContext};
+use crate::admission::metrics::Metrics;
+use crate::admission::{
+    Attributes, CallerAuthorizer, Denial, Operation, Plugin, PluginEnvironment, RequestContext, Spec,
+};
 use crate::authz::{self, Decision};
+use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, FixedState, Namespace};
+use crate::config::{EmulatedRelease, FeatureGates};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::metrics::Registry;
 use crate::object::Object;
 use crate::status::Status;
 use crate::user::UserInfo;
@@ -37,6 +43,14 @@ pub(crate) fn check(plugin: &dyn Plugin) -> Check<'_> {
         user: None,
         authorizer: CallerAuthorizer::default(),
     }
+}
+
+/// A plugin as the release 1.`minor` has it, with these gates.
+pub(crate) fn of_release(spec: &Spec, minor: u16, gates: &str, cluster: Arc<Cluster>) -> Box<dyn Plugin> {
+    let gates = FeatureGates::of(EmulatedRelease::new(minor), gates).unwrap();
+    let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
+    let environment = PluginEnvironment::with_defaults(cluster, Discovery::unconnected(), metrics);
+    (spec.build)(&PluginEnvironment { feature_gates: &gates, ..environment }).unwrap()
 }
 
 /// The parameters of a check.

@@ -60,8 +60,10 @@ pub(crate) mod checker;
 mod wrong_types;
 
 use crate::admission::Spec;
+use crate::config::EmulatedRelease;
+use std::ops::RangeInclusive;
 
-/// All plugins, in kube-apiserver's order (`AllOrderedPlugins`). Removed plugins stand where they stood in their last release.
+/// All plugins of all emulated releases, in kube-apiserver's order (`AllOrderedPlugins`). Removed plugins stand where they stood in their last release.
 /// InClusterClients, which Kubernetes does not have, changes what webhooks have added.
 pub static ALL: &[&Spec] = &[
     &always_admit::SPEC,
@@ -117,11 +119,41 @@ pub static ALL: &[&Spec] = &[
     &always_deny::SPEC,
 ];
 
+/// The minor versions of the releases with the plugins that not every emulated release has. No release changes the order of the others, or
+/// which of them are on by default.
+static OF_SOME_RELEASES: [(&Spec, RangeInclusive<u16>); 5] = [
+    (&node_declared_feature_validator::SPEC, 35..=u16::MAX),
+    (&pod_group_protection::SPEC, 36..=u16::MAX),
+    (&pod_resize_validator::SPEC, 36..=u16::MAX),
+    (&pod_group_workload_exists::SPEC, 36..=36),
+    (&job_validation::SPEC, 36..=36),
+];
+
+/// The plugins that exist in a release, in its order.
+pub(crate) fn of(release: EmulatedRelease) -> Vec<&'static Spec> {
+    let exists = |spec: &Spec| {
+        let found = OF_SOME_RELEASES.iter().find(|(other, _)| other.name == spec.name);
+        found.is_none_or(|(_, releases)| releases.contains(&release.minor))
+    };
+    ALL.iter().copied().filter(|spec| exists(spec)).collect()
+}
+
+/// A sentence about the releases with a plugin; `None` if every emulated release has it.
+pub(crate) fn releases(spec: &Spec) -> Option<String> {
+    let (_, releases) = OF_SOME_RELEASES.iter().find(|(other, _)| other.name == spec.name)?;
+    Some(match (*releases.start(), *releases.end()) {
+        (since, u16::MAX) => format!("Since release 1.{since}."),
+        (since, until) if since == until => format!("Only in release 1.{since}."),
+        (since, until) => format!("In the releases 1.{since} to 1.{until}."),
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ALL;
+    use super::of;
+    use crate::config::EmulatedRelease;
 
-    /// `AllOrderedPlugins` of Kubernetes 1.36.
+    /// `AllOrderedPlugins` of Kubernetes 1.36, which has every plugin of the emulated releases.
     const KUBE_APISERVER: [&str; 41] = [
         "AlwaysAdmit",
         "NamespaceAutoProvision",
@@ -167,8 +199,24 @@ mod tests {
     ];
 
     #[test]
-    fn plugins_of_the_present_release_have_the_order_of_kube_apiserver() {
-        let present = ALL.iter().filter(|spec| spec.removed.is_none() && spec.name != "InClusterClients");
-        assert_eq!(present.map(|spec| spec.name).collect::<Vec<_>>(), KUBE_APISERVER);
+    fn the_plugins_of_a_release_are_those_of_its_kube_apiserver_in_its_order() {
+        for release in EmulatedRelease::all() {
+            let plugins = of(release);
+            let present = plugins.iter().filter(|spec| spec.removed.is_none() && spec.name != "InClusterClients");
+            let lacks: &[&str] = match release.minor {
+                34 => &[
+                    "NodeDeclaredFeatureValidator",
+                    "PodGroupProtection",
+                    "PodResizeValidator",
+                    "PodGroupWorkloadExists",
+                    "JobValidation",
+                ],
+                35 => &["PodGroupProtection", "PodResizeValidator", "PodGroupWorkloadExists", "JobValidation"],
+                36 => &[],
+                _ => &["PodGroupWorkloadExists", "JobValidation"],
+            };
+            let wanted: Vec<_> = KUBE_APISERVER.into_iter().filter(|name| !lacks.contains(name)).collect();
+            assert_eq!(present.map(|spec| spec.name).collect::<Vec<_>>(), wanted, "{release}");
+        }
     }
 }

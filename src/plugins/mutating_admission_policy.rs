@@ -22,27 +22,34 @@ pub(crate) static SPEC: Spec = Spec {
     build,
 };
 
-struct MutatingAdmissionPolicy(MutatingPolicies);
+/// The feature gate, which is off before 1.36 by default.
+const GATE: &str = "MutatingAdmissionPolicy";
+
+/// `None` without the gate.
+struct MutatingAdmissionPolicy(Option<MutatingPolicies>);
 
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let gates = environment.feature_gates;
     let folder = config::read(environment.configuration, "MutatingAdmissionPolicyConfiguration", gates)?;
     let files = MutatingPolicies::files(folder, environment)?;
-    let policies = MutatingPolicies::new(environment, files);
-    Ok(Box::new(MutatingAdmissionPolicy(policies?)))
+    let policies = gates.is_on(GATE).then(|| MutatingPolicies::new(environment, files));
+    Ok(Box::new(MutatingAdmissionPolicy(policies.transpose()?)))
 }
 
 #[async_trait]
 impl Plugin for MutatingAdmissionPolicy {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
-        self.0.admit(attributes).await
+        match &self.0 {
+            Some(policies) => policies.admit(attributes).await,
+            None => Ok(()),
+        }
     }
 
     fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
-        self.0.may_match(attributes, Content::Any)
+        self.0.as_ref().is_some_and(|policies| policies.may_match(attributes, Content::Any))
     }
 
     fn problems(&self) -> Vec<String> {
-        self.0.problems()
+        self.0.as_ref().map(MutatingPolicies::problems).unwrap_or_default()
     }
 }

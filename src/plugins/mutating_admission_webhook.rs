@@ -31,7 +31,7 @@ fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildEr
     let PluginEnvironment { cluster, discovery, metrics, limits, feature_gates, .. } = environment;
     let hooks =
         MutatingWebhooks::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
-    let hooks = hooks.with_release(feature_gates.expressions()).with_shadows(environment.shadow_webhooks.clone());
+    let hooks = hooks.with_shadows(environment.shadow_webhooks.clone()).with_gates(environment.feature_gates);
     Ok(Box::new(MutatingAdmissionWebhook(hooks)))
 }
 

@@ -21,7 +21,10 @@ pub(crate) static SPEC: Spec = Spec {
     removed: None,
     front_end: FrontEndSupport::Full,
     about: "Refuses new objects in a missing or terminating namespace, and deletion of the namespaces default, kube-system and kube-public.",
-    build: |environment| Ok(Box::new(NamespaceLifecycle::new(environment.cluster.clone()))),
+    build: |environment| {
+        let checks_updates = !environment.feature_gates.since(37);
+        Ok(Box::new(NamespaceLifecycle::new(environment.cluster.clone(), checks_updates)))
+    },
 };
 
 /// Namespaces that may not be deleted.
@@ -35,16 +38,18 @@ const FORCE_LIVE_LOOKUP_ENTRIES: u64 = 100;
 
 struct NamespaceLifecycle {
     cluster: Arc<Cluster>,
+    /// Whether the namespace of an updated object must exist. Since 1.37 the finalizers of an object without a namespace can be removed.
+    checks_updates: bool,
     force_live_lookup: Lazy<moka::sync::Cache<String, ()>>,
 }
 
 impl NamespaceLifecycle {
-    fn new(cluster: Arc<Cluster>) -> Self {
+    fn new(cluster: Arc<Cluster>, checks_updates: bool) -> Self {
         let force_live_lookup = || {
             let entries = moka::sync::Cache::builder().max_capacity(FORCE_LIVE_LOOKUP_ENTRIES);
             entries.time_to_live(FORCE_LIVE_LOOKUP_TIME_TO_LIVE).build()
         };
-        Self { cluster, force_live_lookup: Lazy::new(Box::new(force_live_lookup)) }
+        Self { cluster, checks_updates, force_live_lookup: Lazy::new(Box::new(force_live_lookup)) }
     }
 
     /// Whether the namespace is terminating. The answer comes from the cache if the cache is reliable, else from the API server.
@@ -86,7 +91,12 @@ impl Plugin for NamespaceLifecycle {
         // The error would reveal to any caller whether the namespace exists.
         let is_access_review = attributes.resource.group == "authorization.k8s.io"
             && attributes.resource.resource == "localsubjectaccessreviews";
-        if attributes.namespace.is_empty() || attributes.operation == Operation::Delete || is_access_review {
+        let is_allowed = match attributes.operation {
+            Operation::Delete => true,
+            Operation::Update => !self.checks_updates,
+            Operation::Create | Operation::Connect => false,
+        };
+        if attributes.namespace.is_empty() || is_allowed || is_access_review {
             return Ok(());
         }
         if !self.cluster.wait_synced().await {
@@ -111,11 +121,11 @@ impl Plugin for NamespaceLifecycle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugins::checker::{check, cluster};
+    use crate::plugins::checker::{check, cluster, of_release};
     use serde_json::{Value, json};
 
     fn plugin() -> NamespaceLifecycle {
-        NamespaceLifecycle::new(cluster(&["here", "going-terminating"], &["only-live"]))
+        NamespaceLifecycle::new(cluster(&["here", "going-terminating"], &["only-live"]), true)
     }
 
     fn pod_in(namespace: &str) -> Value {
@@ -133,6 +143,19 @@ mod tests {
         let refusal = "namespaces \"x\" not found";
         check(&plugin()).create("", "pods", pod_in("x")).await.was_refused(404, refusal);
         check(&plugin()).update("", "pods", pod_in("x"), pod_in("x")).await.was_refused(404, refusal);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn accepts_an_update_in_a_missing_namespace_since_1_37() {
+        for (minor, refusal) in [(36, true), (37, false)] {
+            let plugin = of_release(&SPEC, minor, "", cluster(&[], &[]));
+            let checked = check(&*plugin).update("", "pods", pod_in("x"), pod_in("x")).await;
+            if refusal {
+                checked.was_refused(404, "namespaces \"x\" not found");
+            } else {
+                checked.stays_unchanged();
+            }
+        }
     }
 
     #[tokio::test]
@@ -170,7 +193,7 @@ mod tests {
 
     #[tokio::test]
     async fn reads_the_namespace_after_a_delete_although_the_cache_has_it_active() {
-        let plugin = NamespaceLifecycle::new(cluster(&["cached"], &[]));
+        let plugin = NamespaceLifecycle::new(cluster(&["cached"], &[]), true);
         check(&plugin).create("", "pods", pod_in("cached")).await.stays_unchanged();
         check(&plugin).delete("", "namespaces", json!({"metadata": {"name": "cached"}})).await.stays_unchanged();
         check(&plugin).create("", "pods", pod_in("cached")).await.was_refused(404, "namespaces \"cached\" not found");

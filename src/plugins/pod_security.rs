@@ -26,7 +26,7 @@ use config::Configuration;
 use metrics::{Metrics, Mode};
 use pod::{Fields, Pod};
 use policy::{LabelFault, Level, LevelVersion, Policy, aggregate, policy_of};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// The plugin's facts. The plugin itself skips the resources that it does not handle. It checks unknown subresources of pods,
 /// because they may change a pod.
@@ -68,19 +68,17 @@ const ERROR: &str = "pod-security.kubernetes.io/error";
 struct PodSecurity {
     cluster: Arc<Cluster>,
     configuration: Configuration,
-    evaluator: &'static Evaluator,
+    evaluator: Evaluator,
     metrics: Metrics,
 }
 
-/// The checks of all releases, which every tenant's plugin has in common.
-static EVALUATOR: LazyLock<Evaluator> = LazyLock::new(Evaluator::new);
-
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    let metrics = environment.metrics.registry().once("pod_security", Metrics::new)?;
+    let minor = environment.feature_gates.release().minor;
+    let metrics = environment.metrics.registry().once("pod_security", |registry| Metrics::new(registry, minor))?;
     Ok(Box::new(PodSecurity {
         cluster: environment.cluster.clone(),
         configuration: Configuration::read(environment.configuration)?,
-        evaluator: &EVALUATOR,
+        evaluator: Evaluator::of(minor),
         metrics,
     }))
 }
@@ -344,7 +342,8 @@ fn is_significant(pod: &Pod<'_>, old: &Pod<'_>) -> Result<bool, WrongType> {
 /// Whether the latest version of a level allows the pod.
 #[cfg(test)]
 pub(super) fn allows(level: &str, pod: &serde_json::Value) -> bool {
+    use crate::config::EmulatedRelease;
     let policy = LevelVersion { level: Level::parse(level).expect("a level"), version: policy::Version::Latest };
     let pod = Fields::of(pod).and_then(Pod::read).expect("a pod");
-    Evaluator::new().evaluate(policy, &pod).expect("a pod").is_empty()
+    Evaluator::of(EmulatedRelease::default().minor).evaluate(policy, &pod).expect("a pod").is_empty()
 }

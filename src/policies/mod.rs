@@ -30,16 +30,7 @@ pub(crate) use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub(crate) use validating::ValidatingPolicies;
 
 use crate::admission::Attributes;
-
-/// Resources that no policy matches: rejecting these requests would break the cluster (`exclusion.Excluded`).
-const NEVER_SEEN: [(&str, &str); 6] = [
-    ("authentication.k8s.io", "selfsubjectreviews"),
-    ("authentication.k8s.io", "tokenreviews"),
-    ("authorization.k8s.io", "localsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectrulesreviews"),
-    ("authorization.k8s.io", "subjectaccessreviews"),
-];
+use crate::matching::is_review;
 
 /// Resources that only policies from files match, so that a policy cannot block its own removal (`generic.admissionResources`).
 const POLICIES: [&str; 4] = [
@@ -62,7 +53,7 @@ impl Audience {
     /// Returns the audience of a request; `None` if no policy may match it (`generic.Plugin.Dispatch`).
     fn of(attributes: &Attributes) -> Option<Self> {
         let (group, resource) = (&*attributes.resource.group, &*attributes.resource.resource);
-        if NEVER_SEEN.contains(&(group, resource)) {
+        if is_review(group, resource) {
             return None;
         }
         let is_policy = group == "admissionregistration.k8s.io" && POLICIES.contains(&resource);

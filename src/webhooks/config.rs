@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "WebhookAdmissionConfiguration";
+/// The version and the kind that 1.36 removed.
+const REMOVED: (&str, &str) = ("apiserver.config.k8s.io/v1alpha1", "WebhookAdmission");
 
 /// The parsed configuration file.
 #[derive(Default)]
@@ -32,8 +34,9 @@ pub(crate) fn read(
     let error = |text: String| Err(configuration.invalid(text));
     let Some(fields) = configuration.value.as_object() else { return error("must be an object".into()) };
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
-    if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {
-        let (version, kind) = (text("apiVersion"), text("kind"));
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let is_removed = (version, kind) == REMOVED && !gates.since(36);
+    if (version, kind) != (API_VERSION, KIND) && !is_removed {
         return error(format!(
             "no kind \"{kind}\" is registered for version \"{version}\": want {KIND} of {API_VERSION}"
         ));
@@ -82,6 +85,7 @@ fn kubeconfig(path: &str) -> Result<Kubeconfig, InvalidFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::EmulatedRelease;
     use serde_json::json;
 
     fn checked(value: Value) -> Result<(), String> {
@@ -134,9 +138,13 @@ mod tests {
         let off = "staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled";
         assert_eq!(with("staticManifestsDir", json!("/x")), format!("f: staticManifestsDir: Forbidden: {off}"));
         assert_eq!(with("kubeconfigFile", json!("/x")), "f: unknown field \"kubeconfigFile\"");
-        assert!(
-            checked(json!({"apiVersion": "apiserver.config.k8s.io/v1alpha1", "kind": "WebhookAdmission"})).is_err()
-        );
+        let removed = json!({"apiVersion": REMOVED.0, "kind": REMOVED.1, "kubeConfigFile": ""});
+        for (minor, is_known) in [(35, true), (36, false)] {
+            let gates = FeatureGates::of(EmulatedRelease::new(minor), "").unwrap();
+            let configuration =
+                PluginConfiguration { origin: "f".into(), directory: "/".into(), value: removed.clone() };
+            assert_eq!(read(Some(&configuration), &gates).is_ok(), is_known, "1.{minor}");
+        }
         assert!(checked(json!([])).is_err());
     }
 }

@@ -10,11 +10,11 @@ use crate::backend::{Clients, Kubeconfig};
 use crate::cel::Release;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Projection};
-use crate::config::Limits;
+use crate::config::{FeatureGates, Limits};
 use crate::conversion::Converter;
 use crate::derived::{Derived, FromFilesAndApi};
 use crate::manifests::webhooks::Configuration;
-use crate::matching::{Content, Matcher, is_exempt};
+use crate::matching::{Content, EXCLUDING_GATE, Matcher, is_exempt, is_review};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, ValidatingWebhook, ValidatingWebhookConfiguration,
 };
@@ -78,6 +78,8 @@ pub(crate) struct Webhooks<C: 'static> {
     clients: Clients,
     shadows: ShadowNames,
     release: Release,
+    /// Whether hooks see reviews of access and of tokens.
+    sees_reviews: bool,
     manifests: Manifests<C>,
     hooks: Derived<FromFilesAndApi<C>, Hooks>,
 }
@@ -94,20 +96,21 @@ impl<C: Registration> Webhooks<C> {
     ) -> Self {
         let converter = Converter::new(cluster.clone(), discovery, limits, metrics.conversions());
         let clients = Clients::new(limits, users).with_breakers(limits, C::TYPE.label(), metrics.clone());
-        let (shadows, release) = (ShadowNames::default(), Release::default());
-        Self { cluster, metrics, converter, clients, shadows, release, manifests, hooks: Derived::default() }
+        let (shadows, release, hooks) = Default::default();
+        let sees_reviews = true;
+        Self { cluster, metrics, converter, clients, shadows, release, sees_reviews, manifests, hooks }
+    }
+
+    /// Follows the gates and the expressions of the emulated release.
+    #[must_use]
+    pub(crate) fn with_gates(self, gates: &FeatureGates) -> Self {
+        Self { sees_reviews: !gates.is_on(EXCLUDING_GATE), release: gates.expressions(), ..self }
     }
 
     /// Marks the named hooks as shadow hooks.
     #[must_use]
     pub(crate) fn with_shadows(self, shadows: ShadowNames) -> Self {
         Self { shadows, ..self }
-    }
-
-    /// Compiles matchConditions by the rules of another release.
-    #[must_use]
-    pub(crate) fn with_release(self, release: Release) -> Self {
-        Self { release, ..self }
     }
 
     /// Returns the hooks of the present configurations.
@@ -125,6 +128,9 @@ impl<C: Registration> Webhooks<C> {
     /// # Errors
     /// If the configurations of the cluster are not known.
     pub(super) async fn ready_hooks(&self, attributes: &Attributes) -> Result<Option<Arc<Hooks>>, Denial> {
+        if self.is_excluded(attributes) {
+            return Ok(None);
+        }
         // A request on admission configuration matches only hooks from files, so it does not wait for the cluster's configurations.
         let is_exempt = is_exempt(attributes);
         if is_exempt && !self.manifests.is_followed() {
@@ -139,8 +145,16 @@ impl<C: Registration> Webhooks<C> {
         Ok(Some(self.hooks()))
     }
 
+    /// Whether no hook sees the request, those from files included (`generic.Webhook.isExcludedFromAllHooks`).
+    fn is_excluded(&self, attributes: &Attributes) -> bool {
+        !self.sees_reviews && is_review(&attributes.resource.group, &attributes.resource.resource)
+    }
+
     /// Whether a hook may match the request; matchConditions are not evaluated.
     pub(crate) fn may_match(&self, attributes: &Attributes, content: Content) -> bool {
+        if self.is_excluded(attributes) {
+            return false;
+        }
         let is_exempt = is_exempt(attributes);
         if is_exempt && !self.manifests.is_followed() {
             return false;

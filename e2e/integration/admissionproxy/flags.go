@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/version"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+	baseversion "k8s.io/component-base/version"
 
 	_ "k8s.io/kubernetes/pkg/features" // registers the gates before defaultGates is computed
 )
@@ -121,7 +124,7 @@ func (s *Session) featureGates() string {
 	}
 	settable := sets.New[string]()
 	for _, line := range strings.Split(string(text), "\n") {
-		if words := strings.Fields(line); len(words) == 3 { // name, default, stage; a fourth word is "locked"
+		if words := strings.Fields(line); len(words) > 0 && isSettable(words[1:]) {
 			settable.Insert(words[0])
 		}
 	}
@@ -140,4 +143,18 @@ func (s *Session) featureGates() string {
 	}
 	sort.Strings(changed)
 	return strings.Join(changed, ",")
+}
+
+// isSettable reads a line of the proxy's list, as 36:true/Beta 37:true/GA/locked 38:-, for the release of the API server.
+func isSettable(words []string) bool {
+	release := version.MustParse(baseversion.DefaultKubeBinaryVersion).Minor()
+	facts := "-"
+	for _, word := range words {
+		since, has, ok := strings.Cut(word, ":")
+		since, _, _ = strings.Cut(since, "@")
+		if minor, err := strconv.ParseUint(since, 10, 32); ok && err == nil && uint(minor) <= release {
+			facts = has
+		}
+	}
+	return facts != "-" && !strings.HasSuffix(facts, "/locked")
 }

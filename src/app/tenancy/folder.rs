@@ -193,7 +193,7 @@ impl Builder {
     }
 
     fn build(&self) -> Result<Tenants, Invalid> {
-        let names: Vec<&str> = crate::plugins::ALL.iter().map(|spec| spec.name).collect();
+        let names: Vec<&str> = self.shared.config.admission.existing().iter().map(|spec| spec.name).collect();
         let mut files = std::mem::take(&mut self.state().files);
         let read = tenants::read_again(&self.folder.path, &names, &mut files);
         self.state().files = files;

@@ -8,7 +8,9 @@ use crate::audit::Policy;
 use crate::authn::{CertificateAuthority, TenantAuthority, TenantNames};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Only};
-use crate::config::{self, AuthorizationMode, CallsWebhooks, Limits, UpstreamIdentity, WebhookTargets};
+use crate::config::{
+    self, AuthorizationMode, CallsWebhooks, EmulatedRelease, Limits, UpstreamIdentity, WebhookTargets,
+};
 use crate::go_text::duration;
 use crate::initializers;
 use crate::metrics::Registry;
@@ -51,16 +53,16 @@ pub(super) fn prepare<'a>(tenants: &'a [Arc<TenantFile>], config: &Config) -> Re
     if faults.is_empty() { Ok(prepared) } else { Err(faults) }
 }
 
-/// Checks the tenants in a folder without a server, with the plugins `all` and the default flags. Must be called inside a tokio runtime,
+/// Checks the tenants in a folder without a server, with the plugins of a release and the default flags. Must be called inside a tokio runtime,
 /// because some plugins start tasks.
 ///
 /// # Errors
 /// All errors that were found.
-pub(crate) fn check_tenants(folder: &Path, all: &[&'static Spec]) -> Result<usize, Vec<Fault>> {
-    let names: Vec<&str> = all.iter().map(|spec| spec.name).collect();
-    let tenants = read(folder, &names)?;
+pub(crate) fn check_tenants(folder: &Path, release: EmulatedRelease) -> Result<usize, Vec<Fault>> {
     let of_folder = |why: String| vec![Fault { file: folder.to_owned(), line: 0, field: String::new(), why }];
-    let config = Config::for_checks(all).map_err(|error| of_folder(error.to_string()))?;
+    let config = Config::for_checks(release).map_err(|error| of_folder(error.to_string()))?;
+    let names: Vec<&str> = config.admission.existing().iter().map(|spec| spec.name).collect();
+    let tenants = read(folder, &names)?;
     let (cluster, discovery, registry) = (Cluster::unconnected(), Discovery::unconnected(), Registry::new());
     let metrics = Arc::new(Metrics::new(&registry).map_err(|error| of_folder(error.to_string()))?);
     let common = CommonPlugins::default();
@@ -83,6 +85,7 @@ pub(super) fn with_api_server(config: &Config, tenant: &TenantFile, kubeconfig: 
     // The API server of a tenant always decides on the tenant's requests.
     own.authorization.mode = AuthorizationMode::Webhook;
     own.limits = Arc::new(config.limits.for_api_server_of_tenants());
+    own.emulates_upstream = false;
     own.upstream = config::Upstream::Remote {
         kubeconfig: kubeconfig.to_owned(),
         identity: match given.identity {
@@ -349,7 +352,8 @@ impl<'a> Resolver<'a> {
                 format!("{name} reads an API that Kubernetes removed: enable it by --enable-admission-plugins too");
             return Err(tenant.fault("spec.admission.enablePlugins", why));
         }
-        let mut changed = base.admission.changed(crate::plugins::ALL, &given.enable_plugins, &given.disable_plugins);
+        let mut changed =
+            base.admission.changed(&base.admission.existing(), &given.enable_plugins, &given.disable_plugins);
         if let Some(file) = &given.plugin_config {
             let field = "spec.admission.pluginConfig";
             content(tenant, field, file, &mut digest)?;

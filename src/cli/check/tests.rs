@@ -1,7 +1,7 @@
 use super::report::Finding;
 use super::resources::Definitions;
 use super::{check, manifests, policies};
-use crate::cel::Release;
+use crate::config::EmulatedRelease;
 use crate::manifests::validation;
 use crate::object::Object;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn report(files: &[&str], objects: &[&str]) -> (String, bool) {
         });
         named.collect::<Vec<PathBuf>>()
     };
-    let report = check(&write("f", files), &write("o", objects), Release::default());
+    let report = check(&write("f", files), &write("o", objects), EmulatedRelease::default());
     let place = format!("{}/", folder.path().display());
     (report.to_string().replace(&place, ""), report.has_errors())
 }
@@ -109,7 +109,7 @@ fn a_folder_is_checked_with_the_folders_below_it() {
     for name in ["b.json", "a.yml", "sub/c.yaml", "notes.txt"] {
         std::fs::write(folder.path().join(name), r#"{"apiVersion": "v1", "kind": "Pod"}"#).unwrap();
     }
-    let text = check(&[folder.path().to_owned()], &[], Release::default()).to_string();
+    let text = check(&[folder.path().to_owned()], &[], EmulatedRelease::default()).to_string();
     let files: Vec<&str> = text.lines().filter_map(|line| line.strip_suffix(": Pod \"\"")).collect();
     let names = ["a.yml", "b.json", "sub/c.yaml"].map(|name| folder.path().join(name).display().to_string());
     assert_eq!(files, names);
@@ -128,6 +128,19 @@ fn an_admission_configuration_names_plugins_that_exist() {
     assert!(!has_errors && text.contains("0 errors, 1 warning"), "{text}");
     let (text, has_errors) = report(&[&file("[{name: PodSecurity, path: not-there}]")], &[]);
     assert!(has_errors && text.contains("error: Couldn't open admission plugin configuration"), "{text}");
+}
+
+#[test]
+fn an_admission_configuration_names_plugins_of_the_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("admission.yaml");
+    let text =
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: JobValidation}]\n";
+    std::fs::write(&file, text).unwrap();
+    for (minor, is_unknown) in [(36, false), (37, true)] {
+        let text = check(std::slice::from_ref(&file), &[], EmulatedRelease::new(minor)).to_string();
+        assert_eq!(text.contains("plugin \"JobValidation\" is unknown"), is_unknown, "{text}");
+    }
 }
 
 #[test]

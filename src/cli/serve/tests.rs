@@ -8,13 +8,55 @@ use clap::Parser;
 fn parse(arguments: &[&str]) -> Result<Config, String> {
     let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
     match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
-        Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
+        Command::Serve(flags) => config(&flags, None).map_err(|error| error.to_string()),
         _ => Err("not serve".to_owned()),
     }
 }
 
 fn names(config: &Config) -> Vec<&'static str> {
     config.admission.plugins.iter().map(|spec| spec.name).collect()
+}
+
+#[test]
+fn the_emulated_release_decides_about_gates_then_plugins() {
+    let has = |flags: &[&str], name: &str| names(&parse(flags).unwrap()).contains(&name);
+    for (flag, names) in [
+        ("--emulated-version=1.34", [false, false, false]),
+        ("--emulated-version=1.35", [true, false, false]),
+        ("--emulated-version=1.36", [true, true, true]),
+        ("--emulated-version=1.37", [true, true, false]),
+    ] {
+        let found =
+            ["NodeDeclaredFeatureValidator", "PodResizeValidator", "JobValidation"].map(|name| has(&[flag], name));
+        assert_eq!(found, names, "{flag}");
+    }
+    assert!(has(&[], "JobValidation"), "1.36 is the default");
+    let newer = "--emulated-version=1.37";
+    let (enable, disable) = ("--enable-admission-plugins=JobValidation", "--disable-admission-plugins=JobValidation");
+    for (flags, why) in [
+        (&[newer, enable][..], r#"enable-admission-plugins plugin "JobValidation" is unknown"#),
+        (&[newer, disable], r#"disable-admission-plugins plugin "JobValidation" is unknown"#),
+        (
+            &[newer, enable, "--feature-gates=WorkloadAwarePreemption=true"],
+            "unrecognized feature gate: WorkloadAwarePreemption",
+        ),
+        (&["--emulated-version=1.33", enable], "emulation version 1.33 is not between [1.34, 1.37.0]"),
+        (&["--emulated-version=upstream"], "--emulated-version=upstream: needs --upstream-kubeconfig"),
+        (
+            &["--min-compatibility-version=1.37"],
+            "--min-compatibility-version=1.37: minCompatibilityVersion version 1.37",
+        ),
+    ] {
+        let error = parse(flags).unwrap_err();
+        assert!(error.contains(why), "{flags:?}: {error}");
+    }
+    let Command::Serve(flags) =
+        Arguments::try_parse_from(["kube-admission-proxy", "serve", "--emulated-version=upstream"]).unwrap().command
+    else {
+        panic!("not serve");
+    };
+    let config = config(&flags, Some(EmulatedRelease::new(37))).unwrap();
+    assert!(config.emulates_upstream && config.admission.feature_gates.since(37));
 }
 
 #[test]
@@ -294,6 +336,7 @@ fn sample(flag: &clap::Arg) -> Vec<String> {
         "admission-control" => with("AlwaysAdmit"),
         "admission-control-config-file" => with(concat!(env!("CARGO_MANIFEST_DIR"), "/config/admission.yaml")),
         "feature-gates" => with("AllAlpha=true"),
+        "emulated-version" | "min-compatibility-version" => with("1.34"),
         "shadow-webhooks" | "shadow-policies" => with("a"),
         "validation-view" => with("submitted"),
         "field-ownership" => with("writer"),

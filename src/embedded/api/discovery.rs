@@ -9,6 +9,7 @@ use super::catalog::{ApiResource, Group, Version};
 use super::document;
 use super::registrations::{self, Registered};
 use crate::body::Body;
+use crate::config::EmulatedRelease;
 use crate::embedded::name::Name;
 use crate::request::accept::{MediaRange, media_ranges};
 use aggregated::{Aggregated, Entry, VersionEntry};
@@ -106,11 +107,16 @@ impl Groups {
 /// The response to a GET of a discovery path; `None` for other paths.
 ///
 /// [`document::conditional`] checks whether the client has the document already.
-pub(in crate::embedded) fn respond(groups: &Groups, path: &str, accept: &str) -> Option<Response<Body>> {
+pub(in crate::embedded) fn respond(
+    groups: &Groups,
+    release: EmulatedRelease,
+    path: &str,
+    accept: &str,
+) -> Option<Response<Body>> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let mut segments = path.strip_prefix('/')?.split('/');
     match (segments.next()?, segments.next(), segments.next(), segments.next()) {
-        ("version", None, ..) => Some(version_document(accept)),
+        ("version", None, ..) => Some(version_document(release, accept)),
         ("api", None, ..) => Some(root(accept, &api_versions(groups), groups.aggregated_core())),
         ("apis", None, ..) => Some(root(accept, &api_group_list(groups), groups.aggregated_named())),
         ("api", Some(version), None, _) => {
@@ -172,7 +178,7 @@ fn line(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-fn version_document(accept: &str) -> Response<Body> {
+fn version_document(release: EmulatedRelease, accept: &str) -> Response<Body> {
     if !media_ranges(accept).iter().any(|range| range.contains("json")) {
         return document::not_acceptable(&["application/json"]);
     }
@@ -180,9 +186,9 @@ fn version_document(accept: &str) -> Response<Body> {
         major: "1",
         minor: "36",
         emulation_major: "1",
-        emulation_minor: "36",
+        emulation_minor: release.minor.to_string(),
         min_compatibility_major: "1",
-        min_compatibility_minor: "35",
+        min_compatibility_minor: release.min_compatibility.to_string(),
         git_version: "v1.36.3+embedded",
         git_commit: "",
         git_tree_state: "clean",
@@ -200,9 +206,9 @@ struct VersionInfo {
     major: &'static str,
     minor: &'static str,
     emulation_major: &'static str,
-    emulation_minor: &'static str,
+    emulation_minor: String,
     min_compatibility_major: &'static str,
-    min_compatibility_minor: &'static str,
+    min_compatibility_minor: String,
     git_version: &'static str,
     git_commit: &'static str,
     git_tree_state: &'static str,
@@ -319,7 +325,7 @@ mod tests {
     fn respond(path: &str, accept: &str) -> Option<Response<Body>> {
         let groups = catalog::groups(&[], &Default::default());
         let registered = registrations::built_in(&groups);
-        super::respond(&Groups::new(groups, registered), path, accept)
+        super::respond(&Groups::new(groups, registered), EmulatedRelease::default(), path, accept)
     }
 
     const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -463,5 +469,9 @@ mod tests {
         let version = json_at("/version", "").await;
         assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
         assert!(version["gitVersion"].as_str().unwrap().starts_with("v1.36.3"));
+        assert_eq!((&version["emulationMinor"], &version["minCompatibilityMinor"]), (&json!("36"), &json!("35")));
+        let emulated = version_document(EmulatedRelease::new(34), "application/json").into_body();
+        let emulated: Value = serde_json::from_slice(&emulated.collect().await.unwrap().to_bytes()).unwrap();
+        assert_eq!((&emulated["minor"], &emulated["emulationMinor"]), (&json!("36"), &json!("34")));
     }
 }

@@ -16,17 +16,30 @@ impl Strategy for Registrations {
     }
 
     fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        context.settings.registration_causes(object)
+        checked(context, object, true)
     }
 
     fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        changed(context, object)
+        checked(context, object, false)
     }
 }
 
 /// The errors of an updated object. The stored object is valid, so that no rule is weaker for what an update does not change.
 pub(super) fn changed(context: &Context<'_>, object: &Object) -> Vec<Cause> {
     if context.subresource.is_empty() { context.settings.registration_causes(object) } else { Vec::new() }
+}
+
+/// The errors of a write. Without errors, the client gets the warnings.
+fn checked(context: &Context<'_>, object: &Object, is_new: bool) -> Vec<Cause> {
+    if !context.subresource.is_empty() {
+        return Vec::new();
+    }
+    let causes = context.settings.registration_causes(object);
+    if causes.is_empty() {
+        let warnings = (context.settings.registration_warnings)(object, is_new, &context.settings.gates);
+        warnings.into_iter().for_each(|warning| context.warnings.warn(warning));
+    }
+    causes
 }
 
 pub(super) struct WebhookConfigurations;
@@ -42,11 +55,11 @@ impl Strategy for WebhookConfigurations {
     }
 
     fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        context.settings.registration_causes(object)
+        checked(context, object, true)
     }
 
     fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        changed(context, object)
+        checked(context, object, false)
     }
 }
 
@@ -58,13 +71,13 @@ impl Strategy for ValidatingAdmissionPolicies {
     }
 
     fn validate(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
-        context.settings.registration_causes(object)
+        checked(context, object, true)
     }
 
     fn validate_update(&self, context: &Context<'_>, object: &Object) -> Vec<Cause> {
         match context.subresource {
             "status" => policy_status::causes(object),
-            _ => changed(context, object),
+            _ => checked(context, object, false),
         }
     }
 }

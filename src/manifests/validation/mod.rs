@@ -9,9 +9,11 @@ mod metadata;
 mod rules;
 mod selector;
 mod url;
+mod warnings;
 mod webhook;
 pub(crate) mod policy;
 
+pub(crate) use warnings::warnings;
 pub(crate) use webhook::configuration;
 
 use crate::cel::Release;

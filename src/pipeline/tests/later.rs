@@ -2,6 +2,7 @@
 //! plays that server, because it stores unknown fields.
 
 use super::*;
+use crate::upstream::Emulation;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, WARNING};
 
@@ -40,7 +41,8 @@ pub(super) async fn before(minor: &'static str) -> (Path, Log) {
     });
     let mut path = Path::over(server, transport.clone()).await;
     let day = std::time::Duration::from_secs(24 * 3600);
-    path.pipeline.gateway.release = Arc::new(crate::upstream::Release::start(transport, day, day));
+    path.pipeline.gateway.release =
+        Arc::new(crate::upstream::Release::start(transport, Emulation::default(), day, day));
     (path, log)
 }
 

@@ -1,6 +1,7 @@
 //! The encodings of requests and answers: the bytes that reach the API server.
 
 use super::*;
+use crate::upstream::Emulation;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
@@ -141,7 +142,8 @@ async fn a_changed_object_is_sent_in_protobuf_if_the_upstream_takes_it() {
     });
     let mut path = Path::over(server, transport).await;
     let day = std::time::Duration::from_secs(24 * 3600);
-    path.pipeline.gateway.release = Arc::new(Release::start(path.pipeline.gateway.transport.clone(), day, day));
+    path.pipeline.gateway.release =
+        Arc::new(Release::start(path.pipeline.gateway.transport.clone(), Emulation::default(), day, day));
     while !path.pipeline.gateway.release.takes_protobuf() {
         tokio::task::yield_now().await;
     }

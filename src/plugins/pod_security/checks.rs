@@ -23,6 +23,7 @@ mod tests;
 use super::pod::Pod;
 use super::policy::{Level, LevelVersion, Version};
 use crate::plugins::rules::pod::WrongType;
+use std::sync::LazyLock;
 
 /// The violation of a check by a pod.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,7 +75,13 @@ static CHECKS: &[Check] = &[
     baseline("seccompProfile_baseline", &[(0, seccomp_profile::annotations), (19, seccomp_profile::baseline)]),
     baseline(
         "sysctls",
-        &[(0, sysctls::since_1_0), (27, sysctls::since_1_27), (29, sysctls::since_1_29), (32, sysctls::since_1_32)],
+        &[
+            (0, sysctls::since_1_0),
+            (27, sysctls::since_1_27),
+            (29, sysctls::since_1_29),
+            (32, sysctls::since_1_32),
+            (37, sysctls::since_1_37),
+        ],
     ),
     baseline("windowsHostProcess", &[(0, windows_host_process::check)]),
     restricted(
@@ -99,33 +106,45 @@ static CHECKS: &[Check] = &[
 ];
 
 /// The last minor version that changed a check. Later versions have the same checks.
-const LAST_MINOR: usize = 35;
+const LAST_MINOR: usize = 37;
 
-/// The checks of both levels by minor version.
-pub(super) struct Evaluator {
+/// The checks of both levels by minor version, which every tenant's plugin has in common.
+static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    let all = |level| (0..=LAST_MINOR).map(|minor| checks_of(level, minor)).collect();
+    Tables { baseline: all(Level::Baseline), restricted: all(Level::Restricted) }
+});
+
+struct Tables {
     baseline: Vec<Vec<CheckPod>>,
     restricted: Vec<Vec<CheckPod>>,
 }
 
+/// The checks of a release (`checkRegistry`).
+#[derive(Clone, Copy)]
+pub(super) struct Evaluator {
+    /// The minor version that `latest` and later versions stand for.
+    latest: usize,
+}
+
 impl Evaluator {
-    pub(super) fn new() -> Self {
-        let all = |level| (0..=LAST_MINOR).map(|minor| checks_of(level, minor)).collect();
-        Self { baseline: all(Level::Baseline), restricted: all(Level::Restricted) }
+    /// The checks of the release with this minor version.
+    pub(super) fn of(minor: u16) -> Self {
+        Self { latest: usize::from(minor).min(LAST_MINOR) }
     }
 
     /// Returns the pod's violations of the policy (`checkRegistry.EvaluatePod`).
     ///
     /// # Errors
     /// If a field that a check reads has a wrong type.
-    pub(super) fn evaluate(&self, policy: LevelVersion, pod: &Pod<'_>) -> Result<Violations, WrongType> {
+    pub(super) fn evaluate(self, policy: LevelVersion, pod: &Pod<'_>) -> Result<Violations, WrongType> {
         let minor = match policy.version {
-            Version::Latest => LAST_MINOR,
-            Version::Minor(minor) => usize::try_from(minor).unwrap_or(LAST_MINOR).min(LAST_MINOR),
+            Version::Latest => self.latest,
+            Version::Minor(minor) => usize::try_from(minor).unwrap_or(self.latest).min(self.latest),
         };
         let checks = match policy.level {
             Level::Privileged => return Ok(Violations::default()),
-            Level::Baseline => self.baseline.get(minor),
-            Level::Restricted => self.restricted.get(minor),
+            Level::Baseline => TABLES.baseline.get(minor),
+            Level::Restricted => TABLES.restricted.get(minor),
         };
         let mut violations = Vec::new();
         for check in checks.into_iter().flatten() {

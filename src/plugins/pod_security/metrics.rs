@@ -6,9 +6,6 @@ use crate::metrics::Registry;
 use prometheus::{IntCounterVec, Opts};
 use std::borrow::Cow;
 
-/// The minor version of Kubernetes of these policies. Later versions are counted as `future`.
-const API_MINOR: u64 = 36;
-
 /// The mode of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -30,6 +27,8 @@ impl Mode {
 /// The plugin's counters, which clones share.
 #[derive(Clone)]
 pub(super) struct Metrics {
+    /// The minor version of the emulated release. Later versions are counted as `future`.
+    minor: u64,
     evaluations: IntCounterVec,
     exemptions: IntCounterVec,
     errors: IntCounterVec,
@@ -40,13 +39,14 @@ impl Metrics {
     ///
     /// # Errors
     /// If one of the names is registered already.
-    pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
+    pub(super) fn new(registry: &Registry, minor: u16) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let counter = IntCounterVec::new(Opts::new(format!("pod_security_{name}_total"), help), labels)?;
             registry.register(Box::new(counter.clone()))?;
             prometheus::Result::Ok(counter)
         };
         let metrics = Self {
+            minor: minor.into(),
             evaluations: counter(
                 "evaluations",
                 "[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.",
@@ -79,7 +79,7 @@ impl Metrics {
             // The privileged level is the same in every version.
             _ if policy.level == Level::Privileged => Cow::Borrowed("latest"),
             Version::Latest => Cow::Borrowed("latest"),
-            Version::Minor(minor) if minor > API_MINOR => Cow::Borrowed("future"),
+            Version::Minor(minor) if minor > self.minor => Cow::Borrowed("future"),
             version => Cow::Owned(version.to_string()),
         };
         let decision = if is_allowed { "allow" } else { "deny" };

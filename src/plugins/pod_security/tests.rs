@@ -45,13 +45,18 @@ struct Answer {
 }
 
 fn world_with(state: FixedState, configuration: Value) -> World {
+    world_of(36, state, configuration)
+}
+
+/// A world of the release with this minor version.
+fn world_of(release: u16, state: FixedState, configuration: Value) -> World {
     let registry = Registry::new();
     let configuration = PluginConfiguration { origin: "f".into(), directory: "/".into(), value: configuration };
     let plugin = PodSecurity {
         cluster: Cluster::fixed(state),
         configuration: Configuration::read(Some(&configuration)).unwrap(),
-        evaluator: &EVALUATOR,
-        metrics: Metrics::new(&registry).unwrap(),
+        evaluator: Evaluator::of(release),
+        metrics: Metrics::new(&registry, release).unwrap(),
     };
     World { plugin, registry }
 }
@@ -206,6 +211,18 @@ async fn accepts_a_pod_and_reports_the_violations_of_stricter_modes() {
             r#"evaluations_total{decision="deny",mode="warn",policy_level="restricted",policy_version="future",request_operation="create",resource="pod",subresource=""} 1"#,
         ]
     );
+}
+
+#[tokio::test]
+async fn versions_after_the_emulated_release_are_counted_as_future() {
+    for (release, version) in [(36, "future"), (37, "v1.37")] {
+        let labels = [("enforce", "baseline"), ("enforce-version", "v1.37")];
+        let state = FixedState { namespaces: vec![namespace(&labels)], ..FixedState::default() };
+        let world = world_of(release, state, Value::Null);
+        world.send(create_pod(json!({}))).await.result.unwrap();
+        let version = format!("policy_version=\"{version}\"");
+        assert!(world.counted().iter().any(|line| line.contains(&version)), "{:?}", world.counted());
+    }
 }
 
 #[tokio::test]
@@ -440,7 +457,7 @@ async fn subresources_that_change_no_spec_are_passed_over() {
 #[test]
 fn counters_that_dashboards_start_from_are_there() {
     let registry = Registry::new();
-    Metrics::new(&registry).unwrap();
+    Metrics::new(&registry, 36).unwrap();
     let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
     for line in [
         r#"pod_security_evaluations_total{decision="allow",mode="enforce",policy_level="privileged",policy_version="latest",request_operation="update",resource="pod",subresource=""} 0"#,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::backend::Clients;
 use crate::cel::Release;
-use crate::config::Limits;
+use crate::config::{EmulatedRelease, FeatureGates, Limits};
 use crate::conversion::Converter;
 use crate::matching::{Content, InvocationKind, Matcher};
 use crate::webhooks::hook::Hooks;
@@ -326,6 +326,30 @@ async fn the_kinds_that_configure_admission_are_exempt() {
         attributes.kind = GroupVersionKind::new(group, "v1", kind);
         assert_eq!(mutating.plugin.admit(&mut attributes).await.is_ok(), exempt, "{kind}");
         assert_eq!(validating.plugin.validate(&attributes).await.is_ok(), exempt, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn reviews_are_seen_by_no_hook_since_1_37() {
+    let mut fields = rule(&["*"], &["*"], &["*"], &["*"], "*");
+    fields["failurePolicy"] = "Fail".into();
+    let off = "ExcludeAdmissionWebhookVirtualResources=false";
+    for (minor, gates, group, resource, is_excluded) in [
+        (36, "", "authorization.k8s.io", "subjectaccessreviews", false),
+        (37, "", "authorization.k8s.io", "subjectaccessreviews", true),
+        (37, "", "authorization.k8s.io", "localsubjectaccessreviews", true),
+        (37, "", "authentication.k8s.io", "tokenreviews", true),
+        (37, "", "authentication.k8s.io", "subjectaccessreviews", false),
+        (37, off, "authentication.k8s.io", "tokenreviews", false),
+    ] {
+        let gates = FeatureGates::of(EmulatedRelease::new(minor), gates).unwrap();
+        let mutating = mutating(&[with(fields.clone())]).plugin.with_gates(&gates);
+        let validating = validating(&[with(fields.clone())]).plugin.with_gates(&gates);
+        let mut attributes = request(Operation::Create, group, "v1", resource, "", "");
+        let what = format!("{resource}.{group} in 1.{minor}");
+        assert_eq!(validating.validate(&attributes).await.is_ok(), is_excluded, "{what}");
+        assert_eq!(validating.may_match(&attributes, Content::Any), !is_excluded, "{what}");
+        assert_eq!(mutating.admit(&mut attributes).await.is_ok(), is_excluded, "{what}");
     }
 }
 

@@ -5,7 +5,7 @@ use crate::plugins::pod_security::pod::Pod;
 use crate::plugins::rules::pod::WrongType;
 
 /// The safe sysctls. Later versions add some.
-const SAFE: [&str; 12] = [
+const SAFE: [&str; 14] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
     "net.ipv4.tcp_syncookies",
@@ -21,6 +21,9 @@ const SAFE: [&str; 12] = [
     // Since 1.32.
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_wmem",
+    // Since 1.37.
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_notsent_lowat",
 ];
 
 pub(super) fn since_1_0(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
@@ -36,6 +39,10 @@ pub(super) fn since_1_29(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> 
 }
 
 pub(super) fn since_1_32(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
+    check(pod, &SAFE[..12])
+}
+
+pub(super) fn since_1_37(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     check(pod, &SAFE)
 }
 

@@ -7,6 +7,11 @@ use crate::plugins::pod_security::pod::Fields;
 use serde_json::{Value, json};
 
 fn evaluate(policy: &str, pod: &Value, is_new: bool) -> Result<Violations, WrongType> {
+    evaluate_in(u16::MAX, policy, pod, is_new)
+}
+
+/// The violations in the release with this minor version.
+fn evaluate_in(release: u16, policy: &str, pod: &Value, is_new: bool) -> Result<Violations, WrongType> {
     let (level, version) = policy.split_once(':').expect("level:version");
     let policy = LevelVersion {
         level: Level::parse(level).expect("a level"),
@@ -14,7 +19,7 @@ fn evaluate(policy: &str, pod: &Value, is_new: bool) -> Result<Violations, Wrong
     };
     let mut pod = Pod::read(Fields::of(pod)?)?;
     pod.is_new = is_new;
-    Evaluator::new().evaluate(policy, &pod)
+    Evaluator::of(release).evaluate(policy, &pod)
 }
 
 #[track_caller]
@@ -67,11 +72,10 @@ fn the_table_is_sorted_and_overrides_what_there_is() {
 
 #[test]
 fn each_version_has_the_checks_of_its_time() {
-    let evaluator = Evaluator::new();
     let count = |checks: &Vec<Vec<CheckPod>>| checks.iter().map(Vec::len).collect::<Vec<_>>();
-    let baseline = count(&evaluator.baseline);
+    let baseline = count(&TABLES.baseline);
     assert_eq!((baseline[0], baseline[33], baseline[34], baseline[35]), (11, 11, 12, 12));
-    let restricted = count(&evaluator.restricted);
+    let restricted = count(&TABLES.restricted);
     let expected = [(0, 12), (7, 12), (8, 13), (18, 13), (19, 13), (21, 13), (22, 13), (23, 14), (34, 15), (35, 15)];
     for (minor, checks) in expected {
         assert_eq!(restricted[minor], checks, "v1.{minor}");
@@ -393,6 +397,8 @@ fn kernel_parameters_are_the_safe_ones_of_their_version() {
         (29, "net.ipv4.tcp_keepalive_probes"),
         (32, "net.ipv4.tcp_rmem"),
         (32, "net.ipv4.tcp_wmem"),
+        (37, "net.ipv4.tcp_slow_start_after_idle"),
+        (37, "net.ipv4.tcp_notsent_lowat"),
     ] {
         says(&format!("baseline:v1.{since}"), sysctls(&[name]), "");
         says("baseline:latest", sysctls(&[name]), "");
@@ -402,6 +408,29 @@ fn kernel_parameters_are_the_safe_ones_of_their_version() {
         }
     }
     says("baseline:latest", sysctls(&["z", "net.ipv4.tcp_rmem", "a", "z"]), "forbidden sysctls (z, a, z)");
+}
+
+#[test]
+fn the_latest_version_is_that_of_the_emulated_release() {
+    let pod = json!({"spec": {"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_notsent_lowat", "value": "1"}]}}});
+    let user_namespace =
+        restricted_pod(json!({}), json!({"hostUsers": false, "securityContext": {"runAsNonRoot": null}}));
+    let user_namespace = json!({ "spec": user_namespace });
+    for (release, version, pod, is_allowed) in [
+        (37, "baseline:latest", &pod, true),
+        (37, "baseline:v1.37", &pod, true),
+        (37, "baseline:v1.99", &pod, true),
+        (37, "baseline:v1.36", &pod, false),
+        (36, "baseline:latest", &pod, false),
+        (36, "baseline:v1.36", &pod, false),
+        (36, "baseline:v1.37", &pod, false),
+        (36, "restricted:latest", &user_namespace, true),
+        (34, "restricted:latest", &user_namespace, false),
+        (34, "restricted:v1.35", &user_namespace, false),
+    ] {
+        let found = evaluate_in(release, version, pod, false).unwrap();
+        assert_eq!(found.is_empty(), is_allowed, "{version} in 1.{release}: {}", found.details());
+    }
 }
 
 #[test]
