@@ -17,8 +17,12 @@ use crate::authz::AccessAttributes;
 use crate::body::Body;
 use crate::config::EmulatedRelease;
 use crate::object::kinds::is_built_in_group;
+use crate::object::protobuf;
 use crate::processor;
+use crate::request::accept::AnswerType;
+use crate::request::body::MediaTypes;
 use crate::request::{RequestInfo, request_info};
+use crate::response::{self, ResponseForm};
 use crate::server::health;
 use crate::status::{Details, Status};
 use crate::user::UserInfo;
@@ -32,7 +36,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// Responds to every request, with a Status if it fails.
 pub(super) async fn respond(server: &Arc<Server>, request: Request<Body>) -> Response<Body> {
     let is_head = request.method() == Method::HEAD;
-    let mut response = answer(server, request).await.unwrap_or_else(|status| respond::failure(&status));
+    let form = ResponseForm::of(request.headers(), request.uri(), MediaTypes::default());
+    let mut response = answer(server, request).await.unwrap_or_else(|status| response::status(&status, form));
     if is_head {
         *response.body_mut() = crate::body::empty();
     }
@@ -92,7 +97,7 @@ async fn answer_from_store(
         });
     }
     let resource = resource(server, &info).await?;
-    let form = negotiate::form(header(&parts.headers, ACCEPT))?;
+    let (form, encoding) = negotiate::form(&parts.headers, &parts.uri, answer_type(&resource))?;
     let body = if is_read { Bytes::new() } else { body::read(body, server.limits.body_bytes).await? };
     let call = Call {
         server: server.clone(),
@@ -101,6 +106,7 @@ async fn answer_from_store(
         uri: parts.uri,
         caller,
         form,
+        encoding,
         user_agent: header(&parts.headers, USER_AGENT).unwrap_or_default().to_owned(),
         content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
         body,
@@ -119,7 +125,7 @@ async fn answer_from_store(
     }
     let responded =
         if call.info.subresource.is_empty() { on_objects(&call).await } else { on_subresource(&call).await };
-    let response = responded.unwrap_or_else(|status| respond::failure(&status));
+    let response = responded.unwrap_or_else(|status| response::status(&status, encoding.failure));
     // The client's next request finds what the controllers do. A failure of the file ends them: the answer says so, and the next start of the
     // server finds what is left.
     let _ = tasks::finish(&call.work).await;
@@ -155,7 +161,7 @@ fn vitals(server: &Arc<Server>, uri: &Uri) -> Option<Response<Body>> {
 fn document(index: &index::Index, release: EmulatedRelease, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
     let path = uri.path();
     let accept = header(headers, ACCEPT).unwrap_or_default();
-    let document = discovery::respond(&index.groups, release, path, accept)
+    let document = discovery::respond(&index.groups, release, uri, headers)
         .or_else(|| openapi::respond(&index.openapi, path, uri.query().unwrap_or_default(), accept))?;
     match header(headers, IF_NONE_MATCH) {
         Some(known) => Some(document::conditional(document, known)),
@@ -176,6 +182,14 @@ fn nothing_of_group(group: &str) -> Status {
 
 fn is_below(path: &str, parent: &str) -> bool {
     path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The forms that the answers of a resource have: custom resources and removed APIs have no protobuf.
+fn answer_type(resource: &ServedResource) -> AnswerType {
+    match resource.custom.is_none() && protobuf::has_encoding(&resource.group, &resource.version, &resource.kind) {
+        true => AnswerType::BuiltIn { has_table: true },
+        false => AnswerType::Custom,
+    }
 }
 
 /// The resource that a URL names, if the URL's form is valid for that resource.

@@ -171,7 +171,7 @@ impl DeleteCollection<'_> {
 
     /// Whether the page as the proxy reads it has the form that the client accepts.
     fn takes_it_as_it_is(&self, page: &Answer) -> bool {
-        let plain = Agreed { media_type: MediaType::Json, is_pretty: false, is_converted: false };
+        let plain = Agreed { media_type: MediaType::Json, is_pretty: false, converted: None };
         self.agreed() == Some(plain) && self.write.comes_plain(page.body.len())
     }
 

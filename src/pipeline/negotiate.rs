@@ -50,9 +50,5 @@ pub(super) fn check_route(request: &Request<Body>, info: &RequestInfo, known: Me
         let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
         return Err(status.with_details(Details::default()));
     }
-    if !accept::routes_match(request.headers(), known.names()) {
-        let text = format!("406: Not Acceptable\n\nAvailable representations: {}", known.names().join(", "));
-        return Err(Status::failure(406, "NotAcceptable", text).with_details(Details::default()));
-    }
-    Ok(())
+    accept::check_routes(request.headers(), known.names())
 }

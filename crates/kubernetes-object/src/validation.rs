@@ -60,6 +60,11 @@ pub fn service_addresses(service: &Object, old: Option<&Object>) -> Vec<Cause> {
     found.into_vec()
 }
 
+/// The class of a pod's quality of service (`qos.ComputePodQOS`).
+pub fn quality_of_service(pod: &Object) -> &'static str {
+    pod::class(&Node::root(pod.as_value()))
+}
+
 /// The errors of a Binding, as texts with their fields (`ValidatePodBinding`).
 pub fn binding(object: &Object) -> Vec<Cause> {
     check(&GroupVersionKind::new("", "v1", "Binding"), object, None, "")

@@ -1,6 +1,6 @@
 //! One request on a resource, described by its method, URL, headers and body.
 
-use super::negotiate::Form;
+use super::negotiate::{Encoding, Form};
 use crate::embedded::api::catalog::ServedResource;
 use crate::embedded::server::Server;
 use crate::embedded::store::{self, Collection, Store, Task, Work, Writer};
@@ -29,6 +29,8 @@ pub(in crate::embedded) struct Call {
     pub caller: UserInfo,
     /// The form of the response.
     pub form: Form,
+    /// The encoding of the response.
+    pub encoding: Encoding,
     /// `User-Agent`; empty if the request has none.
     pub user_agent: String,
     pub content_type: Option<String>,

@@ -7,14 +7,13 @@ use super::fields::{self, copy};
 use super::strategy::{Grace, Strategy};
 use super::{metadata, owners};
 use crate::embedded::api::catalog::ServedResource;
-use crate::object::Object;
 use crate::object::quantity::Quantity;
 use crate::object::validation::{default_pod_resources, keep_pod_resources};
+use crate::object::{Object, validation};
 use crate::status::Status;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// `DeprecatedAppArmorAnnotationKeyPrefix`
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -119,7 +118,7 @@ fn has_resources_by_strategy(context: &Context<'_>) -> bool {
 
 /// Sets fields of a new pod (`podStrategy.PrepareForCreate`).
 fn prepare(pod: &mut Object) {
-    let class = quality_of_service(pod);
+    let class = validation::quality_of_service(pod);
     let _ = pod.set(&["status"], json!({"phase": "Pending", "qosClass": class}));
     if !pod.items(&["spec", "schedulingGates"]).is_empty() {
         let why = ["SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"];
@@ -243,50 +242,6 @@ pub(in crate::embedded) fn set_condition(pod: &mut Object, kind: &str, status: &
     let _ = pod.set(&["status", "conditions"], Value::Array(conditions));
 }
 
-/// `qos.ComputePodQOS`, for CPU and memory of the pod or of all its containers.
-fn quality_of_service(pod: &Object) -> &'static str {
-    let of_pod = pod.get(&["spec", "resources"]).filter(|resources| !resources.is_null());
-    let all: Vec<&Value> = match of_pod {
-        Some(resources) => vec![resources],
-        None => {
-            let containers = CONTAINERS.iter().flat_map(|field| pod.items(&["spec", field]));
-            containers.map(|container| container.get("resources").unwrap_or(&Value::Null)).collect()
-        }
-    };
-    let (mut requests, mut limits) = (BTreeMap::new(), BTreeMap::new());
-    let mut is_guaranteed = true;
-    for resources in all {
-        add_amounts(&mut requests, resources.get("requests"));
-        let found = add_amounts(&mut limits, resources.get("limits"));
-        // A pod's own limits count only if there are some.
-        let is_without =
-            of_pod.is_some() && resources.get("limits").and_then(Value::as_object).is_none_or(Map::is_empty);
-        is_guaranteed &= found == 2 || is_without;
-    }
-    let is_equal = |(name, request): (&&str, &Quantity)| {
-        limits.get(name).is_some_and(|limit: &Quantity| limit.cmp(request) == Ordering::Equal)
-    };
-    match () {
-        () if requests.is_empty() && limits.is_empty() => "BestEffort",
-        () if is_guaranteed && requests.len() == limits.len() && requests.iter().all(is_equal) => "Guaranteed",
-        () => "Burstable",
-    }
-}
-
-/// Adds the amounts of CPU and memory above zero; returns how many there are.
-fn add_amounts(sums: &mut BTreeMap<&'static str, Quantity>, amounts: Option<&Value>) -> usize {
-    let mut found = 0;
-    for resource in ["cpu", "memory"] {
-        let amount = Quantity::of(amounts.and_then(|amounts| amounts.get(resource)));
-        if !amount.is_zero() && !amount.is_negative() {
-            found += 1;
-            let sum = sums.entry(resource).or_insert(Quantity::ZERO);
-            *sum = sum.plus(amount);
-        }
-    }
-    found
-}
-
 /// Adds the pod's labels to selectors that name their keys (`mutatePodAffinity`, `mutateTopologySpreadConstraints`).
 fn merge_label_keys(pod: &mut Object) {
     let labels = pod.labels().cloned().unwrap_or_default();
@@ -364,37 +319,6 @@ mod tests {
 
     fn pod(spec: Value) -> Object {
         Object::from_value(json!({"metadata": {"labels": {"app": "a"}}, "spec": spec})).unwrap()
-    }
-
-    #[test]
-    fn a_pods_class_follows_from_its_containers() {
-        let both = json!({"cpu": "1", "memory": "1Gi"});
-        for (resources, class) in [
-            (json!([{}]), "BestEffort"),
-            (json!([{"resources": {"requests": {"cpu": "0"}}}]), "BestEffort"),
-            (json!([{"resources": {"requests": {"cpu": "1"}}}]), "Burstable"),
-            (json!([{"resources": {"requests": &both, "limits": {"cpu": "1000m", "memory": "1024Mi"}}}]), "Guaranteed"),
-            (json!([{"resources": {"requests": &both, "limits": &both}}, {}]), "Burstable"),
-            // The server has set the requests of a pod with limits alone.
-            (json!([{"resources": {"limits": &both}}]), "Burstable"),
-            (json!("text"), "BestEffort"),
-        ] {
-            assert_eq!(quality_of_service(&pod(json!({ "containers": resources }))), class, "{resources}");
-        }
-    }
-
-    #[test]
-    fn a_pods_class_follows_from_its_own_resources() {
-        let both = json!({"cpu": "1", "memory": "1Gi"});
-        for (resources, class) in [
-            (json!({}), "BestEffort"),
-            (json!({"requests": &both}), "Burstable"),
-            (json!({"requests": &both, "limits": &both}), "Guaranteed"),
-        ] {
-            let containers = json!([{"resources": {"requests": {"cpu": "1"}}}]);
-            let pod = pod(json!({"resources": resources, "containers": containers}));
-            assert_eq!(quality_of_service(&pod), class, "{resources}");
-        }
     }
 
     #[test]

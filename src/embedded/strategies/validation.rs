@@ -58,6 +58,12 @@ pub(in crate::embedded) fn update(context: &Context<'_>, object: &Object, curren
     invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
 }
 
+/// Whether [`update`] compares the metadata with the current one.
+pub(in crate::embedded) fn checks_metadata(context: &Context<'_>, current: &Object) -> bool {
+    let is_free = super::of(context.resource).is_free_until_initialized() && initializers::is_uninitialized(current);
+    is_built_in(context.resource) && !is_free
+}
+
 /// The causes of `--allow-privileged=false`.
 fn privileged(context: &Context<'_>, strategy: &dyn Strategy, object: &Object) -> Vec<Cause> {
     match strategy.pod_spec() {

@@ -463,3 +463,31 @@ async fn one_object_is_served_in_both_its_versions() {
     let list = client.get("/apis/events.k8s.io/v1/namespaces/default/events").await.with_code(200);
     assert_eq!((&list["apiVersion"], &list["items"][0]["note"]), (&json!("events.k8s.io/v1"), &json!("m")));
 }
+
+#[tokio::test]
+async fn metadata_of_an_update_is_validated_for_all_kinds_and_for_its_own() {
+    let client = Client::new();
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let status =
+        client.patch(&format!("{CONFIG_MAPS}/a"), "merge", json!({"metadata": {"uid": "x"}})).await.with_code(422);
+    let causes = status["details"]["causes"].as_array().unwrap();
+    assert_eq!(causes.len(), 2);
+    for cause in causes {
+        assert_eq!(
+            (&cause["field"], &cause["message"]),
+            (&json!("metadata.uid"), &json!("Invalid value: \"x\": field is immutable"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_taken_name_counts_as_generated_with_a_prefix() {
+    let client = Client::new();
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let plain = client.post(CONFIG_MAPS, config_map("a")).await.with_code(409);
+    assert_eq!(plain["message"], "configmaps \"a\" already exists");
+    let status =
+        client.post(CONFIG_MAPS, json!({"metadata": {"name": "a", "generateName": "b-"}})).await.with_code(409);
+    let message = "configmaps \"a\" already exists, the server was not able to generate a unique name for the object";
+    assert_eq!((&status["message"], &status["details"]["retryAfterSeconds"]), (&json!(message), &json!(1)));
+}

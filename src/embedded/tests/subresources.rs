@@ -259,3 +259,20 @@ async fn a_pod_without_a_node_has_no_log() {
         assert_eq!(client.get(&format!("{PODS}/a/log?{options}")).await.refused(code), why, "{options}");
     }
 }
+
+#[tokio::test]
+async fn a_resize_keeps_the_class_of_service() {
+    let client = Client::new();
+    let both = json!({"cpu": "1", "memory": "1Gi"});
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": both, "limits": both}});
+    client.post(PODS, json!({"metadata": {"name": "a"}, "spec": {"containers": [container]}})).await.with_code(201);
+    let path = format!("{PODS}/a/resize");
+    let body = |resources: Value| json!({"spec": {"containers": [{"name": "c", "resources": resources}]}});
+    let refused =
+        client.patch(&path, "strategic-merge", body(json!({"requests": {"cpu": "500m"}}))).await.with_code(422);
+    let cause = &refused["details"]["causes"][0];
+    assert_eq!(cause["field"], "spec");
+    assert_eq!(cause["message"], "Invalid value: \"Guaranteed\": Pod QOS Class may not change as a result of resizing");
+    let both = json!({"requests": {"cpu": "500m"}, "limits": {"cpu": "500m"}});
+    client.patch(&path, "strategic-merge", body(both)).await.with_code(200);
+}

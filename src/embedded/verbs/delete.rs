@@ -40,7 +40,7 @@ pub(in crate::embedded) async fn delete(call: &Call) -> Result<Response<Body>, S
     if let (false, Some(details)) = (group.is_empty(), details.as_object_mut()) {
         details.insert("group".into(), Value::from(&**group));
     }
-    Ok(respond::success(code, Some(details)))
+    Ok(respond::success(call, code, Some(details)))
 }
 
 /// Reads the options of a deletion from the body, or from the query if the body is empty.

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 pub(in crate::embedded) fn get(call: &Call) -> Result<Response<Body>, Status> {
     let current = call.server.store.object(call.collection(), &call.key());
     let current = current.ok_or_else(|| call.not_found())?;
-    Ok(respond::value(StatusCode::OK, &scale(&current).into_value()))
+    Ok(respond::value(call, StatusCode::OK, &scale(&current).into_value()))
 }
 
 /// Responds to an update.
@@ -105,7 +105,7 @@ async fn change(
         owners::set(&mut object, of_scaled(parent, owners_of_scale, &api_version, replicas_in));
         let new = New { object, is_apply, dry_run: options.is_dry_run() };
         if let Some(stored) = write::replace(call, &current, new)? {
-            return Ok(respond::value(StatusCode::OK, &self::scale(&stored).into_value()));
+            return Ok(respond::value(call, StatusCode::OK, &self::scale(&stored).into_value()));
         }
         attempts.start_over().await?;
     }

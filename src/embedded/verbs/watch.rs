@@ -1,11 +1,11 @@
-//! Watches: a stream of events, one JSON document for each line.
+//! Watches: a stream of events, one JSON document for each line, or one frame of protobuf.
 
 use super::custom::convert;
 use super::read;
 use super::select::Selection;
 use crate::body::{Body, BoxError};
 use crate::embedded::http::call::Call;
-use crate::embedded::http::negotiate::Form;
+use crate::embedded::http::negotiate::{self, Form};
 use crate::embedded::http::respond::{self, Shown, unread};
 use crate::embedded::store::{self, Action, Change, Expired, Signal, Slot, Start, Subscription};
 use crate::object::Object;
@@ -16,7 +16,6 @@ use futures_util::stream;
 use http::{Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,6 +28,7 @@ use tokio::time::{Instant, sleep_until};
 /// If the options are invalid. Later errors are events.
 pub(in crate::embedded) async fn watch(call: Call) -> Result<Response<Body>, Status> {
     check_options(&call)?;
+    let content_type = negotiate::of_events(call.encoding)?;
     let selection = Selection::new(&call)?;
     let with_bookmarks = call.flag("allowWatchBookmarks").unwrap_or(false);
     let initial_events = call.flag("sendInitialEvents");
@@ -44,7 +44,7 @@ pub(in crate::embedded) async fn watch(call: Call) -> Result<Response<Body>, Sta
     let deadline = Instant::now() + lifetime(&call)?;
     let subscription = match subscribed {
         Ok(subscription) => subscription,
-        Err(Expired { oldest }) => return Ok(expired(start, oldest)),
+        Err(Expired { oldest }) => return Ok(expired(&call, content_type, start, oldest)),
     };
     call.server.store.reached(subscription.revision).await.map_err(unread)?;
     let next_bookmark = Instant::now() + call.server.limits.bookmark_interval;
@@ -72,7 +72,7 @@ pub(in crate::embedded) async fn watch(call: Call) -> Result<Response<Body>, Sta
         };
         Some((Ok::<_, BoxError>(Frame::data(bytes)), (watch, None)))
     });
-    let mut response = respond::json(StatusCode::OK, Bytes::new());
+    let mut response = respond::of_type(StatusCode::OK, content_type, Bytes::new());
     *response.body_mut() = StreamBody::new(events).boxed_unsync();
     Ok(response)
 }
@@ -197,14 +197,8 @@ impl Watch {
     }
 
     fn event(&mut self, kind: &str, object: &Object) -> Bytes {
-        #[derive(Serialize)]
-        struct Event<'a> {
-            #[serde(rename = "type")]
-            kind: &'a str,
-            object: Shown<'a>,
-        }
         let with_columns = !std::mem::replace(&mut self.has_sent_columns, true);
-        respond::bytes(&Event { kind, object: Shown { call: &self.call, object, with_columns } }).into()
+        respond::event(&self.call, kind, &Shown { call: &self.call, object, with_columns })
     }
 }
 
@@ -220,14 +214,15 @@ fn bookmark(call: &Call, revision: u64, annotations: Option<Value>) -> Bytes {
         Form::Table(version) => ("Table", version.to_owned()),
     };
     let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-    respond::bytes(&json!({"type": "BOOKMARK", "object": object})).into()
+    respond::event(call, "BOOKMARK", &object)
 }
 
 /// The response to a watch from a version that is too old: an error event (`cacher.newErrWatcher`).
-fn expired(start: Start, oldest: u64) -> Response<Body> {
+fn expired(call: &Call, content_type: &'static str, start: Start, oldest: u64) -> Response<Body> {
     let wanted = if let Start::After(revision) = start { revision } else { 0 };
     let status = Status::failure(410, "Expired", format!("too old resource version: {wanted} ({oldest})"));
-    respond::json(StatusCode::OK, respond::bytes(&json!({"type": "ERROR", "object": status})))
+    let status = serde_json::to_value(status).unwrap_or_default();
+    respond::of_type(StatusCode::OK, content_type, respond::event(call, "ERROR", &status))
 }
 
 /// The duration of a watch: that of the client, or a random one, so that not all clients reconnect at once.

@@ -87,6 +87,11 @@ impl<'v> Node<'v> {
         Self { value: self.value, path: before.child(Step::Key(key.to_owned())) }
     }
 
+    /// This value without a path (`field.NewPath("")`).
+    pub(super) fn with_no_path(&self) -> Self {
+        Self { value: self.value, path: Path::default() }
+    }
+
     /// Another value with this path.
     pub(super) fn with<'o>(&self, value: &'o Value) -> Node<'o> {
         Node { value, path: self.path.clone() }

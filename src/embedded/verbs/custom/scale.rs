@@ -37,7 +37,7 @@ pub(in crate::embedded) async fn get(call: &Call) -> Result<Response<Body>, Stat
         let why = format!("the spec replicas field {} does not exist", go_quote(&paths.spec_replicas));
         return Err(Status::internal_error(why));
     }
-    Ok(respond::value(StatusCode::OK, &scale.into_value()))
+    Ok(respond::value(call, StatusCode::OK, &scale.into_value()))
 }
 
 /// Responds to an update.
@@ -123,7 +123,7 @@ async fn scaled(
         Ok(object)
     });
     let (scale, _) = scale_of(paths, &custom.shown(&*stored.await?))?;
-    Ok(respond::value(StatusCode::OK, &scale.into_value()))
+    Ok(respond::value(call, StatusCode::OK, &scale.into_value()))
 }
 
 fn paths(custom: &Custom) -> Result<&Scale, Status> {

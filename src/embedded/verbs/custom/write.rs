@@ -178,7 +178,7 @@ async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: 
         write::check_namespace(state, call, had_namespace)?;
         let key = store::key(call.namespace(), stored.name());
         if state.contains(call.collection(), &key) {
-            return Err(write::taken(call, stored.name()));
+            return Err(write::taken(call, &stored));
         }
         if dry_run {
             return Ok(Arc::new(stored.into_object()));
