@@ -1,5 +1,5 @@
-//! Compares the strategies of the embedded API server with kube-apiserver's: the values that a write resets, sets, allocates or drops, and the
-//! writes that a strategy or a storage refuses. Warnings are not compared.
+//! Compares the strategies of the embedded API server with kube-apiserver's: the values that a write resets, sets, allocates or drops, the
+//! writes that a strategy or a storage refuses, and the warnings.
 
 mod pods;
 mod services;
@@ -46,8 +46,6 @@ fn answer(api: &Api, client: &Kept, request: &Request, drawn: &Drawn) -> Seen {
     let mut answer = client.send(&User::admin(), sent);
     let text = values.iter().fold(answer.text(), |text, (place, value)| text.replace(value, place));
     answer.body = drawn.hidden(&text).into();
-    // The embedded API server warns of nothing that a strategy could warn of.
-    answer.headers.remove("warning");
     let step = format!("{} {} {}", request.method, request.path, String::from_utf8_lossy(&request.body));
     Seen::new("", "", &step, &answer, iter::empty(), &Masks::new(&[]))
 }
