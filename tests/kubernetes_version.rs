@@ -52,7 +52,7 @@ fn constants_are_of_the_version() {
         ("Cargo.toml", format!("features = [\"v1_{minor}\"]")),
         ("src/upstream/release.rs", format!("const KNOWN: (u64, u64) = (1, {minor});")),
         ("src/plugins/pod_security/metrics.rs", format!("const API_MINOR: u64 = {minor};")),
-        ("src/embedded/api/discovery.rs", format!("git_version: \"v{version}+embedded\"")),
+        ("src/embedded/api/discovery.rs", format!("git_version: \"v{version}\"")),
         ("src/embedded/api/discovery.rs", format!(" minor: \"{minor}\"")),
         ("src/embedded/api/discovery.rs", format!("emulation_minor: \"{minor}\"")),
         ("src/embedded/api/discovery.rs", format!("min_compatibility_minor: \"{before}\"")),

@@ -47,6 +47,14 @@ struct Check {
     probe: Probe,
 }
 
+const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
+
+impl Check {
+    fn is_of(&self, endpoint: &str) -> bool {
+        self.of_life || endpoint != "livez"
+    }
+}
+
 /// A task that must be done before the process is ready.
 #[must_use]
 pub(crate) struct Pending(Arc<AtomicBool>);
@@ -110,6 +118,31 @@ impl Checks {
         checks.iter().all(|check| check.is_advice || (check.probe)().is_ok())
     }
 
+    /// The paths of the checks, in any order.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = ENDPOINTS.iter().map(|endpoint| format!("/{endpoint}")).collect();
+        for check in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            let endpoints = ENDPOINTS.iter().filter(|endpoint| check.is_of(endpoint));
+            paths.extend(endpoints.map(|endpoint| format!("/{endpoint}/{}", check.name)));
+        }
+        paths
+    }
+
+    /// The results of the checks as metrics (`slis.ObserveHealthcheck`).
+    fn slis(&self) -> String {
+        let mut lines =
+            "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
+                         # TYPE kubernetes_healthcheck gauge\n"
+                .to_owned();
+        for check in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            let (name, result) = (check.name, u8::from((check.probe)().is_ok()));
+            for endpoint in ENDPOINTS.iter().filter(|endpoint| check.is_of(endpoint)) {
+                lines += &format!("kubernetes_healthcheck{{name={name:?},type={endpoint:?}}} {result}\n");
+            }
+        }
+        lines
+    }
+
     /// Runs the checks: returns the status and a line for each check (`healthz.handleRootHealth`).
     fn run(&self, endpoint: &str, query: &str) -> (StatusCode, String) {
         let parameters = || form_urlencoded::parse(query.as_bytes());
@@ -118,7 +151,7 @@ impl Checks {
         let mut unknown: Vec<&String> = excluded.iter().collect();
         let (mut lines, mut failed) = (String::new(), false);
         for check in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            if endpoint == "livez" && !check.of_life {
+            if !check.is_of(endpoint) {
                 continue;
             }
             let name = check.name;
@@ -247,6 +280,7 @@ pub(crate) fn answer(method: &Method, uri: &http::Uri, checks: &Checks, registry
         uri.path().trim_start_matches('/').split_once('/').unwrap_or((uri.path().trim_matches('/'), ""));
     let (code, body) = match (endpoint, name) {
         ("metrics", "") => return metrics(registry),
+        ("metrics", "slis") => return with_type(StatusCode::OK, prometheus::TEXT_FORMAT, checks.slis().into_bytes()),
         ("livez" | "readyz" | "healthz", "") => checks.run(endpoint, uri.query().unwrap_or_default()),
         ("livez" | "readyz" | "healthz", name) => checks.one(endpoint, name),
         _ => (StatusCode::NOT_FOUND, "404 page not found\n".into()),
@@ -455,6 +489,16 @@ mod tests {
             assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
         }
         drop(silent);
+    }
+
+    #[tokio::test]
+    async fn results_of_checks_are_metrics_without_counts() {
+        let (code, text) = ask(&checks(Err("away")), "/metrics/slis").await;
+        let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(code, 200);
+        assert!(values.contains(&"kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1"), "{text}");
+        assert!(values.contains(&"kubernetes_healthcheck{name=\"upstream\",type=\"readyz\"} 0"), "{text}");
+        assert!(!text.contains("name=\"upstream\",type=\"livez\""), "{text}");
     }
 
     #[tokio::test]
