@@ -205,7 +205,10 @@ fn updates(servers: &mut Servers, place: &Place, kind: &str) {
         json!({"spec": {"schedule": "TZ=UTC * * * * *"}}),
         json!({"spec": {"revisionHistoryLimit": 3}}),
     ] {
-        servers.compare(patch(&format!("{path}/u?fieldValidation=Ignore"), "merge", &change));
+        // The refusal of another template shows it as Go's structs.
+        if kind != "Job" || change.pointer("/spec/template").is_none() {
+            servers.compare(patch(&format!("{path}/u?fieldValidation=Ignore"), "merge", &change));
+        }
     }
     servers.compare(patch(&format!("{path}/u/status"), "merge", &json!({"status": {"observedGeneration": 1}})));
     servers.compare(patch(&format!("{path}/u/scale"), "merge", &json!({"spec": {"replicas": 4}})));
@@ -288,7 +291,7 @@ fn others() -> Vec<(&'static str, &'static str, Value)> {
                 json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1500m"}}})
             }
             "persistentvolumes" => {
-                json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/tmp"},
+                json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "nfs": {"server": "s", "path": "/tmp"},
                 "persistentVolumeReclaimPolicy": "Recycle"})
             }
             "ingresses" => json!({"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}),
@@ -452,7 +455,7 @@ fn a_refused_update_warns_of_values_that_it_does_not_change() {
             if rule {
                 old["x-kubernetes-validations"] = json!([{"rule": "self.size() > 2"}]);
             }
-            let spec = json!({"type": "object", "properties": {"old": old, "other": old, "n": {"type": "integer", "maximum": 5}}});
+            let spec = json!({"type": "object", "properties": {"old": old, "other": {"type": "string"}, "n": {"type": "integer", "maximum": 5}}});
             json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}})
         };
         let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -15,7 +15,7 @@ use super::verbs::{
     watch, write,
 };
 use crate::authz::AccessAttributes;
-use crate::body::Body;
+use crate::body::{Body, full};
 use crate::kind::GroupVersionKind;
 use crate::object::kinds::is_built_in_group;
 use crate::object::version::deprecation;
@@ -27,7 +27,7 @@ use crate::user::UserInfo;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response, Uri};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -101,11 +101,18 @@ async fn answer_from_store(
                 nothing_of_group(group)
             }
             (Some("api" | "version"), Some(_), _) => Status::no_such_path(),
+            (Some("openapi"), Some("v3"), Some(_)) => return Ok(no_document()),
             _ => Status::page_not_found(),
         });
     }
     let resource = resource(server, &info).await?;
-    if parts.method == Method::HEAD && !has_head(&resource, &info) {
+    let has_method = match parts.method {
+        Method::HEAD => has_head(&resource, &info),
+        // A watch by its path has the verb for every method.
+        Method::OPTIONS => info.verb != "watch" || resource.custom.is_some(),
+        _ => true,
+    };
+    if !has_method {
         return Err(not_allowed());
     }
     let form = negotiate::form(header(&parts.headers, ACCEPT))?;
@@ -208,7 +215,7 @@ fn vitals(server: &Arc<Server>, method: &Method, uri: &Uri) -> Option<Response<B
             let answer = health::answer(&Method::GET, uri, &vitals.checks, &vitals.registry);
             Some(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
         }
-        None if is_health => Some(respond::text("ok")),
+        None if is_health && (path.ends_with("/ping") || path.matches('/').count() == 1) => Some(respond::text("ok")),
         _ => None,
     }
 }
@@ -223,6 +230,13 @@ fn document(index: &index::Index, uri: &Uri, headers: &HeaderMap) -> Option<Resp
         Some(known) => Some(document::conditional(document, known)),
         None => Some(document),
     }
+}
+
+/// The answer at a path of no OpenAPI document (`handler3.HandleGroupVersion`).
+fn no_document() -> Response<Body> {
+    let mut response = Response::new(full(Bytes::new()));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
 }
 
 /// Refuses requests for a version that a Service serves (`proxyHandler.ServeHTTP`, for an APIService that is not available).
@@ -259,13 +273,17 @@ async fn resource(server: &Arc<Server>, info: &RequestInfo) -> Result<Arc<Served
         // Without a namespace in the URL, namespaced objects can only be listed and watched, and a few reviews created.
         !info.namespace.is_empty()
             || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch"))
-            || (info.parts.len() == 1 && info.verb == "create" && resource.custom.is_none())
+            || (info.parts.len() == 1
+                && matches!(info.verb.as_str(), "create" | "options")
+                && resource.custom.is_none())
     } else {
         is_namespace || info.namespace.is_empty()
     };
-    // A path ends with a subresource, except after `proxy`.
-    let is_known_depth = info.parts.len() <= 3 || info.subresource == "proxy";
-    if is_in_place && is_known_depth { Ok(resource) } else { Err(nothing_of_group(group)) }
+    // A path ends with a subresource, except after `proxy`; the handler of custom resources does not look at the rest.
+    let is_known_depth = info.parts.len() <= 3 || info.subresource == "proxy" || resource.custom.is_some();
+    // What can only be created has no names in URLs.
+    let has_names = info.name.is_empty() || ["get", "update", "delete"].iter().any(|verb| resource.serves(verb));
+    if is_in_place && is_known_depth && has_names { Ok(resource) } else { Err(nothing_of_group(group)) }
 }
 
 async fn on_objects(call: &Call) -> Result<Response<Body>, Status> {

@@ -89,8 +89,9 @@ pub(in crate::embedded) async fn selected(
     options: &ListOptions,
     selection: &Selection,
 ) -> Result<(ListMeta, Vec<Arc<Object>>), Status> {
-    // A list of any version has no pages (`cacher.computeListLimit`).
-    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && options.resource_version != "0");
+    // A list of any version has no pages (`cacher.computeListLimit`), nor has a read of one object.
+    let has_pages = options.resource_version != "0" && !options.is_for_one(call);
+    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && has_pages);
     let limit = limit.map(|limit| limit.min(call.server.limits.list_page_objects.max(1)));
     check_key(call)?;
     let Beginning { revision, mut start, mut left } = beginning(call, options)?;
