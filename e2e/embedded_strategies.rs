@@ -1,5 +1,5 @@
-//! Compares the strategies of the embedded API server with kube-apiserver's: the values that a write resets, sets, allocates or drops, and the
-//! writes that a strategy or a storage refuses. Warnings are not compared.
+//! Compares the strategies of the embedded API server with kube-apiserver's: the values that a write resets, sets, allocates or drops, the
+//! writes that a strategy or a storage refuses, and the warnings.
 
 mod pods;
 mod services;
@@ -106,8 +106,6 @@ fn answer(api: &Api, client: &Kept, request: &Request, drawn: &Drawn) -> Seen {
     answer.body = readable(&answer).into();
     let text = values.iter().fold(answer.text(), |text, (place, value)| text.replace(value, place));
     answer.body = drawn.hidden(&text).into();
-    // The embedded API server warns of nothing that a strategy could warn of.
-    answer.headers.remove("warning");
     let accept = request.headers.iter().filter(|(name, _)| name == "accept").map(|(_, value)| value.as_str());
     let accept: String = accept.collect();
     let body: String = String::from_utf8_lossy(&request.body).chars().take(1000).collect();

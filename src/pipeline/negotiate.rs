@@ -20,10 +20,10 @@ pub(super) fn check(
     known: MediaTypes,
 ) -> Result<(), Status> {
     let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
-    let is_built_in = schema(target.kind()).is_some();
     if info.verb == "patch" {
         let patch_type = PatchType::from_content_type(content_type, known.has_cbor);
-        if !is_built_in && matches!(patch_type, Ok(PatchType::Strategic) | Err(_)) {
+        // The resource decides, and not the kind: the scale of a custom resource has a built-in kind.
+        if !target.is_built_in() && matches!(patch_type, Ok(PatchType::Strategic) | Err(_)) {
             return Err(PatchType::unsupported(false, known.has_cbor));
         }
         patch_type?;

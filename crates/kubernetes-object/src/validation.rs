@@ -28,12 +28,14 @@ mod flowcontrol;
 mod apiregistration;
 mod device;
 mod prepare;
+mod warnings;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod growth;
 
 pub use prepare::{default_pod_resources, keep_pod_resources, prepare_for_create, prepare_for_update};
+pub use warnings::warnings;
 
 use crate::Object;
 use crate::kind::GroupVersionKind;

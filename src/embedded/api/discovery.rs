@@ -114,6 +114,18 @@ impl Groups {
     }
 }
 
+impl Groups {
+    /// The paths of the groups and of their versions.
+    pub(in crate::embedded) fn paths(&self) -> impl Iterator<Item = String> {
+        let named = self.names.iter().flat_map(|(group, versions)| {
+            let versions = versions.iter().map(move |version| format!("/apis/{group}/{version}"));
+            std::iter::once(format!("/apis/{group}")).chain(versions)
+        });
+        let core = self.list.iter().filter(|group| group.name.is_empty()).flat_map(|group| &group.versions);
+        core.map(|version| format!("/api/{}", version.version)).chain(named)
+    }
+}
+
 /// The response to a GET of a discovery path; `None` for other paths.
 ///
 /// [`document::conditional`] checks whether the client has the document already.
@@ -219,7 +231,7 @@ fn version_document(release: EmulatedRelease) -> Response<Body> {
         emulation_minor: release.minor.to_string(),
         min_compatibility_major: "1",
         min_compatibility_minor: release.min_compatibility.to_string(),
-        git_version: "v1.36.3+embedded",
+        git_version: "v1.36.3",
         git_commit: "",
         git_tree_state: "clean",
         build_date: "1970-01-01T00:00:00Z",
@@ -508,9 +520,9 @@ mod tests {
     async fn the_version_is_that_of_the_recorded_server() {
         let version = json_at("/version", "").await;
         assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
-        assert!(version["gitVersion"].as_str().unwrap().starts_with("v1.36.3"));
+        assert_eq!(version["gitVersion"], "v1.36.3");
         assert_eq!((&version["emulationMinor"], &version["minCompatibilityMinor"]), (&json!("36"), &json!("35")));
-        let emulated = version_document(EmulatedRelease::new(34), "application/json").into_body();
+        let emulated = version_document(EmulatedRelease::new(34)).into_body();
         let emulated: Value = serde_json::from_slice(&emulated.collect().await.unwrap().to_bytes()).unwrap();
         assert_eq!((&emulated["minor"], &emulated["emulationMinor"]), (&json!("36"), &json!("34")));
     }

@@ -156,6 +156,24 @@ fn failure(call: &Call, status: &Status) -> Response<Body> {
     response::status(status, call.encoding.failure)
 }
 
+/// The response with the scale of an object.
+pub(in crate::embedded) fn scale(call: &Call, scale: &Object) -> Response<Body> {
+    match call.form {
+        Form::Object => value(call, StatusCode::OK, scale.as_value()),
+        Form::Metadata(version) => value(call, StatusCode::OK, &metadata_of(scale, version)),
+        Form::MetadataList(_) => {
+            let package = if call.resource.custom.is_some() { "v1" } else { "autoscaling" };
+            let what = "you requested PartialObjectMetadataList, but the requested object is not a list";
+            failure(call, &Status::failure(406, "NotAcceptable", format!("{what} (*{package}.Scale)")))
+        }
+        Form::Table(version) => {
+            let now = jiff::Timestamp::now();
+            let table = table::scale_table(&call.resource, scale.as_value(), included(call), now);
+            value(call, StatusCode::OK, &in_version(table, version))
+        }
+    }
+}
+
 /// The refusal of a form that the result of a request cannot have (`asPartialObjectMetadata`, `asPartialObjectMetadataList`). kube-apiserver
 /// refuses it after the write.
 fn not_acceptable(call: &Call, form: &str, what: &str, suffix: &str) -> Status {
@@ -276,10 +294,29 @@ fn metadata_of(object: &Object, version: &str) -> Value {
 fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -> Value {
     let resource = &*call.resource;
     let values: Vec<_> = objects.iter().map(|object| resource.shown(object).into_owned().into_value()).collect();
-    let include = call.parameter("includeObject").and_then(|text| IncludeObject::parse(&text)).unwrap_or_default();
+    let include = included(call);
     let metadata = metadata.map(ListMeta::fields);
-    let mut table = table::table(resource, &values, metadata.as_ref(), include, jiff::Timestamp::now());
-    if let (Form::Table(version), Some(table)) = (call.form, table.as_object_mut()) {
+    let table = table::table(resource, &values, metadata.as_ref(), include, jiff::Timestamp::now());
+    match call.form {
+        Form::Table(version) => in_version(table, version),
+        _ => table,
+    }
+}
+
+/// What the rows of a Table contain.
+fn included(call: &Call) -> IncludeObject {
+    call.parameter("includeObject").and_then(|text| IncludeObject::parse(&text)).unwrap_or_default()
+}
+
+/// A Table in a version of `meta.k8s.io`, with the metadata of its rows.
+fn in_version(mut table: Value, version: &str) -> Value {
+    let rows = table.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten();
+    for object in rows.filter_map(|row| row.get_mut("object")?.as_object_mut()) {
+        if object.get("kind").is_some_and(|kind| kind == "PartialObjectMetadata") {
+            object.insert("apiVersion".into(), Value::from(version));
+        }
+    }
+    if let Some(table) = table.as_object_mut() {
         table.insert("apiVersion".into(), Value::from(version));
     }
     table

@@ -55,7 +55,7 @@ impl Strategy for Pods {
         if has_resources_by_strategy(context) {
             default_pod_resources(object);
         }
-        prepare(object);
+        prepare(object).into_iter().for_each(|warning| context.warnings.warn(warning));
         Ok(())
     }
 
@@ -116,8 +116,8 @@ fn has_resources_by_strategy(context: &Context<'_>) -> bool {
     context.settings.gates.is_on("PodLevelResourcesFixDefaulting")
 }
 
-/// Sets fields of a new pod (`podStrategy.PrepareForCreate`).
-fn prepare(pod: &mut Object) {
+/// Sets fields of a new pod (`podStrategy.PrepareForCreate`). Returns the warnings of fields that others replace.
+fn prepare(pod: &mut Object) -> Vec<String> {
     let class = validation::quality_of_service(pod);
     let _ = pod.set(&["status"], json!({"phase": "Pending", "qosClass": class}));
     if !pod.items(&["spec", "schedulingGates"]).is_empty() {
@@ -125,7 +125,7 @@ fn prepare(pod: &mut Object) {
         set_condition(pod, "PodScheduled", "False", why);
     }
     merge_label_keys(pod);
-    apply_annotated_profiles(pod);
+    apply_annotated_profiles(pod)
 }
 
 /// Restores fields that a write of the status leaves out (`podStatusStrategy.PrepareForUpdate`).
@@ -277,27 +277,38 @@ fn merge_keys_of(term: &mut Map<String, Value>, labels: &Map<String, Value>) {
     expressions.as_array_mut().into_iter().for_each(|expressions| expressions.append(&mut added));
 }
 
-/// Sets the profiles of containers that only an annotation names (`applyAppArmorVersionSkew`).
-fn apply_annotated_profiles(pod: &mut Object) {
+/// Sets the profiles of containers that only an annotation names (`applyAppArmorVersionSkew`). Returns the warnings of the annotations.
+fn apply_annotated_profiles(pod: &mut Object) -> Vec<String> {
+    let mut warnings = Vec::new();
     if pod.str(&["spec", "os", "name"]) == "windows" {
-        return;
+        return warnings;
     }
     let of_pod = pod.get(&["spec", "securityContext", "appArmorProfile"]).cloned();
     let annotations = pod.annotations().cloned().unwrap_or_default();
-    for field in CONTAINERS {
+    for field in CONTAINERS.iter().rev() {
         each(pod, &["spec", field], |container| {
             let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-            let annotation = annotations.get(&format!("{APP_ARMOR}{name}")).and_then(Value::as_str);
-            let Some(profile) = annotation.and_then(profile_of).filter(|profile| Some(profile) != of_pod.as_ref())
-            else {
+            let key = format!("{APP_ARMOR}{name}");
+            let Some(annotation) = annotations.get(&key).and_then(Value::as_str) else { return };
+            let own = container.get("securityContext").and_then(|context| context.get("appArmorProfile"));
+            if own.is_some_and(|own| !own.is_null()) {
                 return;
-            };
+            }
+            let profile = profile_of(annotation);
+            if profile.is_some() && profile == of_pod {
+                return;
+            }
+            warnings.push(format!(
+                "metadata.annotations[{key}]: deprecated since v1.30; use the \"appArmorProfile\" field instead"
+            ));
+            let Some(profile) = profile else { return };
             let context = container.entry("securityContext").or_insert_with(|| json!({}));
             if let Some(context) = context.as_object_mut() {
-                context.entry("appArmorProfile").or_insert(profile);
+                context.insert("appArmorProfile".to_owned(), profile);
             }
         });
     }
+    warnings
 }
 
 /// The profile that an annotation names; `None` if it is invalid (`ApparmorFieldForAnnotation`, `ValidateAppArmorProfileField`).

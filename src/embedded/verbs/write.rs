@@ -304,6 +304,7 @@ fn prepare(call: &Call, object: Object, is_apply: bool, dry_run: bool) -> Result
     initializers::check_new(call, &object)?;
     strategies::prepare(&context, &mut object)?;
     validation::create(&context, &object)?;
+    validation::warn(&context, &object, None);
     check_version_of_new(&object, dry_run)?;
     fitted(call, metadata::complete(object), is_apply, dry_run)
 }
@@ -549,6 +550,7 @@ fn prepare_update(call: &Call, current: &Arc<Object>, new: New) -> Result<Object
     let mut object = metadata::complete(object);
     metadata::count_generation(resource, context.subresource, &mut object, current, counts_anyway);
     strategy.complete_update(&mut object, current);
+    validation::warn(&context, &object, Some(current));
     fitted(call, object, is_apply, dry_run)
 }
 

@@ -122,6 +122,11 @@ impl<'v> Node<'v> {
         fields.map(move |(key, value)| (key.as_str(), Self { value, path: path.child(Step::Key(key.clone())) }))
     }
 
+    /// The path of the value.
+    pub(super) fn path(&self) -> impl fmt::Display {
+        &self.path
+    }
+
     pub(super) fn value(&self) -> &'v Value {
         self.value
     }
