@@ -47,7 +47,9 @@ pub(super) fn check(files: &[PathBuf], objects: &[PathBuf], release: EmulatedRel
     }
     for Manifest { file, name, value, .. } in &objects {
         let findings = match definitions.schema_of(value) {
-            Some(schema) => rules::validate(schema, value, release.expressions()).into_iter().map(Finding::Error).collect(),
+            Some(schema) => {
+                rules::validate(schema, value, release.expressions()).into_iter().map(Finding::Error).collect()
+            }
             None => vec![Finding::Error("no definition of its kind is among the files".to_owned())],
         };
         report.add(file, name, findings);
@@ -93,11 +95,15 @@ fn of_object(
     let kind = if manifest.is_known() { &*manifest.kind.kind } else { "" };
     let mut findings: Vec<Finding> = manifest.unknown.iter().cloned().map(Finding::Error).collect();
     let faults = match kind {
-        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => validation::policy::policy(kind, object, expressions),
+        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => {
+            validation::policy::policy(kind, object, expressions)
+        }
         "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
             validation::policy::binding(kind, object)
         }
-        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => validation::configuration(object, expressions),
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
+            validation::configuration(object, expressions)
+        }
         "CustomResourceDefinition" => {
             findings.extend(of_definition(object, expressions));
             return findings;

@@ -236,7 +236,11 @@ impl Watch {
 /// The response to a watch from a version that is too old: an error event (`cacher.newErrWatcher`).
 fn expired(call: &Call, content_type: &'static str, start: Start, oldest: u64) -> Response<Body> {
     let wanted = if let Start::After(revision) = start { revision } else { 0 };
-    failed(call, content_type, &Status::failure(410, "Expired", format!("too old resource version: {wanted} ({oldest})")))
+    failed(
+        call,
+        content_type,
+        &Status::failure(410, "Expired", format!("too old resource version: {wanted} ({oldest})")),
+    )
 }
 
 /// The response to a watch that ends with an error at its start.
