@@ -294,7 +294,7 @@ pub struct Limits {
     /// Size of the policy parameters of one kind, or of one kind in one namespace if bindings name the namespace. If there are
     /// more, the cache keeps none, and requests that need a parameter are refused.
     pub(crate) policy_parameter_bytes: usize,
-    /// Number of reads of parameters that no cache has yet, at the same time. Further ones wait. Only since Kubernetes 1.37.
+    /// Number of reads of parameters that no cache has yet, at the same time. Further ones wait. Only since 1.37.
     pub(crate) parameter_reads: usize,
     /// Number of such reads for one user at the same time. Further ones wait.
     pub(crate) user_parameter_reads: usize,
@@ -465,7 +465,7 @@ impl Default for Limits {
             user_parameter_reads: 8,
             parameter_read_timeout: seconds(1),
             missing_parameters: 4096,
-            missing_parameter_ttl: milliseconds(250),
+            missing_parameter_ttl: milliseconds(50),
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
             webhook_answers_bytes: 128 * MEBIBYTE,

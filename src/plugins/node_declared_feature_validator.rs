@@ -97,7 +97,7 @@ impl NodeDeclaredFeatureValidator {
         let Some(slice) = &attributes.object else { return Ok(()) };
         let is_per_device = slice.get(&["spec", "perDeviceNodeSelection"]) == Some(&Value::Bool(true));
         let devices = slice.items(&["spec", "devices"]).iter();
-        for device in devices.filter(|device| items(device, "nodeAllocatableResources").is_some()) {
+        for device in devices.filter(|device| has_entries(device, "nodeAllocatableResources")) {
             if !self.cluster.wait_synced().await {
                 return Err(Denial::forbidden("not yet ready to handle request"));
             }
@@ -146,9 +146,9 @@ fn must_declare(node: &Node) -> Result<(), Denial> {
     Err(Denial::forbidden(format!("node {name:?} does not support {ALLOCATABLE} feature")))
 }
 
-/// The items of a list; `None` for an empty list, and for a missing one.
-fn items<'a>(holder: &'a Value, list: &str) -> Option<&'a Vec<Value>> {
-    holder.get(list).and_then(Value::as_array).filter(|items| !items.is_empty())
+/// Whether a map has an entry.
+fn has_entries(holder: &Value, map: &str) -> bool {
+    holder.get(map).and_then(Value::as_object).is_some_and(|entries| !entries.is_empty())
 }
 
 /// Whether the size limit of a volume in memory changes (`memoryBackedVolumesResizeFeature.InferForUpdate`).
@@ -382,11 +382,11 @@ mod tests {
             (json!({}), unmapped()),
         ] {
             for is_per_device in [false, true] {
-                let mut device = json!({"name": "d", "nodeAllocatableResources": [{}]});
+                let mut device = json!({"name": "d", "nodeAllocatableResources": {"cpu": {}}});
                 let mut spec = json!({"perDeviceNodeSelection": is_per_device});
                 let holder = if is_per_device { &mut device } else { &mut spec };
                 holder.as_object_mut().unwrap().extend(places.as_object().unwrap().clone());
-                spec["devices"] = json!([{"name": "plain"}, {"name": "empty", "nodeAllocatableResources": []}, device]);
+                spec["devices"] = json!([{"name": "plain"}, {"name": "empty", "nodeAllocatableResources": {}}, device]);
                 let slice = || json!({"metadata": {"name": "s"}, "spec": spec});
                 let (on, off) = (with_devices(true), with_devices(false));
                 let (group, resource) = ("resource.k8s.io", "resourceslices");
@@ -404,7 +404,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_slice_of_another_shape_is_refused_if_a_device_needs_its_nodes() {
-        let device = json!({"name": "d", "nodeAllocatableResources": [{}]});
+        let device = json!({"name": "d", "nodeAllocatableResources": {"cpu": {}}});
         for selector in
             [json!("x"), json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "X"}]}]})]
         {

@@ -359,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn pod_groups_have_the_gate_of_their_release() {
         for (minor, gates, is_set) in [
-            (36, "WorkloadAwarePreemption=true", true),
+            (36, "WorkloadAwarePreemption=true,GangScheduling=true,GenericWorkload=true", true),
             (36, "GenericWorkload=true", false),
             (37, "GenericWorkload=true", true),
             (37, "", false),

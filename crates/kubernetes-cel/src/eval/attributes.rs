@@ -37,16 +37,16 @@ impl<'a> Evaluation<'a, '_> {
             Path::Absolute { source, qualifiers, .. } => {
                 let value = match source {
                     Source::Local(slot) => self.local(*slot)?,
-                    Source::Variable(slot, name) => match self.variables.get(*slot) {
+                    Source::Variable(slot, name) | Source::Hidden(slot, name) => match self.variables.get(*slot) {
                         Some(Some(value)) => value.clone(),
                         _ => return Err(Error::new(format!("no such attribute(s): {name}"))),
                     },
                 };
-                self.qualify_all(value, qualifiers)
+                self.qualify_all(value, qualifiers, !matches!(source, Source::Hidden(..)))
             }
             Path::Relative { operand, qualifiers, .. } => {
                 let value = self.node(operand)?;
-                self.qualify_all(value, qualifiers)
+                self.qualify_all(value, qualifiers, true)
             }
             Path::Conditional { condition, truthy, falsy, .. } => match self.node(condition)? {
                 Value::Bool(true) => self.resolve(truthy),
@@ -76,7 +76,13 @@ impl<'a> Evaluation<'a, '_> {
         Ok(())
     }
 
-    fn qualify_all(&mut self, value: Value<'a>, qualifiers: &'a [Arc<Qualifier>]) -> Result<Value<'a>, Error> {
+    /// Selects one after the other; `counts` is whether the selections have a cost.
+    fn qualify_all(
+        &mut self,
+        value: Value<'a>,
+        qualifiers: &'a [Arc<Qualifier>],
+        counts: bool,
+    ) -> Result<Value<'a>, Error> {
         let (mut value, mut optional) = match value {
             Value::Optional(None) => return Ok(Value::Optional(None)),
             Value::Optional(Some(inner)) => (innermost(&inner), true),
@@ -84,7 +90,7 @@ impl<'a> Evaluation<'a, '_> {
         };
         for qualifier in qualifiers {
             optional |= qualifier.optional;
-            match self.qualify(qualifier, &value, optional)? {
+            match self.qualify(qualifier, &value, optional, counts)? {
                 Some(found) => value = found,
                 None => return Ok(Value::Optional(None)),
             }
@@ -92,12 +98,13 @@ impl<'a> Evaluation<'a, '_> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Selects, and counts the cost. `None` is a missing value, where a missing value is no error.
+    /// Selects, and counts the cost if `counts`. `None` is a missing value, where a missing value is no error.
     fn qualify(
         &mut self,
         qualifier: &'a Qualifier,
         value: &Value<'a>,
         if_present: bool,
+        counts: bool,
     ) -> Result<Option<Value<'a>>, Error> {
         let result = match &qualifier.kind {
             QualifierKind::Constant(key) => select(value, key, qualifier, if_present || qualifier.test),
@@ -117,7 +124,7 @@ impl<'a> Evaluation<'a, '_> {
         }
         let result =
             if qualifier.test && !if_present { result.map(|found| Some(Value::Bool(found.is_some()))) } else { result };
-        if !if_present || matches!(result, Ok(Some(_))) {
+        if counts && (!if_present || matches!(result, Ok(Some(_)))) {
             if matches!(qualifier.kind, QualifierKind::Computed(_)) {
                 self.tracker.drop(qualifier.id);
             }
@@ -144,7 +151,7 @@ fn is_qualifier(key: &Value<'_>) -> bool {
 /// Whether a value is JSON that Go decoded, rather than a value of cel-go.
 fn is_of_the_environment(path: &Path) -> bool {
     match path {
-        Path::Absolute { source, .. } => matches!(source, Source::Variable(..)),
+        Path::Absolute { source, .. } => matches!(source, Source::Variable(..) | Source::Hidden(..)),
         Path::Relative { .. } => false,
         Path::Conditional { truthy, falsy, .. } => is_of_the_environment(truthy) && is_of_the_environment(falsy),
     }

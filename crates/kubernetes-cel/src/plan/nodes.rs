@@ -157,6 +157,9 @@ pub(crate) enum Path {
 pub(crate) enum Source {
     /// A variable of the environment, with its name.
     Variable(usize, Box<str>),
+    /// A variable of the environment that a comprehension's variable of that name hides, and that a leading dot names. cel-go does not
+    /// count the cost of selections from it.
+    Hidden(usize, Box<str>),
     /// A variable of a comprehension.
     Local(usize),
 }

@@ -106,8 +106,9 @@ impl Planner<'_> {
                 return Ok(Node::Constant(number, Value::Type(Arc::new(named.clone()))));
             }
             (None, Some(Reference::Variable(slot))) => {
+                let is_hidden = name.starts_with('.');
                 let name = self.variables.get(*slot).map_or(name, |(name, _)| name);
-                Source::Variable(*slot, name.into())
+                if is_hidden { Source::Hidden(*slot, name.into()) } else { Source::Variable(*slot, name.into()) }
             }
             (None, _) => {
                 let slot = self.variables.iter().position(|(other, _)| &**other == name);

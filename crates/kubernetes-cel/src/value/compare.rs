@@ -30,6 +30,7 @@ impl<'a> Value<'a> {
             (Self::List(a), Value::List(b)) => return lists_equal(a, b),
             (Self::Map(Map::Object(a)), Value::Map(Map::Object(b))) => return a.equals(b),
             (Self::Map(a), Value::Map(b)) => return maps_equal(a, b),
+            (Self::List(List::Keyed(_)) | Self::Map(Map::Object(_)), _) => return Err(Error::OVERLOAD),
             (Self::Struct(a), Value::Struct(b)) => return structs_equal(a, b),
             (Self::Type(a), Value::Type(b)) => runtime_name(a) == runtime_name(b),
             (Self::Optional(None), Value::Optional(None)) => true,

@@ -330,6 +330,7 @@ impl Key {
             Self::Whole => match (own, other) {
                 (Value::Double(own), Value::Double(other)) => own == other && own.fract() != 0.0,
                 (Value::Timestamp(..) | Value::Duration(_) | Value::Bytes(_), _) => false,
+                _ if own.type_name() != other.type_name() => false,
                 _ => own.equals(other).unwrap_or(false),
             },
             Self::Properties(names) => {
