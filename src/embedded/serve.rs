@@ -147,7 +147,7 @@ async fn answer_from_store(
     }
     if call.info.subresource.is_empty() && call.info.verb == "watch" && call.resource.serves("watch") {
         let warnings = std::mem::take(&mut *call.warnings.lock().unwrap_or_else(PoisonError::into_inner));
-        let response = watch::watch(call).await.unwrap_or_else(|status| respond::failure(&status));
+        let response = watch::watch(call).await.unwrap_or_else(|status| response::status(&status, encoding.failure));
         return Ok(respond::with_warnings(response, &warnings.texts));
     }
     let responded =

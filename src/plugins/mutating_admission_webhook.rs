@@ -28,7 +28,7 @@ struct MutatingAdmissionWebhook(MutatingWebhooks);
 fn build(environment: &PluginEnvironment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let config = config::read(environment.configuration, environment.feature_gates)?;
     let manifests = manifests(config.manifests, SPEC.name, environment)?;
-    let PluginEnvironment { cluster, discovery, metrics, limits, feature_gates, .. } = environment;
+    let PluginEnvironment { cluster, discovery, metrics, limits, .. } = environment;
     let hooks =
         MutatingWebhooks::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
     let hooks = hooks.with_shadows(environment.shadow_webhooks.clone()).with_gates(environment.feature_gates);

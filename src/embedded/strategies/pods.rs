@@ -7,7 +7,6 @@ use super::fields::{self, copy};
 use super::strategy::{Grace, Strategy};
 use super::{metadata, owners};
 use crate::embedded::api::catalog::ServedResource;
-use crate::object::quantity::Quantity;
 use crate::object::validation::{default_pod_resources, keep_pod_resources};
 use crate::object::{Object, validation};
 use crate::status::Status;
