@@ -98,6 +98,10 @@ fn the_kube_crate_patches(api: &Api) {
 }
 
 fn client_go_works(api: &Api) {
+    client_go_accepts(api, "application/vnd.kubernetes.protobuf,application/json");
+}
+
+fn client_go_accepts(api: &Api, media_types: &str) {
     let session = program("clientgo");
     let namespace = api.namespace("client-go");
     let kubeconfig = api.kubeconfig(&User::admin());
@@ -105,6 +109,7 @@ fn client_go_works(api: &Api) {
         .arg(&namespace)
         .env("KUBECONFIG", kubeconfig)
         .env("PATIENCE", seconds(patience()))
+        .env("ACCEPT", media_types)
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -166,6 +171,11 @@ fn the_python_clients_own_tests_pass_through_the_proxy() {
 #[test]
 fn client_go_speaks_protobuf_with_kube_apiserver_itself() {
     client_go_works(admitting());
+}
+
+#[test]
+fn client_go_speaks_nothing_but_protobuf_with_the_embedded_server() {
+    client_go_accepts(&Proxy::embedded(&[WITHOUT_SERVICE_ACCOUNTS]), "application/vnd.kubernetes.protobuf");
 }
 
 #[test]

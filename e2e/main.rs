@@ -32,6 +32,7 @@ mod embedded_apply;
 mod embedded_definitions;
 mod embedded_rbac;
 mod embedded_registration;
+mod embedded_requests;
 mod embedded_service;
 mod embedded_strategies;
 mod embedded_validation;

@@ -2,7 +2,7 @@
 
 mod yaml;
 
-pub(crate) use yaml::entry as yaml_entry;
+pub(crate) use yaml::{document as yaml_document, entry as yaml_entry};
 
 use crate::body::{Body, full};
 use crate::go_text::json::escape_html;

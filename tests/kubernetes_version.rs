@@ -51,7 +51,7 @@ fn constants_are_of_the_version() {
         ("Cargo.toml", format!("features = [\"v1_{minor}\"]")),
         ("src/upstream/release.rs", format!("const KNOWN: (u64, u64) = (1, {minor});")),
         ("src/config/release.rs", format!("const DEFAULT: u16 = {minor};")),
-        ("src/embedded/api/discovery.rs", format!("git_version: \"v{version}+embedded\"")),
+        ("src/embedded/api/discovery.rs", format!("git_version: \"v{version}\"")),
         ("src/embedded/api/discovery.rs", format!(" minor: \"{minor}\"")),
     ] {
         assert!(read(file).contains(&expected), "{file} has no {expected}");

@@ -18,7 +18,7 @@ use crate::object::Object;
 use crate::object::selector::escape_field_value;
 use crate::request::accept::Agreed;
 use crate::request::body::MediaType;
-use crate::request::query::{query_pairs, query_value};
+use crate::request::query::{integer, query_pairs, query_value};
 use crate::status::Status;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY};
 use http::{HeaderMap, Response, StatusCode, Uri};
@@ -69,6 +69,7 @@ pub(super) struct DeleteCollection<'a> {
 impl DeleteCollection<'_> {
     /// Admits and deletes the objects of the collection; the first refusal ends the request.
     pub(super) async fn run(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        self.check_numbers()?;
         let options = delete_options(self.write, exchange)?;
         let mut size = PAGE;
         let mut page = self.page("", &mut size).await?;
@@ -112,6 +113,18 @@ impl DeleteCollection<'_> {
         let mut response = Response::new(body);
         response.headers_mut().extend(headers);
         Ok(response)
+    }
+
+    /// Refuses empty numbers, which the query of a page leaves out; the API server refuses all other texts that are no numbers.
+    fn check_numbers(&self) -> Result<(), Status> {
+        for name in ["timeoutSeconds", "limit"] {
+            if let Some(text) = query_value(self.write.parts.uri.query().unwrap_or_default(), name)
+                && text.is_empty()
+            {
+                integer(&text).map_err(Status::bad_request)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the client's `limit`: only that many objects are deleted.
@@ -171,7 +184,7 @@ impl DeleteCollection<'_> {
 
     /// Whether the page as the proxy reads it has the form that the client accepts.
     fn takes_it_as_it_is(&self, page: &Answer) -> bool {
-        let plain = Agreed { media_type: MediaType::Json, is_pretty: false, is_converted: false };
+        let plain = Agreed { media_type: MediaType::Json, is_pretty: false, converted: None };
         self.agreed() == Some(plain) && self.write.comes_plain(page.body.len())
     }
 

@@ -20,10 +20,10 @@ pub(super) fn check(
     known: MediaTypes,
 ) -> Result<(), Status> {
     let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
-    let is_built_in = schema(target.kind()).is_some();
     if info.verb == "patch" {
         let patch_type = PatchType::from_content_type(content_type, known.has_cbor);
-        if !is_built_in && matches!(patch_type, Ok(PatchType::Strategic) | Err(_)) {
+        // The resource decides, and not the kind: the scale of a custom resource has a built-in kind.
+        if !target.is_built_in() && matches!(patch_type, Ok(PatchType::Strategic) | Err(_)) {
             return Err(PatchType::unsupported(false, known.has_cbor));
         }
         patch_type?;
@@ -50,9 +50,5 @@ pub(super) fn check_route(request: &Request<Body>, info: &RequestInfo, known: Me
         let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
         return Err(status.with_details(Details::default()));
     }
-    if !accept::routes_match(request.headers(), known.names()) {
-        let text = format!("406: Not Acceptable\n\nAvailable representations: {}", known.names().join(", "));
-        return Err(Status::failure(406, "NotAcceptable", text).with_details(Details::default()));
-    }
-    Ok(())
+    accept::check_routes(request.headers(), known.names())
 }

@@ -58,7 +58,12 @@ impl Target {
         self.check_path(info)?;
         self.check_form(info)?;
         let allowed = self.is_connect() || self.verbs().contains(&info.verb) || self.is_of_terminating_definition();
-        if allowed || *method == Method::GET { Ok(()) } else { Err(not_allowed()) }
+        match allowed || *method == Method::GET {
+            true => Ok(()),
+            false if self.is_built_in() => Err(not_allowed()),
+            // `crdHandler.serveResource`, `serveStatus`, `serveScale`
+            false => Err(Status::method_not_supported(&self.resource.group, &self.resource.resource, &info.verb)),
+        }
     }
 
     /// Checks that the URL has the form that the resource is served at.

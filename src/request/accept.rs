@@ -4,6 +4,7 @@
 
 use super::body::{MediaType, MediaTypes};
 use super::query::query_value;
+use crate::status::{Details, Status};
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, Uri};
 
@@ -13,7 +14,7 @@ const MAX_RANGES: usize = 64;
 /// The type of an answer, which determines the forms that a client may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerType {
-    /// A Status of failure (`negotiation.DefaultEndpointRestrictions`).
+    /// A Status of failure, or another document in one form (`negotiation.DefaultEndpointRestrictions`).
     Failure,
     /// An object of a built-in kind (`handlers.RequestScope`), which may have a Table.
     BuiltIn {
@@ -22,6 +23,8 @@ pub enum AnswerType {
     },
     /// A custom resource.
     Custom,
+    /// The aggregated document of discovery (`aggregated.DiscoveryEndpointRestrictions`).
+    AggregatedDiscovery,
 }
 
 /// The agreed form of an answer.
@@ -31,8 +34,19 @@ pub struct Agreed {
     pub(crate) media_type: MediaType,
     /// Whether the answer is formatted for a person.
     pub(crate) is_pretty: bool,
-    /// Whether the answer is not the object itself: a Table, or metadata alone.
-    pub(crate) is_converted: bool,
+    /// The form of an answer that is not the object itself.
+    pub(crate) converted: Option<Converted>,
+}
+
+/// A form that an object is converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Converted {
+    /// A `Table` of `meta.k8s.io` in this version.
+    Table(&'static str),
+    /// A `PartialObjectMetadata` of `meta.k8s.io` in this version.
+    Metadata(&'static str),
+    /// A `PartialObjectMetadataList` of `meta.k8s.io` in this version.
+    MetadataList(&'static str),
 }
 
 /// Returns the best form that the header accepts and the server supports (`NegotiateMediaTypeOptions`); `None` if there is no
@@ -41,23 +55,36 @@ pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: AnswerType, known: Medi
     let accept = accept(headers);
     let is_pretty = is_pretty(headers, uri);
     if accept.is_empty() {
-        return Some(Agreed { media_type: MediaType::Json, is_pretty, is_converted: false });
+        let plain = Agreed { media_type: MediaType::Json, is_pretty, converted: None };
+        return Some(plain).filter(|_| answer != AnswerType::AggregatedDiscovery);
     }
     media_ranges(accept).iter().find_map(|range| {
         let media_type = *known.all().iter().find(|media_type| range.accepts(**media_type, answer))?;
         let is_pretty = is_pretty || range.parameter("pretty") == Some("1");
-        Some(Agreed { media_type, is_pretty, is_converted: range.is_converted() })
+        Some(Agreed { media_type, is_pretty, converted: range.converted() })
     })
 }
 
 /// Whether a route that produces these media types matches the header (`restful.Route.matchesAccept`): compares literally.
-pub(crate) fn routes_match(headers: &HeaderMap, produced: &[&str]) -> bool {
+fn routes_match(headers: &HeaderMap, produced: &[&str]) -> bool {
     let accept = accept(headers);
     accept.is_empty()
         || accept.split(',').any(|range| {
             let media_type = range.split(';').next().unwrap_or_default().trim_matches(' ');
             media_type == "*/*" || produced.contains(&media_type)
         })
+}
+
+/// Refuses a header that matches no route that produces these media types (`serviceErrorHandler`).
+///
+/// # Errors
+/// 406 for such a header.
+pub(crate) fn check_routes(headers: &HeaderMap, produced: &[&str]) -> Result<(), Status> {
+    if routes_match(headers, produced) {
+        return Ok(());
+    }
+    let text = format!("406: Not Acceptable\n\nAvailable representations: {}", produced.join(", "));
+    Err(Status::failure(406, "NotAcceptable", text).with_details(Details::default()))
 }
 
 fn accept(headers: &HeaderMap) -> &str {
@@ -140,8 +167,23 @@ impl<'a> MediaRange<'a> {
     }
 
     /// Whether the range asks for another form than the object itself: a Table, or metadata alone.
-    pub(crate) fn is_converted(&self) -> bool {
+    fn is_converted(&self) -> bool {
         ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some())
+    }
+
+    /// The form that the range asks for, if an API server has it.
+    fn converted(&self) -> Option<Converted> {
+        let version = match (self.parameter("g"), self.parameter("v")) {
+            (Some("meta.k8s.io"), Some("v1")) => "meta.k8s.io/v1",
+            (Some("meta.k8s.io"), Some("v1beta1")) => "meta.k8s.io/v1beta1",
+            _ => return None,
+        };
+        match self.parameter("as")? {
+            "Table" => Some(Converted::Table(version)),
+            "PartialObjectMetadata" => Some(Converted::Metadata(version)),
+            "PartialObjectMetadataList" => Some(Converted::MetadataList(version)),
+            _ => None,
+        }
     }
 
     /// `acceptMediaTypeOptions`
@@ -152,18 +194,21 @@ impl<'a> MediaRange<'a> {
             return false;
         }
         let version = of("sv");
-        if !version.is_empty() && (version != "v1" || answer == AnswerType::Failure) {
+        let has_versions = matches!(answer, AnswerType::BuiltIn { .. } | AnswerType::Custom);
+        if !version.is_empty() && (version != "v1" || !has_versions) {
             return false;
         }
         let is_converted = self.is_converted();
-        match answer {
-            AnswerType::Failure => !is_converted,
-            AnswerType::Custom if !is_converted => media_type != MediaType::Protobuf,
-            _ if !is_converted => true,
-            _ if of("g") != "meta.k8s.io" || !["v1", "v1beta1"].contains(&of("v")) => false,
-            AnswerType::BuiltIn { has_table: false } if of("as") == "Table" => false,
-            _ if of("as") == "Table" => matches!(media_type, MediaType::Json | MediaType::Yaml),
-            _ => ["PartialObjectMetadata", "PartialObjectMetadataList"].contains(&of("as")),
+        match (answer, self.converted()) {
+            (AnswerType::Failure, _) => !is_converted,
+            (AnswerType::AggregatedDiscovery, _) => {
+                [of("g"), of("v"), of("as")] == ["apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"]
+            }
+            (AnswerType::Custom, None) if !is_converted => media_type != MediaType::Protobuf,
+            (_, None) => !is_converted,
+            (AnswerType::BuiltIn { has_table: false }, Some(Converted::Table(_))) => false,
+            (_, Some(Converted::Table(_))) => matches!(media_type, MediaType::Json | MediaType::Yaml),
+            (_, Some(Converted::Metadata(_) | Converted::MetadataList(_))) => true,
         }
     }
 }

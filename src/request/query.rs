@@ -1,6 +1,8 @@
 //! The query of a URL as Go's `url.Values` holds it.
 
+use crate::go_text::go_quote;
 use std::borrow::Cow;
+use std::num::{IntErrorKind, ParseIntError};
 
 /// Returns the names and values of a query, in order, as Go's `url.ParseQuery` reads them: pairs with a `;` or a malformed escape
 /// are dropped, `+` is a space. Another parser would see other values than the API server.
@@ -50,6 +52,32 @@ pub(super) fn is_true(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
+/// Parses a whole number (`strconv.ParseInt`).
+///
+/// # Errors
+/// If the text is no number, or one of more than 64 bits, with Go's text.
+pub(crate) fn integer(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|error| not_parsed("ParseInt", text, &error))
+}
+
+/// Parses a number that is not negative (`strconv.ParseUint`).
+///
+/// # Errors
+/// As [`integer`]; also for a sign.
+pub(crate) fn unsigned(text: &str) -> Result<u64, String> {
+    // Rust reads a plus sign, Go does not.
+    let text_or_empty = if text.starts_with('+') { "" } else { text };
+    text_or_empty.parse().map_err(|error| not_parsed("ParseUint", text, &error))
+}
+
+fn not_parsed(function: &str, text: &str, error: &ParseIntError) -> String {
+    let why = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    format!("strconv.{function}: parsing {}: {why}", go_quote(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +94,24 @@ mod tests {
             ("&&", vec![]),
         ] {
             assert_eq!(query_values(query, "a").collect::<Vec<_>>(), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_parsed_as_in_go() {
+        for (text, integer_is, unsigned_is) in [
+            ("7", Ok(7), Ok(7)),
+            ("+7", Ok(7), Err("invalid syntax")),
+            ("-7", Ok(-7), Err("invalid syntax")),
+            ("", Err("invalid syntax"), Err("invalid syntax")),
+            ("x", Err("invalid syntax"), Err("invalid syntax")),
+            ("1_0", Err("invalid syntax"), Err("invalid syntax")),
+            ("9223372036854775808", Err("value out of range"), Ok(9_223_372_036_854_775_808)),
+            ("18446744073709551616", Err("value out of range"), Err("value out of range")),
+        ] {
+            let why = |function: &str, why: &str| format!("strconv.{function}: parsing {text:?}: {why}");
+            assert_eq!(integer(text), integer_is.map_err(|text| why("ParseInt", text)), "{text}");
+            assert_eq!(unsigned(text), unsigned_is.map_err(|text| why("ParseUint", text)), "{text}");
         }
     }
 }

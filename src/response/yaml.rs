@@ -1,19 +1,32 @@
-//! A Status, and the managed fields of an object, as YAML in the layout of kube-apiserver's `goyaml`.
+//! YAML in the layout of kube-apiserver's `goyaml`.
 
+use crate::go_text::go_float;
 use crate::object::decode;
 use crate::status::Status;
-use serde_json::Value;
+use serde_json::{Map, Number, Value};
+use std::cmp::Ordering;
 
 /// The column after which a line breaks at the next space (`best_width`).
 const WIDTH: usize = 80;
 
-/// Writes the document.
+/// The bytes of the longest key that stands on the line of its value (`yaml_emitter_check_simple_key`).
+const SIMPLE_KEY: usize = 128;
+
+/// Writes a Status.
 pub(super) fn status(status: &Status) -> String {
-    let mut text = String::new();
     // A Status has only strings, numbers and a JSON map, which can always be serialized.
-    if let Ok(Value::Object(fields)) = serde_json::to_value(status) {
-        for (key, value) in &fields {
-            entry(&mut text, 0, key, value);
+    document(&serde_json::to_value(status).unwrap_or_default())
+}
+
+/// Writes a document (`yaml.JSONToYAML`).
+pub(crate) fn document(value: &Value) -> String {
+    let mut text = String::new();
+    match value {
+        Value::Object(map) if !map.is_empty() => fields(&mut text, 0, map),
+        Value::Array(list) if !list.is_empty() => items(&mut text, 0, list),
+        value => {
+            leaf(&mut text, 0, value);
+            text.push('\n');
         }
     }
     text
@@ -21,6 +34,14 @@ pub(super) fn status(status: &Status) -> String {
 
 /// Writes a field with its value and the end of the line, after the indent.
 pub(crate) fn entry(text: &mut String, indent: usize, key: &str, value: &Value) {
+    if key.len() > SIMPLE_KEY || key.contains('\n') {
+        text.push_str("? ");
+        scalar(text, indent + 2, key);
+        text.push('\n');
+        text.extend(std::iter::repeat_n(' ', indent));
+        text.push_str(": ");
+        return within(text, indent, value);
+    }
     match style(key) {
         Style::Plain => text.push_str(key),
         Style::Single => quoted(text, "'", key, Style::Single),
@@ -28,37 +49,114 @@ pub(crate) fn entry(text: &mut String, indent: usize, key: &str, value: &Value) 
     }
     text.push(':');
     match value {
-        Value::Object(fields) if !fields.is_empty() => {
-            for (key, value) in fields {
-                new_line(text, indent + 2);
-                entry(text, indent + 2, key, value);
-            }
-            // The last field has already ended the line.
-            return;
+        Value::Object(map) if !map.is_empty() => {
+            new_line(text, indent + 2);
+            fields(text, indent + 2, map);
         }
-        Value::Array(items) if !items.is_empty() => {
-            for item in items.iter().filter_map(Value::as_object) {
-                new_line(text, indent);
-                text.push_str(if item.is_empty() { "- {}\n" } else { "- " });
-                for (position, (key, value)) in item.iter().enumerate() {
-                    if position > 0 {
-                        new_line(text, indent + 2);
-                    }
-                    entry(text, indent + 2, key, value);
-                }
-            }
-            return;
+        Value::Array(list) if !list.is_empty() => {
+            new_line(text, indent);
+            items(text, indent, list);
         }
-        Value::String(value) => {
+        value => {
             text.push(' ');
-            scalar(text, indent + 2, value);
-        }
-        other => {
-            text.push(' ');
-            text.push_str(&other.to_string());
+            within(text, indent, value);
         }
     }
-    text.push('\n');
+}
+
+/// Writes fields, the first one on the current line.
+fn fields(text: &mut String, indent: usize, map: &Map<String, Value>) {
+    let mut sorted: Vec<_> = map.iter().collect();
+    sort(&mut sorted, |(a, _), (b, _)| by_key(a, b));
+    for (position, (key, value)) in sorted.into_iter().enumerate() {
+        if position > 0 {
+            new_line(text, indent);
+        }
+        entry(text, indent, key, value);
+    }
+}
+
+/// Writes the items of a list, the first one on the current line.
+fn items(text: &mut String, indent: usize, list: &[Value]) {
+    for (position, item) in list.iter().enumerate() {
+        if position > 0 {
+            new_line(text, indent);
+        }
+        text.push_str("- ");
+        within(text, indent, item);
+    }
+}
+
+/// Writes a value that begins on the current line, and the end of the line.
+fn within(text: &mut String, indent: usize, value: &Value) {
+    match value {
+        Value::Object(map) if !map.is_empty() => fields(text, indent + 2, map),
+        Value::Array(list) if !list.is_empty() => items(text, indent + 2, list),
+        value => {
+            leaf(text, indent + 2, value);
+            text.push('\n');
+        }
+    }
+}
+
+fn leaf(text: &mut String, indent: usize, value: &Value) {
+    match value {
+        Value::String(value) => scalar(text, indent, value),
+        Value::Number(number) => text.push_str(&shown_number(number)),
+        other => text.push_str(&other.to_string()),
+    }
+}
+
+fn shown_number(number: &Number) -> String {
+    match number.as_f64().filter(|_| number.is_f64()) {
+        Some(float) => go_float(float),
+        None => number.to_string(),
+    }
+}
+
+/// The order of keys (`keyList.Less`): digits count as the number that they stand for.
+fn by_key(a: &str, b: &str) -> Ordering {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let Some(at) = a.iter().zip(&b).position(|(a, b)| a != b) else { return a.len().cmp(&b.len()) };
+    let of = |text: &[char]| text.get(at).copied().unwrap_or_default();
+    let (first, second) = (of(&a), of(&b));
+    match (first.is_alphabetic(), second.is_alphabetic()) {
+        (true, true) => return first.cmp(&second),
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    let is_within_number = (first == '0' || second == '0')
+        && a.iter().take(at).rev().take_while(|c| c.is_ascii_digit()).any(|digit| *digit != '0');
+    let number = |text: &[char]| {
+        let digits = text.iter().skip(at).map_while(|c| c.to_digit(10));
+        digits.fold((i64::from(is_within_number), 0), |(number, count): (i64, usize), digit| {
+            (number.wrapping_mul(10).wrapping_add(digit.into()), count + 1)
+        })
+    };
+    number(&a).cmp(&number(&b)).then(first.cmp(&second))
+}
+
+/// Sorts by an order that need not be consistent, for which Rust's own sort may panic.
+fn sort<T: Copy>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering + Copy) {
+    let middle = items.len() / 2;
+    if middle == 0 {
+        return;
+    }
+    let (left, right) = items.split_at_mut(middle);
+    sort(left, compare);
+    sort(right, compare);
+    let (left, right) = (left.to_vec(), right.to_vec());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    for place in items {
+        let is_right = match (left.peek(), right.peek()) {
+            (Some(left), Some(right)) => compare(right, left) == Ordering::Less,
+            (None, _) => true,
+            (_, None) => false,
+        };
+        let next = if is_right { right.next() } else { left.next() };
+        *place = next.unwrap_or(*place);
+    }
 }
 
 /// Writes a text between quotes, on one line.
@@ -206,6 +304,7 @@ mod tests {
     use super::*;
     use crate::status::{Cause, Details};
     use proptest::prelude::*;
+    use serde_json::json;
 
     /// Compares with the answers of a kube-apiserver 1.36.3.
     #[test]
@@ -264,7 +363,58 @@ status: Failure
         }
     }
 
+    fn yaml(value: Value) -> String {
+        document(&value)
+    }
+
+    /// Compares with the answers of a kube-apiserver 1.36.3.
+    #[test]
+    fn lists_and_maps_nest_in_one_another() {
+        let value = json!({"a": [[1, [2, 3]], {"b": [], "c": {}}, {}, [], "x", null], "d": {"e": {"f": true}}});
+        let expected =
+            "a:\n- - 1\n  - - 2\n    - 3\n- b: []\n  c: {}\n- {}\n- []\n- x\n- null\nd:\n  e:\n    f: true\n";
+        assert_eq!(yaml(value), expected);
+        assert_eq!(yaml(json!({})), "{}\n");
+        assert_eq!(yaml(json!({"a": ["x\ny", "b: c"]})), "a:\n- |-\n  x\n  y\n- 'b: c'\n");
+    }
+
+    #[test]
+    fn keys_are_sorted_by_their_numbers_and_may_be_long() {
+        let keys = |value: Value| {
+            yaml(value).lines().map(|line| line.split(':').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let value = json!({"a10": 1, "a2": 1, "a": 1, "B": 1, "a-b": 1, "a.b": 1, "ab": 1, "_": 1});
+        assert_eq!(keys(value), ["_", "B", "a", "a-b", "a.b", "a2", "a10", "ab"]);
+        let long = "k".repeat(129);
+        assert_eq!(yaml(json!({ &long: {"a": [1]} })), format!("? {long}\n: a:\n  - 1\n"));
+    }
+
+    #[test]
+    fn numbers_have_the_text_of_go() {
+        for (number, expected) in [
+            (json!(0.5), "0.5"),
+            (json!(1_234_567.5), "1.2345675e+06"),
+            (json!(123_456.5), "123456.5"),
+            (json!(0.0001), "0.0001"),
+            (json!(0.00001), "1e-05"),
+            (json!(1e20), "1e+20"),
+            (json!(1e100), "1e+100"),
+            (json!(18_446_744_073_709_551_615_u64), "18446744073709551615"),
+            (json!(-7), "-7"),
+        ] {
+            assert_eq!(yaml(json!({ "a": number })), format!("a: {expected}\n"));
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_written_document_reads_as_the_same(keys in proptest::collection::vec("[a-c0-2.:#~ \\n-]{0,6}", 0..12), texts in proptest::collection::vec("[ -~\\n]{0,90}", 12)) {
+            let fields: Map<String, Value> = keys.into_iter().zip(texts).map(|(key, text)| (key, json!([text, {"a": text}]))).collect();
+            let text = yaml(Value::Object(fields.clone()));
+            let read = decode::yaml(text.as_bytes()).map(|decoded| decoded.value);
+            prop_assert_eq!(read, Ok(Value::Object(fields)), "{}", text);
+        }
+
         #[test]
         fn a_written_status_reads_as_the_same_status(message in "[ -~\\n\\t:#'é\u{1}]{0,200}", name in ".{0,20}") {
             let details = Details { name, causes: vec![Cause { message: message.clone(), ..Cause::default() }], ..Details::default() };

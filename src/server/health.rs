@@ -48,6 +48,14 @@ struct Check {
     probe: Probe,
 }
 
+const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
+
+impl Check {
+    fn is_of(&self, endpoint: &str) -> bool {
+        self.of_life || endpoint != "livez"
+    }
+}
+
 /// A task that must be done before the process is ready.
 #[must_use]
 pub(crate) struct Pending(Arc<AtomicBool>);
@@ -158,6 +166,16 @@ impl Checks {
         checks.iter().all(|check| check.is_advice || (check.probe)().is_ok())
     }
 
+    /// The paths of the checks, in any order.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = ENDPOINTS.iter().map(|endpoint| format!("/{endpoint}")).collect();
+        for check in self.all.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            let endpoints = ENDPOINTS.iter().filter(|endpoint| check.is_of(endpoint));
+            paths.extend(endpoints.map(|endpoint| format!("/{endpoint}/{}", check.name)));
+        }
+        paths
+    }
+
     /// Runs the checks: returns the status and a line for each check (`healthz.handleRootHealth`).
     fn run(&self, endpoint: &'static str, query: &str) -> (StatusCode, String) {
         let parameters = || form_urlencoded::parse(query.as_bytes());
@@ -166,7 +184,7 @@ impl Checks {
         let mut unknown: Vec<&String> = excluded.iter().collect();
         let (mut lines, mut failed) = (String::new(), false);
         for check in self.all.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            if endpoint == "livez" && !check.of_life {
+            if !check.is_of(endpoint) {
                 continue;
             }
             let name = check.name;

@@ -11,10 +11,12 @@ mod certificate;
 mod verify;
 mod server;
 mod client;
+mod key_pair;
 pub(crate) mod handshake;
 
 pub(crate) use certificate::Certificate;
 pub(crate) use client::{Issuers, client_config};
+pub(crate) use key_pair::check_key_pair;
 pub(crate) use name::Name;
 pub(crate) use server::ServerVerifier;
 #[cfg(test)]

@@ -30,10 +30,12 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -59,6 +61,18 @@ var special = map[reflect.Type]string{
 var everywhere = map[string]bool{
 	"CreateOptions": true, "DeleteOptions": true, "GetOptions": true, "ListOptions": true, "PatchOptions": true,
 	"UpdateOptions": true, "WatchEvent": true,
+}
+
+// Kinds of answers, which no body contains.
+var answers = []struct {
+	name   string
+	goType reflect.Type
+}{
+	{"apidiscovery.k8s.io/v2/APIGroupDiscoveryList", reflect.TypeFor[apidiscovery.APIGroupDiscoveryList]()},
+	{"meta.k8s.io/v1/PartialObjectMetadata", reflect.TypeFor[meta.PartialObjectMetadata]()},
+	{"meta.k8s.io/v1/PartialObjectMetadataList", reflect.TypeFor[meta.PartialObjectMetadataList]()},
+	{"meta.k8s.io/v1beta1/PartialObjectMetadata", reflect.TypeFor[metav1beta1.PartialObjectMetadata]()},
+	{"meta.k8s.io/v1beta1/PartialObjectMetadataList", reflect.TypeFor[metav1beta1.PartialObjectMetadataList]()},
 }
 
 type message interface{ Unmarshal([]byte) error }
@@ -141,6 +155,10 @@ func writeTable(out io.Writer) {
 		if found := all.kinds[goType]; len(found) == 0 || found[len(found)-1] != name {
 			all.kinds[goType] = append(found, name)
 		}
+	}
+	for _, answer := range answers {
+		all.add(answer.goType)
+		all.kinds[answer.goType] = append(all.kinds[answer.goType], answer.name)
 	}
 	all.add(reflect.TypeFor[apiextensions.JSONSchemaProps]())
 	names := make([]string, 0, len(all.messages))

@@ -181,22 +181,26 @@ impl Change<'_> {
             return (None, false);
         }
         let (old, new) = (without_managed_fields(old), without_managed_fields(new));
-        let (entries, is_renewed) = self.entries_after(entries, &old, &new, versions);
+        let after = self.entries_after(entries, &old, &new, versions);
         // They are as large as the objects.
         drop((old, new));
-        (entries::encode(entries), is_renewed)
+        // `FieldManager.UpdateNoErrors`: an object that does not fit the version of an owner loses all owners.
+        after.map_or((None, false), |(entries, is_renewed)| (entries::encode(entries), is_renewed))
     }
 
     /// `merge.Updater.Update`, and whether the manager's entry has changed.
+    ///
+    /// # Errors
+    /// If a state does not fit the schema of an entry's version.
     fn entries_after(
         &self,
         mut entries: Vec<Entry>,
         old: &Value,
         new: &Value,
         versions: &dyn VersionConverter,
-    ) -> (Vec<Entry>, bool) {
-        self.reconcile(&mut entries, old, versions);
-        let changes = self.changes(&mut entries, old, new, versions);
+    ) -> Result<(Vec<Entry>, bool), String> {
+        self.reconcile(&mut entries, old, versions)?;
+        let changes = self.changes(&mut entries, old, new, versions)?;
         changes.release(&mut entries);
         let api_version = self.kind.api_version();
         let mut own = changes.into_changed(&api_version).into_kept();
@@ -221,7 +225,7 @@ impl Change<'_> {
         }
         entries.retain(|entry| !entry.fields.is_empty());
         entries::cap(&mut entries);
-        (entries, is_renewed)
+        Ok((entries, is_renewed))
     }
 
     /// The managedFields entries before the write (`decodeLiveOrNew`).

@@ -1,17 +1,19 @@
 //! Decodes Kubernetes' protobuf encoding into JSON values: the values that Go's `encoding/json` would write of the object that
 //! kube-apiserver decodes (`runtime/serializer/protobuf`).
 //!
-//! Decoding is here; encoding is in `protobuf/encode.rs`. The table of fields is in `protobuf/table.rs`; the effects of Go's pointers,
-//! `omitempty` and embedded structs on JSON are here. Go's generated code merges two halves of one message; this decoder rejects such a
+//! Decoding is here; `protobuf/encode.rs` encodes requests, and `protobuf/answer.rs` answers. The table of fields is in `protobuf/table.rs`; the
+//! effects of Go's pointers, `omitempty` and embedded structs on JSON are here. Go's generated code merges two halves of one message; this decoder rejects such a
 //! body, since no encoder writes one.
 
 mod encode;
+mod answer;
 mod metadata;
 pub(crate) mod special;
 mod status;
 mod table;
 pub mod wire;
 
+pub use answer::{encode_answer, encode_as, encode_event, encode_list, has_encoding, has_version};
 pub use encode::encode;
 pub use metadata::{metadata, with_owners};
 pub use status::{encode_status, status};

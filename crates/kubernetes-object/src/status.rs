@@ -6,6 +6,7 @@
 pub mod invalid;
 pub mod fault;
 
+use crate::go_text::go_quote;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -151,7 +152,7 @@ impl Status {
 
     /// `NewNotFound`.
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
-        let message = format!("{} \"{name}\" not found", group_resource(group, resource));
+        let message = format!("{} {} not found", group_resource(group, resource), go_quote(name));
         Self::failure(404, "NotFound", message).with_details(details(group, resource, name))
     }
 
@@ -173,7 +174,7 @@ impl Status {
 
     /// `NewAlreadyExists`.
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
-        let message = format!("{} \"{name}\" already exists", group_resource(group, resource));
+        let message = format!("{} {} already exists", group_resource(group, resource), go_quote(name));
         Self::failure(409, "AlreadyExists", message).with_details(details(group, resource, name))
     }
 

@@ -28,12 +28,14 @@ mod flowcontrol;
 mod apiregistration;
 mod device;
 mod prepare;
+mod warnings;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod growth;
 
 pub use prepare::{default_pod_resources, keep_pod_resources, prepare_for_create, prepare_for_update};
+pub use warnings::warnings;
 
 use crate::Object;
 use crate::kind::GroupVersionKind;
@@ -58,6 +60,11 @@ pub fn service_addresses(service: &Object, old: Option<&Object>) -> Vec<Cause> {
     let mut found = Causes::default();
     service::first_addresses(&Node::root(service.as_value()), old.as_ref(), &mut found);
     found.into_vec()
+}
+
+/// The class of a pod's quality of service (`qos.ComputePodQOS`).
+pub fn quality_of_service(pod: &Object) -> &'static str {
+    pod::class(&Node::root(pod.as_value()))
 }
 
 /// The errors of a Binding, as texts with their fields (`ValidatePodBinding`).

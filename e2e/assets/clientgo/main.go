@@ -1,5 +1,5 @@
 // Command clientgo uses client-go, with protobuf, as a controller does, in the given namespace. It exits with an error at the first
-// unexpected result.
+// unexpected result. The variable ACCEPT names the media types that it accepts.
 package main
 
 import (
@@ -58,6 +58,9 @@ func connect() (kubernetes.Interface, error) {
 	}
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	if accept := os.Getenv("ACCEPT"); accept != "" {
+		config.AcceptContentTypes = accept
+	}
 	config.UserAgent = "clientgo-e2e"
 	return kubernetes.NewForConfig(config)
 }

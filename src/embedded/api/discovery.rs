@@ -11,16 +11,21 @@ use super::registrations::{self, Registered};
 use crate::body::Body;
 use crate::config::EmulatedRelease;
 use crate::embedded::name::Name;
-use crate::request::accept::{MediaRange, media_ranges};
+use crate::go_text::json::answer;
+use crate::object::kinds::is_built_in_group;
+use crate::object::protobuf;
+use crate::request::accept::{self, Agreed, AnswerType};
+use crate::request::body::{MediaType, MediaTypes};
+use crate::response::{self, ResponseForm};
+use crate::status::Status;
 use aggregated::{Aggregated, Entry, VersionEntry};
-use http::Response;
-use http::header::{CACHE_CONTROL, HeaderValue, VARY};
+use http::{HeaderMap, Response, Uri};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const ACCEPTED: &[&str] = &["application/json", "application/yaml"];
+/// The media types of all documents but the version.
+const ALL: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// The served groups, and their aggregated documents, which are made at their first use.
 pub(in crate::embedded) struct Groups {
@@ -78,29 +83,46 @@ impl Groups {
     }
 
     fn aggregated_core(&self) -> &Aggregated {
-        let core = || self.list.iter().filter(|group| group.name.is_empty());
-        self.core.get_or_init(|| aggregated::document(core().map(aggregated::current)))
+        self.core.get_or_init(|| aggregated::document(&self.core_entries()))
     }
 
     fn aggregated_named(&self) -> &Aggregated {
-        self.named.get_or_init(|| {
-            let own = self.named(registrations::GROUP).into_iter().map(aggregated::current);
-            let others = registrations::by_priority_and_name(&self.registered).into_iter();
-            let others = others.filter_map(|(group, versions)| {
-                let known = self.named(&group).into_iter().flat_map(|group| &group.versions);
-                let served: HashMap<&str, &Version> = known.map(|version| (&*version.version, version)).collect();
-                let versions = versions.into_iter().filter_map(|registered| {
-                    let content = match registered.is_remote {
-                        true => None,
-                        false => Some(*served.get(&*registered.version)?),
-                    };
-                    Some(VersionEntry { version: registered.version.clone(), content })
-                });
-                let versions: Vec<_> = versions.collect();
-                (!versions.is_empty()).then_some(Entry { group, versions })
+        self.named.get_or_init(|| aggregated::document(&self.named_entries()))
+    }
+
+    fn core_entries(&self) -> Vec<Entry<'_>> {
+        self.list.iter().filter(|group| group.name.is_empty()).map(aggregated::current).collect()
+    }
+
+    fn named_entries(&self) -> Vec<Entry<'_>> {
+        let own = self.named(registrations::GROUP).into_iter().map(aggregated::current);
+        let others = registrations::by_priority_and_name(&self.registered).into_iter();
+        let others = others.filter_map(|(group, versions)| {
+            let known = self.named(&group).into_iter().flat_map(|group| &group.versions);
+            let served: HashMap<&str, &Version> = known.map(|version| (&*version.version, version)).collect();
+            let versions = versions.into_iter().filter_map(|registered| {
+                let content = match registered.is_remote {
+                    true => None,
+                    false => Some(*served.get(&*registered.version)?),
+                };
+                Some(VersionEntry { version: registered.version.clone(), content })
             });
-            aggregated::document(own.chain(others))
-        })
+            let versions: Vec<_> = versions.collect();
+            (!versions.is_empty()).then_some(Entry { group, versions })
+        });
+        own.chain(others).collect()
+    }
+}
+
+impl Groups {
+    /// The paths of the groups and of their versions.
+    pub(in crate::embedded) fn paths(&self) -> impl Iterator<Item = String> {
+        let named = self.names.iter().flat_map(|(group, versions)| {
+            let versions = versions.iter().map(move |version| format!("/apis/{group}/{version}"));
+            std::iter::once(format!("/apis/{group}")).chain(versions)
+        });
+        let core = self.list.iter().filter(|group| group.name.is_empty()).flat_map(|group| &group.versions);
+        core.map(|version| format!("/api/{}", version.version)).chain(named)
     }
 }
 
@@ -110,25 +132,58 @@ impl Groups {
 pub(in crate::embedded) fn respond(
     groups: &Groups,
     release: EmulatedRelease,
-    path: &str,
-    accept: &str,
+    uri: &Uri,
+    headers: &HeaderMap,
 ) -> Option<Response<Body>> {
-    let path = path.strip_suffix('/').unwrap_or(path);
+    let path = uri.path().strip_suffix('/').unwrap_or(uri.path());
     let mut segments = path.strip_prefix('/')?.split('/');
+    let wanted = Wanted { headers, uri };
     match (segments.next()?, segments.next(), segments.next(), segments.next()) {
-        ("version", None, ..) => Some(version_document(release, accept)),
-        ("api", None, ..) => Some(root(accept, &api_versions(groups), groups.aggregated_core())),
-        ("apis", None, ..) => Some(root(accept, &api_group_list(groups), groups.aggregated_named())),
+        ("version", None, ..) => {
+            Some(wanted.routed(&["application/json"]).unwrap_or_else(|| version_document(release)))
+        }
+        ("api", None, ..) => Some(wanted.routed(ALL).unwrap_or_else(|| {
+            root(wanted, &api_versions(groups), || groups.aggregated_core(), || groups.core_entries())
+        })),
+        ("apis", None, ..) => {
+            Some(root(wanted, &api_group_list(groups), || groups.aggregated_named(), || groups.named_entries()))
+        }
         ("api", Some(version), None, _) => {
             let core = groups.list.iter().find(|group| group.name.is_empty())?;
-            Some(legacy(accept, &resource_list(core, of_name(core, version)?)))
+            let list = resource_list(core, of_name(core, version)?);
+            Some(wanted.routed(ALL).unwrap_or_else(|| plain(wanted, &list)))
         }
-        ("apis", Some(group), None, _) => Some(legacy(accept, &groups.group_document(group)?)),
+        ("apis", Some(group), None, _) => Some(plain(wanted, &groups.group_document(group)?)),
         ("apis", Some(group), Some(version), None) if !groups.is_remote(group, version) => {
-            let group = groups.named(group)?;
-            Some(legacy(accept, &resource_list(group, of_name(group, version)?)))
+            let found = groups.named(group)?;
+            let list = resource_list(found, of_name(found, version)?);
+            // The versions of custom resources have no routes.
+            let refused = is_built_in_group(group).then(|| wanted.routed(ALL)).flatten();
+            Some(refused.unwrap_or_else(|| plain(wanted, &list)))
         }
         _ => None,
+    }
+}
+
+/// The parts of a request from which the encoding of its answer follows.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    headers: &'a HeaderMap,
+    uri: &'a Uri,
+}
+
+impl Wanted<'_> {
+    fn agreed(self, answer: AnswerType) -> Option<Agreed> {
+        accept::negotiate(self.headers, self.uri, answer, MediaTypes::default())
+    }
+
+    /// The refusal of a form that no route has.
+    fn routed(self, produced: &[&str]) -> Option<Response<Body>> {
+        accept::check_routes(self.headers, produced).err().map(|status| self.refusal(&status))
+    }
+
+    fn refusal(self, status: &Status) -> Response<Body> {
+        response::status(status, ResponseForm::of(self.headers, self.uri, MediaTypes::default()))
     }
 }
 
@@ -136,52 +191,39 @@ fn of_name<'a>(group: &'a Group, name: &str) -> Option<&'a Version> {
     group.versions.iter().find(|version| version.version == name)
 }
 
-/// Responds to `/api` and `/apis`, which have two forms (`aggregated.WrappedHandler`). A 1.36 server no longer supports `v2beta1`.
-fn root(accept: &str, plain: &impl Serialize, aggregated: &Aggregated) -> Response<Body> {
-    for range in media_ranges(accept) {
-        let form = ["g", "v", "as"].map(|name| range.parameter(name).unwrap_or_default());
-        if range.contains("json") && form == ["apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"] {
-            let mut response = document::tagged(AGGREGATED, aggregated.body.clone(), &aggregated.tag);
-            response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
-            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-            return response;
-        }
-        if let Some(response) = plain_form(&range, plain) {
-            return response;
-        }
+/// Responds to `/api` and `/apis`, which have two forms (`aggregated.WrappedHandler`): the aggregated one if the client accepts it at all. A 1.36
+/// server no longer supports `v2beta1`.
+fn root<'g>(
+    wanted: Wanted<'_>,
+    document: &impl Serialize,
+    aggregated: impl FnOnce() -> &'g Aggregated,
+    entries: impl FnOnce() -> Vec<Entry<'g>>,
+) -> Response<Body> {
+    match wanted.agreed(AnswerType::AggregatedDiscovery) {
+        Some(agreed) => aggregated().response(agreed, entries),
+        None => plain(wanted, document),
     }
-    document::not_acceptable(ACCEPTED)
 }
 
-fn legacy(accept: &str, plain: &impl Serialize) -> Response<Body> {
-    let answer = media_ranges(accept).iter().find_map(|range| plain_form(range, plain));
-    answer.unwrap_or_else(|| document::not_acceptable(ACCEPTED))
+fn plain(wanted: Wanted<'_>, document: &impl Serialize) -> Response<Body> {
+    match wanted.agreed(AnswerType::Failure) {
+        Some(agreed) => document::document(agreed.media_type.as_str(), encoded(document, agreed)),
+        None => wanted.refusal(&Status::not_acceptable(ALL)),
+    }
 }
 
-fn plain_form(range: &MediaRange<'_>, plain: &impl Serialize) -> Option<Response<Body>> {
-    if range.parameter("as").is_some() {
-        return None;
-    }
-    if range.contains("json") {
-        return Some(document::document("application/json", line(plain)));
-    }
-    // A YAML response has its fields in alphabetical order.
-    let value = range.contains("yaml").then(|| serde_json::to_value(plain))?.ok()?;
-    Some(document::document("application/yaml", serde_saphyr::to_string(&value).ok()?))
-}
-
-/// JSON with a line end, as in the API machinery's encoder.
-fn line(value: &impl Serialize) -> Vec<u8> {
+/// A document in an encoding.
+fn encoded(document: &impl Serialize, agreed: Agreed) -> Vec<u8> {
     // Strings, numbers and lists of them always encode.
-    let mut bytes = serde_json::to_vec(value).unwrap_or_default();
-    bytes.push(b'\n');
-    bytes
+    let value = || serde_json::to_value(document).unwrap_or_default();
+    match agreed.media_type {
+        MediaType::Yaml => response::yaml_document(&value()).into_bytes(),
+        MediaType::Protobuf => value().as_object().and_then(protobuf::encode_answer).unwrap_or_default(),
+        MediaType::Json | MediaType::Cbor => answer(document, agreed.is_pretty),
+    }
 }
 
-fn version_document(release: EmulatedRelease, accept: &str) -> Response<Body> {
-    if !media_ranges(accept).iter().any(|range| range.contains("json")) {
-        return document::not_acceptable(&["application/json"]);
-    }
+fn version_document(release: EmulatedRelease) -> Response<Body> {
     let info = VersionInfo {
         major: "1",
         minor: "36",
@@ -189,7 +231,7 @@ fn version_document(release: EmulatedRelease, accept: &str) -> Response<Body> {
         emulation_minor: release.minor.to_string(),
         min_compatibility_major: "1",
         min_compatibility_minor: release.min_compatibility.to_string(),
-        git_version: "v1.36.3+embedded",
+        git_version: "v1.36.3",
         git_commit: "",
         git_tree_state: "clean",
         build_date: "1970-01-01T00:00:00Z",
@@ -319,13 +361,16 @@ fn resource_list<'a>(group: &Group, version: &'a Version) -> ApiResourceList<'a>
 mod tests {
     use super::*;
     use crate::embedded::api::catalog;
+    use http::header::ACCEPT;
     use http_body_util::BodyExt;
     use serde_json::{Value, json};
 
     fn respond(path: &str, accept: &str) -> Option<Response<Body>> {
         let groups = catalog::groups(&[], &Default::default());
         let registered = registrations::built_in(&groups);
-        super::respond(&Groups::new(groups, registered), EmulatedRelease::default(), path, accept)
+        let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+        let (groups, uri) = (Groups::new(groups, registered), path.parse().unwrap_or_default());
+        super::respond(&groups, EmulatedRelease::default(), &uri, &headers)
     }
 
     const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -434,16 +479,23 @@ mod tests {
             (response.status().as_u16(), content_type)
         };
         let json = "application/json".to_owned();
-        assert_eq!(form("/apis", &format!("{V2},application/json")), (200, AGGREGATED.to_owned()));
-        assert_eq!(form("/apis", "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io").1, AGGREGATED);
+        let aggregated = V2.to_owned();
+        assert_eq!(form("/apis", &format!("{V2},application/json")), (200, aggregated.clone()));
+        // The aggregated form comes first, wherever it stands.
+        assert_eq!(form("/apis", &format!("application/json,{V2}")), (200, aggregated.clone()));
+        assert_eq!(form("/apis", "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io").1, aggregated);
+        let protobuf = "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        assert_eq!(form("/apis", protobuf), (200, protobuf.to_owned()));
         let beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
         assert_eq!(form("/apis", &format!("{beta},application/json")), (200, json.clone()));
         assert_eq!(form("/apis", beta), (406, json.clone()));
         assert_eq!(form("/apis/apps", V2), (406, json.clone()));
         assert_eq!(form("/api/v1", "text/html"), (406, json.clone()));
-        assert_eq!(form("/version", "application/yaml"), (406, json.clone()));
+        assert_eq!(form("/version", "application/yaml"), (406, "application/yaml".to_owned()));
         assert_eq!(form("/version", ""), (200, json));
-        assert_eq!(form("/api/v1", "application/yaml"), (200, "application/yaml".to_owned()));
+        for encoding in ["application/yaml", "application/vnd.kubernetes.protobuf"] {
+            assert_eq!(form("/api/v1", encoding), (200, encoding.to_owned()));
+        }
     }
 
     #[test]
@@ -468,9 +520,9 @@ mod tests {
     async fn the_version_is_that_of_the_recorded_server() {
         let version = json_at("/version", "").await;
         assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
-        assert!(version["gitVersion"].as_str().unwrap().starts_with("v1.36.3"));
+        assert_eq!(version["gitVersion"], "v1.36.3");
         assert_eq!((&version["emulationMinor"], &version["minCompatibilityMinor"]), (&json!("36"), &json!("35")));
-        let emulated = version_document(EmulatedRelease::new(34), "application/json").into_body();
+        let emulated = version_document(EmulatedRelease::new(34)).into_body();
         let emulated: Value = serde_json::from_slice(&emulated.collect().await.unwrap().to_bytes()).unwrap();
         assert_eq!((&emulated["minor"], &emulated["emulationMinor"]), (&json!("36"), &json!("34")));
     }

@@ -1,7 +1,6 @@
 //! Responses with an unchanging document, and the headers for caching it.
 
 use crate::body::{Body, empty, full};
-use crate::status::Status;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -36,14 +35,6 @@ pub(in crate::embedded) fn set(response: &mut Response<Body>, name: HeaderName, 
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }
-}
-
-/// 406 as a Status that lists the accepted media types.
-pub(in crate::embedded) fn not_acceptable(accepted: &[&str]) -> Response<Body> {
-    let status = Status::not_acceptable(accepted);
-    let mut response = document("application/json", serde_json::to_vec(&status).unwrap_or_default());
-    *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
-    response
 }
 
 /// Applies `If-None-Match` to a response: 304 without a body if the client has this document already.

@@ -11,6 +11,7 @@ mod selectors;
 mod pods;
 mod workloads;
 mod autoscaling;
+mod scale;
 mod networking;
 mod storage;
 mod cluster;
@@ -18,6 +19,7 @@ mod events;
 mod custom;
 
 use super::catalog::ServedResource;
+pub(in crate::embedded) use scale::scale_table;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -193,22 +195,30 @@ fn row(resource: &ServedResource, object: &Value, include_object: IncludeObject,
         Some(custom) => custom::cells(custom, object, now),
         None => cells(resource, view).unwrap_or_else(|| vec![view.name(), json!(view.created_at())]),
     };
-    let included = match include_object {
-        IncludeObject::Object => object.clone(),
-        IncludeObject::None => Value::Null,
-        IncludeObject::Metadata => json!({
-            "kind": "PartialObjectMetadata",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
-        }),
-    };
-    let mut row = json!({"cells": cells, "object": included});
+    let mut row = row_of(cells, object, include_object);
     let conditions =
         (resource.group.is_empty() && resource.name == "pods").then(|| pods::row_conditions(view)).flatten();
     if let (Some(conditions), Some(row)) = (conditions, row.as_object_mut()) {
         row.insert("conditions".to_owned(), conditions);
     }
     row
+}
+
+/// The row of an object with these cells (`handlers.asTable`).
+fn row_of(cells: Vec<Value>, object: &Value, include_object: IncludeObject) -> Value {
+    // The bookmark at the end of the first events has its annotation whatever the client asks for.
+    let is_end =
+        || object.pointer("/metadata/annotations/k8s.io~1initial-events-end").is_some_and(|mark| mark == "true");
+    let included = match include_object {
+        IncludeObject::Object => object.clone(),
+        IncludeObject::None if !is_end() => Value::Null,
+        IncludeObject::None | IncludeObject::Metadata => json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+        }),
+    };
+    json!({"cells": cells, "object": included})
 }
 
 /// The age of a time, for a cell.

@@ -63,7 +63,8 @@ impl Schema {
         read.unwrap_or_else(|_| whole())
     }
 
-    /// Validates an object of the version, for which `found` are errors already. Returns the warnings.
+    /// Validates an object of the version, for which `found` are errors already. Warns of what is wrong but unchanged, be the object refused or
+    /// not.
     ///
     /// # Errors
     /// 422 with every error.
@@ -74,7 +75,8 @@ impl Schema {
         object: &Object,
         before: Before<'_>,
         mut found: Vec<Cause>,
-    ) -> Result<Vec<String>, Status> {
+        warn: impl Fn(String),
+    ) -> Result<(), Status> {
         let scale = version.scale.as_ref();
         let facts = Facts { kind: &version.kind, is_namespaced, validator: &self.validator, scale };
         let (mut causes, old) = match before {
@@ -82,19 +84,18 @@ impl Schema {
             Before::Object(old) => (validate::validate_update(facts, object, old), Some(old)),
             Before::Status(old) => (validate::validate_status_update(facts, object, old), Some(old)),
         };
-        let mut warnings = Vec::new();
         if !self.rules.is_empty() {
             match validate::without_rules(&causes) {
                 Some(cause) => causes.push(cause),
                 None => {
                     let found = self.rules.validate(object.as_value(), old.map(Object::as_value));
                     causes.extend(found.causes);
-                    warnings = found.warnings;
+                    found.warnings.into_iter().for_each(warn);
                 }
             }
         }
         found.extend(causes);
-        invalid::status(&version.kind, object.name(), found).map_or(Ok(warnings), Err)
+        invalid::status(&version.kind, object.name(), found).map_or(Ok(()), Err)
     }
 }
 

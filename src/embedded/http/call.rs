@@ -1,6 +1,6 @@
 //! One request on a resource, described by its method, URL, headers and body.
 
-use super::negotiate::Form;
+use super::negotiate::{Encoding, Form};
 use crate::embedded::api::catalog::ServedResource;
 use crate::embedded::server::Server;
 use crate::embedded::store::{self, Collection, Store, Task, Work, Writer};
@@ -29,6 +29,8 @@ pub(in crate::embedded) struct Call {
     pub caller: UserInfo,
     /// The form of the response.
     pub form: Form,
+    /// The encoding of the response.
+    pub encoding: Encoding,
     /// `User-Agent`; empty if the request has none.
     pub user_agent: String,
     pub content_type: Option<String>,
@@ -73,29 +75,17 @@ impl Call {
         query::query_value(self.query(), name)
     }
 
-    /// A query parameter; `None` if it is missing or empty.
-    pub(in crate::embedded) fn text(&self, name: &str) -> Option<String> {
-        self.parameter(name).filter(|value| !value.is_empty())
-    }
-
     /// A boolean query parameter, as `runtime.Convert_Slice_string_To_bool` reads it: any value but `false` and `0` is true.
     pub(in crate::embedded) fn flag(&self, name: &str) -> Option<bool> {
         self.parameter(name).map(|value| !(value == "0" || value.eq_ignore_ascii_case("false")))
     }
 
-    /// A query parameter that is a whole number; an empty value is 0.
+    /// A query parameter that is a whole number.
     ///
     /// # Errors
     /// If the value is no number.
     pub(in crate::embedded) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
-        let Some(text) = self.parameter(name) else { return Ok(None) };
-        if text.is_empty() {
-            return Ok(Some(0));
-        }
-        let number = text.parse().map_err(|_| {
-            Status::bad_request(format!("strconv.ParseInt: parsing \"{}\": invalid syntax", text.escape_debug()))
-        })?;
-        Ok(Some(number))
+        self.parameter(name).map(|text| query::integer(&text)).transpose().map_err(Status::bad_request)
     }
 
     /// Whether the request is a dry run.

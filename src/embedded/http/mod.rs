@@ -4,3 +4,4 @@ pub(in crate::embedded) mod negotiate;
 pub(in crate::embedded) mod call;
 pub(in crate::embedded) mod body;
 pub(in crate::embedded) mod respond;
+pub(in crate::embedded) mod pretty;

@@ -1,26 +1,34 @@
 //! Responses: objects and lists in the form that the client accepts, and failures.
 
 use super::call::Call;
-use super::negotiate::Form;
+use super::negotiate::{Encoding, Form};
 use crate::body::{Body, full};
 use crate::embedded::api::catalog::ServedResource;
 use crate::embedded::api::table::{self, IncludeObject};
 use crate::embedded::store::Unkept;
-use crate::object::Object;
+use crate::go_text::json::answer;
+use crate::object::{Object, protobuf};
+use crate::request::body::MediaType;
+use crate::response;
 use crate::status::Status;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WARNING};
 use http::{Response, StatusCode};
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A JSON response.
-pub(in crate::embedded) fn json(code: StatusCode, bytes: impl Into<Bytes>) -> Response<Body> {
+/// A response of this media type.
+pub(in crate::embedded) fn of_type(
+    code: StatusCode,
+    content_type: &'static str,
+    bytes: impl Into<Bytes>,
+) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     // Responses of an API server must not be cached (`filters.WithCacheControl`).
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
@@ -44,25 +52,6 @@ pub(in crate::embedded) fn text(text: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
-/// The response of a failed request.
-pub(in crate::embedded) fn failure(status: &Status) -> Response<Body> {
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    if status.is_text {
-        // `http.Error`
-        let mut response = text(format!("{}\n", status.message));
-        *response.status_mut() = code;
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        return response;
-    }
-    let mut response = json(code, bytes(status));
-    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-    if seconds > 0 {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    response
-}
-
 /// The Status of a request whose answer depends on changes that the data folder does not have.
 pub(in crate::embedded) fn unread(Unkept(why): Unkept) -> Status {
     Status::service_unavailable(format!("the data folder cannot be written, and the server must be restarted: {why}"))
@@ -73,9 +62,33 @@ pub(in crate::embedded) fn unwritten(Unkept(why): Unkept) -> Status {
     Status::internal_error(format!("the change may be lost, because the data folder cannot be written: {why}"))
 }
 
-/// A JSON value, independent of the form that the client accepts.
-pub(in crate::embedded) fn value(code: StatusCode, value: &Value) -> Response<Body> {
-    json(code, bytes(&InGoOrder(value)))
+/// An object that is not stored, in the encoding that the client accepts, and in its own form.
+pub(in crate::embedded) fn value(call: &Call, code: StatusCode, value: &Value) -> Response<Body> {
+    let in_protobuf = || value.as_object().and_then(protobuf::encode_answer);
+    encoded(call, code, &InGoOrder(value), in_protobuf)
+}
+
+/// A value in the encoding of a call; in protobuf as the function encodes it.
+fn encoded(
+    call: &Call,
+    code: StatusCode,
+    value: &impl Serialize,
+    in_protobuf: impl FnOnce() -> Option<Vec<u8>>,
+) -> Response<Body> {
+    let Encoding { media_type, is_pretty, failure } = call.encoding;
+    let bytes = match media_type {
+        MediaType::Yaml => response::yaml_document(&serde_json::to_value(value).unwrap_or_default()).into_bytes(),
+        MediaType::Protobuf => match in_protobuf() {
+            Some(bytes) => bytes,
+            // `protobuf.errNotMarshalable`
+            None => {
+                let why = "object does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message";
+                return response::status(&Status::failure(406, "NotAcceptable", why), failure);
+            }
+        },
+        MediaType::Json | MediaType::Cbor => answer(value, is_pretty),
+    };
+    of_type(code, media_type.as_str(), bytes)
 }
 
 /// The fields of an object of a Go type: kind and version first.
@@ -101,8 +114,17 @@ impl Serialize for InGoOrder<'_> {
     }
 }
 
+/// A value of a Go type that is made when it is written.
+struct Lazy<F>(F);
+
+impl<F: Fn() -> Value> Serialize for Lazy<F> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        InGoOrder(&(self.0)()).serialize(serializer)
+    }
+}
+
 /// The Status of a successful request.
-pub(in crate::embedded) fn success(code: StatusCode, details: Option<Value>) -> Response<Body> {
+pub(in crate::embedded) fn success(call: &Call, code: StatusCode, details: Option<Value>) -> Response<Body> {
     let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
     if let (Some(details), Some(status)) = (details, status.as_object_mut()) {
         status.insert("details".into(), details);
@@ -111,7 +133,7 @@ pub(in crate::embedded) fn success(code: StatusCode, details: Option<Value>) -> 
     if let (StatusCode::CREATED, Some(status)) = (code, status.as_object_mut()) {
         status.insert("code".into(), Value::from(code.as_u16()));
     }
-    value(code, &status)
+    value(call, code, &status)
 }
 
 /// The response with a stored object.
@@ -119,10 +141,36 @@ pub(in crate::embedded) fn object(call: &Call, code: StatusCode, object: &Object
     match call.form {
         // `UnstructuredContent.EachListItem`
         Form::MetadataList(_) if call.resource.custom.is_some() => {
-            failure(&Status::failure(500, "", "content is not a list"))
+            failure(call, &Status::failure(500, "", "content is not a list"))
         }
-        Form::MetadataList(_) => failure(&not_acceptable(call, "PartialObjectMetadataList", "not a list", "")),
-        _ => json(code, bytes(&Shown { call, object, with_columns: true })),
+        Form::MetadataList(_) => failure(call, &not_acceptable(call, "PartialObjectMetadataList", "not a list", "")),
+        _ => {
+            let shown = Shown { call, object, with_columns: true };
+            encoded(call, code, &shown, || shown.in_protobuf())
+        }
+    }
+}
+
+/// A refusal in the form that the client accepts.
+fn failure(call: &Call, status: &Status) -> Response<Body> {
+    response::status(status, call.encoding.failure)
+}
+
+/// The response with the scale of an object.
+pub(in crate::embedded) fn scale(call: &Call, scale: &Object) -> Response<Body> {
+    match call.form {
+        Form::Object => value(call, StatusCode::OK, scale.as_value()),
+        Form::Metadata(version) => value(call, StatusCode::OK, &metadata_of(scale, version)),
+        Form::MetadataList(_) => {
+            let package = if call.resource.custom.is_some() { "v1" } else { "autoscaling" };
+            let what = "you requested PartialObjectMetadataList, but the requested object is not a list";
+            failure(call, &Status::failure(406, "NotAcceptable", format!("{what} (*{package}.Scale)")))
+        }
+        Form::Table(version) => {
+            let now = jiff::Timestamp::now();
+            let table = table::scale_table(&call.resource, scale.as_value(), included(call), now);
+            value(call, StatusCode::OK, &in_version(table, version))
+        }
     }
 }
 
@@ -161,24 +209,39 @@ pub(in crate::embedded) struct ListMeta {
     pub remaining_item_count: Option<u64>,
 }
 
+impl ListMeta {
+    fn fields(&self) -> Map<String, Value> {
+        serde_json::to_value(self).ok().and_then(|metadata| metadata.as_object().cloned()).unwrap_or_default()
+    }
+}
+
 /// The response with a list of stored objects.
 pub(in crate::embedded) fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Response<Body> {
     let resource = &*call.resource;
-    let bytes = match call.form {
-        Form::Table(_) => bytes(&InGoOrder(&table_of(call, objects, Some(metadata)))),
-        Form::Metadata(_) => return failure(&not_acceptable(call, "PartialObjectMetadata", "a list", "List")),
+    match call.form {
+        Form::Table(_) => encoded(call, StatusCode::OK, &Lazy(|| table_of(call, objects, Some(metadata))), || None),
+        Form::Metadata(_) => failure(call, &not_acceptable(call, "PartialObjectMetadata", "a list", "List")),
         Form::MetadataList(version) => {
-            let items: Vec<_> = objects.iter().map(|object| metadata_of(&resource.shown(object), version)).collect();
-            // Go appends to a nil slice.
-            let items = if items.is_empty() { Value::Null } else { Value::from(items) };
-            let list = json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items,
+            let shown = |object: &Arc<Object>| metadata_of(&resource.shown(object), version);
+            let items = objects.iter().filter_map(|object| Object::from_value(shown(object))).map(Cow::Owned);
+            let in_protobuf = || protobuf::encode_list(version, "PartialObjectMetadataList", &metadata.fields(), items);
+            let list = Lazy(|| {
+                // Go appends to a nil slice.
+                let items = match objects {
+                    [] => Value::Null,
+                    objects => objects.iter().map(shown).collect(),
+                };
+                json!({"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items})
             });
-            bytes(&InGoOrder(&list))
+            encoded(call, StatusCode::OK, &list, in_protobuf)
         }
-        Form::Object => bytes(&List { resource, metadata, objects }),
-    };
-    json(StatusCode::OK, bytes)
+        Form::Object => {
+            let (version, kind) = (resource.gvk().api_version(), format!("{}List", resource.kind));
+            let items = objects.iter().map(|object| resource.shown(object));
+            let in_protobuf = || protobuf::encode_list(&version, &kind, &metadata.fields(), items);
+            encoded(call, StatusCode::OK, &List { resource, metadata, objects }, in_protobuf)
+        }
+    }
 }
 
 /// A stored object in the form of a call, for a response or a watch event.
@@ -188,6 +251,18 @@ pub(in crate::embedded) struct Shown<'a> {
     pub object: &'a Object,
     /// Whether a Table includes its column definitions, which a watch sends once.
     pub with_columns: bool,
+}
+
+impl Shown<'_> {
+    /// The object in protobuf; `None` for a Table and for a custom resource.
+    fn in_protobuf(&self) -> Option<Vec<u8>> {
+        let shown = self.call.resource.shown(self.object);
+        match self.call.form {
+            Form::Object | Form::MetadataList(_) => protobuf::encode_answer(shown.fields()),
+            Form::Metadata(version) => protobuf::encode_as(version, "PartialObjectMetadata", shown.fields()),
+            Form::Table(_) => None,
+        }
+    }
 }
 
 impl Serialize for Shown<'_> {
@@ -219,11 +294,29 @@ fn metadata_of(object: &Object, version: &str) -> Value {
 fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -> Value {
     let resource = &*call.resource;
     let values: Vec<_> = objects.iter().map(|object| resource.shown(object).into_owned().into_value()).collect();
-    let include = call.parameter("includeObject").and_then(|text| IncludeObject::parse(&text)).unwrap_or_default();
-    let metadata = metadata.and_then(|metadata| serde_json::to_value(metadata).ok());
-    let metadata = metadata.as_ref().and_then(Value::as_object);
-    let mut table = table::table(resource, &values, metadata, include, jiff::Timestamp::now());
-    if let (Form::Table(version), Some(table)) = (call.form, table.as_object_mut()) {
+    let include = included(call);
+    let metadata = metadata.map(ListMeta::fields);
+    let table = table::table(resource, &values, metadata.as_ref(), include, jiff::Timestamp::now());
+    match call.form {
+        Form::Table(version) => in_version(table, version),
+        _ => table,
+    }
+}
+
+/// What the rows of a Table contain.
+fn included(call: &Call) -> IncludeObject {
+    call.parameter("includeObject").and_then(|text| IncludeObject::parse(&text)).unwrap_or_default()
+}
+
+/// A Table in a version of `meta.k8s.io`, with the metadata of its rows.
+fn in_version(mut table: Value, version: &str) -> Value {
+    let rows = table.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten();
+    for object in rows.filter_map(|row| row.get_mut("object")?.as_object_mut()) {
+        if object.get("kind").is_some_and(|kind| kind == "PartialObjectMetadata") {
+            object.insert("apiVersion".into(), Value::from(version));
+        }
+    }
+    if let Some(table) = table.as_object_mut() {
         table.insert("apiVersion".into(), Value::from(version));
     }
     table
@@ -288,10 +381,35 @@ impl Serialize for Item<'_> {
     }
 }
 
-/// JSON as bytes, with a line end as in kube-apiserver's encoder.
-pub(in crate::embedded) fn bytes(value: &impl Serialize) -> Vec<u8> {
-    // Keys are strings, and no type here fails to serialize.
-    let mut bytes = serde_json::to_vec(value).unwrap_or_default();
-    bytes.push(b'\n');
-    bytes
+/// An event of a watch, whose object is a value or a stored object (`watchEncoder.doEncode`).
+pub(in crate::embedded) fn event(call: &Call, kind: &str, object: &impl InEvent) -> Bytes {
+    #[derive(Serialize)]
+    struct Event<'a, T> {
+        #[serde(rename = "type")]
+        kind: &'a str,
+        object: &'a T,
+    }
+    if call.encoding.media_type == MediaType::Protobuf {
+        // Clients of protobuf ask for no objects that it does not have.
+        return protobuf::encode_event(kind, &object.in_protobuf().unwrap_or_default()).into();
+    }
+    answer(&Event { kind, object }, false).into()
+}
+
+/// An object that an event of a watch may have.
+pub(in crate::embedded) trait InEvent: Serialize {
+    /// The object in protobuf, if it has this encoding.
+    fn in_protobuf(&self) -> Option<Vec<u8>>;
+}
+
+impl InEvent for Shown<'_> {
+    fn in_protobuf(&self) -> Option<Vec<u8>> {
+        Shown::in_protobuf(self)
+    }
+}
+
+impl InEvent for Value {
+    fn in_protobuf(&self) -> Option<Vec<u8>> {
+        protobuf::encode_answer(self.as_object()?)
+    }
 }

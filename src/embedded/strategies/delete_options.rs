@@ -49,6 +49,11 @@ impl Options {
         }
     }
 
+    /// Whether the request says what happens to the dependents.
+    pub(super) fn has_policy(&self) -> bool {
+        self.policy.is_some() || self.orphan.is_some()
+    }
+
     /// Checks the preconditions (`rest.BeforeDelete`).
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use crate::embedded::api::catalog::{self, ServedResource};
 use crate::embedded::api::removed;
 use crate::kind::GroupVersionKind;
 use crate::object::managed_fields::{Change, InVersion, OneVersion, VersionConverter, is_too_large};
-use crate::object::merge::Node;
+use crate::object::merge::{Node, validate};
 use crate::object::typed::Rest;
 use crate::object::{Object, convert, normal, typed};
 use crate::status::Status;
@@ -27,17 +27,24 @@ impl VersionConverter for Served {
         if from == to {
             return InVersion::Known(object.clone(), node);
         }
-        let mut object = Object::from_value(object.clone()).unwrap_or_default();
+        let object = Object::from_value(object.clone()).unwrap_or_default();
         if let Some(custom) = &self.0.custom {
-            // A webhook's conversion cannot be waited for here.
-            return custom
-                .converted(object, &to.version)
-                .map_or(InVersion::Missing, |object| InVersion::Known(object.into_value(), node));
+            if custom.definition.webhook().is_some() {
+                // A webhook's conversion cannot be waited for here.
+                return custom
+                    .converted(object, &to.version)
+                    .map_or(InVersion::Missing, |object| InVersion::Known(object.into_value(), node));
+            }
+            // `nopConverter` keeps fields that the version does not have.
+            let object = renamed(object, &to);
+            return match validate(node, object.as_value()) {
+                Ok(()) => InVersion::Known(object.into_value(), node),
+                Err(why) => InVersion::Unfit(why.to_string()),
+            };
         }
         if removed::schema(&self.0).is_some() {
             // The versions of a removed kind differ in their names only.
-            object.fields_mut().insert("apiVersion".to_owned(), to.api_version().into());
-            return InVersion::Known(object.into_value(), node);
+            return InVersion::Known(renamed(object, &to).into_value(), node);
         }
         let converted = convert::built_in(&object, &from, &to);
         converted.map_or(InVersion::Missing, |object| InVersion::Known(object.into_value(), node))
@@ -53,6 +60,12 @@ impl Served {
         let cohabitants = all.filter(|other| other.collection == self.0.collection);
         cohabitants.map(ServedResource::gvk).find(|kind| kind.api_version() == api_version)
     }
+}
+
+/// An object with the name of another version.
+fn renamed(mut object: Object, kind: &GroupVersionKind) -> Object {
+    object.fields_mut().insert("apiVersion".to_owned(), kind.api_version().into());
+    object
 }
 
 /// The kind of a write's bodies, and the versions of its objects.

@@ -7,14 +7,12 @@ use super::fields::{self, copy};
 use super::strategy::{Grace, Strategy};
 use super::{metadata, owners};
 use crate::embedded::api::catalog::ServedResource;
-use crate::object::Object;
-use crate::object::quantity::Quantity;
 use crate::object::validation::{default_pod_resources, keep_pod_resources};
+use crate::object::{Object, validation};
 use crate::status::Status;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// `DeprecatedAppArmorAnnotationKeyPrefix`
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -56,7 +54,7 @@ impl Strategy for Pods {
         if has_resources_by_strategy(context) {
             default_pod_resources(object);
         }
-        prepare(object);
+        prepare(object).into_iter().for_each(|warning| context.warnings.warn(warning));
         Ok(())
     }
 
@@ -117,16 +115,16 @@ fn has_resources_by_strategy(context: &Context<'_>) -> bool {
     context.settings.gates.is_on("PodLevelResourcesFixDefaulting")
 }
 
-/// Sets fields of a new pod (`podStrategy.PrepareForCreate`).
-fn prepare(pod: &mut Object) {
-    let class = quality_of_service(pod);
+/// Sets fields of a new pod (`podStrategy.PrepareForCreate`). Returns the warnings of fields that others replace.
+fn prepare(pod: &mut Object) -> Vec<String> {
+    let class = validation::quality_of_service(pod);
     let _ = pod.set(&["status"], json!({"phase": "Pending", "qosClass": class}));
     if !pod.items(&["spec", "schedulingGates"]).is_empty() {
         let why = ["SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"];
         set_condition(pod, "PodScheduled", "False", why);
     }
     merge_label_keys(pod);
-    apply_annotated_profiles(pod);
+    apply_annotated_profiles(pod)
 }
 
 /// Restores fields that a write of the status leaves out (`podStatusStrategy.PrepareForUpdate`).
@@ -243,50 +241,6 @@ pub(in crate::embedded) fn set_condition(pod: &mut Object, kind: &str, status: &
     let _ = pod.set(&["status", "conditions"], Value::Array(conditions));
 }
 
-/// `qos.ComputePodQOS`, for CPU and memory of the pod or of all its containers.
-fn quality_of_service(pod: &Object) -> &'static str {
-    let of_pod = pod.get(&["spec", "resources"]).filter(|resources| !resources.is_null());
-    let all: Vec<&Value> = match of_pod {
-        Some(resources) => vec![resources],
-        None => {
-            let containers = CONTAINERS.iter().flat_map(|field| pod.items(&["spec", field]));
-            containers.map(|container| container.get("resources").unwrap_or(&Value::Null)).collect()
-        }
-    };
-    let (mut requests, mut limits) = (BTreeMap::new(), BTreeMap::new());
-    let mut is_guaranteed = true;
-    for resources in all {
-        add_amounts(&mut requests, resources.get("requests"));
-        let found = add_amounts(&mut limits, resources.get("limits"));
-        // A pod's own limits count only if there are some.
-        let is_without =
-            of_pod.is_some() && resources.get("limits").and_then(Value::as_object).is_none_or(Map::is_empty);
-        is_guaranteed &= found == 2 || is_without;
-    }
-    let is_equal = |(name, request): (&&str, &Quantity)| {
-        limits.get(name).is_some_and(|limit: &Quantity| limit.cmp(request) == Ordering::Equal)
-    };
-    match () {
-        () if requests.is_empty() && limits.is_empty() => "BestEffort",
-        () if is_guaranteed && requests.len() == limits.len() && requests.iter().all(is_equal) => "Guaranteed",
-        () => "Burstable",
-    }
-}
-
-/// Adds the amounts of CPU and memory above zero; returns how many there are.
-fn add_amounts(sums: &mut BTreeMap<&'static str, Quantity>, amounts: Option<&Value>) -> usize {
-    let mut found = 0;
-    for resource in ["cpu", "memory"] {
-        let amount = Quantity::of(amounts.and_then(|amounts| amounts.get(resource)));
-        if !amount.is_zero() && !amount.is_negative() {
-            found += 1;
-            let sum = sums.entry(resource).or_insert(Quantity::ZERO);
-            *sum = sum.plus(amount);
-        }
-    }
-    found
-}
-
 /// Adds the pod's labels to selectors that name their keys (`mutatePodAffinity`, `mutateTopologySpreadConstraints`).
 fn merge_label_keys(pod: &mut Object) {
     let labels = pod.labels().cloned().unwrap_or_default();
@@ -322,27 +276,38 @@ fn merge_keys_of(term: &mut Map<String, Value>, labels: &Map<String, Value>) {
     expressions.as_array_mut().into_iter().for_each(|expressions| expressions.append(&mut added));
 }
 
-/// Sets the profiles of containers that only an annotation names (`applyAppArmorVersionSkew`).
-fn apply_annotated_profiles(pod: &mut Object) {
+/// Sets the profiles of containers that only an annotation names (`applyAppArmorVersionSkew`). Returns the warnings of the annotations.
+fn apply_annotated_profiles(pod: &mut Object) -> Vec<String> {
+    let mut warnings = Vec::new();
     if pod.str(&["spec", "os", "name"]) == "windows" {
-        return;
+        return warnings;
     }
     let of_pod = pod.get(&["spec", "securityContext", "appArmorProfile"]).cloned();
     let annotations = pod.annotations().cloned().unwrap_or_default();
-    for field in CONTAINERS {
+    for field in CONTAINERS.iter().rev() {
         each(pod, &["spec", field], |container| {
             let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-            let annotation = annotations.get(&format!("{APP_ARMOR}{name}")).and_then(Value::as_str);
-            let Some(profile) = annotation.and_then(profile_of).filter(|profile| Some(profile) != of_pod.as_ref())
-            else {
+            let key = format!("{APP_ARMOR}{name}");
+            let Some(annotation) = annotations.get(&key).and_then(Value::as_str) else { return };
+            let own = container.get("securityContext").and_then(|context| context.get("appArmorProfile"));
+            if own.is_some_and(|own| !own.is_null()) {
                 return;
-            };
+            }
+            let profile = profile_of(annotation);
+            if profile.is_some() && profile == of_pod {
+                return;
+            }
+            warnings.push(format!(
+                "metadata.annotations[{key}]: deprecated since v1.30; use the \"appArmorProfile\" field instead"
+            ));
+            let Some(profile) = profile else { return };
             let context = container.entry("securityContext").or_insert_with(|| json!({}));
             if let Some(context) = context.as_object_mut() {
-                context.entry("appArmorProfile").or_insert(profile);
+                context.insert("appArmorProfile".to_owned(), profile);
             }
         });
     }
+    warnings
 }
 
 /// The profile that an annotation names; `None` if it is invalid (`ApparmorFieldForAnnotation`, `ValidateAppArmorProfileField`).
@@ -364,37 +329,6 @@ mod tests {
 
     fn pod(spec: Value) -> Object {
         Object::from_value(json!({"metadata": {"labels": {"app": "a"}}, "spec": spec})).unwrap()
-    }
-
-    #[test]
-    fn a_pods_class_follows_from_its_containers() {
-        let both = json!({"cpu": "1", "memory": "1Gi"});
-        for (resources, class) in [
-            (json!([{}]), "BestEffort"),
-            (json!([{"resources": {"requests": {"cpu": "0"}}}]), "BestEffort"),
-            (json!([{"resources": {"requests": {"cpu": "1"}}}]), "Burstable"),
-            (json!([{"resources": {"requests": &both, "limits": {"cpu": "1000m", "memory": "1024Mi"}}}]), "Guaranteed"),
-            (json!([{"resources": {"requests": &both, "limits": &both}}, {}]), "Burstable"),
-            // The server has set the requests of a pod with limits alone.
-            (json!([{"resources": {"limits": &both}}]), "Burstable"),
-            (json!("text"), "BestEffort"),
-        ] {
-            assert_eq!(quality_of_service(&pod(json!({ "containers": resources }))), class, "{resources}");
-        }
-    }
-
-    #[test]
-    fn a_pods_class_follows_from_its_own_resources() {
-        let both = json!({"cpu": "1", "memory": "1Gi"});
-        for (resources, class) in [
-            (json!({}), "BestEffort"),
-            (json!({"requests": &both}), "Burstable"),
-            (json!({"requests": &both, "limits": &both}), "Guaranteed"),
-        ] {
-            let containers = json!([{"resources": {"requests": {"cpu": "1"}}}]);
-            let pod = pod(json!({"resources": resources, "containers": containers}));
-            assert_eq!(quality_of_service(&pod), class, "{resources}");
-        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::strategy::Strategy;
 use crate::embedded::api::catalog::ServedResource;
 use crate::object::Object;
 use crate::status::Status;
+use crate::x509::check_key_pair;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -24,6 +25,15 @@ impl Strategy for Secrets {
     fn prepare_for_update(&self, _: &Context<'_>, object: &mut Object, _: &Object) -> Result<bool, Status> {
         prepare(object);
         Ok(false)
+    }
+
+    /// `warningsForSecret`: certificate and key of a pair for TLS do not belong together.
+    fn warning(&self, object: &Object) -> Option<String> {
+        if object.str(&["type"]) != "kubernetes.io/tls" {
+            return None;
+        }
+        let data = |name: &str| STANDARD.decode(object.str(&["data", name])).unwrap_or_default();
+        check_key_pair(&data("tls.crt"), &data("tls.key")).err()
     }
 
     fn selectable_fields(&self, _: &ServedResource) -> &'static [&'static str] {

@@ -123,6 +123,11 @@ pub(in crate::embedded) trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// A warning of a valid object beside those of its fields (`WarningsOnCreate`, `WarningsOnUpdate`).
+    fn warning(&self, _object: &Object) -> Option<String> {
+        None
+    }
+
     /// Whether initializers may change an object as long as no other client sees it, so that its update is validated as a create, and its status
     /// waits.
     fn is_free_until_initialized(&self) -> bool {
@@ -171,6 +176,11 @@ pub(in crate::embedded) trait Strategy: Send + Sync {
     /// 409 if one fails.
     fn check_preconditions(&self, options: &Options, resource: &ServedResource, object: &Object) -> Result<(), Status> {
         options.check_object(resource, object)
+    }
+
+    /// The warning of a deletion with these options.
+    fn deletion_warning(&self, _: &Options) -> Option<&'static str> {
+        None
     }
 
     /// Whether a deletion without a policy orphans the dependents (`DefaultGarbageCollectionPolicy`).

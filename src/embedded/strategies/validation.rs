@@ -58,6 +58,25 @@ pub(in crate::embedded) fn update(context: &Context<'_>, object: &Object, curren
     invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
 }
 
+/// Whether [`update`] compares the metadata with the current one.
+pub(in crate::embedded) fn checks_metadata(context: &Context<'_>, current: &Object) -> bool {
+    let is_free = super::of(context.resource).is_free_until_initialized() && initializers::is_uninitialized(current);
+    is_built_in(context.resource) && !is_free
+}
+
+/// Warns of a valid object in its stored form, which replaces `current` or is new (`WarningsOnCreate`, `WarningsOnUpdate`).
+pub(in crate::embedded) fn warn(context: &Context<'_>, object: &Object, current: Option<&Object>) {
+    let resource = context.resource;
+    if !is_built_in(resource) {
+        return;
+    }
+    let (shown, current) =
+        (known(resource.validated(object)), current.map(|current| known(resource.validated(current))));
+    let mut warnings = validation::warnings(&kind_of(&shown), &shown, current.as_deref(), context.subresource);
+    warnings.extend(super::of(resource).warning(&shown));
+    warnings.into_iter().for_each(|warning| context.warnings.warn(warning));
+}
+
 /// The causes of `--allow-privileged=false`.
 fn privileged(context: &Context<'_>, strategy: &dyn Strategy, object: &Object) -> Vec<Cause> {
     match strategy.pod_spec() {

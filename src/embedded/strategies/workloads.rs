@@ -1,6 +1,7 @@
 //! The kinds with a template of pods (`pkg/registry/apps`, `pkg/registry/batch`), DaemonSets excepted.
 
 use super::context::Context;
+use super::delete_options::Options;
 use super::disabled::DisabledFields;
 use super::fields::{default, text};
 use super::strategy::Strategy;
@@ -124,6 +125,14 @@ impl Strategy for Jobs {
     fn prepare_for_create(&self, context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
         validation::prepare_for_create(&context.resource.gvk(), object);
         Ok(())
+    }
+
+    /// `deleteOptionWarnings`
+    fn deletion_warning(&self, options: &Options) -> Option<&'static str> {
+        (!options.has_policy()).then_some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+             propagationPolicy=Orphan to suppress this warning",
+        )
     }
 
     fn orphans_dependents(&self) -> bool {

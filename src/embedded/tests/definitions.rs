@@ -1,11 +1,14 @@
 //! CustomResourceDefinitions and the objects of their kinds.
 
 use super::client::Client;
+use crate::body::full;
 use crate::config::Limits;
 use crate::embedded::Webhooks;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use async_trait::async_trait;
+use http::Method;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -288,4 +291,39 @@ async fn owners_of_fields_that_a_webhook_renames_are_not_compared() {
     let changed = apply(OLDER, "example.com/v1beta1", "second", json!({"length": 2})).await.with_code(200);
     let managers = changed["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(managers.iter().map(|entry| entry["manager"].clone()).collect::<Vec<_>>(), ["first", "second"]);
+}
+
+#[tokio::test]
+async fn numbers_are_stored_as_go_writes_them() {
+    let client = Client::new();
+    let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}, "f": {"type": "number"}}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    client.post(DEFINITIONS, definition).await.with_code(201);
+    let start = r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":""#;
+    for (index, (sent, stored)) in [
+        (r#"{"n":1.0}"#, r#"{"n":1}"#),
+        (r#"{"n":1e3}"#, r#"{"n":1000}"#),
+        (r#"{"f":-0.0}"#, r#"{"f":0}"#),
+        (r#"{"f":1e20}"#, r#"{"f":100000000000000000000}"#),
+        (r#"{"f":1e21}"#, r#"{"f":1e+21}"#),
+        (r#"{"f":0.0000015}"#, r#"{"f":0.0000015}"#),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let body = full(format!("{start}w{index}\"}},\"spec\":{sent}}}"));
+        let posted = client.send(Method::POST, WIDGETS, "application/json", body).await;
+        assert_eq!(posted.status(), 201, "{sent}");
+        let bytes = posted.into_body().collect().await.unwrap().to_bytes();
+        let answer = String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(answer.contains(&format!("\"spec\":{stored}")), "{sent} {answer}");
+    }
+    // The same number in another form stays the number that is stored.
+    let first = client.get(&format!("{WIDGETS}/w0")).await.with_code(200);
+    let patch = serde_json::from_str(r#"{"spec":{"n":1.0}}"#).unwrap();
+    let patched = client.patch(&format!("{WIDGETS}/w0"), "merge", patch).await.with_code(200);
+    assert_eq!((&first["spec"]["n"], &patched["spec"]["n"]), (&json!(1), &json!(1)));
 }

@@ -1,7 +1,9 @@
 //! Create, update, patch, and the Status of rejected requests.
 
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, deployment, pod};
+use crate::body::{empty, full};
 use crate::config::Limits;
+use http::Method;
 use serde_json::{Value, json};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -462,4 +464,90 @@ async fn one_object_is_served_in_both_its_versions() {
     client.post("/api/v1/namespaces/default/events", event).await.with_code(201);
     let list = client.get("/apis/events.k8s.io/v1/namespaces/default/events").await.with_code(200);
     assert_eq!((&list["apiVersion"], &list["items"][0]["note"]), (&json!("events.k8s.io/v1"), &json!("m")));
+}
+
+#[tokio::test]
+async fn metadata_of_an_update_is_validated_for_all_kinds_and_for_its_own() {
+    let client = Client::new();
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let status =
+        client.patch(&format!("{CONFIG_MAPS}/a"), "merge", json!({"metadata": {"uid": "x"}})).await.with_code(422);
+    let causes = status["details"]["causes"].as_array().unwrap();
+    assert_eq!(causes.len(), 2);
+    for cause in causes {
+        assert_eq!(
+            (&cause["field"], &cause["message"]),
+            (&json!("metadata.uid"), &json!("Invalid value: \"x\": field is immutable"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_taken_name_counts_as_generated_with_a_prefix() {
+    let client = Client::new();
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let plain = client.post(CONFIG_MAPS, config_map("a")).await.with_code(409);
+    assert_eq!(plain["message"], "configmaps \"a\" already exists");
+    let status =
+        client.post(CONFIG_MAPS, json!({"metadata": {"name": "a", "generateName": "b-"}})).await.with_code(409);
+    let message = "configmaps \"a\" already exists, the server was not able to generate a unique name for the object";
+    assert_eq!((&status["message"], &status["details"]["retryAfterSeconds"]), (&json!(message), &json!(1)));
+}
+
+#[tokio::test]
+async fn warnings_of_values_are_in_the_answer() {
+    let client = Client::new();
+    let warnings = async |method: Method, path: &str, media_type: &str, body: Value| -> Vec<String> {
+        let response = client.send(method, path, media_type, full(body.to_string())).await;
+        let values = response.headers().get_all("warning").iter();
+        values.map(|value| value.to_str().unwrap().to_owned()).collect()
+    };
+    let json_type = "application/json";
+    let mut object = deployment("d");
+    object["spec"]["template"]["spec"]["nodeSelector"] = json!({"beta.kubernetes.io/os": "linux"});
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let warning = "299 - \"spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \
+                   \\\"kubernetes.io/os\\\" instead\"";
+    assert_eq!(warnings(Method::POST, path, json_type, object).await, [warning]);
+    let merge = "application/merge-patch+json";
+    let path = format!("{path}/d");
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    assert!(warnings(Method::PATCH, &path, merge, label).await.is_empty());
+    let replicas = json!({"spec": {"replicas": 2}});
+    assert_eq!(warnings(Method::PATCH, &path, merge, replicas).await, [warning]);
+    let secret =
+        json!({"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}});
+    assert_eq!(
+        warnings(Method::POST, "/api/v1/namespaces/default/secrets", json_type, secret).await,
+        ["299 - \"tls: failed to find any PEM data in certificate input\""]
+    );
+    let endpoints = "/api/v1/namespaces/default/endpoints";
+    let deprecated = ["299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\""];
+    for path in [
+        endpoints.to_owned(),
+        format!("{endpoints}/none"),
+        format!("{endpoints}?limit=x"),
+        format!("{endpoints}?watch=1&limit=x"),
+    ] {
+        assert_eq!(warnings(Method::GET, &path, "", json!(null)).await, deprecated, "{path}");
+    }
+    assert!(warnings(Method::TRACE, endpoints, "", json!(null)).await.is_empty());
+    let jobs = "/apis/batch/v1/namespaces/default/jobs/none";
+    assert!(warnings(Method::DELETE, jobs, "", json!({"propagationPolicy": "Orphan"})).await.is_empty());
+}
+
+#[tokio::test]
+async fn methods_without_a_route_are_refused() {
+    let client = Client::new();
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let code = async |method: Method, path: &str| client.send(method, path, "", empty()).await.status().as_u16();
+    for (path, expected) in [
+        (CONFIG_MAPS.to_owned(), 405),
+        (format!("{CONFIG_MAPS}/a"), 405),
+        (format!("{CONFIG_MAPS}/a/none"), 404),
+        ("/api/v1/watch/namespaces/default/configmaps".to_owned(), 405),
+        ("/api/v1/none".to_owned(), 404),
+    ] {
+        assert_eq!(code(Method::HEAD, &path).await, expected, "{path}");
+    }
 }

@@ -68,3 +68,28 @@ async fn health_and_metrics_are_those_of_the_process() {
     assert_eq!(client.get("/metrics").await.code, 200);
     assert_eq!(Client::new().get("/metrics").await.with_code(404), "404 page not found\n");
 }
+
+#[tokio::test]
+async fn paths_that_are_no_resources_have_the_methods_of_their_handlers() {
+    let client = Client::new();
+    let index = client.get("/").await.with_code(200);
+    let paths: Vec<&str> = index["paths"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+    assert!(paths.is_sorted() && paths.contains(&"/apis/apps/v1") && paths.contains(&"/version"), "{paths:?}");
+    for (path, get, post) in [
+        ("/", 200, 200),
+        ("/version", 200, 405),
+        ("/version/", 200, 405),
+        ("/version/x", 404, 404),
+        ("/healthz", 200, 200),
+        ("/healthz/", 404, 404),
+        ("/api", 200, 405),
+        ("/api/v1", 200, 405),
+        ("/apis", 200, 200),
+        ("/apis/apps", 200, 200),
+        ("/apis/apps/v1", 200, 405),
+        ("/apis/apps/v9", 404, 404),
+        ("/foo", 404, 404),
+    ] {
+        assert_eq!((client.get(path).await.code, client.post(path, json!({})).await.code), (get, post), "{path}");
+    }
+}

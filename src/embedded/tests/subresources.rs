@@ -259,3 +259,45 @@ async fn a_pod_without_a_node_has_no_log() {
         assert_eq!(client.get(&format!("{PODS}/a/log?{options}")).await.refused(code), why, "{options}");
     }
 }
+
+#[tokio::test]
+async fn a_resize_keeps_the_class_of_service() {
+    let client = Client::new();
+    let both = json!({"cpu": "1", "memory": "1Gi"});
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": both, "limits": both}});
+    client.post(PODS, json!({"metadata": {"name": "a"}, "spec": {"containers": [container]}})).await.with_code(201);
+    let path = format!("{PODS}/a/resize");
+    let body = |resources: Value| json!({"spec": {"containers": [{"name": "c", "resources": resources}]}});
+    let refused =
+        client.patch(&path, "strategic-merge", body(json!({"requests": {"cpu": "500m"}}))).await.with_code(422);
+    let cause = &refused["details"]["causes"][0];
+    assert_eq!(cause["field"], "spec");
+    assert_eq!(cause["message"], "Invalid value: \"Guaranteed\": Pod QOS Class may not change as a result of resizing");
+    let both = json!({"requests": {"cpu": "500m"}, "limits": {"cpu": "500m"}});
+    client.patch(&path, "strategic-merge", body(both)).await.with_code(200);
+}
+
+#[tokio::test]
+async fn a_scale_omits_zero_and_has_a_table() {
+    let client = Client::new();
+    let mut object = deployment("d");
+    object["spec"]["replicas"] = json!(0);
+    client.post("/apis/apps/v1/namespaces/default/deployments", object).await.with_code(201);
+    let path = "/apis/apps/v1/namespaces/default/deployments/d/scale";
+    assert_eq!(client.get(path).await.with_code(200)["spec"], json!({}));
+    let table =
+        client.header("accept", "application/json;as=Table;v=v1beta1;g=meta.k8s.io").get(path).await.with_code(200);
+    let columns: Vec<_> = table["columnDefinitions"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
+    assert_eq!(columns, ["Name", "Desired", "Available", "Age"]);
+    assert_eq!(table["rows"][0]["cells"].as_array().unwrap()[..3], [json!("d"), json!(0), json!(0)]);
+    assert_eq!(table["rows"][0]["object"]["apiVersion"], "meta.k8s.io/v1beta1");
+    let list =
+        client.header("accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").get(path).await;
+    assert!(list.refused(406).ends_with("the requested object is not a list (*autoscaling.Scale)"));
+    let table = client.header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let message = table.get(&format!("{path}?includeObject=x")).await.refused(400);
+    assert!(
+        message.starts_with("Unable to convert to Table as requested: includeObject: Invalid value: \"x\": "),
+        "{message}"
+    );
+}

@@ -97,6 +97,34 @@ async fn a_bookmark_ends_the_initial_events() {
     assert_eq!(object["metadata"]["resourceVersion"], list["metadata"]["resourceVersion"]);
 }
 
+#[tokio::test]
+async fn the_bookmark_after_the_initial_events_has_the_form_of_the_watch() {
+    let query = "watch=1&allowWatchBookmarks=true&includeObject=None";
+    for form in ["Table", "PartialObjectMetadata"] {
+        let client = Client::new().header("accept", &format!("application/json;as={form};v=v1;g=meta.k8s.io"));
+        let mut events = client.watch(&format!("{CONFIG_MAPS}?{query}")).await;
+        let (kind, object) = events.next().await.unwrap();
+        assert_eq!((kind.as_str(), &object["kind"]), ("BOOKMARK", &json!(form)));
+        let object = if form == "Table" { &object["rows"][0]["object"] } else { &object };
+        assert_eq!(object["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}), "{form}");
+    }
+    // Without a version the first events are the objects, with an end; the old path has no such default.
+    let client = Client::new();
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&allowWatchBookmarks=true&resourceVersion=0")).await;
+    assert_eq!(events.next().await.unwrap().0, "BOOKMARK");
+}
+
+#[tokio::test]
+async fn initial_events_of_the_future_are_an_error() {
+    let client = Client::new();
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999";
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?{query}")).await;
+    let (kind, status) = events.next().await.unwrap();
+    assert_eq!((kind.as_str(), &status["code"], &status["reason"]), ("ERROR", &json!(504), &json!("Timeout")));
+    assert!(status["message"].as_str().unwrap().starts_with("Timeout: Too large resource version: 999999, current: "));
+    assert_eq!(events.next().await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn bookmarks_come_where_allowed_and_the_watch_ends_in_time() {
     let client = Client::with_limits(Limits { bookmark_interval: Duration::from_secs(60), ..Limits::default() });
@@ -125,12 +153,24 @@ async fn a_slow_watch_ends_without_a_gap() {
 #[tokio::test]
 async fn options_of_watches_are_checked() {
     let client = Client::new();
-    for query in [
-        "sendInitialEvents=true",
-        "resourceVersionMatch=NotOlderThan",
-        "sendInitialEvents=true&resourceVersionMatch=Exact",
+    for (query, code) in [
+        ("sendInitialEvents=true", 422),
+        ("resourceVersionMatch=NotOlderThan", 422),
+        ("sendInitialEvents=true&resourceVersionMatch=Exact", 422),
+        ("resourceVersion=x", 500),
+        ("limit=x", 400),
+        ("timeoutSeconds=x", 400),
     ] {
-        client.get(&format!("{CONFIG_MAPS}?watch=1&{query}")).await.refused(422);
+        client.get(&format!("{CONFIG_MAPS}?watch=1&{query}")).await.refused(code);
+    }
+    // A path of the old form has the rules of a list, unless the query says that it is a watch.
+    let old = "/api/v1/watch/namespaces/default/configmaps/a";
+    for (query, message) in [
+        ("sendInitialEvents=true", "sendInitialEvents is forbidden for list"),
+        ("fieldSelector=metadata.name%3Db", "fieldSelector metadata.name doesn't match requested name"),
+    ] {
+        let answer = client.get(&format!("{old}?{query}")).await;
+        assert!(answer.body["message"].as_str().unwrap().ends_with(message), "{}", answer.body);
     }
 }
 

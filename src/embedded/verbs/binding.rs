@@ -41,6 +41,7 @@ pub(in crate::embedded) async fn bind(call: &Call) -> Result<Response<Body>, Sta
         let current = call.server.store.object(PODS, &key);
         let current = current.ok_or_else(|| Status::not_found("", "pods", binding.name()))?;
         let pod = assigned(call, &binding, &key, &current)?;
+        let pod = if dry_run { pod } else { write::fitted_in(call, PODS, &key, pod, false)? };
         let is_done = call.transact(|state| {
             let is_current = state.has(PODS, &key, &current);
             if is_current && !dry_run {
@@ -49,7 +50,7 @@ pub(in crate::embedded) async fn bind(call: &Call) -> Result<Response<Body>, Sta
             is_current
         });
         if is_done {
-            return Ok(respond::success(StatusCode::CREATED, None));
+            return Ok(respond::success(call, StatusCode::CREATED, None));
         }
         attempts.start_over().await?;
     }

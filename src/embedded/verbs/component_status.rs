@@ -2,6 +2,7 @@
 //!
 //! No request is sent: the answers are those of a kube-apiserver beside which no scheduler and no controller manager run.
 
+use super::list_options::ListOptions;
 use super::select::Selection;
 use crate::body::Body;
 use crate::embedded::http::call::Call;
@@ -36,7 +37,7 @@ pub(in crate::embedded) fn get(call: &Call) -> Result<Response<Body>, Status> {
 /// If a selector is invalid.
 pub(in crate::embedded) fn list(call: &Call) -> Result<Response<Body>, Status> {
     warn(call);
-    let selection = Selection::new(call)?;
+    let selection = Selection::of(call, &ListOptions::of(call)?);
     let selected: Vec<_> = components().filter(|component| selection.matches(component)).map(Arc::new).collect();
     Ok(respond::list(call, &ListMeta::default(), &selected))
 }

@@ -2,12 +2,14 @@
 
 use super::attempts;
 use super::custom::convert;
+use super::list_options::ListOptions;
+use super::read;
 use super::select::Selection;
 use crate::body::Body;
 use crate::embedded::api::catalog::ServedResource;
 use crate::embedded::http::body;
 use crate::embedded::http::call::Call;
-use crate::embedded::http::respond::{self, ListMeta};
+use crate::embedded::http::respond;
 use crate::embedded::store::{self, State, Writer};
 use crate::embedded::strategies;
 use crate::embedded::strategies::collections::PODS;
@@ -26,6 +28,7 @@ use std::sync::Arc;
 /// If the object does not exist, or a precondition fails.
 pub(in crate::embedded) async fn delete(call: &Call) -> Result<Response<Body>, Status> {
     let options = options(call, &call.body, body::media_type(call)?)?;
+    warn_of(call, &options);
     let (collection, key) = (call.collection(), call.key());
     attempts::expect(call, call.server.store.with(|state| state.bytes_of(collection, &key))).await;
     let outcome = delete_object(call, &key, &options)?.ok_or_else(|| call.not_found())?;
@@ -40,7 +43,7 @@ pub(in crate::embedded) async fn delete(call: &Call) -> Result<Response<Body>, S
     if let (false, Some(details)) = (group.is_empty(), details.as_object_mut()) {
         details.insert("group".into(), Value::from(&**group));
     }
-    Ok(respond::success(code, Some(details)))
+    Ok(respond::success(call, code, Some(details)))
 }
 
 /// Reads the options of a deletion from the body, or from the query if the body is empty.
@@ -49,6 +52,11 @@ pub(in crate::embedded) async fn delete(call: &Call) -> Result<Response<Body>, S
 /// 400 if they cannot be read.
 pub(in crate::embedded) fn options(call: &Call, body: &[u8], media_type: MediaType) -> Result<Options, Status> {
     Ok(Options::of(WriteOptions::for_delete(body, media_type, call.query())?))
+}
+
+fn warn_of(call: &Call, options: &Options) {
+    let warning = strategies::of(&call.resource).deletion_warning(options);
+    warning.into_iter().for_each(|warning| call.warn(warning.to_owned()));
 }
 
 /// Deletes an object for a client; `None` if it does not exist.
@@ -67,33 +75,23 @@ fn delete_object(call: &Call, key: &str, options: &Options) -> Result<Option<Out
     })
 }
 
-/// Responds to a deletecollection with the list of the deleted objects.
+/// Responds to a deletecollection with the list of the deleted objects (`Store.DeleteCollection`).
 ///
 /// # Errors
-/// If a selector is invalid, or a deletion fails.
+/// If an option is invalid, or a deletion fails.
 pub(in crate::embedded) async fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
+    let mut list = ListOptions::of(call)?;
+    list.is_read_in_pages = list.limit == 0;
     let options = options(call, &call.body, body::media_type(call)?)?;
-    let selection = Selection::new(call)?.with_uninitialized();
+    warn_of(call, &options);
     // The work grows with the collection, not with the request.
     processor::expect_long().await;
-    let collection = call.collection();
-    let prefix = store::prefix(call.namespace());
-    let (revision, page) = call.server.store.with(|state| {
-        let revision = state.revision();
-        (revision, state.page(collection, &prefix, "", revision, usize::MAX).unwrap_or_default())
-    });
-    let objects = page.objects.into_iter().map(|(key, slot)| (key, slot.object()));
-    let objects: Vec<_> = objects.filter(|(_, object)| selection.matches(object)).collect();
-    for (key, _) in &objects {
-        // Another request may have deleted the object (`Store.DeleteCollection`).
-        delete_object(call, key, &options)?;
+    let selection = Selection::of(call, &list).with_uninitialized();
+    let (metadata, objects) = read::selected(call, &list, &selection).await?;
+    for object in &objects {
+        // Another request may have deleted the object.
+        delete_object(call, &store::key(call.namespace(), object.name()), &options)?;
     }
-    let metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
-    let mut shown = Vec::with_capacity(objects.len());
-    for (_, object) in objects {
-        shown.push(convert::shown_to(call, object).await?);
-    }
-    let objects = shown;
     Ok(respond::list(call, &metadata, &objects))
 }
 

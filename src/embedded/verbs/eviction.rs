@@ -39,7 +39,7 @@ pub(in crate::embedded) async fn evict(call: &Call) -> Result<Response<Body>, St
     if eviction.get(&["deleteOptions", IGNORES_ERRORS]) == Some(&Value::Bool(true)) {
         let why = "can not be set for pod eviction, try after removing the option";
         let cause = invalid::invalid(&format!("deleteOptions.{IGNORES_ERRORS}"), "true", why);
-        return invalid::status(&kind, &call.info.name, vec![cause]).map_or_else(|| Ok(evicted()), Err);
+        return invalid::status(&kind, &call.info.name, vec![cause]).map_or_else(|| Ok(evicted(call)), Err);
     }
     let text = eviction.get(&["deleteOptions"]).map(Value::to_string).unwrap_or_default();
     let mut options = delete::options(call, text.as_bytes(), MediaType::Json)?;
@@ -71,14 +71,14 @@ pub(in crate::embedded) async fn evict(call: &Call) -> Result<Response<Body>, St
             true
         });
         if is_done {
-            return Ok(evicted());
+            return Ok(evicted(call));
         }
         attempts.start_over().await?;
     }
 }
 
-fn evicted() -> Response<Body> {
-    respond::success(StatusCode::CREATED, None)
+fn evicted(call: &Call) -> Response<Body> {
+    respond::success(call, StatusCode::CREATED, None)
 }
 
 /// The Status of a pod with several budgets, which has no reason.

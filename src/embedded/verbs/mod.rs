@@ -2,6 +2,7 @@
 
 pub(in crate::embedded) mod initializers;
 pub(in crate::embedded) mod attempts;
+pub(in crate::embedded) mod list_options;
 pub(in crate::embedded) mod select;
 pub(in crate::embedded) mod custom;
 pub(in crate::embedded) mod read;

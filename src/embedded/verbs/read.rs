@@ -1,16 +1,24 @@
 //! Get and list, with resourceVersions and pages.
 
 use super::custom::convert;
+use super::list_options::{self, ListOptions};
 use super::select::Selection;
 use crate::body::Body;
 use crate::embedded::http::call::Call;
 use crate::embedded::http::respond::{self, ListMeta};
 use crate::embedded::store::{self, Expired, Page, Reads, State};
-use crate::status::{Cause, Details, Status, invalid};
+use crate::embedded::strategies;
+use crate::go_text::{go_quote, go_type};
+use crate::names::path_segment_errors;
+use crate::object::{Object, decode};
+use crate::status::{Cause, Details, Status};
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use http::{Response, StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
 
 /// The version of continue tokens, equal to kube-apiserver's.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
@@ -26,11 +34,40 @@ const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to di
 /// # Errors
 /// If the object does not exist.
 pub(in crate::embedded) async fn get(call: &Call) -> Result<Response<Body>, Status> {
-    let wanted = revision(call)?;
-    call.server.store.with(|state| not_in_the_future(wanted, state))?;
+    check_version(call)?;
+    check_key(call)?;
     let found = call.server.store.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
     let found = convert::shown_to(call, found).await?;
     Ok(respond::object(call, StatusCode::OK, &found))
+}
+
+/// Checks the options of a get, whose version must not be a later one than the store has.
+///
+/// # Errors
+/// 400 if the client asks for an export, 500 if the version is no number, 504 if it is too large.
+pub(in crate::embedded) fn check_version(call: &Call) -> Result<(), Status> {
+    list_options::check_export(call)?;
+    let wanted = call.parameter("resourceVersion").unwrap_or_default();
+    let wanted = list_options::revision(&wanted).map_err(Status::plain)?;
+    call.server.store.with(|state| not_in_the_future(wanted, state))
+}
+
+/// Checks the names in the URL (`registry.NamespaceKeyFunc`, `storage.PrepareKey`).
+///
+/// # Errors
+/// 400 for a name that is no segment of a path, 500 for such a namespace.
+pub(in crate::embedded) fn check_key(call: &Call) -> Result<(), Status> {
+    let (name, namespace) = (&*call.info.name, call.namespace());
+    let errors = path_segment_errors(name);
+    if !errors.is_empty() {
+        return Err(Status::bad_request(format!("Name parameter invalid: {}: {}", go_quote(name), errors.join(";"))));
+    }
+    if !matches!(namespace, "." | "..") {
+        return Ok(());
+    }
+    let path = strategies::of(&call.resource).storage_path(call.collection());
+    let name = if name.is_empty() { String::new() } else { format!("/{name}") };
+    Err(Status::plain(format!("invalid key: {}", go_quote(&format!("/{path}/{namespace}{name}")))))
 }
 
 /// Responds to a list.
@@ -38,13 +75,28 @@ pub(in crate::embedded) async fn get(call: &Call) -> Result<Response<Body>, Stat
 /// # Errors
 /// If the options are invalid, or the requested version has expired.
 pub(in crate::embedded) async fn list(call: &Call) -> Result<Response<Body>, Status> {
-    check_options(call)?;
-    let selection = Selection::new(call)?;
-    let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+    let options = ListOptions::of(call)?;
+    let (metadata, objects) = selected(call, &options, &Selection::of(call, &options)).await?;
+    Ok(respond::list(call, &metadata, &objects))
+}
+
+/// The objects that a request selects, in the version of the request (`Store.ListPredicate`).
+///
+/// # Errors
+/// If the continue token or the requested version is invalid or has expired.
+pub(in crate::embedded) async fn selected(
+    call: &Call,
+    options: &ListOptions,
+    selection: &Selection,
+) -> Result<(ListMeta, Vec<Arc<Object>>), Status> {
+    // A list of any version has no pages (`cacher.computeListLimit`), nor has a read of one object.
+    let has_pages = options.resource_version != "0" && !options.is_for_one(call);
+    let limit = usize::try_from(options.limit).ok().filter(|limit| *limit > 0 && has_pages);
     let limit = limit.map(|limit| limit.min(call.server.limits.list_page_objects.max(1)));
-    let Beginning { revision, mut start, mut left } = beginning(call)?;
+    check_key(call)?;
+    let Beginning { revision, mut start, mut left } = beginning(call, options)?;
     let (collection, prefix) = (call.collection(), store::prefix(call.namespace()));
-    let mut selected = Vec::new();
+    let mut found = Vec::new();
     let (mut passed, mut next) = (0, None);
     // A selector may select few objects of a part, so that parts become larger.
     let mut size = limit.unwrap_or(usize::MAX);
@@ -60,7 +112,7 @@ pub(in crate::embedded) async fn list(call: &Call) -> Result<Response<Body>, Sta
                 break;
             }
             Err(Expired { .. }) if start.is_empty() => return Err(Status::failure(410, "Expired", EXPIRED)),
-            Err(Expired { .. }) => return Err(expired_continue(&start)),
+            Err(Expired { .. }) => return Err(expired_continue(&prefix, &start)),
         };
         left.get_or_insert(total as u64);
         let (in_part, mut last) = (objects.len(), None);
@@ -68,8 +120,8 @@ pub(in crate::embedded) async fn list(call: &Call) -> Result<Response<Body>, Sta
             passed += 1;
             let object = convert::shown_to(call, object.object()).await?;
             if selection.matches(&object) {
-                selected.push(object);
-                if limit == Some(selected.len()) {
+                found.push(object);
+                if limit == Some(found.len()) {
                     next = (at + 1 < in_part).then(|| after(&key));
                     break 'parts;
                 }
@@ -85,26 +137,11 @@ pub(in crate::embedded) async fn list(call: &Call) -> Result<Response<Body>, Sta
     let mut metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
     if let Some(start) = next {
         let left = left.map(|left| left.saturating_sub(passed));
-        metadata.continue_token = Token { v: TOKEN_VERSION.into(), rv: revision as i64, start, left }.encoded();
+        metadata.continue_token = Token { rv: revision as i64, start: below(&prefix, &start), left }.encoded();
         // With selectors the number of remaining matches is unknown (`storage.PrepareContinueToken`).
         metadata.remaining_item_count = left.filter(|_| selection.is_empty());
     }
-    Ok(respond::list(call, &metadata, &selected))
-}
-
-/// The resourceVersion in the query; `None` for "any".
-///
-/// # Errors
-/// If the value is no number.
-pub(in crate::embedded) fn revision(call: &Call) -> Result<Option<u64>, Status> {
-    let Some(text) = call.text("resourceVersion") else { return Ok(None) };
-    let revision: u64 = text.parse().map_err(|_| {
-        let quoted = text.escape_debug();
-        Status::bad_request(format!(
-            "invalid resource version: strconv.ParseUint: parsing \"{quoted}\": invalid syntax"
-        ))
-    })?;
-    Ok(Some(revision).filter(|revision| *revision > 0))
+    Ok((metadata, found))
 }
 
 /// The beginning of a page.
@@ -116,27 +153,35 @@ struct Beginning {
     left: Option<u64>,
 }
 
-fn beginning(call: &Call) -> Result<Beginning, Status> {
-    let prefix = store::prefix(call.namespace());
-    let wanted = revision(call)?;
-    let Some(token) = call.text("continue") else {
-        let exact = call.text("resourceVersionMatch").as_deref() == Some("Exact");
+/// `storage.ValidateListOptions`.
+fn beginning(call: &Call, options: &ListOptions) -> Result<Beginning, Status> {
+    let wanted = &options.resource_version;
+    // A read of one object has no pages.
+    let is_for_one = options.is_for_one(call);
+    if options.continue_token.is_empty() || is_for_one {
+        let wanted = list_options::revision(wanted)
+            .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+        let is_exact = match options.version_match.as_str() {
+            // The legacy form of an exact version: pages of a list.
+            "" => (options.limit > 0 || options.is_read_in_pages) && !is_for_one,
+            wanted => wanted == "Exact",
+        };
         return call.server.store.with(|state| {
             not_in_the_future(wanted, state)?;
-            let revision = wanted.filter(|_| exact).unwrap_or(state.revision());
+            let revision = if is_exact && wanted > 0 { wanted } else { state.revision() };
             Ok(Beginning { revision, start: String::new(), left: None })
         });
-    };
-    let Token { rv, start, left, .. } = Token::decoded(&token)?;
-    if !start.starts_with(&prefix) {
-        return Err(Status::bad_request(format!("continue key is not valid: {start}")));
     }
-    if call.text("resourceVersion").is_some_and(|version| version != "0") {
+    let Token { rv, start, left } = Token::decoded(&options.continue_token)
+        .map_err(|why| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}")))?;
+    if !matches!(wanted.as_str(), "" | "0") {
         return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
     }
+    let prefix = store::prefix(call.namespace());
+    let start = format!("{prefix}{start}");
     call.server.store.with(|state| {
         let revision = u64::try_from(rv).ok();
-        not_in_the_future(revision, state)?;
+        not_in_the_future(revision.unwrap_or_default(), state)?;
         let counted = || state.count_from(call.collection(), &prefix, &start) as u64;
         let left = Some(left.unwrap_or_else(counted));
         // A negative version says that the list is no longer consistent.
@@ -145,8 +190,10 @@ fn beginning(call: &Call) -> Result<Beginning, Status> {
 }
 
 /// `storage.NewTooLargeResourceVersionError`, without waiting for the version, since there is no other replica.
-fn not_in_the_future(wanted: Option<u64>, state: &State) -> Result<(), Status> {
-    let Some(wanted) = wanted.filter(|wanted| *wanted > state.revision()) else { return Ok(()) };
+pub(in crate::embedded) fn not_in_the_future(wanted: u64, state: &State) -> Result<(), Status> {
+    if wanted <= state.revision() {
+        return Ok(());
+    }
     let why = format!("Too large resource version: {wanted}, current: {}", state.revision());
     let cause = Cause {
         reason: "ResourceVersionTooLarge".into(),
@@ -160,72 +207,117 @@ fn not_in_the_future(wanted: Option<u64>, state: &State) -> Result<(), Status> {
     }))
 }
 
-/// `internalversion/validation.ValidateListOptions` for lists.
-fn check_options(call: &Call) -> Result<(), Status> {
-    let mut causes = Vec::new();
-    if let Some(wanted) = call.text("resourceVersionMatch") {
-        let field = "resourceVersionMatch";
-        let version = call.text("resourceVersion");
-        if version.is_none() {
-            causes.push(invalid::forbidden(
-                field,
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            ));
-        }
-        if call.text("continue").is_some() {
-            causes.push(invalid::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
-        }
-        if wanted != "Exact" && wanted != "NotOlderThan" {
-            causes.push(invalid::not_supported(field, &wanted, &["Exact", "NotOlderThan", ""]));
-        }
-        if wanted == "Exact" && version.as_deref() == Some("0") {
-            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-            causes.push(invalid::forbidden(field, why));
-        }
-    }
-    if call.parameter("sendInitialEvents").is_some() {
-        causes.push(invalid::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
-    }
-    invalid::options("ListOptions", causes).map_or(Ok(()), Err)
-}
-
 /// `storage.continueToken`, with one more field.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize)]
 struct Token {
-    v: String,
     /// Negative if the list is not consistent.
     rv: i64,
+    /// The first key of the page, below the prefix of the list.
     start: String,
     /// The number of objects from `start` on, so that a page need not count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     left: Option<u64>,
 }
 
 impl Token {
     fn encoded(&self) -> String {
-        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+        #[derive(Serialize)]
+        struct Versioned<'a> {
+            v: &'a str,
+            #[serde(flatten)]
+            token: &'a Token,
+        }
+        let token = Versioned { v: TOKEN_VERSION, token: self };
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
     }
 
-    /// `storage.DecodeContinue`.
-    fn decoded(text: &str) -> Result<Self, Status> {
-        let invalid = |why: &str| Status::bad_request(why.to_owned());
-        let bytes =
-            URL_SAFE_NO_PAD.decode(text).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
-        let token: Self =
-            serde_json::from_slice(&bytes).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
-        if token.v != TOKEN_VERSION {
-            let why = format!("continue key is not valid: server does not recognize this encoded version {}", token.v);
-            return Err(invalid(&why));
+    /// `storage.DecodeContinue`, with the words of Go's decoders.
+    fn decoded(text: &str) -> Result<Self, String> {
+        let value = decode::json(&base64(text)?).map_err(|error| error.to_string())?.value;
+        let mut found = [Value::Null, Value::Null, Value::Null, Value::Null];
+        match &value {
+            Value::Null => {}
+            // Go finds a field by its name in any case.
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let names = ["v", "rv", "start", "left"];
+                    let at = names.iter().position(|known| known.eq_ignore_ascii_case(name));
+                    if let Some(place) = at.and_then(|at| found.get_mut(at)).filter(|_| !value.is_null()) {
+                        *place = value.clone();
+                    }
+                }
+            }
+            other => {
+                let found = go_type(other);
+                return Err(format!("json: cannot unmarshal {found} into Go value of type storage.continueToken"));
+            }
         }
-        if token.rv == 0 {
-            let why = "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)";
-            return Err(invalid(why));
+        let [version, rv, start, left] = found;
+        let wrong = |value: &Value, field: &str, go: &str| {
+            let number = if value.is_number() { format!(" {value}") } else { String::new() };
+            let of = go_type(value);
+            format!("json: cannot unmarshal {of}{number} into Go struct field continueToken.{field} of type {go}")
+        };
+        let text = |value: &Value, field: &str| match value {
+            Value::Null => Ok(String::new()),
+            Value::String(text) => Ok(text.clone()),
+            // Go does not name the number that is no string.
+            other => Err(wrong(other, field, "string").replace(&format!(" {other} into"), " into")),
+        };
+        let version = text(&version, "v")?;
+        let rv = match &rv {
+            Value::Null => 0,
+            rv => rv.as_i64().ok_or_else(|| wrong(rv, "rv", "int64"))?,
+        };
+        let start = text(&start, "start")?;
+        if version != TOKEN_VERSION {
+            // The words of this error stand in place of the general ones.
+            return Err(format!("server does not recognize this encoded version {version}"));
         }
-        if token.start.is_empty() {
-            return Err(invalid("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"));
+        if rv == 0 {
+            return Err("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned());
         }
-        Ok(token)
+        if start.is_empty() {
+            return Err("encoded start key empty (version meta.k8s.io/v1)".to_owned());
+        }
+        let key = start.strip_prefix('/').unwrap_or(&start);
+        if !is_clean(key) {
+            return Err(start);
+        }
+        Ok(Self { rv, start: key.to_owned(), left: left.as_u64() })
     }
+}
+
+/// Whether Go's `path.Clean` leaves the path `/key` as it is.
+fn is_clean(key: &str) -> bool {
+    key.is_empty() || key.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
+}
+
+/// Decodes base64 as `base64.RawURLEncoding` does: line ends are skipped, and unused bits may be set.
+fn base64(text: &str) -> Result<Vec<u8>, String> {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &URL_SAFE,
+        GeneralPurposeConfig::new()
+            .with_decode_allow_trailing_bits(true)
+            .with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone),
+    );
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let corrupt = |at: usize| format!("illegal base64 data at input byte {at}");
+    let mut digits = Vec::with_capacity(text.len());
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'\r' | b'\n' => {}
+            byte if is_digit(byte) => digits.push(byte),
+            _ => return Err(corrupt(at)),
+        }
+    }
+    // A single digit at the end has too few bits.
+    LENIENT.decode(&digits).map_err(|_| corrupt(text.len().saturating_sub(1)))
+}
+
+/// A key without the prefix of its list.
+fn below(prefix: &str, key: &str) -> String {
+    key.strip_prefix(prefix).unwrap_or(key).to_owned()
 }
 
 /// The first key after another.
@@ -234,9 +326,55 @@ fn after(key: &str) -> String {
 }
 
 /// `etcd3.handleCompactedErrorForPaging`: the Status contains a token without a resourceVersion.
-fn expired_continue(start: &str) -> Status {
+fn expired_continue(prefix: &str, start: &str) -> Status {
     let mut status = Status::failure(410, "Expired", EXPIRED_CONTINUE);
-    let token = Token { v: TOKEN_VERSION.into(), rv: -1, start: start.to_owned(), left: None };
+    let token = Token { rv: -1, start: below(prefix, start), left: None };
     status.metadata.insert("continue".into(), token.encoded().into());
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn continue_tokens_are_decoded_with_the_words_of_go() {
+        let token = |json: &str| URL_SAFE_NO_PAD.encode(json);
+        for (text, expected) in [
+            (token(r#"{"v":"meta.k8s.io/v1","rv":7,"start":"a\u0000"}"#), Ok((7, "a\0"))),
+            (token(r#"{"V":"meta.k8s.io/v1","RV":-1,"start":"/n/a"}"#), Ok((-1, "n/a"))),
+            ("abc".into(), Err("invalid character 'i' looking for beginning of value")),
+            ("a".into(), Err("illegal base64 data at input byte 0")),
+            ("ab=c".into(), Err("illegal base64 data at input byte 2")),
+            ("e30".into(), Err("server does not recognize this encoded version ")),
+            (token("{"), Err("unexpected end of JSON input")),
+            (token("[]"), Err("json: cannot unmarshal array into Go value of type storage.continueToken")),
+            (
+                token(r#"{"v":1}"#),
+                Err("json: cannot unmarshal number into Go struct field continueToken.v of type string"),
+            ),
+            (
+                token(r#"{"rv":1.5}"#),
+                Err("json: cannot unmarshal number 1.5 into Go struct field continueToken.rv of type int64"),
+            ),
+            (token(r#"{"v":"v9","rv":1}"#), Err("server does not recognize this encoded version v9")),
+            (
+                token(r#"{"v":"meta.k8s.io/v1"}"#),
+                Err("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"),
+            ),
+            (token(r#"{"v":"meta.k8s.io/v1","rv":1}"#), Err("encoded start key empty (version meta.k8s.io/v1)")),
+            (token(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../x"}"#), Err("../x")),
+            (token(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a/"}"#), Err("a/")),
+        ] {
+            let found = Token::decoded(&text);
+            let found = found.as_ref().map(|token| (token.rv, token.start.as_str())).map_err(String::as_str);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_decoded_to_what_was_encoded() {
+        let token = Token { rv: 12, start: "a\0".into(), left: Some(3) };
+        assert_eq!(Token::decoded(&token.encoded()), Ok(token));
+    }
 }

@@ -58,7 +58,7 @@ pub(in crate::embedded) fn review(call: &Call) -> Result<Response<Body>, Status>
     if review.get(&["metadata"]).is_none() {
         review.fields_mut().insert("metadata".into(), json!({}));
     }
-    Ok(respond::value(StatusCode::CREATED, &review.into_value()))
+    Ok(respond::value(call, StatusCode::CREATED, &review.into_value()))
 }
 
 /// The user in the spec of a SubjectAccessReview (`AuthorizationAttributesFrom`).

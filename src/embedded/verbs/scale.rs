@@ -1,6 +1,7 @@
 //! The `scale` subresource: an `autoscaling/v1` Scale, read from an object and written back to it.
 
 use super::attempts::Attempts;
+use super::read;
 use super::write::{self, New};
 use crate::body::Body;
 use crate::embedded::http::call::Call;
@@ -14,7 +15,7 @@ use crate::object::patch::PatchType;
 use crate::object::{Object, validation};
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::{Status, invalid};
-use http::{Response, StatusCode};
+use http::Response;
 use serde_json::{Value, json};
 
 /// Responds to a get.
@@ -22,9 +23,11 @@ use serde_json::{Value, json};
 /// # Errors
 /// If the object does not exist.
 pub(in crate::embedded) fn get(call: &Call) -> Result<Response<Body>, Status> {
+    read::check_version(call)?;
+    read::check_key(call)?;
     let current = call.server.store.object(call.collection(), &call.key());
     let current = current.ok_or_else(|| call.not_found())?;
-    Ok(respond::value(StatusCode::OK, &scale(&current).into_value()))
+    Ok(respond::scale(call, &scale(&current)))
 }
 
 /// Responds to an update.
@@ -105,7 +108,7 @@ async fn change(
         owners::set(&mut object, of_scaled(parent, owners_of_scale, &api_version, replicas_in));
         let new = New { object, is_apply, dry_run: options.is_dry_run() };
         if let Some(stored) = write::replace(call, &current, new)? {
-            return Ok(respond::value(StatusCode::OK, &self::scale(&stored).into_value()));
+            return Ok(respond::scale(call, &self::scale(&stored)));
         }
         attempts.start_over().await?;
     }
@@ -135,10 +138,15 @@ fn scale(object: &Object) -> Object {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": {"replicas": number(&["spec", "replicas"], 1)},
+        "spec": spec(number(&["spec", "replicas"], 1)),
         "status": status,
     });
     Object::from_value(scale).unwrap_or_default()
+}
+
+/// The spec of a Scale, in which Go omits zero.
+pub(in crate::embedded) fn spec(replicas: i64) -> Value {
+    if replicas == 0 { json!({}) } else { json!({ "replicas": replicas }) }
 }
 
 /// The object's selector as one string (`metav1.FormatLabelSelector`); a replication controller's selector has only labels.

@@ -1,12 +1,12 @@
 //! Selection of the objects for a list, a watch or a deletecollection.
 
 use super::initializers;
+use super::list_options::ListOptions;
 use crate::embedded::api::catalog::ServedResource;
 use crate::embedded::http::call::Call;
 use crate::embedded::strategies;
 use crate::object::Object;
 use crate::object::selector::{FieldSelector, LabelSelector};
-use crate::status::Status;
 use std::sync::Arc;
 
 /// The selectors of a request.
@@ -21,20 +21,15 @@ pub(in crate::embedded) struct Selection {
 }
 
 impl Selection {
-    /// Reads the selectors of a request.
-    ///
-    /// # Errors
-    /// If a selector cannot be parsed, or names a field that the kind does not support.
-    pub(in crate::embedded) fn new(call: &Call) -> Result<Self, Status> {
-        let labels = call.parameter("labelSelector").unwrap_or_default();
-        let fields = call.parameter("fieldSelector").unwrap_or_default();
-        let labels = LabelSelector::parse(&labels).map_err(Status::bad_request)?;
-        let fields = FieldSelector::parse(&fields).map_err(Status::bad_request)?;
-        for requirement in fields.requirements() {
-            check_field(&call.resource, &requirement.field)?;
+    /// The selection of a request with these options.
+    pub(in crate::embedded) fn of(call: &Call, options: &ListOptions) -> Self {
+        Self {
+            labels: options.labels.clone(),
+            fields: options.fields.clone(),
+            name: call.info.name.clone(),
+            hides_uninitialized: initializers::are_hidden(call),
+            resource: call.resource.clone(),
         }
-        let hides_uninitialized = initializers::are_hidden(call);
-        Ok(Self { labels, fields, name: call.info.name.clone(), hides_uninitialized, resource: call.resource.clone() })
     }
 
     /// Selects uninitialized objects too, whatever the request asks for.
@@ -56,14 +51,6 @@ impl Selection {
     }
 }
 
-/// Checks that objects of the resource can be selected by a field.
-fn check_field(resource: &ServedResource, field: &str) -> Result<(), Status> {
-    match is_of_metadata(field) {
-        true => Ok(()),
-        false => strategies::of(resource).check_selector(resource, field),
-    }
-}
-
 /// The value of a field for its selector; the object is in its stored form.
 fn value(resource: &ServedResource, object: &Object, field: &str) -> String {
     match field {
@@ -71,8 +58,4 @@ fn value(resource: &ServedResource, object: &Object, field: &str) -> String {
         "metadata.namespace" => object.namespace().to_owned(),
         _ => strategies::of(resource).selected(resource, object, field),
     }
-}
-
-fn is_of_metadata(field: &str) -> bool {
-    matches!(field, "metadata.name" | "metadata.namespace")
 }

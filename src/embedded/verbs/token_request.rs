@@ -86,7 +86,7 @@ pub(in crate::embedded) fn issue(call: &Call) -> Result<Response<Body>, Status> 
     set(&mut request, &["metadata", "creationTimestamp"], Value::from(metadata::timestamp(now)));
     set(&mut request, &["spec", "expirationSeconds"], Value::from(seconds));
     set(&mut request, &["status"], json!({"token": token, "expirationTimestamp": metadata::timestamp(expires)}));
-    Ok(respond::value(StatusCode::CREATED, &request.into_value()))
+    Ok(respond::value(call, StatusCode::CREATED, &request.into_value()))
 }
 
 fn check_seconds(kind: &GroupVersionKind, seconds: i64) -> Result<(), Status> {

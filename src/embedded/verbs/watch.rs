@@ -1,22 +1,22 @@
-//! Watches: a stream of events, one JSON document for each line.
+//! Watches: a stream of events, one JSON document for each line, or one frame of protobuf.
 
 use super::custom::convert;
+use super::list_options::{self, ListOptions};
 use super::read;
 use super::select::Selection;
 use crate::body::{Body, BoxError};
 use crate::embedded::http::call::Call;
-use crate::embedded::http::negotiate::Form;
+use crate::embedded::http::negotiate::{self, Form};
 use crate::embedded::http::respond::{self, Shown, unread};
 use crate::embedded::store::{self, Action, Change, Expired, Signal, Slot, Start, Subscription};
-use crate::object::Object;
+use crate::object::{Object, typed};
 use crate::processor;
-use crate::status::{Status, invalid};
+use crate::status::Status;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,23 +28,33 @@ use tokio::time::{Instant, sleep_until};
 /// # Errors
 /// If the options are invalid. Later errors are events.
 pub(in crate::embedded) async fn watch(call: Call) -> Result<Response<Body>, Status> {
-    check_options(&call)?;
-    let selection = Selection::new(&call)?;
-    let with_bookmarks = call.flag("allowWatchBookmarks").unwrap_or(false);
-    let initial_events = call.flag("sendInitialEvents");
-    let start = match (initial_events, read::revision(&call)?) {
-        (Some(true), _) => Start::State,
-        (Some(false), None) => Start::Now,
-        (_, Some(revision)) => Start::After(revision),
-        (None, None) => Start::State,
+    let options = ListOptions::of(&call)?;
+    let content_type = negotiate::of_events(call.encoding)?;
+    let selection = Selection::of(&call, &options);
+    let with_bookmarks = options.allows_bookmarks;
+    let initial_events = options.initial_events;
+    let wanted = list_options::revision(&options.resource_version).map_err(Status::plain)?;
+    read::check_key(&call)?;
+    if let Form::Table(_) = call.form {
+        list_options::check_table_options(&call)?;
+    }
+    if initial_events == Some(true)
+        && let Err(status) = call.server.store.with(|state| read::not_in_the_future(wanted, state))
+    {
+        return Ok(failed(&call, content_type, &status));
+    }
+    let start = match (initial_events, wanted) {
+        (Some(true), _) | (None, 0) => Start::State,
+        (Some(false), 0) => Start::Now,
+        (_, revision) => Start::After(revision),
     };
     let collection = call.collection();
     let prefix = store::prefix(call.namespace());
     let subscribed = call.server.store.with(|state| state.subscribe(collection, &prefix, start));
-    let deadline = Instant::now() + lifetime(&call)?;
+    let deadline = Instant::now() + lifetime(&call, options.timeout_seconds);
     let subscription = match subscribed {
         Ok(subscription) => subscription,
-        Err(Expired { oldest }) => return Ok(expired(start, oldest)),
+        Err(Expired { oldest }) => return Ok(expired(&call, content_type, start, oldest)),
     };
     call.server.store.reached(subscription.revision).await.map_err(unread)?;
     let next_bookmark = Instant::now() + call.server.limits.bookmark_interval;
@@ -72,7 +82,7 @@ pub(in crate::embedded) async fn watch(call: Call) -> Result<Response<Body>, Sta
         };
         Some((Ok::<_, BoxError>(Frame::data(bytes)), (watch, None)))
     });
-    let mut response = respond::json(StatusCode::OK, Bytes::new());
+    let mut response = respond::of_type(StatusCode::OK, content_type, Bytes::new());
     *response.body_mut() = StreamBody::new(events).boxed_unsync();
     Ok(response)
 }
@@ -122,7 +132,7 @@ impl Watch {
                 }
                 Pending::End(revision) => {
                     let annotations = json!({"k8s.io/initial-events-end": "true"});
-                    Some(bookmark(&self.call, revision, Some(annotations)))
+                    Some(self.bookmark(revision, Some(annotations)))
                 }
                 Pending::Change(change) => self.change(&change).await?,
             };
@@ -155,7 +165,7 @@ impl Watch {
                     }
                     Signal::Progress(revision) => {
                         self.call.server.store.reached(revision).await.ok()?;
-                        return Some(bookmark(&self.call, revision, None));
+                        return Some(self.bookmark(revision, None));
                     }
                 },
             }
@@ -197,71 +207,55 @@ impl Watch {
     }
 
     fn event(&mut self, kind: &str, object: &Object) -> Bytes {
-        #[derive(Serialize)]
-        struct Event<'a> {
-            #[serde(rename = "type")]
-            kind: &'a str,
-            object: Shown<'a>,
-        }
         let with_columns = !std::mem::replace(&mut self.has_sent_columns, true);
-        respond::bytes(&Event { kind, object: Shown { call: &self.call, object, with_columns } }).into()
+        respond::event(&self.call, kind, &Shown { call: &self.call, object, with_columns })
     }
-}
 
-/// A bookmark: an object of the kind with only a resourceVersion, up to which all changes have been sent.
-fn bookmark(call: &Call, revision: u64, annotations: Option<Value>) -> Bytes {
-    let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
-    if let (Some(annotations), Some(metadata)) = (annotations, metadata.as_object_mut()) {
-        metadata.insert("annotations".into(), annotations);
+    /// A bookmark: an object of the kind with only a resourceVersion, up to which all changes have been sent.
+    fn bookmark(&mut self, revision: u64, annotations: Option<Value>) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if let (Some(annotations), Some(metadata)) = (annotations, metadata.as_object_mut()) {
+            metadata.insert("annotations".into(), annotations);
+        }
+        let kind = self.call.resource.gvk();
+        let mut object = json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata});
+        if self.call.resource.custom.is_none() {
+            // Go's empty object of the kind.
+            typed::encode(&kind, &mut object);
+        }
+        match self.call.form {
+            // No schema completes the object.
+            Form::Object | Form::MetadataList(_) => respond::event(&self.call, "BOOKMARK", &object),
+            Form::Table(_) | Form::Metadata(_) => {
+                self.event("BOOKMARK", &Object::from_value(object).unwrap_or_default())
+            }
+        }
     }
-    let (kind, api_version) = match call.form {
-        Form::Object | Form::MetadataList(_) => (&*call.resource.kind, call.resource.gvk().api_version()),
-        Form::Metadata(version) => ("PartialObjectMetadata", version.to_owned()),
-        Form::Table(version) => ("Table", version.to_owned()),
-    };
-    let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-    respond::bytes(&json!({"type": "BOOKMARK", "object": object})).into()
 }
 
 /// The response to a watch from a version that is too old: an error event (`cacher.newErrWatcher`).
-fn expired(start: Start, oldest: u64) -> Response<Body> {
+fn expired(call: &Call, content_type: &'static str, start: Start, oldest: u64) -> Response<Body> {
     let wanted = if let Start::After(revision) = start { revision } else { 0 };
-    let status = Status::failure(410, "Expired", format!("too old resource version: {wanted} ({oldest})"));
-    respond::json(StatusCode::OK, respond::bytes(&json!({"type": "ERROR", "object": status})))
+    failed(
+        call,
+        content_type,
+        &Status::failure(410, "Expired", format!("too old resource version: {wanted} ({oldest})")),
+    )
+}
+
+/// The response to a watch that ends with an error at its start.
+fn failed(call: &Call, content_type: &'static str, status: &Status) -> Response<Body> {
+    let status = serde_json::to_value(status).unwrap_or_default();
+    respond::of_type(StatusCode::OK, content_type, respond::event(call, "ERROR", &status))
 }
 
 /// The duration of a watch: that of the client, or a random one, so that not all clients reconnect at once.
-fn lifetime(call: &Call) -> Result<Duration, Status> {
-    let seconds = call.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
-    let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| {
+fn lifetime(call: &Call, seconds: Option<i64>) -> Duration {
+    let seconds = seconds.filter(|seconds| *seconds != 0).map(|seconds| u64::try_from(seconds).unwrap_or_default());
+    let seconds = seconds.unwrap_or_else(|| {
         let shortest = call.server.limits.watch_timeout.as_secs().max(1);
         rand::random_range(shortest..=shortest.saturating_mul(2))
     });
     // A timer cannot be longer.
-    Ok(Duration::from_secs(seconds.min(u64::from(u32::MAX))))
-}
-
-/// `internalversion/validation.validateWatchOptions`.
-fn check_options(call: &Call) -> Result<(), Status> {
-    let mut causes = Vec::new();
-    let field = "resourceVersionMatch";
-    let wanted = call.text(field);
-    let with_initial_events = call.parameter("sendInitialEvents").is_some();
-    if with_initial_events && wanted.as_deref() != Some("NotOlderThan") {
-        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        causes.push(invalid::forbidden(field, why));
-    }
-    if let Some(wanted) = wanted {
-        if !with_initial_events {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            causes.push(invalid::forbidden(field, why));
-        }
-        if wanted != "NotOlderThan" {
-            causes.push(invalid::not_supported(field, &wanted, &["NotOlderThan"]));
-        }
-        if call.text("continue").is_some() {
-            causes.push(invalid::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
-        }
-    }
-    invalid::options("ListOptions", causes).map_or(Ok(()), Err)
+    Duration::from_secs(seconds.min(u64::from(u32::MAX)))
 }

@@ -304,6 +304,7 @@ fn prepare(call: &Call, object: Object, is_apply: bool, dry_run: bool) -> Result
     initializers::check_new(call, &object)?;
     strategies::prepare(&context, &mut object)?;
     validation::create(&context, &object)?;
+    validation::warn(&context, &object, None);
     check_version_of_new(&object, dry_run)?;
     fitted(call, metadata::complete(object), is_apply, dry_run)
 }
@@ -321,8 +322,23 @@ pub(in crate::embedded) fn fitted(
     if dry_run {
         return Ok(object);
     }
+    fitted_in(call, call.collection(), &store::key(call.namespace(), object.name()), object, is_apply)
+}
+
+/// As [`fitted`], for an object of another collection than the call's.
+///
+/// # Errors
+/// If the object is too large.
+pub(in crate::embedded) fn fitted_in(
+    call: &Call,
+    collection: &Collection,
+    key: &str,
+    object: Object,
+    is_apply: bool,
+) -> Result<Object, Status> {
     let Server { store, limits, .. } = &*call.server;
-    capacity::fitted(store, limits, call.collection(), &call.key(), object, is_apply)
+    let path = strategies::of_collection(collection).storage_path(collection);
+    capacity::fitted(store, limits, capacity::Put { collection, key, path: &path, is_apply }, object)
 }
 
 /// Whether the namespace of the call exists. Without admission an object may be in a namespace that does not exist.
@@ -354,7 +370,7 @@ fn insert(
     let key = store::key(call.namespace(), object.name());
     strategy.check_room(state, &call.context(dry_run), object.name())?;
     if state.contains(collection, &key) {
-        return Err(taken(call, object.name()));
+        return Err(taken(call, &object));
     }
     if dry_run {
         return Ok(Arc::new(object.into_object()));
@@ -411,9 +427,15 @@ pub(in crate::embedded) fn name_object(reads: &impl Reads, call: &Call, object: 
     invalid::status(&call.resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
 }
 
-/// The 409 of a create whose name is another object's.
-pub(in crate::embedded) fn taken(call: &Call, name: &str) -> Status {
-    Status::already_exists(&call.resource.group, &call.resource.name, name)
+/// The 409 of a create whose name is another object's. With a prefix for a name, the name counts as a generated one
+/// (`rest.CheckGeneratedNameError`).
+pub(in crate::embedded) fn taken(call: &Call, object: &Object) -> Status {
+    let mut status = Status::already_exists(&call.resource.group, &call.resource.name, object.name());
+    if !object.generate_name().is_empty() {
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        status.details.iter_mut().for_each(|details| details.retry_after_seconds = 1);
+    }
+    status
 }
 
 /// The refusal of a create, which says whether the object that has the name is being deleted. Reads that object without the lock of the store.
@@ -514,7 +536,11 @@ fn prepare_update(call: &Call, current: &Arc<Object>, new: New) -> Result<Object
         object.remove(&["metadata", "namespace"]);
     }
     strategy.begin_update(&context, &mut object, current)?;
-    let mut causes = metadata::update_causes(&object, current);
+    // The validation of a built-in kind finds the causes of the metadata, and those of the kind with them.
+    let mut causes = match validation::checks_metadata(&context, current) {
+        true => Vec::new(),
+        false => metadata::update_causes(&object, current),
+    };
     causes.extend(initializers::update_causes(call, &object, current));
     if let Some(status) = invalid::status(&resource.gvk(), current.name(), causes) {
         return Err(status);
@@ -524,6 +550,7 @@ fn prepare_update(call: &Call, current: &Arc<Object>, new: New) -> Result<Object
     let mut object = metadata::complete(object);
     metadata::count_generation(resource, context.subresource, &mut object, current, counts_anyway);
     strategy.complete_update(&mut object, current);
+    validation::warn(&context, &object, Some(current));
     fitted(call, object, is_apply, dry_run)
 }
 

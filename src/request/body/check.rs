@@ -4,7 +4,7 @@ use super::{Malformed, cannot_be_handled};
 use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::typed::{self, DecodeError, TypeMeta};
-use crate::object::{Object, protobuf, schema, structural};
+use crate::object::{Object, protobuf, structural};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
@@ -105,26 +105,13 @@ pub(super) fn kind_in(fields: &Map<String, Value>) -> Result<Sent, Malformed> {
 const META_KINDS: [&str; 7] =
     ["CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent"];
 
-/// Versions that kube-apiserver decodes but does not serve by default, by group.
-const UNSERVED_VERSIONS: [(&str, &[&str]); 18] = [
-    ("admissionregistration.k8s.io", &["v1alpha1", "v1beta1"]),
-    ("apps", &["v1beta1", "v1beta2"]),
-    ("authentication.k8s.io", &["v1alpha1", "v1beta1"]),
-    ("authorization.k8s.io", &["v1beta1"]),
-    ("batch", &["v1beta1"]),
-    ("certificates.k8s.io", &["v1alpha1", "v1beta1"]),
-    ("coordination.k8s.io", &["v1alpha2", "v1beta1"]),
-    ("discovery.k8s.io", &["v1beta1"]),
-    ("events.k8s.io", &["v1beta1"]),
-    ("extensions", &["v1beta1"]),
-    ("flowcontrol.apiserver.k8s.io", &["v1beta1", "v1beta2", "v1beta3"]),
-    ("networking.k8s.io", &["v1beta1"]),
-    ("node.k8s.io", &["v1alpha1", "v1beta1"]),
-    ("policy", &["v1beta1"]),
-    ("rbac.authorization.k8s.io", &["v1alpha1", "v1beta1"]),
-    ("resource.k8s.io", &["v1alpha3", "v1beta1", "v1beta2"]),
-    ("scheduling.k8s.io", &["v1alpha1", "v1beta1"]),
-    ("storage.k8s.io", &["v1alpha1", "v1beta1"]),
+/// Kinds of removed versions, which kube-apiserver still decodes and whose messages are not in the table: apiVersion and kind.
+const REMOVED_KINDS: [(&str, &str); 5] = [
+    ("apiextensions.k8s.io/v1beta1", "ConversionReview"),
+    ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"),
+    ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinitionList"),
+    ("apiregistration.k8s.io/v1beta1", "APIService"),
+    ("apiregistration.k8s.io/v1beta1", "APIServiceList"),
 ];
 
 /// Kinds of the scheme that no URL serves: apiVersion and kind (`pkg/apis/{admission,imagepolicy}/install`).
@@ -133,8 +120,32 @@ const UNSERVED_KINDS: [(&str, &str); 3] = [
     ("admission.k8s.io/v1beta1", "AdmissionReview"),
     ("imagepolicy.k8s.io/v1alpha1", "ImageReview"),
 ];
-/// Kinds that moved from one group to another.
-const MOVED_KINDS: [&str; 6] = ["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"];
+/// Groups that a server of their own decodes, in a scheme of its own (`apiextensions-apiserver`, `kube-aggregator`).
+const OF_OTHER_SERVERS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+/// Groups of kinds that are in answers alone.
+const OF_ANSWERS: [&str; 2] = ["apidiscovery.k8s.io", "meta.k8s.io"];
+
+/// Kinds of `v1` that every scheme knows (`metav1.AddToGroupVersion`).
+const UNVERSIONED: [&str; 5] = ["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
+
+/// Whether the scheme that decodes the objects of a group knows a kind, served or not (`legacyscheme.Scheme` and its neighbours).
+fn is_registered(sent: &GroupVersionKind, group: &str) -> bool {
+    let (api_version, kind) = (sent.api_version(), sent.kind.as_str());
+    if api_version == "v1" && UNVERSIONED.contains(&kind) {
+        return true;
+    }
+    let server = |group: &str| OF_OTHER_SERVERS.iter().find(|other| **other == group).copied();
+    if META_KINDS.contains(&kind) && (api_version == "v1" || server(&sent.group) == server(group)) {
+        return protobuf::has_version(&sent.group, &sent.version)
+            || REMOVED_KINDS.iter().any(|(version, _)| *version == api_version);
+    }
+    if server(&sent.group) != server(group) || OF_ANSWERS.contains(&sent.group.as_str()) {
+        return false;
+    }
+    protobuf::has_encoding(&sent.group, &sent.version, kind)
+        || UNSERVED_KINDS.iter().chain(&REMOVED_KINDS).any(|known| *known == (&*api_version, kind))
+        || (kind, &*api_version) == ("List", "v1")
+}
 
 /// The mismatch between a body's kind and the kind of its URL.
 pub(super) enum Misfit {
@@ -175,21 +186,13 @@ pub(super) fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionK
     } else {
         GroupVersionKind::new(&*sent.group, &*sent.version, &**kind)
     };
-    let unserved = UNSERVED_VERSIONS.iter().any(|(group, versions)| {
-        let here = *group == sent.group && versions.contains(&sent.version.as_str());
-        here && (sent.group == expected.group || MOVED_KINDS.contains(&sent.kind.as_str()))
-    });
     let same_kind = sent.kind == expected.kind;
     let is_eviction = sent.kind == "Eviction" && sent.group == "policy" && sent.version == "v1beta1";
     if same_kind && is_eviction {
         return Ok(());
     }
-    let registered = schema::of(&sent).is_some()
-        || UNSERVED_KINDS.contains(&(&*sent.api_version(), &*sent.kind))
-        || META_KINDS.contains(&sent.kind.as_str())
-            && schema::kinds().any(|(kind, _)| kind.api_version() == sent.api_version())
-        || (sent.kind == "List" && sent.api_version() == "v1");
-    if same_kind && (registered || unserved) {
+    let registered = is_registered(&sent, &expected.group);
+    if same_kind && registered {
         let (found, wanted) = (sent.api_version(), expected.api_version());
         let message =
             format!("the API version in the data ({found}) does not match the expected API version ({wanted})");
@@ -198,6 +201,7 @@ pub(super) fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionK
     let why = if registered {
         let internal = match expected.group.as_str() {
             "" | "events.k8s.io" => "core",
+            "internal.apiserver.k8s.io" => "apiserverinternal",
             group => group.split('.').next().unwrap_or_default(),
         };
         format!("converting ({}.{}) to ({internal}.{}): unknown conversion", sent.version, sent.kind, expected.kind)

@@ -6,7 +6,7 @@ use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::patch::PatchType;
 use crate::object::{Object, cbor, decode, protobuf, typed};
-use crate::request::query::query_pairs;
+use crate::request::query::{self, query_pairs};
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value, json};
 
@@ -288,11 +288,5 @@ fn is_true(value: &str) -> bool {
 }
 
 fn integer(value: &str) -> Result<i64, Status> {
-    value.parse::<i64>().map_err(|error| {
-        let why = match error.kind() {
-            std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",
-            _ => "invalid syntax",
-        };
-        Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go_quote(value)))
-    })
+    query::integer(value).map_err(Status::bad_request)
 }

@@ -54,14 +54,19 @@ pub(crate) fn whole(float: f64) -> Option<i64> {
 }
 
 /// The JSON text that Go writes for a number.
-pub(crate) fn text(number: &Number) -> String {
+pub fn text(number: &Number) -> String {
     match (number.as_i64(), number.as_f64()) {
         (Some(whole), _) => whole.to_string(),
-        (None, Some(float)) if float == 0.0 || (1e-6..1e21).contains(&float.abs()) => float.to_string(),
-        (None, Some(float)) => {
-            let text = format!("{float:e}");
-            if text.contains("e-") { text } else { text.replace('e', "e+") }
-        }
+        (None, Some(float)) => float_text(float),
         (None, None) => number.to_string(),
     }
+}
+
+/// The JSON text that Go writes for a floating-point number (`floatEncoder`).
+pub(super) fn float_text(float: f64) -> String {
+    if float == 0.0 || (1e-6..1e21).contains(&float.abs()) {
+        return float.to_string();
+    }
+    let text = format!("{float:e}");
+    if text.contains("e-") { text } else { text.replace('e', "e+") }
 }

@@ -14,6 +14,13 @@ use crate::typed;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
+/// The reason why an apply is refused.
+enum Refusal {
+    Conflicts(Vec<Conflict>),
+    /// The object does not fit the schema of a version in which it has an owner.
+    Unfit(String),
+}
+
 impl Change<'_> {
     /// Returns the live object with the configuration applied, `metadata.managedFields` included. The values of the result are not
     /// decoded and have no defaults yet. `force` takes fields from other managers.
@@ -47,13 +54,16 @@ impl Change<'_> {
         canonicalize(&mut canonical);
         let apply = |force| self.apply_to(entries.clone(), &before, &canonical, force, versions);
         let applied = match apply(force) {
-            Err(conflicts) if self.manager == KUBECTL => {
+            Err(Refusal::Conflicts(conflicts)) if self.manager == KUBECTL => {
                 let left = self.without_last_applied(conflicts, &before);
-                if left.is_empty() { apply(true) } else { Err(left) }
+                if left.is_empty() { apply(true) } else { Err(Refusal::Conflicts(left)) }
             }
             other => other,
         };
-        let (mut object, entries) = applied.map_err(|conflicts| conflict::status(&conflicts))?;
+        let (mut object, entries) = applied.map_err(|refusal| match refusal {
+            Refusal::Conflicts(conflicts) => conflict::status(&conflicts),
+            Refusal::Unfit(why) => Status::plain(why),
+        })?;
         if self.manager == KUBECTL {
             last_applied::renew(&mut object, &canonical);
         }
@@ -92,19 +102,21 @@ impl Change<'_> {
         configuration: &Value,
         force: bool,
         versions: &dyn VersionConverter,
-    ) -> Result<(Value, Vec<Entry>), Vec<Conflict>> {
-        self.reconcile(&mut entries, before, versions);
+    ) -> Result<(Value, Vec<Entry>), Refusal> {
+        self.reconcile(&mut entries, before, versions).map_err(Refusal::Unfit)?;
         let mut mine = self.applier(configuration);
         let last = entries.iter().position(|entry| entry.is_of_the_same_manager_as(&mine));
         let last = last.map(|at| entries.swap_remove(at));
         let mut after = merge(self.schema, before.clone(), configuration.clone());
         if let Some(last) = last.as_ref().filter(|last| !last.fields.is_subset(&mine.fields)) {
-            after = self.pruned(after, last, entries.iter().chain([&mine]), versions);
+            after = self
+                .pruned(after, last, entries.iter().chain([&mine]), versions)
+                .map_err(|why| Refusal::Unfit(format!("failed to prune fields: {why}")))?;
         }
-        let changes = self.changes(&mut entries, before, &after, versions);
+        let changes = self.changes(&mut entries, before, &after, versions).map_err(Refusal::Unfit)?;
         let conflicts = if force { Vec::new() } else { changes.conflicts(&entries) };
         if !conflicts.is_empty() {
-            return Err(conflicts);
+            return Err(Refusal::Conflicts(conflicts));
         }
         changes.release(&mut entries);
         mine.fields.retain(|path| !has_no_owner(path));
@@ -136,7 +148,8 @@ impl Change<'_> {
         let mut empty = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind});
         typed::encode(self.kind, &mut empty);
         let change = Change { manager: FIRST, ..*self };
-        change.entries_after(Vec::new(), &empty, live, versions).0
+        // Without entries no version is converted.
+        change.entries_after(Vec::new(), &empty, live, versions).map(|(entries, _)| entries).unwrap_or_default()
     }
 
     /// The conflicts about fields that the last client-side apply did not set.

@@ -14,13 +14,16 @@ pub(super) struct Changes {
 
 impl Change<'_> {
     /// Compares two states of the object. Removes entries of versions that the API server does not have.
+    ///
+    /// # Errors
+    /// If a state does not fit the schema of an entry's version.
     pub(super) fn changes(
         &self,
         entries: &mut Vec<Entry>,
         before: &Value,
         after: &Value,
         versions: &dyn VersionConverter,
-    ) -> Changes {
+    ) -> Result<Changes, String> {
         let own = self.kind.api_version();
         let reset = reset::fields(self.kind, self.subresource, self.has_status);
         let without_reset = |mut changed: Changed| {
@@ -29,6 +32,7 @@ impl Change<'_> {
         };
         let mut changes =
             Changes { by_version: vec![(own.clone(), without_reset(compare(self.schema, before, after)))] };
+        let mut unfit = None;
         entries.retain(|entry| {
             let version = &entry.api_version;
             if changes.of(version).is_some() {
@@ -41,16 +45,33 @@ impl Change<'_> {
                     true
                 }
                 (InVersion::Missing, _) | (_, InVersion::Missing) => false,
-                _ => true,
+                (InVersion::Unfit(why), _) => {
+                    unfit.get_or_insert(format!("failed to convert old object: {why}"));
+                    true
+                }
+                (_, InVersion::Unfit(why)) => {
+                    unfit.get_or_insert(format!("failed to convert new object: {why}"));
+                    true
+                }
+                (InVersion::Unknown, _) | (_, InVersion::Unknown) => true,
             }
         });
-        changes
+        unfit.map_or(Ok(changes), Err)
     }
 
     /// Adapts entries to lists and maps that have become atomic (`ReconcileFieldSetWithSchema`). Removes entries of versions that
     /// the API server does not have.
-    pub(super) fn reconcile(&self, entries: &mut Vec<Entry>, live: &Value, versions: &dyn VersionConverter) {
+    ///
+    /// # Errors
+    /// If the object does not fit the schema of an entry's version.
+    pub(super) fn reconcile(
+        &self,
+        entries: &mut Vec<Entry>,
+        live: &Value,
+        versions: &dyn VersionConverter,
+    ) -> Result<(), String> {
         let own = self.kind.api_version();
+        let mut unfit = None;
         entries.retain_mut(|entry| {
             let in_version = match entry.api_version == own {
                 true => InVersion::Known(Value::Null, self.schema),
@@ -64,9 +85,14 @@ impl Change<'_> {
                     true
                 }
                 InVersion::Missing => false,
+                InVersion::Unfit(why) => {
+                    unfit.get_or_insert(why);
+                    true
+                }
                 InVersion::Unknown => true,
             }
         });
+        unfit.map_or(Ok(()), Err)
     }
 }
 

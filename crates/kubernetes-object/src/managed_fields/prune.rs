@@ -10,28 +10,38 @@ use serde_json::Value;
 
 impl Change<'_> {
     /// Removes the fields of the manager's last apply, unless `owners` own them. `owners` contain the new apply.
+    ///
+    /// # Errors
+    /// If the object does not fit the schema of an owner's version.
     pub(super) fn pruned<'e>(
         &self,
         merged: Value,
         last: &Entry,
         owners: impl Iterator<Item = &'e Entry>,
         versions: &dyn VersionConverter,
-    ) -> Value {
+    ) -> Result<Value, String> {
         let own = self.kind.api_version();
         let version = last.api_version.as_str();
-        let Some((start, node)) = self.known(versions, &merged, &own, version) else { return merged };
+        let start = self.known(versions, &merged, &own, version);
+        let start = start.map_err(|why| format!("failed to convert merged object to last applied version: {why}"))?;
+        let Some((start, node)) = start else { return Ok(merged) };
         let pruned = fields::without(node, start.clone(), with_named(node, &last.fields));
-        let Some(kept) = self.with_owned(&start, pruned, version, owners, versions) else { return merged };
+        let kept = self.with_owned(&start, pruned, version, owners, versions);
+        let kept = kept.map_err(|why| format!("failed add back owned items: {why}"))?;
+        let Some(kept) = kept else { return Ok(merged) };
         // Fields without an owner stay.
         let (all, left) = (named(node, &start), named(node, &kept));
         let last = with_named(node, &last.fields);
         let gone: Set = all.into_iter().filter(|path| !left.contains(path) && last.contains(path)).collect();
         let pruned = fields::without(node, start, gone);
-        self.known(versions, &pruned, version, &own).map_or(merged, |(pruned, _)| pruned)
+        Ok(self.known(versions, &pruned, version, &own)?.map_or(merged, |(pruned, _)| pruned))
     }
 
     /// Restores the fields that the owners own, version by version (`Updater.addBackOwnedItems`). `None` if the result cannot be
     /// converted back to its version.
+    ///
+    /// # Errors
+    /// If the object does not fit the schema of an owner's version.
     fn with_owned<'e>(
         &self,
         start: &Value,
@@ -39,7 +49,7 @@ impl Change<'_> {
         version: &str,
         owners: impl Iterator<Item = &'e Entry>,
         versions: &dyn VersionConverter,
-    ) -> Option<Value> {
+    ) -> Result<Option<Value>, String> {
         // The version of the last apply comes first: a conversion may need fields that are pruned.
         let mut by_version: Vec<(&str, Set)> = vec![(version, Set::new())];
         for owner in owners {
@@ -50,8 +60,12 @@ impl Change<'_> {
         }
         let (mut whole, mut at) = (start.clone(), version);
         for (next, owned) in by_version.into_iter().filter(|(_, owned)| !owned.is_empty()) {
-            let converted = |value: &Value| self.known(versions, value, at, next);
-            let (Some((whole_next, node)), Some((pruned_next, _))) = (converted(&whole), converted(&pruned)) else {
+            let converted = |value: &Value, what: &str| {
+                let known = self.known(versions, value, at, next);
+                known.map_err(|why| format!("failed to convert {what} object at version {next}: {why}"))
+            };
+            let (whole_next, pruned_next) = (converted(&whole, "merged")?, converted(&pruned, "pruned")?);
+            let (Some((whole_next, node)), Some((pruned_next, _))) = (whole_next, pruned_next) else {
                 continue;
             };
             let (left, owned) = (named(node, &pruned_next), with_named(node, &owned));
@@ -60,7 +74,7 @@ impl Change<'_> {
             pruned = fields::without(node, whole_next.clone(), gone);
             (whole, at) = (whole_next, next);
         }
-        self.known(versions, &pruned, at, version).map(|(pruned, _)| pruned)
+        Ok(self.known(versions, &pruned, at, version)?.map(|(pruned, _)| pruned))
     }
 
     fn known<'v>(
@@ -69,10 +83,11 @@ impl Change<'_> {
         value: &Value,
         from: &str,
         to: &str,
-    ) -> Option<(Value, Node<'v>)> {
+    ) -> Result<Option<(Value, Node<'v>)>, String> {
         match self.convert(versions, value, from, to) {
-            InVersion::Known(value, node) => Some((value, node)),
-            InVersion::Missing | InVersion::Unknown => None,
+            InVersion::Known(value, node) => Ok(Some((value, node))),
+            InVersion::Unfit(why) => Err(why),
+            InVersion::Missing | InVersion::Unknown => Ok(None),
         }
     }
 }

@@ -401,3 +401,41 @@ fn a_scaled_object_has_the_owners_of_its_scale() {
     assert_eq!(of_scaled(&parent, &scale, "a/v1", replicas), Some(expected));
     assert_eq!(of_scaled(&Value::Null, &Value::Null, "a/v1", replicas), None);
 }
+
+/// A kind whose v2 has no field `c`, with a conversion that keeps it.
+struct Narrower;
+
+impl VersionConverter for Narrower {
+    fn convert(&self, object: &Value, _from: &str, to: &str) -> InVersion<'_> {
+        match to == "v2" && object.pointer("/data/c").is_some() {
+            true => InVersion::Unfit(".data.c: field not declared in schema".to_owned()),
+            false => InVersion::Known(object.clone(), Node::built_in(&kind("", "v1", "ConfigMap")).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn an_object_that_does_not_fit_the_version_of_an_owner_is_refused_or_loses_its_owners() {
+    let kind = kind("", "v1", "ConfigMap");
+    let schema = Node::built_in(&kind).unwrap();
+    let change =
+        Change { kind: &kind, schema, has_status: false, subresource: "", manager: "me", now: Timestamp::UNIX_EPOCH };
+    let owned = json!([{"manager": "other", "operation": "Update", "apiVersion": "v2", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:a": {}}}}]);
+    let live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "uid": "u", "managedFields": owned},
+        "data": {"a": "1"}});
+    let apply = |live: &Value, data: Value| {
+        let configuration = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data});
+        change.apply(Some(live), &configuration, false, &Narrower)
+    };
+    assert!(apply(&live, json!({"b": "1"})).is_ok());
+    let refused = apply(&live, json!({"c": "1"})).unwrap_err();
+    assert_eq!(
+        (refused.code, &*refused.message),
+        (500, "failed to convert new object: .data.c: field not declared in schema")
+    );
+    let mut after = live.clone();
+    after["data"]["c"] = json!("1");
+    assert_eq!(change.managed_fields_in(&live, &after, &Narrower), (None, false));
+    assert_eq!(apply(&after, json!({"b": "1"})).unwrap_err().message, ".data.c: field not declared in schema");
+}

@@ -17,6 +17,8 @@ pub enum InVersion<'s> {
     Known(Value, Node<'s>),
     /// The API server has no such version: entries of this version are removed (`IsMissingVersionError`).
     Missing,
+    /// The object does not fit the schema of this version, for this reason.
+    Unfit(String),
     /// The object in this version is unknown here: entries of this version stay unchanged.
     Unknown,
 }

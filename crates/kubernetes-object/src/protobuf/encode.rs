@@ -65,7 +65,7 @@ impl Writer {
         Some(())
     }
 
-    fn bytes(&mut self, number: u32, bytes: &[u8]) -> Option<()> {
+    pub(super) fn bytes(&mut self, number: u32, bytes: &[u8]) -> Option<()> {
         self.tag(number, DELIMITED);
         self.varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
@@ -76,10 +76,15 @@ impl Writer {
         self.bytes(number, text.as_bytes())
     }
 
-    fn number(&mut self, number: u32, value: i64) -> Option<()> {
+    pub(super) fn number(&mut self, number: u32, value: i64) -> Option<()> {
         self.tag(number, VARINT);
         self.varint(value as u64);
         Some(())
+    }
+
+    pub(super) fn double(&mut self, number: u32, value: f64) {
+        self.tag(number, FIXED64);
+        self.0.extend_from_slice(&value.to_bits().to_le_bytes());
     }
 
     /// Writes the fields of a message and returns their number. A number below the object's means that some fields are unknown.
@@ -138,8 +143,7 @@ impl Writer {
             (Shape::Int32, Value::Number(value)) => self.number(number, i32::try_from(value.as_i64()?).ok()?.into()),
             (Shape::Int64, Value::Number(value)) => self.number(number, value.as_i64()?),
             (Shape::Double, Value::Number(value)) => {
-                self.tag(number, FIXED64);
-                self.0.extend_from_slice(&value.as_f64()?.to_bits().to_le_bytes());
+                self.double(number, value.as_f64()?);
                 Some(())
             }
             (Shape::Bytes, Value::String(text)) => self.bytes(number, &BASE64.decode(text).ok()?),
@@ -195,7 +199,7 @@ impl Writer {
 }
 
 /// Converts a time as Go writes it (in UTC, whole or with six digits) to seconds since 1970 and nanoseconds.
-fn timestamp(text: &str, has_micros: bool) -> Option<(i64, i64)> {
+pub(super) fn timestamp(text: &str, has_micros: bool) -> Option<(i64, i64)> {
     let bytes = text.as_bytes();
     let form: &[u8] = if has_micros { b"0000-00-00T00:00:00.000000Z" } else { b"0000-00-00T00:00:00Z" };
     let is_right = |(byte, mark): (&u8, &u8)| if *mark == b'0' { byte.is_ascii_digit() } else { byte == mark };

@@ -18,6 +18,16 @@ pub(super) fn message(group: &str, version: &str, kind: &str) -> Option<&'static
     TABLE.messages.get(*found?)
 }
 
+/// Whether a kind of this version has a message of its own.
+pub(super) fn has_kind(group: &str, version: &str, kind: &str) -> bool {
+    TABLE.kinds.contains_key(&(group, version, kind))
+}
+
+/// Whether a kind of this version has a message.
+pub(super) fn has_version(group: &str, version: &str) -> bool {
+    TABLE.kinds.keys().any(|known| (known.0, known.1) == (group, version))
+}
+
 /// The message of JSON schemas in a CustomResourceDefinition.
 pub(super) fn json_schema() -> Option<&'static Message> {
     TABLE.messages.get(usize::from(TABLE.json_schema?))

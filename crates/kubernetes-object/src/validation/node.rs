@@ -87,6 +87,11 @@ impl<'v> Node<'v> {
         Self { value: self.value, path: before.child(Step::Key(key.to_owned())) }
     }
 
+    /// This value without a path (`field.NewPath("")`).
+    pub(super) fn with_no_path(&self) -> Self {
+        Self { value: self.value, path: Path::default() }
+    }
+
     /// Another value with this path.
     pub(super) fn with<'o>(&self, value: &'o Value) -> Node<'o> {
         Node { value, path: self.path.clone() }
@@ -115,6 +120,11 @@ impl<'v> Node<'v> {
         let path = self.path.clone();
         let fields = self.value.as_object().into_iter().flatten();
         fields.map(move |(key, value)| (key.as_str(), Self { value, path: path.child(Step::Key(key.clone())) }))
+    }
+
+    /// The path of the value.
+    pub(super) fn path(&self) -> impl fmt::Display {
+        &self.path
     }
 
     pub(super) fn value(&self) -> &'v Value {

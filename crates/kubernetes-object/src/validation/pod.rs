@@ -10,8 +10,11 @@ mod spec;
 mod annotations;
 mod template;
 mod update;
+mod quality;
+mod resize;
 mod status;
 
+pub(super) use quality::class;
 pub(super) use scheduling::{taint_effect, tolerations};
 pub(super) use template::{object, template, template_for};
 
@@ -57,7 +60,7 @@ pub(super) fn change(pod: &Node<'_>, old: &Node<'_>, subresource: &str, out: &mu
             annotations::check_update(pod, old, out);
             update::ephemeral_containers(pod, old, out);
         }
-        "resize" => update::resize(pod, old, out),
+        "resize" => resize::check(pod, old, out),
         _ => {
             annotations::check_update(pod, old, out);
             update::spec(pod, old, out);

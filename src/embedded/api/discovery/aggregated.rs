@@ -1,14 +1,57 @@
 //! The aggregated form of `/api` and `/apis`: every group with every resource in one `APIGroupDiscoveryList`.
 
+use crate::body::Body;
 use crate::embedded::api::catalog::{ApiResource, Group, Version};
-use crate::embedded::api::document::tag;
+use crate::embedded::api::document::{self, tag};
 use crate::embedded::name::Name;
+use crate::go_text::json::answer;
+use crate::object::protobuf;
+use crate::request::accept::Agreed;
+use crate::request::body::MediaType;
+use crate::response;
+use bytes::Bytes;
+use http::Response;
+use http::header::{CACHE_CONTROL, HeaderValue, VARY};
 use serde::Serialize;
+use serde_json::Value;
+use std::sync::OnceLock;
 
-/// An aggregated document and its entity tag.
+/// An aggregated document and its entity tag, which is that of its JSON in every encoding (`ServeHTTPWithETag`).
 pub(super) struct Aggregated {
-    pub(super) body: bytes::Bytes,
-    pub(super) tag: String,
+    json: Bytes,
+    tag: String,
+    /// The other encodings, made at their first use.
+    protobuf: OnceLock<Bytes>,
+    yaml: OnceLock<Bytes>,
+}
+
+impl Aggregated {
+    /// The document in an encoding. `entries` are its groups.
+    pub(super) fn response<'e>(&self, agreed: Agreed, entries: impl FnOnce() -> Vec<Entry<'e>>) -> Response<Body> {
+        let value = || serde_json::from_slice::<Value>(&self.json).unwrap_or_default();
+        let encode = || value().as_object().and_then(protobuf::encode_answer).unwrap_or_default().into();
+        let body = match agreed.media_type {
+            MediaType::Protobuf => self.protobuf.get_or_init(encode).clone(),
+            MediaType::Yaml => self.yaml.get_or_init(|| response::yaml_document(&value()).into()).clone(),
+            MediaType::Json | MediaType::Cbor if agreed.is_pretty => written(&entries(), true).into(),
+            MediaType::Json | MediaType::Cbor => self.json.clone(),
+        };
+        let mut response = document::tagged(content_type(agreed.media_type), body, &self.tag);
+        response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+        response
+    }
+}
+
+/// `generateMediaTypeWithGVK`
+fn content_type(media_type: MediaType) -> &'static str {
+    match media_type {
+        MediaType::Protobuf => {
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+        MediaType::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        MediaType::Json | MediaType::Cbor => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    }
 }
 
 /// A group and its versions.
@@ -32,16 +75,19 @@ pub(super) fn current(group: &Group) -> Entry<'_> {
 }
 
 /// The document of the groups.
-pub(super) fn document<'e>(groups: impl Iterator<Item = Entry<'e>>) -> Aggregated {
-    let groups: Vec<Entry<'e>> = groups.collect();
+pub(super) fn document(groups: &[Entry<'_>]) -> Aggregated {
+    let json = written(groups, false);
+    Aggregated { tag: tag(&json), json: json.into(), protobuf: OnceLock::new(), yaml: OnceLock::new() }
+}
+
+fn written(groups: &[Entry<'_>], is_pretty: bool) -> Vec<u8> {
     let list = DiscoveryList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
         metadata: Metadata { name: "" },
         items: groups.iter().map(GroupDiscovery::of).collect(),
     };
-    let body = super::line(&list);
-    Aggregated { tag: tag(&body), body: body.into() }
+    answer(&list, is_pretty)
 }
 
 #[derive(Serialize)]

@@ -3,6 +3,7 @@
 use crate::embedded::custom::definition::Version;
 use crate::embedded::custom::resource::Custom;
 use crate::embedded::http::call::Call;
+use crate::go_text::numbers;
 use crate::kind::split_api_version;
 use crate::object::Object;
 use crate::status::Status;
@@ -25,21 +26,23 @@ pub(in crate::embedded) async fn shown_to(call: &Call, object: Arc<Object>) -> R
     Ok(Arc::new(custom.pruned(converted, &custom.version)))
 }
 
-/// An object of the request's version in the storage version.
+/// An object of the request's version in the storage version, with the numbers that kube-apiserver reads again from its storage.
 ///
 /// # Errors
 /// 500 if the webhook fails.
 pub(in crate::embedded) async fn to_storage(call: &Call, custom: &Custom, object: Object) -> Result<Object, Status> {
     let definition = &custom.definition;
     let stored = definition.version(&definition.storage).filter(|stored| stored.name != custom.version.name);
-    match stored {
-        None => Ok(object),
-        Some(stored) if definition.webhook().is_none() => Ok(custom.in_version(object, stored)),
+    let mut object = match stored {
+        None => object,
+        Some(stored) if definition.webhook().is_none() => custom.in_version(object, stored),
         Some(stored) => {
             let converted = convert(call, custom, object, &custom.version, stored).await?;
-            Ok(custom.pruned(converted, stored))
+            custom.pruned(converted, stored)
         }
-    }
+    };
+    object.fields_mut().values_mut().for_each(numbers::canonicalize);
+    Ok(object)
 }
 
 async fn convert(call: &Call, custom: &Custom, object: Object, from: &Version, to: &Version) -> Result<Object, Status> {

@@ -8,7 +8,7 @@ use crate::embedded::http::call::Call;
 use crate::embedded::http::{body, respond};
 use crate::embedded::store::Reads;
 use crate::embedded::strategies::owners::{self, MANAGED_FIELDS, Subject};
-use crate::embedded::verbs::{scale as built_in, write};
+use crate::embedded::verbs::{read, scale as built_in, write};
 use crate::go_text::{go_dynamic_type, go_print, go_quote};
 use crate::kind::split_api_version;
 use crate::object::Object;
@@ -17,7 +17,7 @@ use crate::object::patch::PatchType;
 use crate::object::structural::validate::Scale;
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::Status;
-use http::{Response, StatusCode};
+use http::Response;
 use serde_json::{Value, json};
 
 /// The replicas of a scale whose object has none (`invalidSpecReplicas`).
@@ -28,6 +28,8 @@ const UNSET: i64 = i32::MIN as i64;
 /// # Errors
 /// If the object does not exist, or has no replicas.
 pub(in crate::embedded) async fn get(call: &Call) -> Result<Response<Body>, Status> {
+    read::check_version(call)?;
+    read::check_key(call)?;
     let custom = custom(call)?;
     let current = call.server.store.object(call.collection(), &call.key());
     let current = shown_to(call, current.ok_or_else(|| call.not_found())?).await?;
@@ -37,7 +39,7 @@ pub(in crate::embedded) async fn get(call: &Call) -> Result<Response<Body>, Stat
         let why = format!("the spec replicas field {} does not exist", go_quote(&paths.spec_replicas));
         return Err(Status::internal_error(why));
     }
-    Ok(respond::value(StatusCode::OK, &scale.into_value()))
+    Ok(respond::scale(call, &scale))
 }
 
 /// Responds to an update.
@@ -123,7 +125,7 @@ async fn scaled(
         Ok(object)
     });
     let (scale, _) = scale_of(paths, &custom.shown(&*stored.await?))?;
-    Ok(respond::value(StatusCode::OK, &scale.into_value()))
+    Ok(respond::scale(call, &scale))
 }
 
 fn paths(custom: &Custom) -> Result<&Scale, Status> {
@@ -160,7 +162,7 @@ fn scale_of(paths: &Scale, object: &Object) -> Result<(Object, bool), Status> {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": built_in::metadata(object),
-        "spec": {"replicas": spec.unwrap_or_default()},
+        "spec": built_in::spec(spec.unwrap_or_default()),
         "status": status,
     });
     Ok((Object::from_value(scale).unwrap_or_default(), spec.is_some()))

@@ -166,8 +166,8 @@ async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: 
     }
     write::name_object(&*call.server.store, call, &mut object)?;
     let schema = custom.version.schema()?;
-    let warnings = schema.validate(&custom.version, call.resource.namespaced, &object, Before::Nothing, Vec::new())?;
-    warnings.into_iter().for_each(|warning| call.warn(warning));
+    let warn = |warning| call.warn(warning);
+    schema.validate(&custom.version, call.resource.namespaced, &object, Before::Nothing, Vec::new(), warn)?;
     warn_of_finalizers(call, &object, None);
     write::check_version_of_new(&object, dry_run)?;
     let stored = to_storage(call, custom, object).await?;
@@ -178,7 +178,7 @@ async fn create_named(call: &Call, mut object: Object, is_apply: bool, dry_run: 
         write::check_namespace(state, call, had_namespace)?;
         let key = store::key(call.namespace(), stored.name());
         if state.contains(call.collection(), &key) {
-            return Err(write::taken(call, stored.name()));
+            return Err(write::taken(call, &stored));
         }
         if dry_run {
             return Ok(Arc::new(stored.into_object()));
@@ -239,8 +239,8 @@ fn prepared(call: &Call, custom: &Custom, object: Object, current: &Object) -> R
     let causes = object_meta::validate_any_update(&fields(&object), &fields(current), call.resource.namespaced);
     let before = if is_status { Before::Status(current) } else { Before::Object(current) };
     let schema = custom.version.schema()?;
-    let warnings = schema.validate(&custom.version, call.resource.namespaced, &object, before, causes)?;
-    warnings.into_iter().for_each(|warning| call.warn(warning));
+    let warn = |warning| call.warn(warning);
+    schema.validate(&custom.version, call.resource.namespaced, &object, before, causes, warn)?;
     if !is_status {
         warn_of_finalizers(call, &object, Some(current));
     }

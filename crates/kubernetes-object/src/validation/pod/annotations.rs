@@ -6,7 +6,7 @@ use super::{each_container, scheduling};
 use crate::go_text::go_quote;
 use serde_json::Value;
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";

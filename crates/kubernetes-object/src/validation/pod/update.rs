@@ -1,6 +1,7 @@
 //! The fields of a pod that may change.
 
 use super::super::node::{Causes, IMMUTABLE, Node, is_equal, is_equal_map};
+use super::annotations::MIRROR;
 use super::scheduling;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
@@ -135,6 +136,10 @@ fn gated(spec: &Node<'_>, old: &Node<'_>, munged: &mut Map<String, Value>, out: 
     let entry = munged.entry("affinity").or_insert_with(|| Value::Object(Map::new()));
     if let Some(fields) = entry.as_object_mut() {
         restore(fields, "nodeAffinity", &old.at("affinity"));
+        // The affinity to nodes was the only change.
+        if fields.is_empty() {
+            restore(munged, "affinity", old);
+        }
     }
 }
 
@@ -153,12 +158,13 @@ fn only_adds(term: &Node<'_>, old: &Node<'_>) -> bool {
 
 /// `ValidatePodEphemeralContainersUpdate` after the checks of the new pod.
 pub(super) fn ephemeral_containers(pod: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
-    let list = pod.at("spec").at("ephemeralContainers");
-    let mut by_name: HashMap<&str, Node<'_>> = HashMap::new();
-    for container in list.items() {
-        // The first one of a name counts.
-        by_name.entry(container.at("name").text()).or_insert(container);
+    if old.under(&["metadata", "annotations"]).key(MIRROR).is_given() {
+        *out = Causes::default();
+        return out.forbidden(&pod.with_no_path(), "static pods do not support ephemeral containers");
     }
+    let list = pod.at("spec").at("ephemeralContainers");
+    // The last one of a name counts.
+    let by_name: HashMap<&str, Node<'_>> = list.items().map(|each| (each.at("name").text(), each)).collect();
     for container in old.at("spec").at("ephemeralContainers").items() {
         let name = container.at("name").text();
         match by_name.get(name) {
@@ -168,40 +174,6 @@ pub(super) fn ephemeral_containers(pod: &Node<'_>, old: &Node<'_>, out: &mut Cau
             }
             Some(_) => {}
         }
-    }
-}
-
-/// `ValidatePodResize` after the checks of the new pod, for resources of containers.
-pub(super) fn resize(pod: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
-    let (spec, old) = (pod.at("spec"), old.at("spec"));
-    for list in ["containers", "initContainers"] {
-        if spec.at(list).len() != old.at(list).len() {
-            return out.forbidden(&spec.at(list), &format!("{list} may not be added or removed on resize"));
-        }
-    }
-    let mut munged = spec.value().as_object().cloned().unwrap_or_default();
-    for list in ["containers", "initContainers"] {
-        for (container, old) in spec.at(list).items().zip(old.at(list).items()) {
-            if container.at("name").text() != old.at("name").text() {
-                let why = format!("{list} may not be renamed or reordered on resize");
-                out.forbidden(&container.at("name"), &why);
-            }
-            for side in ["requests", "limits"] {
-                let (new, old) = (container.at("resources").at(side), old.at("resources").at(side));
-                if old.entries().any(|(name, _)| !new.key(name).is_given()) {
-                    out.forbidden(&new, &format!("resource {side} cannot be removed"));
-                }
-            }
-        }
-        let items = munged.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-        for (container, old) in items.zip(old.at(list).items()) {
-            if let Some(container) = container.as_object_mut() {
-                restore(container, "resources", &old);
-            }
-        }
-    }
-    if out.is_empty() && !is_equal(&Value::Object(munged), old.value()) {
-        out.forbidden(&spec, "only cpu and memory resources are mutable");
     }
 }
 
