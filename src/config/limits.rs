@@ -143,7 +143,7 @@ pub struct Limits {
     /// Number of rules (`x-kubernetes-validations`) in one CustomResourceDefinition of the embedded API server. A definition with more is
     /// refused before its rules are compiled.
     pub(crate) definition_rules: usize,
-    /// Size of one object in the embedded API server as kube-apiserver stores it (`--max-request-bytes` of etcd).
+    /// Size of the transaction with which kube-apiserver would store one object of the embedded API server (`--max-request-bytes` of etcd).
     pub(crate) stored_object_bytes: usize,
     /// Size of all objects in the embedded API server (`--quota-backend-bytes`). Without room, only deletions and writes that make an
     /// object smaller succeed. The objects are in memory, so that a memory limit lowers this bound.

@@ -3,6 +3,7 @@
 use crate::go_text::go_quote;
 use std::borrow::Cow;
 use std::num::{IntErrorKind, ParseIntError};
+use thiserror::Error;
 
 /// Returns the names and values of a query, in order, as Go's `url.ParseQuery` reads them: pairs with a `;` or a malformed escape
 /// are dropped, `+` is a space. Another parser would see other values than the API server.
@@ -52,11 +53,16 @@ pub(super) fn is_true(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
+/// A text that is no number of a type, with Go's text (`strconv.NumError`).
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub(crate) struct NoNumber(String);
+
 /// Parses a whole number (`strconv.ParseInt`).
 ///
 /// # Errors
 /// If the text is no number, or one of more than 64 bits, with Go's text.
-pub(crate) fn integer(text: &str) -> Result<i64, String> {
+pub(crate) fn integer(text: &str) -> Result<i64, NoNumber> {
     text.parse().map_err(|error| not_parsed("ParseInt", text, &error))
 }
 
@@ -64,18 +70,18 @@ pub(crate) fn integer(text: &str) -> Result<i64, String> {
 ///
 /// # Errors
 /// As [`integer`]; also for a sign.
-pub(crate) fn unsigned(text: &str) -> Result<u64, String> {
+pub(crate) fn unsigned(text: &str) -> Result<u64, NoNumber> {
     // Rust reads a plus sign, Go does not.
     let text_or_empty = if text.starts_with('+') { "" } else { text };
     text_or_empty.parse().map_err(|error| not_parsed("ParseUint", text, &error))
 }
 
-fn not_parsed(function: &str, text: &str, error: &ParseIntError) -> String {
+fn not_parsed(function: &str, text: &str, error: &ParseIntError) -> NoNumber {
     let why = match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
         _ => "invalid syntax",
     };
-    format!("strconv.{function}: parsing {}: {why}", go_quote(text))
+    NoNumber(format!("strconv.{function}: parsing {}: {why}", go_quote(text)))
 }
 
 #[cfg(test)]
@@ -110,8 +116,16 @@ mod tests {
             ("18446744073709551616", Err("value out of range"), Err("value out of range")),
         ] {
             let why = |function: &str, why: &str| format!("strconv.{function}: parsing {text:?}: {why}");
-            assert_eq!(integer(text), integer_is.map_err(|text| why("ParseInt", text)), "{text}");
-            assert_eq!(unsigned(text), unsigned_is.map_err(|text| why("ParseUint", text)), "{text}");
+            assert_eq!(
+                integer(text).map_err(|error| error.to_string()),
+                integer_is.map_err(|text| why("ParseInt", text)),
+                "{text}"
+            );
+            assert_eq!(
+                unsigned(text).map_err(|error| error.to_string()),
+                unsigned_is.map_err(|text| why("ParseUint", text)),
+                "{text}"
+            );
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Certificate;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls_pki_types::PrivateKeyDer;
+use thiserror::Error;
 use x509_parser::pem::Pem;
 
 /// The object identifiers of public keys, in DER.
@@ -13,11 +14,16 @@ const KEYS: [(&[u8], SignatureAlgorithm); 3] = [
     (&[6, 3, 0x2b, 0x65, 0x70], SignatureAlgorithm::ED25519),
 ];
 
+/// A certificate and a key that do not belong together, or that Go does not read, with Go's text.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct Mismatch(String);
+
 /// Checks that the first certificate of a text in PEM has the key of another text in PEM.
 ///
 /// # Errors
-/// The text of Go's error.
-pub(crate) fn check_key_pair(certificate: &[u8], key: &[u8]) -> Result<(), String> {
+/// If one is missing or broken, or if the key is another's.
+pub(crate) fn check_key_pair(certificate: &[u8], key: &[u8]) -> Result<(), Mismatch> {
     const NO_CERTIFICATE: &str = "tls: failed to find any PEM data in certificate input";
     const NO_KEY: &str = "tls: failed to find any PEM data in key input";
     let is_key = |block: &Pem| block.label == "PRIVATE KEY" || block.label.ends_with(" PRIVATE KEY");
@@ -29,7 +35,7 @@ pub(crate) fn check_key_pair(certificate: &[u8], key: &[u8]) -> Result<(), Strin
         }
     }
     let Some(leaf) = leaf else {
-        return Err(match skipped.as_slice() {
+        return Err(Mismatch(match skipped.as_slice() {
             [] => NO_CERTIFICATE.to_owned(),
             [label] if label.ends_with("PRIVATE KEY") => {
                 "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched"
@@ -39,7 +45,7 @@ pub(crate) fn check_key_pair(certificate: &[u8], key: &[u8]) -> Result<(), Strin
                 "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the following types: [{}]",
                 labels.join(" ")
             ),
-        });
+        }));
     };
     let (mut found, mut skipped) = (None, Vec::new());
     for block in blocks(key) {
@@ -50,7 +56,7 @@ pub(crate) fn check_key_pair(certificate: &[u8], key: &[u8]) -> Result<(), Strin
         skipped.push(block.label);
     }
     let Some(key) = found else {
-        return Err(match skipped.as_slice() {
+        return Err(Mismatch(match skipped.as_slice() {
             [] => NO_KEY.to_owned(),
             [label] if label == "CERTIFICATE" => {
                 "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
@@ -60,23 +66,23 @@ pub(crate) fn check_key_pair(certificate: &[u8], key: &[u8]) -> Result<(), Strin
                  types: [{}]",
                 labels.join(" ")
             ),
-        });
+        }));
     };
-    let leaf = Certificate::parse(&leaf).map_err(|error| error.to_string())?;
+    let leaf = Certificate::parse(&leaf).map_err(|error| Mismatch(error.to_string()))?;
     let key = PrivateKeyDer::try_from(key).map_err(drop);
     let key = key.and_then(|key| default_provider().key_provider.load_private_key(key).map_err(drop));
-    let key = key.map_err(|()| "tls: failed to parse private key".to_owned())?;
+    let key = key.map_err(|()| Mismatch("tls: failed to parse private key".to_owned()))?;
     let public = leaf.key_info();
     // The identifier stands at the begin of the key's information, after the heads of two sequences of at most four bytes each.
     let begin = public.get(..public.len().min(24)).unwrap_or_default();
     let of_leaf = KEYS.iter().find(|(identifier, _)| begin.windows(identifier.len()).any(|part| part == *identifier));
     match of_leaf {
-        None => Err("tls: unknown public key algorithm".to_owned()),
+        None => Err(Mismatch("tls: unknown public key algorithm".to_owned())),
         Some((_, algorithm)) if *algorithm != key.algorithm() => {
-            Err("tls: private key type does not match public key type".to_owned())
+            Err(Mismatch("tls: private key type does not match public key type".to_owned()))
         }
         Some(_) if key.public_key().is_some_and(|own| own.as_ref() != public) => {
-            Err("tls: private key does not match public key".to_owned())
+            Err(Mismatch("tls: private key does not match public key".to_owned()))
         }
         Some(_) => Ok(()),
     }
@@ -122,7 +128,7 @@ mod tests {
             (&certificate, &of_other_type, Some("tls: private key type does not match public key type")),
         ] {
             let found = check_key_pair(certificate.as_bytes(), key.as_bytes());
-            assert_eq!(found.err().as_deref(), expected, "{certificate}{key}");
+            assert_eq!(found.err().map(|error| error.to_string()).as_deref(), expected, "{certificate}{key}");
         }
     }
 }

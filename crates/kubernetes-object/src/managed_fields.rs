@@ -27,7 +27,7 @@ pub use scale::{of_scale, of_scaled};
 use serde_json::Value;
 use set::Path;
 use std::borrow::Cow;
-pub use versions::{InVersion, OneVersion, VersionConverter};
+pub use versions::{InVersion, OneVersion, Unfit, VersionConverter};
 
 /// The manager of the fields of an object that had no managedFields before its first apply.
 const FIRST: &str = "before-first-apply";
@@ -198,7 +198,7 @@ impl Change<'_> {
         old: &Value,
         new: &Value,
         versions: &dyn VersionConverter,
-    ) -> Result<(Vec<Entry>, bool), String> {
+    ) -> Result<(Vec<Entry>, bool), Unfit> {
         self.reconcile(&mut entries, old, versions)?;
         let changes = self.changes(&mut entries, old, new, versions)?;
         changes.release(&mut entries);

@@ -108,7 +108,9 @@ fn messages_have_the_fields_of_the_go_types() {
     }
     assert!(compared > 3500, "{compared}");
     for (kind, name) in &messages.kinds {
-        assert_eq!(go.kinds.get(kind), Some(name), "{kind}");
+        // Kinds of answers, which no body contains, are messages alone.
+        let is_answer = ["apidiscovery.k8s.io/", "meta.k8s.io/"].iter().any(|group| kind.starts_with(group));
+        assert!(is_answer || go.kinds.get(kind) == Some(name), "{kind}");
     }
 }
 

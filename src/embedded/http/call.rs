@@ -85,7 +85,10 @@ impl Call {
     /// # Errors
     /// If the value is no number.
     pub(in crate::embedded) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
-        self.parameter(name).map(|text| query::integer(&text)).transpose().map_err(Status::bad_request)
+        self.parameter(name)
+            .map(|text| query::integer(&text))
+            .transpose()
+            .map_err(|error| Status::bad_request(error.to_string()))
     }
 
     /// Whether the request is a dry run.

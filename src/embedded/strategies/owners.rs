@@ -5,7 +5,7 @@
 use crate::embedded::api::catalog::{self, ServedResource};
 use crate::embedded::api::removed;
 use crate::kind::GroupVersionKind;
-use crate::object::managed_fields::{Change, InVersion, OneVersion, VersionConverter, is_too_large};
+use crate::object::managed_fields::{Change, InVersion, OneVersion, Unfit, VersionConverter, is_too_large};
 use crate::object::merge::{Node, validate};
 use crate::object::typed::Rest;
 use crate::object::{Object, convert, normal, typed};
@@ -39,7 +39,7 @@ impl VersionConverter for Served {
             let object = renamed(object, &to);
             return match validate(node, object.as_value()) {
                 Ok(()) => InVersion::Known(object.into_value(), node),
-                Err(why) => InVersion::Unfit(why.to_string()),
+                Err(why) => InVersion::Unfit(Unfit::new(why)),
             };
         }
         if removed::schema(&self.0).is_some() {

@@ -33,7 +33,7 @@ impl Strategy for Secrets {
             return None;
         }
         let data = |name: &str| STANDARD.decode(object.str(&["data", name])).unwrap_or_default();
-        check_key_pair(&data("tls.crt"), &data("tls.key")).err()
+        check_key_pair(&data("tls.crt"), &data("tls.key")).err().map(|error| error.to_string())
     }
 
     fn selectable_fields(&self, _: &ServedResource) -> &'static [&'static str] {

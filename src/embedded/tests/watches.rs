@@ -3,7 +3,7 @@
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pair, pod};
 use crate::config::Limits;
 use crate::embedded::store::Collection;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,9 +130,15 @@ async fn bookmarks_come_where_allowed_and_the_watch_ends_in_time() {
     let client = Client::with_limits(Limits { bookmark_interval: Duration::from_secs(60), ..Limits::default() });
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=90")).await;
     let mut without = client.watch(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=90")).await;
+    let (kind, object) = events.next().await.unwrap();
+    assert_eq!(
+        (kind.as_str(), &object["metadata"]["annotations"]["k8s.io/initial-events-end"]),
+        ("BOOKMARK", &json!("true"))
+    );
     let elsewhere = client.post(PODS, pod("p")).await.with_code(201);
     let (kind, object) = events.next().await.unwrap();
     assert_eq!(kind, "BOOKMARK");
+    assert_eq!(object["metadata"]["annotations"], Value::Null);
     assert_eq!(object["metadata"]["resourceVersion"], elsewhere["metadata"]["resourceVersion"]);
     assert_eq!(events.next().await, None);
     assert_eq!(without.next().await, None);

@@ -4,8 +4,9 @@ use crate::embedded::http::call::Call;
 use crate::embedded::strategies;
 use crate::go_text::go_quote;
 use crate::object::selector::{FieldSelector, LabelSelector};
-use crate::request::query;
+use crate::request::query::{self, NoNumber};
 use crate::status::{Cause, Status, invalid};
+use thiserror::Error;
 
 const MATCH: &str = "resourceVersionMatch";
 
@@ -141,15 +142,24 @@ impl ListOptions {
     }
 }
 
+/// A resourceVersion that is no number (`storage.NewInvalidError`).
+#[derive(Debug, Error)]
+#[error("resourceVersion: Invalid value: {}: {why}", go_quote(text))]
+pub(in crate::embedded) struct InvalidVersion {
+    text: String,
+    #[source]
+    why: NoNumber,
+}
+
 /// The resourceVersion in a request; 0 for any (`APIObjectVersioner.ParseResourceVersion`).
 ///
 /// # Errors
 /// If the text is no number: the reason, which the verbs show in different ways.
-pub(in crate::embedded) fn revision(text: &str) -> Result<u64, String> {
+pub(in crate::embedded) fn revision(text: &str) -> Result<u64, InvalidVersion> {
     if text.is_empty() {
         return Ok(0);
     }
-    query::unsigned(text).map_err(|why| format!("resourceVersion: Invalid value: {}: {why}", go_quote(text)))
+    query::unsigned(text).map_err(|why| InvalidVersion { text: text.to_owned(), why })
 }
 
 /// Checks the options of a Table (`validation.ValidateTableOptions`).

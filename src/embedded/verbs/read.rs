@@ -19,6 +19,7 @@ use http::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
+use thiserror::Error;
 
 /// The version of continue tokens, equal to kube-apiserver's.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
@@ -48,7 +49,7 @@ pub(in crate::embedded) async fn get(call: &Call) -> Result<Response<Body>, Stat
 pub(in crate::embedded) fn check_version(call: &Call) -> Result<(), Status> {
     list_options::check_export(call)?;
     let wanted = call.parameter("resourceVersion").unwrap_or_default();
-    let wanted = list_options::revision(&wanted).map_err(Status::plain)?;
+    let wanted = list_options::revision(&wanted).map_err(|error| Status::plain(error.to_string()))?;
     call.server.store.with(|state| not_in_the_future(wanted, state))
 }
 
@@ -219,6 +220,17 @@ struct Token {
     left: Option<u64>,
 }
 
+/// A continue token that does not decode, with the words of Go's decoders.
+#[derive(Debug, PartialEq, Error)]
+#[error("{0}")]
+struct InvalidToken(String);
+
+impl InvalidToken {
+    fn new(why: impl ToString) -> Self {
+        Self(why.to_string())
+    }
+}
+
 impl Token {
     fn encoded(&self) -> String {
         #[derive(Serialize)]
@@ -232,8 +244,8 @@ impl Token {
     }
 
     /// `storage.DecodeContinue`, with the words of Go's decoders.
-    fn decoded(text: &str) -> Result<Self, String> {
-        let value = decode::json(&base64(text)?).map_err(|error| error.to_string())?.value;
+    fn decoded(text: &str) -> Result<Self, InvalidToken> {
+        let value = decode::json(&base64(text)?).map_err(InvalidToken::new)?.value;
         let mut found = [Value::Null, Value::Null, Value::Null, Value::Null];
         match &value {
             Value::Null => {}
@@ -249,20 +261,23 @@ impl Token {
             }
             other => {
                 let found = go_type(other);
-                return Err(format!("json: cannot unmarshal {found} into Go value of type storage.continueToken"));
+                return Err(InvalidToken(format!(
+                    "json: cannot unmarshal {found} into Go value of type storage.continueToken"
+                )));
             }
         }
         let [version, rv, start, left] = found;
         let wrong = |value: &Value, field: &str, go: &str| {
             let number = if value.is_number() { format!(" {value}") } else { String::new() };
             let of = go_type(value);
-            format!("json: cannot unmarshal {of}{number} into Go struct field continueToken.{field} of type {go}")
+            let of = format!("{of}{number}");
+            InvalidToken(format!("json: cannot unmarshal {of} into Go struct field continueToken.{field} of type {go}"))
         };
         let text = |value: &Value, field: &str| match value {
             Value::Null => Ok(String::new()),
             Value::String(text) => Ok(text.clone()),
             // Go does not name the number that is no string.
-            other => Err(wrong(other, field, "string").replace(&format!(" {other} into"), " into")),
+            other => Err(InvalidToken(wrong(other, field, "string").0.replace(&format!(" {other} into"), " into"))),
         };
         let version = text(&version, "v")?;
         let rv = match &rv {
@@ -272,17 +287,17 @@ impl Token {
         let start = text(&start, "start")?;
         if version != TOKEN_VERSION {
             // The words of this error stand in place of the general ones.
-            return Err(format!("server does not recognize this encoded version {version}"));
+            return Err(InvalidToken(format!("server does not recognize this encoded version {version}")));
         }
         if rv == 0 {
-            return Err("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned());
+            return Err(InvalidToken::new("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
         }
         if start.is_empty() {
-            return Err("encoded start key empty (version meta.k8s.io/v1)".to_owned());
+            return Err(InvalidToken::new("encoded start key empty (version meta.k8s.io/v1)"));
         }
         let key = start.strip_prefix('/').unwrap_or(&start);
         if !is_clean(key) {
-            return Err(start);
+            return Err(InvalidToken(start));
         }
         Ok(Self { rv, start: key.to_owned(), left: left.as_u64() })
     }
@@ -294,7 +309,7 @@ fn is_clean(key: &str) -> bool {
 }
 
 /// Decodes base64 as `base64.RawURLEncoding` does: line ends are skipped, and unused bits may be set.
-fn base64(text: &str) -> Result<Vec<u8>, String> {
+fn base64(text: &str) -> Result<Vec<u8>, InvalidToken> {
     const LENIENT: GeneralPurpose = GeneralPurpose::new(
         &URL_SAFE,
         GeneralPurposeConfig::new()
@@ -302,7 +317,7 @@ fn base64(text: &str) -> Result<Vec<u8>, String> {
             .with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone),
     );
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    let corrupt = |at: usize| format!("illegal base64 data at input byte {at}");
+    let corrupt = |at: usize| InvalidToken(format!("illegal base64 data at input byte {at}"));
     let mut digits = Vec::with_capacity(text.len());
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -367,7 +382,7 @@ mod tests {
             (token(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a/"}"#), Err("a/")),
         ] {
             let found = Token::decoded(&text);
-            let found = found.as_ref().map(|token| (token.rv, token.start.as_str())).map_err(String::as_str);
+            let found = found.as_ref().map(|token| (token.rv, token.start.as_str())).map_err(|error| error.0.as_str());
             assert_eq!(found, expected, "{text}");
         }
     }

@@ -33,7 +33,7 @@ pub(in crate::embedded) async fn watch(call: Call) -> Result<Response<Body>, Sta
     let selection = Selection::of(&call, &options);
     let with_bookmarks = options.allows_bookmarks;
     let initial_events = options.initial_events;
-    let wanted = list_options::revision(&options.resource_version).map_err(Status::plain)?;
+    let wanted = list_options::revision(&options.resource_version).map_err(|error| Status::plain(error.to_string()))?;
     read::check_key(&call)?;
     if let Form::Table(_) = call.form {
         list_options::check_table_options(&call)?;

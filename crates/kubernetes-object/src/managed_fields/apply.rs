@@ -4,7 +4,7 @@ use super::conflict::{self, Conflict};
 use super::entries::{self, Entry, Operation};
 use super::fields;
 use super::last_applied::{self, KUBECTL};
-use super::versions::{OneVersion, VersionConverter};
+use super::versions::{OneVersion, Unfit, VersionConverter};
 use super::{Change, FIRST, has_no_owner, reset, without_managed_fields};
 use crate::go_text::numbers::canonicalize;
 use crate::kind::{GroupVersionKind, split_api_version};
@@ -18,7 +18,7 @@ use std::borrow::Cow;
 enum Refusal {
     Conflicts(Vec<Conflict>),
     /// The object does not fit the schema of a version in which it has an owner.
-    Unfit(String),
+    Unfit(Unfit),
 }
 
 impl Change<'_> {
@@ -62,7 +62,7 @@ impl Change<'_> {
         };
         let (mut object, entries) = applied.map_err(|refusal| match refusal {
             Refusal::Conflicts(conflicts) => conflict::status(&conflicts),
-            Refusal::Unfit(why) => Status::plain(why),
+            Refusal::Unfit(why) => Status::plain(why.to_string()),
         })?;
         if self.manager == KUBECTL {
             last_applied::renew(&mut object, &canonical);
@@ -111,7 +111,7 @@ impl Change<'_> {
         if let Some(last) = last.as_ref().filter(|last| !last.fields.is_subset(&mine.fields)) {
             after = self
                 .pruned(after, last, entries.iter().chain([&mine]), versions)
-                .map_err(|why| Refusal::Unfit(format!("failed to prune fields: {why}")))?;
+                .map_err(|why| Refusal::Unfit(why.during("failed to prune fields")))?;
         }
         let changes = self.changes(&mut entries, before, &after, versions).map_err(Refusal::Unfit)?;
         let conflicts = if force { Vec::new() } else { changes.conflicts(&entries) };

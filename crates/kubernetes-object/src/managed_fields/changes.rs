@@ -3,7 +3,7 @@
 use super::compare::{Changed, compare};
 use super::conflict::Conflict;
 use super::entries::Entry;
-use super::versions::{InVersion, VersionConverter};
+use super::versions::{InVersion, Unfit, VersionConverter};
 use super::{Change, fields, reset};
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ impl Change<'_> {
         before: &Value,
         after: &Value,
         versions: &dyn VersionConverter,
-    ) -> Result<Changes, String> {
+    ) -> Result<Changes, Unfit> {
         let own = self.kind.api_version();
         let reset = reset::fields(self.kind, self.subresource, self.has_status);
         let without_reset = |mut changed: Changed| {
@@ -46,11 +46,11 @@ impl Change<'_> {
                 }
                 (InVersion::Missing, _) | (_, InVersion::Missing) => false,
                 (InVersion::Unfit(why), _) => {
-                    unfit.get_or_insert(format!("failed to convert old object: {why}"));
+                    unfit.get_or_insert(why.during("failed to convert old object"));
                     true
                 }
                 (_, InVersion::Unfit(why)) => {
-                    unfit.get_or_insert(format!("failed to convert new object: {why}"));
+                    unfit.get_or_insert(why.during("failed to convert new object"));
                     true
                 }
                 (InVersion::Unknown, _) | (_, InVersion::Unknown) => true,
@@ -69,7 +69,7 @@ impl Change<'_> {
         entries: &mut Vec<Entry>,
         live: &Value,
         versions: &dyn VersionConverter,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unfit> {
         let own = self.kind.api_version();
         let mut unfit = None;
         entries.retain_mut(|entry| {

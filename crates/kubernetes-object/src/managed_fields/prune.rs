@@ -4,7 +4,7 @@ use super::Change;
 use super::entries::Entry;
 use super::fields::{self, with_named};
 use super::set::Set;
-use super::versions::{InVersion, VersionConverter};
+use super::versions::{InVersion, Unfit, VersionConverter};
 use crate::merge::Node;
 use serde_json::Value;
 
@@ -19,15 +19,15 @@ impl Change<'_> {
         last: &Entry,
         owners: impl Iterator<Item = &'e Entry>,
         versions: &dyn VersionConverter,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Unfit> {
         let own = self.kind.api_version();
         let version = last.api_version.as_str();
         let start = self.known(versions, &merged, &own, version);
-        let start = start.map_err(|why| format!("failed to convert merged object to last applied version: {why}"))?;
+        let start = start.map_err(|why| why.during("failed to convert merged object to last applied version"))?;
         let Some((start, node)) = start else { return Ok(merged) };
         let pruned = fields::without(node, start.clone(), with_named(node, &last.fields));
         let kept = self.with_owned(&start, pruned, version, owners, versions);
-        let kept = kept.map_err(|why| format!("failed add back owned items: {why}"))?;
+        let kept = kept.map_err(|why| why.during("failed add back owned items"))?;
         let Some(kept) = kept else { return Ok(merged) };
         // Fields without an owner stay.
         let (all, left) = (named(node, &start), named(node, &kept));
@@ -49,7 +49,7 @@ impl Change<'_> {
         version: &str,
         owners: impl Iterator<Item = &'e Entry>,
         versions: &dyn VersionConverter,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, Unfit> {
         // The version of the last apply comes first: a conversion may need fields that are pruned.
         let mut by_version: Vec<(&str, Set)> = vec![(version, Set::new())];
         for owner in owners {
@@ -62,7 +62,7 @@ impl Change<'_> {
         for (next, owned) in by_version.into_iter().filter(|(_, owned)| !owned.is_empty()) {
             let converted = |value: &Value, what: &str| {
                 let known = self.known(versions, value, at, next);
-                known.map_err(|why| format!("failed to convert {what} object at version {next}: {why}"))
+                known.map_err(|why| why.during(format_args!("failed to convert {what} object at version {next}")))
             };
             let (whole_next, pruned_next) = (converted(&whole, "merged")?, converted(&pruned, "pruned")?);
             let (Some((whole_next, node)), Some((pruned_next, _))) = (whole_next, pruned_next) else {
@@ -83,7 +83,7 @@ impl Change<'_> {
         value: &Value,
         from: &str,
         to: &str,
-    ) -> Result<Option<(Value, Node<'v>)>, String> {
+    ) -> Result<Option<(Value, Node<'v>)>, Unfit> {
         match self.convert(versions, value, from, to) {
             InVersion::Known(value, node) => Ok(Some((value, node))),
             InVersion::Unfit(why) => Err(why),

@@ -408,7 +408,7 @@ struct Narrower;
 impl VersionConverter for Narrower {
     fn convert(&self, object: &Value, _from: &str, to: &str) -> InVersion<'_> {
         match to == "v2" && object.pointer("/data/c").is_some() {
-            true => InVersion::Unfit(".data.c: field not declared in schema".to_owned()),
+            true => InVersion::Unfit(Unfit::new(".data.c: field not declared in schema")),
             false => InVersion::Known(object.clone(), Node::built_in(&kind("", "v1", "ConfigMap")).unwrap()),
         }
     }

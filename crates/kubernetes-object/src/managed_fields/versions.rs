@@ -3,6 +3,8 @@
 use super::Change;
 use crate::merge::Node;
 use serde_json::Value;
+use std::fmt::Display;
+use thiserror::Error;
 
 /// Conversion of objects between the versions of one kind (`merge.Converter`).
 pub trait VersionConverter {
@@ -18,9 +20,26 @@ pub enum InVersion<'s> {
     /// The API server has no such version: entries of this version are removed (`IsMissingVersionError`).
     Missing,
     /// The object does not fit the schema of this version, for this reason.
-    Unfit(String),
+    Unfit(Unfit),
     /// The object in this version is unknown here: entries of this version stay unchanged.
     Unknown,
+}
+
+/// An object that does not fit the schema of a version, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Unfit(String);
+
+impl Unfit {
+    /// Constructs the error.
+    pub fn new(why: impl Display) -> Self {
+        Self(why.to_string())
+    }
+
+    /// Adds what failed to the reason.
+    pub(super) fn during(&self, what: impl Display) -> Self {
+        Self(format!("{what}: {}", self.0))
+    }
 }
 
 /// The version of the write alone: all other versions are unknown.

@@ -223,6 +223,17 @@ mod tests {
         value.as_object().unwrap()
     }
 
+    fn without_nulls(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|_, value| !value.is_null());
+                fields.values_mut().for_each(without_nulls);
+            }
+            Value::Array(items) => items.iter_mut().for_each(without_nulls),
+            _ => {}
+        }
+    }
+
     #[test]
     fn objects_of_every_kind_are_written_as_go_writes_them() {
         let (mut equal, mut different) = (0, Vec::new());
@@ -232,11 +243,11 @@ mod tests {
                 equal += 1;
                 continue;
             }
-            // The JSON of a random object has less than its protobuf: fractions of seconds, the other half of a union, text that is no UTF-8.
-            let found = decode(&encoded).unwrap();
-            different.extend(
-                difference("", &found, &decode(body).unwrap()).map(|where_| format!("{} {where_}", expected["kind"])),
-            );
+            // The JSON of a random object has less than its protobuf: fractions of seconds, the other half of a union, text that is no UTF-8,
+            // a pointer to the zero time.
+            let (found, mut expected) = (decode(&encoded).unwrap(), decode(body).unwrap());
+            without_nulls(&mut expected);
+            different.extend(difference("", &found, &expected).map(|where_| format!("{} {where_}", expected["kind"])));
         }
         assert!(different.is_empty(), "{different:#?}");
         assert!(equal * 10 > OBJECTS.len() * 9, "{equal} of {}", OBJECTS.len());
