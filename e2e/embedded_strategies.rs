@@ -22,7 +22,9 @@ use std::iter;
 #[track_caller]
 fn compare(namespace: &str, requests: impl Fn(&str) -> Vec<Request>) {
     let flags = proxy_only(&[]);
-    let embedded = Proxy::embedded(&[&flags[0], &flags[1], "--service-cluster-ip-range=10.0.0.0/24"]);
+    // The other server has no controllers of namespaces.
+    let controllers = "--controllers=*,-namespace-controller,-root-ca-certificate-publisher-controller";
+    let embedded = Proxy::embedded(&[&flags[0], &flags[1], "--service-cluster-ip-range=10.0.0.0/24", controllers]);
     let sides: [&Api; 2] = [upstream(), &embedded];
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     sides.iter().for_each(|api| drop(api.accepts(post("/api/v1/namespaces", &object))));
@@ -104,7 +106,11 @@ fn answer(api: &Api, client: &Kept, request: &Request, drawn: &Drawn) -> Seen {
         None => client.send(&User::admin(), sent),
     };
     answer.body = readable(&answer).into();
-    let text = values.iter().fold(answer.text(), |text, (place, value)| text.replace(value, place));
+    let text = values.iter().fold(answer.text(), |text, (place, value)| {
+        // A version may also be the beginning of a UID.
+        let whole = Regex::new(&format!("\\b{}\\b", regex::escape(value))).unwrap();
+        whole.replace_all(&text, regex::NoExpand(place)).into_owned()
+    });
     answer.body = drawn.hidden(&text).into();
     let accept = request.headers.iter().filter(|(name, _)| name == "accept").map(|(_, value)| value.as_str());
     let accept: String = accept.collect();

@@ -71,8 +71,11 @@ fn numbers_of_custom_objects_have_the_form_that_go_stores() {
             for (field, of) in [
                 ("n", "{\"n\":#}"),
                 ("f", "{\"f\":#,\"m\":{\"a\":#},\"x\":[#,{\"y\":#}]}"),
-                ("l", "{\"l\":[#],\"e\":#}"),
-                ("r", "{\"r\":#,\"p\":#}"),
+                ("l", "{\"l\":[#]}"),
+                // Go validates the fields of an object in random order.
+                ("e", "{\"e\":#}"),
+                ("r", "{\"r\":#}"),
+                ("p", "{\"p\":#}"),
             ] {
                 requests.push(sent("POST", &things, "application/json", body(&format!("{field}{index}"), of)));
             }

@@ -122,7 +122,8 @@ async fn answer_from_store(
     if !has_method {
         return Err(not_allowed());
     }
-    let (form, encoding) = negotiate::form(&parts.headers, &parts.uri, answer_type(&resource))?;
+    let is_list = matches!(info.verb.as_str(), "list" | "watch");
+    let (form, encoding) = negotiate::form(&parts.headers, &parts.uri, answer_type(&resource), is_list)?;
     let body = if is_read { Bytes::new() } else { body::read(body, server.limits.body_bytes).await? };
     let call = Call {
         server: server.clone(),
@@ -289,9 +290,7 @@ async fn resource(server: &Arc<Server>, info: &RequestInfo) -> Result<Arc<Served
         // Without a namespace in the URL, namespaced objects can only be listed and watched, and a few reviews created.
         !info.namespace.is_empty()
             || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch"))
-            || (info.parts.len() == 1
-                && matches!(info.verb.as_str(), "create" | "options")
-                && resource.custom.is_none())
+            || (info.parts.len() == 1 && matches!(info.verb.as_str(), "create" | "") && resource.custom.is_none())
     } else {
         is_namespace || info.namespace.is_empty()
     };

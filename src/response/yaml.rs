@@ -1,6 +1,6 @@
 //! YAML in the layout of kube-apiserver's `goyaml`.
 
-use crate::go_text::go_float;
+use crate::go_text::{go_float, numbers};
 use crate::object::decode;
 use crate::status::Status;
 use serde_json::{Map, Number, Value};
@@ -108,8 +108,11 @@ fn leaf(text: &mut String, indent: usize, value: &Value) {
 }
 
 fn shown_number(number: &Number) -> String {
+    // The text in JSON is read again, and may be that of an integer.
+    let text = numbers::text(number);
     match number.as_f64().filter(|_| number.is_f64()) {
-        Some(float) => go_float(float),
+        Some(float) if text.parse::<i64>().is_err() && text.parse::<u64>().is_err() => go_float(float),
+        Some(_) => text,
         None => number.to_string(),
     }
 }

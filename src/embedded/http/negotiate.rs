@@ -40,11 +40,14 @@ pub(in crate::embedded) fn form(
     headers: &HeaderMap,
     uri: &Uri,
     answer: AnswerType,
+    is_list: bool,
 ) -> Result<(Form, Encoding), Status> {
     let known = MediaTypes::default();
-    // The routes of built-in kinds compare the header before the handlers (`restful.RouterJSR311.detectRoute`).
+    // The routes of built-in kinds compare the header before the handlers (`restful.RouterJSR311.detectRoute`). That of lists serves watches
+    // too.
     if answer != AnswerType::Custom {
-        accept::check_routes(headers, known.names())?;
+        let of_events: &[&str] = if is_list { &OF_EVENTS } else { &[] };
+        accept::check_routes(headers, &[known.names(), of_events].concat())?;
     }
     let agreed = accept::negotiate(headers, uri, answer, known);
     let agreed = agreed.ok_or_else(|| Status::not_acceptable(known.names()))?;
@@ -80,7 +83,7 @@ mod tests {
 
     fn agreed(accept: &str, answer: AnswerType) -> Result<(Form, MediaType), String> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
-        let found = form(&headers, &Uri::from_static("/"), answer);
+        let found = form(&headers, &Uri::from_static("/"), answer, false);
         found.map(|(form, encoding)| (form, encoding.media_type)).map_err(|status| status.message)
     }
 

@@ -68,14 +68,16 @@ pub(in crate::embedded) fn carry_over(object: &mut Object, current: &Object) {
     if object.uid().is_empty() {
         copy(object, current, "uid");
     }
-    for field in ["resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"] {
+    for field in ["resourceVersion", "generation", "creationTimestamp"] {
         copy(object, current, field);
     }
     object.remove(&["metadata", "selfLink"]);
+    // The validation refuses other changes of these fields.
     if current.get(&["metadata", "deletionTimestamp"]).is_some() {
+        copy(object, current, "deletionTimestamp");
+    }
+    if object.get(&["metadata", "deletionGracePeriodSeconds"]).is_none() {
         copy(object, current, "deletionGracePeriodSeconds");
-    } else {
-        object.remove(&["metadata", "deletionGracePeriodSeconds"]);
     }
     drop_empty(object);
 }

@@ -12,9 +12,45 @@ use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Tag};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Whether a YAML reader takes an unquoted text for a string, rather than for a number, null or a boolean.
+/// Whether a YAML reader takes an unquoted text for a string, rather than for a number, null, a boolean or a time.
 pub fn is_yaml_text(text: &str) -> bool {
-    matches!(scalar::resolve(text, true, None), Ok(scalar::Resolved::Text(_))) && !is_sexagesimal(text)
+    matches!(scalar::resolve(text, true, None), Ok(scalar::Resolved::Text(_)))
+        && !is_sexagesimal(text)
+        && !is_timestamp(text)
+}
+
+/// Whether `goyaml` takes a text for a time (`parseTimestamp`).
+fn is_timestamp(text: &str) -> bool {
+    fn number(text: &str) -> Option<i8> {
+        text.parse().ok().filter(|_| text.len() <= 2 && text.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+    let is_date = |text: &str| {
+        let mut parts = text.split('-');
+        let year = parts.next().filter(|year| year.len() == 4 && year.bytes().all(|byte| byte.is_ascii_digit()));
+        let date = (|| Some((year?.parse().ok()?, number(parts.next()?)?, number(parts.next()?)?)))();
+        let date = date.filter(|_| parts.next().is_none());
+        date.is_some_and(|(year, month, day)| jiff::civil::Date::new(year, month, day).is_ok())
+    };
+    let is_time = |text: &str| {
+        let (whole, fraction) = text.split_once(['.', ',']).unwrap_or((text, "0"));
+        let numbers: Option<Vec<i8>> = whole.split(':').map(number).collect();
+        let is_of_day = matches!(numbers.as_deref(), Some([0..24, 0..60, 0..60]));
+        is_of_day && !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let without_zone = |text: &'_ str| {
+        let offset = |at: usize| {
+            text.split_at_checked(at).filter(|(_, zone)| zone.len() == 6 && zone.as_bytes().get(3) == Some(&b':'))
+        };
+        match text.strip_suffix('Z') {
+            Some(time) => Some(time.to_owned()),
+            None => text.rfind(['+', '-']).and_then(offset).map(|(time, _)| time.to_owned()),
+        }
+    };
+    match (text.split_once(['T', 't']), text.split_once(' ')) {
+        (Some((date, rest)), _) => is_date(date) && without_zone(rest).is_some_and(|time| is_time(&time)),
+        (None, Some((date, time))) => is_date(date) && is_time(time),
+        (None, None) => is_date(text),
+    }
 }
 
 /// Whether older YAML readers take a text for a number to the base 60 (`isBase60Float`).

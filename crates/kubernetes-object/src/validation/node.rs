@@ -87,9 +87,9 @@ impl<'v> Node<'v> {
         Self { value: self.value, path: before.child(Step::Key(key.to_owned())) }
     }
 
-    /// This value without a path (`field.NewPath("")`).
-    pub(super) fn with_no_path(&self) -> Self {
-        Self { value: self.value, path: Path::default() }
+    /// This value at the path of an empty name, which Go writes as `[]` (`field.NewPath("")`).
+    pub(super) fn with_empty_path(&self) -> Self {
+        Self { value: self.value, path: Path::default().child(Step::Key(String::new())) }
     }
 
     /// Another value with this path.

@@ -52,15 +52,6 @@ fn parameters(node: &Node<'_>, may_be_empty: bool, out: &mut Causes) {
 
 /// `ValidateStorageClass`, `ValidateStorageClassUpdate`
 pub(super) fn storage_class(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut Causes) {
-    if let Some(old) = old {
-        metadata::check_update(object, old, out);
-        if !is_equal_map(object.at("parameters").value(), old.at("parameters").value()) {
-            out.value(&object.at("parameters"), IMMUTABLE);
-        }
-        out.immutable_text(&object.at("provisioner"), &old.at("provisioner"));
-        out.immutable(&object.at("reclaimPolicy"), &old.at("reclaimPolicy"));
-        out.immutable(&object.at("volumeBindingMode"), &old.at("volumeBindingMode"));
-    }
     metadata::check(object, false, subdomain, out);
     provisioner(&object.at("provisioner"), out);
     parameters(&object.at("parameters"), true, out);
@@ -74,6 +65,14 @@ pub(super) fn storage_class(object: &Node<'_>, old: Option<&Node<'_>>, out: &mut
         out.required(&mode, "");
     }
     topologies(&object.at("allowedTopologies"), out);
+    let Some(old) = old else { return };
+    metadata::check_update(object, old, out);
+    if !is_equal_map(object.at("parameters").value(), old.at("parameters").value()) {
+        out.value(&object.at("parameters"), IMMUTABLE);
+    }
+    out.immutable_text(&object.at("provisioner"), &old.at("provisioner"));
+    out.immutable(&object.at("reclaimPolicy"), &old.at("reclaimPolicy"));
+    out.immutable(&object.at("volumeBindingMode"), &old.at("volumeBindingMode"));
 }
 
 /// `validateAllowedTopologies`

@@ -166,3 +166,24 @@ fn broken_text_is_refused_in_goyamls_words() {
         assert_eq!(yaml(text.as_bytes()).unwrap_err().to_string(), format!("yaml: {expected}"), "{text:?}");
     }
 }
+
+#[test]
+fn a_text_that_go_takes_for_a_time_is_no_text() {
+    for text in
+        ["2020-1-2", "2026-11-29T11:00:00Z", "2026-11-29t1:0:0.5+01:00", "2026-11-29 11:00:00.123456", "2024-02-29"]
+    {
+        assert!(!is_yaml_text(text), "{text}");
+    }
+    for text in [
+        "2023-02-29",
+        "2020-13-01",
+        "2026-11-29T11:00:00",
+        "2026-11-29 24:00:00",
+        "20-1-2",
+        "2020-1-2-3",
+        "2020-1",
+        "2020-01-02x",
+    ] {
+        assert!(is_yaml_text(text), "{text}");
+    }
+}

@@ -11,7 +11,7 @@ const ONLY: &str = "only cpu and memory resources are mutable";
 const MUTABLE: [&str; 2] = ["cpu", "memory"];
 
 pub(super) fn check(pod: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
-    let whole = pod.with_no_path();
+    let whole = pod.with_empty_path();
     for (is_excluded, why) in [
         (old.under(&["metadata", "annotations"]).key(MIRROR).is_given(), "static pods cannot be resized"),
         (old.under(&["spec", "os", "name"]).text() == "windows", "windows pods cannot be resized"),
@@ -220,9 +220,9 @@ mod tests {
             pod
         };
         let mirror = with("/metadata", "annotations", json!({"kubernetes.io/config.mirror": ""}));
-        assert_eq!(causes(&mirror, &new), [": Forbidden: static pods cannot be resized"]);
+        assert_eq!(causes(&mirror, &new), ["[]: Forbidden: static pods cannot be resized"]);
         let windows = with("/spec", "os", json!({"name": "windows"}));
-        assert_eq!(causes(&windows, &new), [": Forbidden: windows pods cannot be resized"]);
+        assert_eq!(causes(&windows, &new), ["[]: Forbidden: windows pods cannot be resized"]);
         let running = with("/status", "containerStatuses", json!([{"name": "c", "state": {"running": {}}}]));
         assert!(
             causes(&running, &new)

@@ -3,7 +3,7 @@
 use super::super::node::{Causes, IMMUTABLE, Node, is_equal, is_equal_map};
 use super::annotations::MIRROR;
 use super::scheduling;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` \
@@ -129,7 +129,8 @@ fn gated(spec: &Node<'_>, old: &Node<'_>, munged: &mut Map<String, Value>, out: 
     } else {
         for (term, old) in terms.items().zip(old_terms.items()) {
             if !only_adds(&term, &old) {
-                out.value(&term, "only additions are allowed (no mutations or deletions)");
+                let internal = internal_term(&term);
+                out.value(&term.with(&internal), "only additions are allowed (no mutations or deletions)");
             }
         }
     }
@@ -141,6 +142,16 @@ fn gated(spec: &Node<'_>, old: &Node<'_>, munged: &mut Map<String, Value>, out: 
             restore(munged, "affinity", old);
         }
     }
+}
+
+/// The JSON of `core.NodeSelectorTerm`, whose fields have no names of their own.
+fn internal_term(term: &Node<'_>) -> Value {
+    let requirement = |each: Node<'_>| json!({"Key": each.at("key").text(), "Operator": each.at("operator").text(), "Values": each.at("values").value()});
+    let list = |name: &'static str| {
+        let list = term.at(name);
+        if list.is_empty() { Value::Null } else { list.items().map(requirement).collect() }
+    };
+    json!({"MatchExpressions": list("matchExpressions"), "MatchFields": list("matchFields")})
 }
 
 /// `validateNodeSelectorTermHasOnlyAdditions`
@@ -160,7 +171,7 @@ fn only_adds(term: &Node<'_>, old: &Node<'_>) -> bool {
 pub(super) fn ephemeral_containers(pod: &Node<'_>, old: &Node<'_>, out: &mut Causes) {
     if old.under(&["metadata", "annotations"]).key(MIRROR).is_given() {
         *out = Causes::default();
-        return out.forbidden(&pod.with_no_path(), "static pods do not support ephemeral containers");
+        return out.forbidden(&pod.with_empty_path(), "static pods do not support ephemeral containers");
     }
     let list = pod.at("spec").at("ephemeralContainers");
     // The last one of a name counts.
