@@ -18,6 +18,7 @@ mod bypass;
 mod caches;
 mod cbor;
 mod certificates;
+mod check;
 mod clients;
 mod collections;
 mod custom_resources;

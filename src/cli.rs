@@ -28,12 +28,13 @@ use crate::pipeline::REQUEST_LOG;
 use crate::server::{descriptors, memory};
 use anyhow::Context as _;
 use apiserver::Asked;
-use arguments::{Arguments, Command, Print};
+use arguments::{Arguments, CheckOperation, CheckWebhooks, Command, FailOn, Print};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap_complete::Shell;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, IsTerminal};
 use std::net::AddrParseError;
 use std::num::{IntErrorKind, ParseIntError};
@@ -212,15 +213,67 @@ fn list_plugins(emulated: &[String], output: arguments::Format) -> Result<(), Co
     Ok(())
 }
 
-/// Prints the report; returns whether it has no errors.
+/// Prints the report; returns whether it has no finding of the level at which the check fails.
 fn check_files(flags: &arguments::Check) -> anyhow::Result<bool> {
-    let release = serve::release(&flags.emulated_version, &[], None)?;
-    let mut report = check::check(&flags.files, &flags.object, release);
+    let terms = check_terms(flags)?;
+    let release = terms.config.admission.feature_gates.release();
+    let files = check::Files { checked: &flags.files, by_rules: &flags.object, state: &flags.state };
+    let runtime = new_runtime()?;
+    let checked = runtime.block_on(check::check(files, release, Some(&terms)));
+    runtime.shutdown_background();
+    let mut report = checked?;
     if let Some(folder) = &flags.tenants_dir {
         check::tenants(folder, release, &mut report);
     }
-    print!("{report}");
-    Ok(!report.has_errors())
+    for output in &flags.output {
+        let text = check::written(&report, output.form);
+        match &output.file {
+            Some(file) => fs::write(file, text).with_context(|| format!("--output: {}", file.display()))?,
+            None => print!("{text}"),
+        }
+    }
+    Ok(match flags.fail_on {
+        FailOn::Error => !report.has_errors(),
+        FailOn::Warning => !report.has_errors() && !report.has_warnings(),
+        FailOn::Never => true,
+    })
+}
+
+/// How the objects of a check are admitted.
+fn check_terms(flags: &arguments::Check) -> anyhow::Result<check::Terms> {
+    let line =
+        ["kube-admission-proxy", "serve", "--bind-address=127.0.0.1", "--secure-port=0", "--shutdown-drain-timeout=1s"];
+    let Command::Serve(mut serve) = Arguments::try_parse_from(line)?.command else {
+        anyhow::bail!("no flags of serve");
+    };
+    serve.admission = flags.admission.clone();
+    serve.authorization.authorization_mode.clone_from(&flags.authorization_mode);
+    if serve.admission.admission_control_config_file.is_none() {
+        serve.admission.admission_control_config_file = check::admission_file_among(&flags.files);
+    }
+    let extra = flags.as_user_extra.iter().map(|pair| {
+        let (name, value) =
+            pair.split_once('=').with_context(|| format!("--as-user-extra={pair}: must be NAME=VALUE"))?;
+        Ok((name.to_owned(), value.to_owned()))
+    });
+    let caller = check::Caller {
+        user: flags.as_user.clone().unwrap_or_default(),
+        groups: flags.as_group.clone(),
+        uid: flags.as_uid.clone().unwrap_or_default(),
+        extra: extra.collect::<anyhow::Result<_>>()?,
+    };
+    Ok(check::Terms {
+        config: serve::config(&serve, None)?,
+        caller,
+        operation: match flags.operation {
+            CheckOperation::Create => check::Operation::Create,
+            CheckOperation::Update => check::Operation::Update,
+            CheckOperation::Delete => check::Operation::Delete,
+        },
+        namespace: flags.namespace.clone(),
+        expands: flags.expand,
+        calls_webhooks: flags.webhooks == CheckWebhooks::Call,
+    })
 }
 
 fn print_rbac(flags: &arguments::Rbac) -> anyhow::Result<()> {

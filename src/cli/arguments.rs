@@ -6,10 +6,11 @@ pub(super) use print::{
     ControlPlane, FailurePolicy, Guard, GuardAction, Install, Print, Rbac, Rights, Sidecar, SidecarPart, Webhooks,
 };
 
+use super::check::Output;
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
 use crate::go_text::duration;
 use crate::object::quantity::Quantity;
-use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -79,13 +80,15 @@ pub(super) enum Command {
     /// Without --upstream-kubeconfig the proxy forwards to an embedded API server, for trials and tests.
     #[command(args_override_self = true, disable_help_flag = true)]
     Serve(Box<Serve>),
-    /// Check the CEL expressions of policies, match conditions of webhooks and rules of custom resources, without a cluster.
+    /// Check manifests without a cluster: admit them with the whole chain, and check the expressions of policies, webhooks and definitions.
     ///
-    /// Prints the errors for which kube-apiserver would refuse the object, the warnings that it would write to status.typeChecking, and
-    /// the estimated cost of each expression. Known kinds are the built-in kinds and those that CustomResourceDefinitions among the files
-    /// define. An object of another kind is not checked. In an AdmissionConfiguration, the names and files of plugins are checked. The exit
-    /// code is 1 if there is an error.
-    Check(Check),
+    /// An API server in this process decodes, defaults, admits and validates each object, in the order in which Helm installs them. Policies
+    /// and CustomResourceDefinitions among the files have an effect, and so has an AdmissionConfiguration. Prints the errors for which
+    /// kube-apiserver would refuse an object, the warnings that it would write to status.typeChecking or answer, and the estimated cost of
+    /// each expression. An object of a kind that is neither built in nor defined among the files is not checked. The exit code is 1 if there
+    /// is an error.
+    #[command(args_override_self = true)]
+    Check(Box<Check>),
     /// Examine an installation: whether the API server can be reached, rights, certificates, webhooks, guard, release and clock.
     ///
     /// The flags are those of serve. Run it where the proxy runs, with the same flags: nothing is changed, and no port is opened. The exit
@@ -168,15 +171,74 @@ pub(super) struct Check {
     /// Manifest files, in YAML or JSON, or folders with such files. - is the standard input.
     #[arg(required_unless_present = "tenants_dir", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
-    /// Files of custom resources to validate by the rules of their CustomResourceDefinitions.
+    /// Files of custom resources to validate by the rules of their CustomResourceDefinitions alone.
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     pub(super) object: Vec<PathBuf>,
+    /// Files or folders of objects that exist already. They are not checked.
+    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    pub(super) state: Vec<PathBuf>,
     /// Folder of tenants to validate with all files that they name, as serve --tenants-dir does at its start.
     #[arg(long, value_name = "FOLDER")]
     pub(super) tenants_dir: Option<PathBuf>,
-    /// The release of the checks, as of serve --emulated-version.
-    #[arg(long, value_name = "[kube=]VERSION", action = ArgAction::Append)]
-    pub(super) emulated_version: Vec<String>,
+    /// Namespace of objects that name none.
+    #[arg(long, short, value_name = "NAMESPACE", default_value = "default")]
+    pub(super) namespace: String,
+    /// The write that each object is. The objects before an update are those of --state.
+    #[arg(long, value_name = "OPERATION", value_enum, default_value = "create")]
+    pub(super) operation: CheckOperation,
+    /// The user who writes; by default an administrator in the group system:masters.
+    #[arg(long = "as", value_name = "USER")]
+    pub(super) as_user: Option<String>,
+    /// A group of the user.
+    #[arg(long, value_name = "GROUP", action = ArgAction::Append, requires = "as_user")]
+    pub(super) as_group: Vec<String>,
+    /// The UID of the user.
+    #[arg(long, value_name = "UID", requires = "as_user")]
+    pub(super) as_uid: Option<String>,
+    /// A further attribute of the user.
+    #[arg(long, value_name = "NAME=VALUE", action = ArgAction::Append, requires = "as_user")]
+    pub(super) as_user_extra: Vec<String>,
+    /// Whether the pods that controllers would make of Deployments and other workloads are admitted too.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) expand: bool,
+    /// Whether the webhooks of the configurations among the files are called.
+    #[arg(long, value_name = "TREATMENT", value_enum, default_value = "skip")]
+    pub(super) webhooks: CheckWebhooks,
+    /// The authorizers, as of serve: AlwaysAllow, or RBAC with the roles and bindings among the files and the state.
+    #[arg(long, value_name = "MODE,…", action = ArgAction::Append)]
+    pub(super) authorization_mode: Vec<String>,
+    /// Format: text, json, yaml, sarif, junit, github, or objects for the admitted objects. FORMAT=FILE writes a file. Several are possible.
+    #[arg(long, short, value_name = "FORMAT[=FILE]", action = ArgAction::Append, default_value = "text")]
+    pub(super) output: Vec<Output>,
+    /// The findings for which the exit code is 1.
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "error")]
+    pub(super) fail_on: FailOn,
+    #[command(flatten)]
+    pub(super) admission: Admission,
+}
+
+/// The write that each object of a check is.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum CheckOperation {
+    Create,
+    Update,
+    Delete,
+}
+
+/// The treatment of webhooks by a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum CheckWebhooks {
+    Skip,
+    Call,
+}
+
+/// The findings for which a check fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum FailOn {
+    Error,
+    Warning,
+    Never,
 }
 
 #[derive(Args, Debug)]
@@ -208,7 +270,7 @@ pub(super) struct Serve {
     help: Option<bool>,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Admission")]
 pub(super) struct Admission {
     /// Plugins to run in addition to those that are on by default; `kube-admission-proxy plugins` lists all. The order of the names

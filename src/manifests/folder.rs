@@ -56,9 +56,9 @@ pub(super) fn read(folder: &Path) -> Result<Contents, LoadError> {
         is_empty = false;
         digest.update(&text);
         digest.update([0]);
-        let texts = documents_of(&text)
+        let texts = numbered_documents_of(&text)
             .map_err(|why| LoadError::Undecodable(format!("failed to split YAML documents in file {file:?}: {why}")))?;
-        documents.extend(texts.into_iter().map(|text| Document { file: file.clone(), text }));
+        documents.extend(texts.into_iter().map(|(_, text)| Document { file: file.clone(), text }));
     }
     let hash = if is_empty { String::new() } else { sha256_text(&digest.finalize()) };
     Ok(Contents { documents, hash })
@@ -86,20 +86,24 @@ fn is_manifest(name: &Path) -> bool {
     matches!(extension.as_deref(), Some("yaml" | "yml" | "json"))
 }
 
-/// Splits the text at lines that begin with `---`. Documents are trimmed, and empty documents are dropped (`utilyaml.YAMLReader`).
+/// Splits the text at lines that begin with `---`. Documents are trimmed, and empty documents are dropped (`utilyaml.YAMLReader`). Each has
+/// the line on which it begins.
 ///
 /// # Errors
 /// If text other than a comment follows a separator on its line.
-pub(crate) fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, LoadError> {
+pub(crate) fn numbered_documents_of(text: &[u8]) -> Result<Vec<(usize, Vec<u8>)>, LoadError> {
     let mut documents = Vec::new();
     let mut current: Vec<u8> = Vec::new();
-    let mut finish = |document: &[u8]| {
-        let document = document.trim_ascii();
-        if !document.is_empty() {
-            documents.push(document.to_vec());
+    let mut finish = |begin: usize, document: &[u8]| {
+        let trimmed = document.trim_ascii();
+        if !trimmed.is_empty() {
+            let blank = document.len() - document.trim_ascii_start().len();
+            let skipped = document.iter().take(blank).filter(|byte| **byte == b'\n').count();
+            documents.push((begin + skipped, trimmed.to_vec()));
         }
     };
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
+    let mut begin = 1;
+    for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
         if let Some(rest) = line.strip_prefix(b"---") {
             let rest = rest.trim_ascii();
             if !rest.is_empty() && !rest.starts_with(b"#") {
@@ -109,15 +113,19 @@ pub(crate) fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, LoadError> {
                 )));
             }
             if !current.is_empty() {
-                finish(&current);
+                finish(begin, &current);
                 current.clear();
+                begin = number + 1;
                 continue;
             }
         }
         // A separator that follows no document stays part of the text, as in Go.
+        if current.is_empty() {
+            begin = number;
+        }
         current.extend_from_slice(line);
     }
-    finish(&current);
+    finish(begin, &current);
     Ok(documents)
 }
 
@@ -158,8 +166,11 @@ mod tests {
 
     #[test]
     fn separators_are_lines_of_their_own() {
-        assert_eq!(documents_of(b"---\nx: 1\n").unwrap(), [b"---\nx: 1".to_vec()]);
-        assert_eq!(documents_of(b"x: ---\n").unwrap(), [b"x: ---".to_vec()]);
-        assert_eq!(documents_of(b"x: 1\n---y\n").unwrap_err().to_string(), "invalid Yaml document separator: y");
+        assert_eq!(numbered_documents_of(b"---\nx: 1\n").unwrap(), [(1, b"---\nx: 1".to_vec())]);
+        assert_eq!(numbered_documents_of(b"x: ---\n").unwrap(), [(1, b"x: ---".to_vec())]);
+        let both = [(1, b"x: 1".to_vec()), (5, b"y: 2".to_vec())];
+        assert_eq!(numbered_documents_of(b"x: 1\n---\n\n\ny: 2\n---\n").unwrap(), both);
+        let error = numbered_documents_of(b"x: 1\n---y\n").unwrap_err();
+        assert_eq!(error.to_string(), "invalid Yaml document separator: y");
     }
 }

@@ -5,6 +5,7 @@
 //! an invalid folder is logged and counted, and the set stays unchanged.
 
 mod folder;
+mod lines;
 mod document;
 pub(crate) mod validation;
 mod set;
@@ -17,7 +18,8 @@ mod names;
 
 pub(crate) use crate::admission::metrics::manifests::Metrics;
 pub(crate) use file::FollowedFile;
-pub(crate) use folder::documents_of;
+pub(crate) use folder::numbered_documents_of;
+pub(crate) use lines::line_of;
 pub(crate) use names::ReservedNames;
 pub(crate) use removed::RemovedObjects;
 pub(crate) use set::{LoadError, Set};

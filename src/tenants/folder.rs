@@ -4,6 +4,7 @@ use super::profile::{Document, KIND, Member, MemberKind, Profile};
 use super::{DEFAULT, NONE, OPERATORS, Owners};
 use crate::config::{OWN_API_VERSION, WebhookTargets, plugin_hint};
 use crate::go_text::duration;
+use crate::manifests::line_of;
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use crate::user::{ALL_UNAUTHENTICATED, ANONYMOUS, invalid_group_prefix};
 use sha2::{Digest, Sha256};
@@ -223,33 +224,6 @@ fn field_at(text: &str, line: usize) -> String {
     let key = line.trim_start_matches([' ', '-', '"', '{']).split([':', '"']).next().unwrap_or_default();
     let is_name = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_name { key.to_owned() } else { String::new() }
-}
-
-/// Returns the line of a field such as `spec.members[1].name`: of its last key that has a line of its own.
-fn line_of(text: &str, field: &str) -> usize {
-    let lines: Vec<&str> = text.lines().collect();
-    let (mut at, mut found, mut indent) = (0, 0, None);
-    for part in field.split('.') {
-        let (key, index) = match part.split_once('[') {
-            Some((key, rest)) => (key, rest.trim_end_matches(']').parse::<usize>().ok()),
-            None => (part, None),
-        };
-        let indent_of = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
-        let is_key = |line: &str| {
-            let rest = line.trim_start_matches([' ', '-', '{', '"']);
-            rest.strip_prefix(key).is_some_and(|rest| rest.starts_with([':', '"']))
-        };
-        let next = lines.iter().enumerate().skip(at).find(|(_, line)| is_key(line) && Some(indent_of(line)) > indent);
-        let Some((line, text)) = next else { break };
-        (found, at, indent) = (line + 1, line + 1, Some(indent_of(text)));
-        if let Some(index) = index {
-            let items = lines.iter().enumerate().skip(at).filter(|(_, line)| line.trim_start().starts_with("- "));
-            let Some((line, text)) = items.take(index + 1).nth(index) else { break };
-            (found, at) = (line + 1, line);
-            indent = Some(text.len() - text.trim_start().len());
-        }
-    }
-    found
 }
 
 fn validate(folder: &Path, tenants: &[Arc<TenantFile>], plugins: &[&str]) -> Vec<Fault> {

@@ -2,13 +2,14 @@
 
 use crate::go_text::go_quote;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::manifests::{LoadError, documents_of};
+use crate::manifests::{LoadError, line_of, numbered_documents_of};
 use crate::object::Object;
 use crate::object::decode::{self, Decoded, InvalidJson, InvalidYaml};
 use crate::object::normal::{self, Normal, NormalError};
 use serde_json::Value;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The groups of the kinds with expressions. Their objects are of the cluster.
 const GROUPS: [&str; 2] = ["admissionregistration.k8s.io", "apiextensions.k8s.io"];
@@ -29,6 +30,18 @@ pub(super) struct Manifest {
     pub(super) object: Result<Object, Undecodable>,
     /// The errors of strict decoding.
     pub(super) unknown: Vec<String>,
+    source: Source,
+}
+
+/// The place of an object in its file.
+#[derive(Clone)]
+struct Source {
+    /// The text of the document.
+    text: Arc<str>,
+    /// The line of the document, from 1.
+    line: usize,
+    /// The path of the object in the document, with a dot at its end: empty but for an item of a list.
+    path: String,
 }
 
 /// The reason why an object cannot be decoded, with the text of kube-apiserver's decoder.
@@ -66,6 +79,13 @@ impl Manifest {
     /// Whether the object is of a group whose kinds may have expressions.
     pub(super) fn is_known(&self) -> bool {
         GROUPS.contains(&&*self.kind.group)
+    }
+
+    /// The line of a field in the file, from 1: of the part of its path that the file has.
+    pub(super) fn line_of(&self, field: &str) -> usize {
+        let Source { text, line, path } = &self.source;
+        let field = format!("{path}{field}");
+        line + line_of(text, field.trim_end_matches('.')).saturating_sub(1)
     }
 }
 
@@ -106,7 +126,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, Unreadable> {
         false => std::fs::read(file)?,
     };
     let mut manifests = Vec::new();
-    for document in documents_of(&text)? {
+    for (line, document) in numbered_documents_of(&text)? {
         let is_json = document.starts_with(b"{");
         let decoded = if is_json { decode::json(&document)? } else { decode::yaml(&document)? };
         let Decoded { value, duplicates } = decoded;
@@ -114,7 +134,8 @@ pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, Unreadable> {
             .iter()
             .map(|field| if is_json { format!("duplicate field {}", go_quote(field)) } else { field.clone() });
         let before = manifests.len();
-        collect(file, value, &mut manifests)?;
+        let text = String::from_utf8_lossy(&document).into();
+        collect(file, value, &Source { text, line, path: String::new() }, &mut manifests)?;
         if let Some(first) = manifests.get_mut(before) {
             first.unknown.extend(duplicates);
         }
@@ -129,7 +150,7 @@ fn without_namespace(mut normal: Normal) -> Normal {
 }
 
 /// Adds an object, or the items of a list.
-fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Result<(), Unreadable> {
+fn collect(file: &Path, mut value: Value, source: &Source, manifests: &mut Vec<Manifest>) -> Result<(), Unreadable> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
     for (field, text) in [("apiVersion", &api_version), ("kind", &kind)] {
@@ -143,14 +164,15 @@ fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Resu
     if let Some(item) = kind.strip_suffix("List")
         && let Some(Value::Array(items)) = value.get_mut("items").map(Value::take)
     {
-        for mut value in items {
+        for (index, mut value) in items.into_iter().enumerate() {
             if let Value::Object(fields) = &mut value
                 && !item.is_empty()
             {
                 fields.entry("apiVersion").or_insert_with(|| api_version.clone().into());
                 fields.entry("kind").or_insert_with(|| item.into());
             }
-            collect(file, value, manifests)?;
+            let path = format!("{}items[{index}].", source.path);
+            collect(file, value, &Source { path, ..source.clone() }, manifests)?;
         }
         return Ok(());
     }
@@ -170,6 +192,7 @@ fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Resu
         Ok(Normal { object, unknown }) => (Ok(object), unknown),
         Err(why) => (Err(why), Vec::new()),
     };
-    manifests.push(Manifest { file: file.to_owned(), kind, name, value, object, unknown });
+    let source = source.clone();
+    manifests.push(Manifest { file: file.to_owned(), kind, name, value, object, unknown, source });
     Ok(())
 }

@@ -17,12 +17,21 @@ struct Definition<'m> {
     names: [Cow<'m, str>; 2],
     schema: Option<&'m Value>,
     is_served: bool,
+    is_namespaced: bool,
+}
+
+/// The resource of a kind.
+pub(super) struct Route<'d> {
+    /// The plural name.
+    pub(super) resource: &'d str,
+    pub(super) is_namespaced: bool,
 }
 
 impl<'m> Definitions<'m> {
-    /// Collects the kinds that CustomResourceDefinitions among the manifests define.
-    pub(super) fn of(manifests: &'m [Manifest]) -> Self {
-        let definitions = manifests.iter().filter(|manifest| manifest.kind.kind == "CustomResourceDefinition");
+    /// Collects the kinds that CustomResourceDefinitions among the manifests and the state define.
+    pub(super) fn of(manifests: &'m [Manifest], state: &'m [Manifest]) -> Self {
+        let definitions =
+            manifests.iter().chain(state).filter(|manifest| manifest.kind.kind == "CustomResourceDefinition");
         let definitions = definitions.filter_map(|manifest| manifest.object.as_ref().ok());
         Self(definitions.flat_map(versions).collect())
     }
@@ -43,6 +52,17 @@ impl<'m> Definitions<'m> {
             of.is_served && is_meant(&of.kind.group, &of.kind.version, [plural, singular])
         });
         built_in.chain(custom.map(|of| of.kind.clone())).collect()
+    }
+
+    /// Returns the resource whose objects have a kind, if the kind is known.
+    pub(super) fn route_of(&self, kind: &GroupVersionKind) -> Option<Route<'_>> {
+        let custom = self.0.iter().find(|of| of.kind == *kind && of.is_served);
+        if let Some(Definition { names: [plural, _], is_namespaced, .. }) = custom {
+            return Some(Route { resource: plural, is_namespaced: *is_namespaced });
+        }
+        let mut built_in = catalog::resources().iter();
+        let of = built_in.find(|of| of.gvk() == *kind && of.verbs.contains(&"create"))?;
+        Some(Route { resource: &of.name, is_namespaced: of.namespaced })
     }
 
     /// Returns the declaration of a kind for policies, if the kind is known.
@@ -71,11 +91,12 @@ fn versions(definition: &Object) -> impl Iterator<Item = Definition<'_>> {
         singular => Cow::Borrowed(singular),
     };
     let names = [Cow::Borrowed(text(&["spec", "names", "plural"])), singular];
+    let is_namespaced = text(&["spec", "scope"]) == "Namespaced";
     let versions = definition.items(&["spec", "versions"]).iter();
     versions.filter_map(move |version| {
         let kind = GroupVersionKind::new(group, version.get("name")?.as_str()?, kind);
         let is_served = version.get("served") == Some(&Value::Bool(true));
         let schema = version.pointer("/schema/openAPIV3Schema");
-        Some(Definition { kind, names: names.clone(), schema, is_served })
+        Some(Definition { kind, names: names.clone(), schema, is_served, is_namespaced })
     })
 }

@@ -1,14 +1,22 @@
-use super::report::Finding;
+use super::formats::{Form, written};
+use super::report::{Finding, Refusal, Report};
 use super::resources::Definitions;
-use super::{check, manifests, policies};
+use super::{Files, check, manifests, policies};
 use crate::config::EmulatedRelease;
 use crate::manifests::validation;
 use crate::object::Object;
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 const VECTORS: &str = include_str!("type-checking.jsonl");
+
+/// The report without admission.
+fn checked(files: &[PathBuf], by_rules: &[PathBuf]) -> Report {
+    let files = Files { checked: files, by_rules, state: &[] };
+    check(files, EmulatedRelease::default(), None).now_or_never().unwrap().unwrap()
+}
 
 /// Returns the output for files with these texts, and whether there is an error.
 fn report(files: &[&str], objects: &[&str]) -> (String, bool) {
@@ -21,7 +29,7 @@ fn report(files: &[&str], objects: &[&str]) -> (String, bool) {
         });
         named.collect::<Vec<PathBuf>>()
     };
-    let report = check(&write("f", files), &write("o", objects), EmulatedRelease::default());
+    let report = checked(&write("f", files), &write("o", objects));
     let place = format!("{}/", folder.path().display());
     (report.to_string().replace(&place, ""), report.has_errors())
 }
@@ -109,7 +117,7 @@ fn a_folder_is_checked_with_the_folders_below_it() {
     for name in ["b.json", "a.yml", "sub/c.yaml", "notes.txt"] {
         std::fs::write(folder.path().join(name), r#"{"apiVersion": "v1", "kind": "Pod"}"#).unwrap();
     }
-    let text = check(&[folder.path().to_owned()], &[], EmulatedRelease::default()).to_string();
+    let text = checked(&[folder.path().to_owned()], &[]).to_string();
     let files: Vec<&str> = text.lines().filter_map(|line| line.strip_suffix(": Pod \"\"")).collect();
     let names = ["a.yml", "b.json", "sub/c.yaml"].map(|name| folder.path().join(name).display().to_string());
     assert_eq!(files, names);
@@ -138,7 +146,8 @@ fn an_admission_configuration_names_plugins_of_the_release() {
         "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: JobValidation}]\n";
     std::fs::write(&file, text).unwrap();
     for (minor, is_unknown) in [(36, false), (37, true)] {
-        let text = check(std::slice::from_ref(&file), &[], EmulatedRelease::new(minor)).to_string();
+        let files = Files { checked: std::slice::from_ref(&file), ..Files::default() };
+        let text = check(files, EmulatedRelease::new(minor), None).now_or_never().unwrap().unwrap().to_string();
         assert_eq!(text.contains("plugin \"JobValidation\" is unknown"), is_unknown, "{text}");
     }
 }
@@ -254,7 +263,7 @@ fn warnings_are_those_of_kube_controller_manager() {
     let items: Vec<&Value> = lines.iter().filter_map(|line| line.get("definition")).collect();
     std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
     let manifests = manifests::read(&file).unwrap();
-    let definitions = Definitions::of(&manifests);
+    let definitions = Definitions::of(&manifests, &[]);
     let mut differences = Vec::new();
     for line in lines.iter().filter(|line| line.get("definition").is_none()) {
         let (kind, spec) = ("ValidatingAdmissionPolicy", &line["spec"]);
@@ -281,4 +290,78 @@ fn warnings_are_those_of_kube_controller_manager() {
         }
     }
     assert!(differences.is_empty(), "{} differ, expected first:\n{}", differences.len(), differences.join("\n"));
+}
+
+/// A report with a finding of each level.
+fn findings() -> Report {
+    let mut report = Report::default();
+    let status = json!({
+        "message": "pods \"a\" is forbidden: violates PodSecurity \"baseline:latest\": <privileged>",
+        "reason": "Forbidden", "code": 403, "details": {"causes": [{"field": "spec.containers[0].image", "message": "m"}]},
+    });
+    let refused = Finding::Refused(Refusal::of(&status, String::new()));
+    let answered = Finding::Answered("100%, or\nmore".to_owned());
+    report.add("a b/f.yaml".as_ref(), "Pod \"a\"", vec![refused, answered], |field| field.len());
+    let unknown = Finding::NotChecked("the kind is unknown".to_owned());
+    report.add("g.yaml".as_ref(), "Widget \"w\"", vec![unknown], |_| 0);
+    report
+}
+
+#[test]
+fn a_report_has_formats_for_programs() {
+    let report = findings();
+    let found: Value = serde_json::from_str(&written(&report, Form::Json)).unwrap();
+    assert_eq!(found["summary"], json!({"objects": 2, "errors": 1, "warnings": 1, "notChecked": 1}));
+    assert_eq!([&found["objects"][0]["verdict"], &found["objects"][1]["verdict"]], ["refused", "notChecked"]);
+    let first = &found["objects"][0]["findings"][0];
+    let expected = json!({
+        "level": "error", "by": "PodSecurity", "reason": "Forbidden", "code": 403, "line": 24, "field": "spec.containers[0].image",
+        "message": "pods \"a\" is forbidden: violates PodSecurity \"baseline:latest\": <privileged>",
+    });
+    assert_eq!(*first, expected);
+
+    let found: Value = serde_json::from_str(&written(&report, Form::Sarif)).unwrap();
+    let run = &found["runs"][0];
+    assert_eq!(run["tool"]["driver"]["rules"], json!([{"id": "PodSecurity"}, {"id": "Warning"}]));
+    let results = run["results"].as_array().unwrap();
+    assert_eq!((results.len(), &results[0]["ruleIndex"], &results[1]["level"]), (2, &json!(0), &json!("warning")));
+    let place = &results[0]["locations"][0]["physicalLocation"];
+    assert_eq!(*place, json!({"artifactLocation": {"uri": "a%20b/f.yaml"}, "region": {"startLine": 24}}));
+
+    let expected = "\
+::error file=a b/f.yaml,line=24,title=PodSecurity::Pod \"a\": pods \"a\" is forbidden: violates PodSecurity \"baseline:latest\": <privileged>
+::warning file=a b/f.yaml,title=Warning::Pod \"a\": 100%25, or%0Amore
+";
+    assert_eq!(written(&report, Form::Github), expected);
+
+    let expected = "\
+<?xml version=\"1.0\" encoding=\"UTF-8\"?>
+<testsuites>
+  <testsuite name=\"a b/f.yaml\" tests=\"1\" failures=\"1\" skipped=\"0\">
+    <testcase classname=\"a b/f.yaml\" name=\"Pod &quot;a&quot;\">
+      <failure type=\"PodSecurity\" message=\"pods &quot;a&quot; is forbidden: violates PodSecurity &quot;baseline:latest&quot;: &lt;privileged&gt;\">line 24</failure>
+      <system-err>100%, or&#10;more</system-err>
+    </testcase>
+  </testsuite>
+  <testsuite name=\"g.yaml\" tests=\"1\" failures=\"0\" skipped=\"1\">
+    <testcase classname=\"g.yaml\" name=\"Widget &quot;w&quot;\">
+      <skipped message=\"not checked: the kind is unknown\"/>
+    </testcase>
+  </testsuite>
+</testsuites>
+";
+    assert_eq!(written(&report, Form::Junit), expected);
+}
+
+#[test]
+fn a_finding_has_the_line_of_its_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.yaml");
+    let text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap}\n- apiVersion: v1\n  kind: Pod\n  spec:\n    \
+                containers: []\n---\n# why\napiVersion: v1\nkind: Pod\nspec:\n  nodeName: a\n";
+    std::fs::write(&file, text).unwrap();
+    let all = manifests::read(&file).unwrap();
+    let [_, second, third] = all.as_slice() else { panic!("{}", all.len()) };
+    assert_eq!([second.line_of(""), second.line_of("spec.containers[0]")], [5, 8]);
+    assert_eq!([third.line_of(""), third.line_of("spec.nodeName"), third.line_of("spec.nodeNames")], [10, 14, 13]);
 }
