@@ -139,7 +139,7 @@ fn policies_quotas_and_definitions_among_the_files_have_an_effect() {
 shop.yaml: Deployment \"d\"
   error: deployments.apps \"d\" is forbidden: ValidatingAdmissionPolicy 'replicas' with binding 'replicas' denied request: too many replicas
 shop.yaml: Deployment \"small\"
-  error: pod of Deployment \"small\": pods \"small-0-\" is forbidden: no PriorityClass with name none was found
+  error: pod of Deployment \"small\": pods \"small-0-0\" is forbidden: no PriorityClass with name none was found
 shop.yaml: Pod \"one\"
 shop.yaml: Pod \"two\"
   error: pods \"two\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1

@@ -5,7 +5,6 @@
 //! an invalid folder is logged and counted, and the set stays unchanged.
 
 mod folder;
-mod lines;
 mod document;
 pub(crate) mod validation;
 mod set;
@@ -19,7 +18,6 @@ mod names;
 pub(crate) use crate::admission::metrics::manifests::Metrics;
 pub(crate) use file::FollowedFile;
 pub(crate) use folder::numbered_documents_of;
-pub(crate) use lines::line_of;
 pub(crate) use names::ReservedNames;
 pub(crate) use removed::RemovedObjects;
 pub(crate) use set::{LoadError, Set};

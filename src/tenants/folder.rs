@@ -2,9 +2,8 @@
 
 use super::profile::{Document, KIND, Member, MemberKind, Profile};
 use super::{DEFAULT, NONE, OPERATORS, Owners};
-use crate::config::{OWN_API_VERSION, WebhookTargets, plugin_hint};
+use crate::config::{OWN_API_VERSION, WebhookTargets, line_of, plugin_hint};
 use crate::go_text::duration;
-use crate::manifests::line_of;
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use crate::user::{ALL_UNAUTHENTICATED, ANONYMOUS, invalid_group_prefix};
 use sha2::{Digest, Sha256};

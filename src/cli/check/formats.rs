@@ -60,9 +60,21 @@ pub(in crate::cli) fn written(report: &Report, form: Form) -> String {
         Form::Junit => junit(report),
         Form::Github => github(report),
         Form::Objects => {
-            report.admitted.iter().fold(String::new(), |text, object| format!("{text}---\n{}", yaml_document(object)))
+            let document = |object| yaml_document(&without_storage(object));
+            report.admitted.iter().fold(String::new(), |text, object| format!("{text}---\n{}", document(object)))
         }
     }
+}
+
+/// The object without what the API server adds when it stores an object.
+fn without_storage(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
+            metadata.remove(field);
+        }
+    }
+    object
 }
 
 fn pretty(value: &Value) -> String {

@@ -1,8 +1,9 @@
 //! Files of manifests.
 
+use crate::config::line_of;
 use crate::go_text::go_quote;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::manifests::{LoadError, line_of, numbered_documents_of};
+use crate::manifests::{LoadError, numbered_documents_of};
 use crate::object::Object;
 use crate::object::decode::{self, Decoded, InvalidJson, InvalidYaml};
 use crate::object::normal::{self, Normal, NormalError};

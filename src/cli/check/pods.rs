@@ -36,10 +36,10 @@ pub(super) fn made_by(object: &Value) -> Option<Made> {
     let mut metadata: Map<String, Value> =
         template.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     metadata.retain(|field, _| matches!(&**field, "labels" | "annotations" | "finalizers"));
-    match kind {
-        "StatefulSet" => metadata.insert("name".to_owned(), json!(format!("{name}-0"))),
-        _ => metadata.insert("generateName".to_owned(), json!(format!("{owner_name}-"))),
-    };
+    // A name that is not drawn, so that a report is the same each time.
+    let prefix = if kind == "StatefulSet" { format!("{name}-") } else { format!("{owner_name}-") };
+    metadata.insert("name".to_owned(), json!(format!("{prefix}0")));
+    metadata.insert("generateName".to_owned(), json!(prefix));
     metadata.insert("namespace".to_owned(), json!(text("/metadata/namespace")));
     let owner = json!({
         "apiVersion": api_version, "kind": owner_kind, "name": owner_name, "uid": uid, "controller": true, "blockOwnerDeletion": true,
@@ -61,21 +61,20 @@ mod tests {
     fn a_pod_is_that_of_its_controller() {
         let template = json!({"metadata": {"labels": {"a": "b"}, "name": "x"}, "spec": {"containers": []}});
         for (kind, spec, account, name, owner) in [
-            ("Deployment", json!({"template": template}), "replicaset-controller", "w-0-", ["apps/v1", "ReplicaSet"]),
+            ("Deployment", json!({"template": template}), "replicaset-controller", "w-0-0", ["apps/v1", "ReplicaSet"]),
             ("StatefulSet", json!({"template": template}), "statefulset-controller", "w-0", ["apps/v1", "StatefulSet"]),
-            ("DaemonSet", json!({"template": template}), "daemon-set-controller", "w-", ["apps/v1", "DaemonSet"]),
+            ("DaemonSet", json!({"template": template}), "daemon-set-controller", "w-0", ["apps/v1", "DaemonSet"]),
             (
                 "CronJob",
                 json!({"jobTemplate": {"spec": {"template": template}}}),
                 "job-controller",
-                "w-0-",
+                "w-0-0",
                 ["batch/v1", "Job"],
             ),
         ] {
             let made = made_by(&workload(kind, &spec)).unwrap();
             let metadata = &made.pod["metadata"];
-            let found = metadata.get("generateName").or(metadata.get("name")).unwrap();
-            assert_eq!((made.account, found), (account, &json!(name)), "{kind}");
+            assert_eq!((made.account, &metadata["name"]), (account, &json!(name)), "{kind}");
             assert_eq!((&metadata["labels"], &metadata["namespace"]), (&json!({"a": "b"}), &json!("n")), "{kind}");
             let reference = &metadata["ownerReferences"][0];
             assert_eq!([&reference["apiVersion"], &reference["kind"]], owner, "{kind}");

@@ -73,6 +73,11 @@ impl Refusal {
             .filter(|field| !field.is_empty())
             .collect();
         fields.dedup();
+        if fields.is_empty()
+            && let Some((_, unknown)) = text("/message").split_once("unknown field \"")
+        {
+            fields.extend(unknown.split('"').next().map(str::to_owned));
+        }
         let code = status.get("code").and_then(Value::as_u64).unwrap_or_default();
         Self { of, message: text("/message"), reason: text("/reason"), code, fields }
     }
