@@ -15,7 +15,7 @@ pub(crate) use server_config::{Admission, Config, enabled, listed, reviewing};
 pub(crate) use tenancy::check_tenants;
 
 use crate::admission::metrics::Metrics;
-use crate::audit::{self, Audit, Log, Policy};
+use crate::audit::{self, Audit, Log, Policy, Queued};
 use crate::backend::{bound_answers, obey_proxy_variables};
 use crate::body::Body;
 use crate::cluster::AuthorityMaps;
@@ -436,9 +436,10 @@ fn audit(config: &Config, registry: &Registry) -> Result<Audited> {
         Some(AuditLog::Stdout) => "-",
         Some(AuditLog::File(path)) => path.to_str().context("--audit-log-path is not UTF-8")?,
     };
-    let log =
-        Log::open(path, metrics.clone(), config.limits.clone()).with_context(|| format!("--audit-log-path={path}"))?;
+    let (queued, options) = (Queued::new(config.limits.audit_queue_bytes), &config.audit.log_options);
+    let log = Log::open(path, queued, options, metrics.clone(), config.limits.clone())
+        .with_context(|| format!("--audit-log-path={path}"))?;
     let log = Arc::new(log);
-    let audit = Audit::new(policy, log.clone(), metrics.clone());
+    let audit = Audit::new(policy, vec![log.clone()], metrics.clone());
     Ok(Audited { audit, log: Some(log), path: Some(path.to_owned()), metrics })
 }

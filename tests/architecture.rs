@@ -202,11 +202,12 @@ const ROOMS: [Room; 5] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 22] = [
+const WITH_TASKS: [&str; 23] = [
     "app.rs",
     "app/doctor/followed.rs",
     "app/reviews.rs",
     "app/tenancy/folder.rs",
+    "audit/file.rs",
     "audit/log.rs",
     "backend/",
     "cli/behind.rs",

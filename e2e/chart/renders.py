@@ -152,6 +152,22 @@ WITHOUT_VALUE = {
     "--service-account-max-token-expiration",
     "--service-account-signing-key-file",
     "--service-cluster-ip-range",
+    "--audit-log-format",  # extraArgs, as the following ones
+    "--audit-log-maxsize",
+    "--audit-log-maxbackup",
+    "--audit-log-maxage",
+    "--audit-log-compress",
+    "--audit-log-mode",
+    "--audit-log-batch-buffer-size",
+    "--audit-log-batch-max-size",
+    "--audit-log-batch-max-wait",
+    "--audit-log-batch-throttle-enable",
+    "--audit-log-batch-throttle-qps",
+    "--audit-log-batch-throttle-burst",
+    "--audit-log-truncate-enabled",
+    "--audit-log-truncate-max-batch-size",
+    "--audit-log-truncate-max-event-size",
+    "--audit-log-version",
 }
 
 

@@ -348,7 +348,7 @@ impl Builder {
             (None, None) => return Err(tenant.fault("spec.audit.policyFile", "needs logPath or --audit-log-path")),
             (Some(path), _) => self.log(tenant, path, logs)?,
         };
-        Ok(Audit::new(Reloading::fixed(policy), log, audited.metrics.clone()))
+        Ok(Audit::new(Reloading::fixed(policy), vec![log], audited.metrics.clone()))
     }
 
     /// Opens a log; two tenants with the same path have the same log.
@@ -362,8 +362,8 @@ impl Builder {
         if let Some(open) = logs.get(&path).and_then(Weak::upgrade) {
             return Ok(open);
         }
-        let limits = self.shared.config.limits.clone();
-        let log = Log::open_with(self.queued.quarter(), &path, audited.metrics.clone(), limits)
+        let (limits, options) = (self.shared.config.limits.clone(), &self.shared.config.audit.log_options);
+        let log = Log::open(&path, self.queued.quarter(), options, audited.metrics.clone(), limits)
             .map_err(|error| tenant.fault(field, anyhow!("{path}: {error}")))?;
         let log = Arc::new(log);
         logs.insert(path, Arc::downgrade(&log));
