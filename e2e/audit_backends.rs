@@ -2,10 +2,12 @@
 
 use crate::harness::{Api, ControlPlane, Proxy, User, eventually, folder, get, only, post, unique, upstream};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -151,4 +153,154 @@ fn a_log_that_fails_fails_requests_only_if_it_is_strict_as_with_kube_apiserver()
         assert!(counted(&proxy, "apiserver_audit_error_total{plugin=\"log\"}") > 0.0);
         assert_eq!(counted(&proxy, "apiserver_audit_requests_rejected_total") > 0.0, mode == "blocking-strict");
     }
+}
+
+/// A server of EventLists over plain HTTP. It answers with the present code, or not until the code is not 0.
+struct EventServer {
+    port: u16,
+    code: Arc<AtomicU16>,
+    lists: Arc<Mutex<Vec<Value>>>,
+}
+
+impl EventServer {
+    fn start(code: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (code, lists) = (Arc::new(AtomicU16::new(code)), Arc::<Mutex<Vec<Value>>>::default());
+        let (present, seen) = (code.clone(), lists.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, present, seen) = (stream.unwrap(), present.clone(), seen.clone());
+                std::thread::spawn(move || while answer_events(&stream, &present, &seen).is_some() {});
+            }
+        });
+        Self { port, code, lists }
+    }
+
+    fn answers(&self, code: u16) {
+        self.code.store(code, Ordering::SeqCst);
+    }
+
+    fn kubeconfig(&self, folder: &Path) -> String {
+        let path = folder.join(format!("events-{}.kubeconfig", self.port));
+        let server = format!("http://127.0.0.1:{}/events", self.port);
+        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
+        std::fs::write(&path, config.to_string()).unwrap();
+        format!("--audit-webhook-config-file={}", path.display())
+    }
+
+    /// The lists that the server has received, whatever it answered.
+    fn lists(&self) -> Vec<Value> {
+        self.lists.lock().unwrap().clone()
+    }
+
+    /// Whether the last event of a request has arrived.
+    fn has(&self, id: &str) -> bool {
+        let is_it = |event: &Value| event["auditID"] == id && event["stage"] == "ResponseComplete";
+        self.lists().iter().any(|list| list["items"].as_array().unwrap().iter().any(is_it))
+    }
+}
+
+/// Answers one request of a connection; `None` at its end.
+fn answer_events(stream: &TcpStream, code: &AtomicU16, lists: &Mutex<Vec<Value>>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut length, mut line) = (0, String::new());
+    while reader.read_line(&mut line).ok()? > 0 && line != "\r\n" {
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    if line.is_empty() {
+        return None;
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    lists.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+    let code = eventually("the code of the answer", || Some(code.load(Ordering::SeqCst)).filter(|code| *code > 0));
+    let head = format!("HTTP/1.1 {code} Any\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{{}}");
+    (&*stream).write_all(head.as_bytes()).ok()
+}
+
+#[test]
+fn a_webhook_gets_the_events_that_kube_apiserver_posts() {
+    let folder = folder("events");
+    let rules = "{level: Request, resources: [{group: '', resources: [configmaps]}], verbs: [create]}, {level: None}";
+    let policy = policy(&folder, rules);
+    let servers = [EventServer::start(200), EventServer::start(200)];
+    let kubeconfigs = servers.each_ref().map(|server| server.kubeconfig(&folder));
+    let flags =
+        |kubeconfig: &str| vec![kubeconfig.to_owned(), policy.clone(), "--audit-webhook-mode=blocking".to_owned()];
+    let [first, second] = &kubeconfigs;
+    let reference = ControlPlane::start("events", &[only(&[]), flags(first)].concat());
+    let proxy = Proxy::before(upstream(), &flags(second).iter().map(String::as_str).collect::<Vec<_>>());
+    let sides: [&Api; 2] = [&reference, &proxy];
+    let name = unique("events");
+    let [expected, found] = [0, 1].map(|side| {
+        let create = post(MAPS, &map(&name)).header("audit-id", &name).header("user-agent", "e2e");
+        assert_eq!(sides[side].send(&User::admin(), create).status, 201);
+        assert!(servers[side].has(&name), "the event is there before the answer");
+        let mut lists = servers[side].lists();
+        for list in &mut lists {
+            assert_eq!(list["items"].as_array().unwrap().len(), 1);
+            let event = list["items"][0].as_object_mut().unwrap();
+            for changing in ["requestReceivedTimestamp", "stageTimestamp", "annotations", "sourceIPs", "user"] {
+                event.remove(changing);
+            }
+        }
+        lists
+    });
+    assert_eq!(expected, found);
+}
+
+#[test]
+fn a_webhook_that_fails_hangs_and_comes_back_gets_what_its_mode_promises() {
+    let folder = folder("webhook");
+    let rules = "{level: Metadata, verbs: [create], omitStages: [RequestReceived]}, {level: None}";
+    let policy = policy(&folder, rules);
+    // A request of the mode blocking waits for a server that hangs, and for the repetitions of a call that fails.
+    let server = EventServer::start(0);
+    let flags = [server.kubeconfig(&folder), policy.clone()];
+    let modes = ["--audit-webhook-mode=blocking", "--audit-webhook-initial-backoff=10ms"];
+    let proxy = Proxy::embedded(&[&flags[0], &flags[1], modes[0], modes[1]]);
+    let (answers, answered) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (proxy, answers) = (&proxy, &answers);
+        let create = |name: &'static str| {
+            let answers = answers.clone();
+            scope.spawn(move || {
+                let create = post(MAPS, &map(name)).header("audit-id", name);
+                answers.send((name, proxy.send(&User::developer(), create).status)).unwrap();
+            });
+        };
+        create("hung");
+        eventually("the call", || server.has("hung").then_some(()));
+        assert_eq!(proxy.send(&User::developer(), get(&format!("{MAPS}/hung"))).status, 200);
+        assert!(answered.recv_timeout(Duration::from_millis(100)).is_err(), "the answer came before the server's");
+        server.answers(500);
+        eventually("another attempt", || (server.lists().len() > 2).then_some(()));
+        server.answers(200);
+        assert_eq!(answered.recv().unwrap(), ("hung", 201));
+        // Five attempts fail, and the request goes on.
+        server.answers(500);
+        create("failed");
+        assert_eq!(answered.recv().unwrap(), ("failed", 201));
+    });
+    assert_eq!(counted(&proxy, "apiserver_audit_error_total{plugin=\"webhook\"}"), 1.0);
+    drop(proxy);
+
+    // In the mode batch no request waits, and the events arrive when the server is back.
+    let server = EventServer::start(0);
+    let flags = [server.kubeconfig(&folder), policy];
+    let waits = ["--audit-webhook-batch-max-wait=10ms", "--audit-webhook-batch-buffer-size=100"];
+    let proxy = Proxy::embedded(&[&flags[0], &flags[1], waits[0], waits[1]]);
+    let names: Vec<String> = (0..5).map(|number| format!("batch-{number}")).collect();
+    for name in &names {
+        assert_eq!(proxy.send(&User::developer(), post(MAPS, &map(name)).header("audit-id", name)).status, 201);
+    }
+    server.answers(200);
+    eventually("all events", || names.iter().all(|name| server.has(name)).then_some(()));
+    assert_eq!(counted(&proxy, "apiserver_audit_error_total"), 0.0);
 }

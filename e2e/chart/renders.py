@@ -168,6 +168,19 @@ WITHOUT_VALUE = {
     "--audit-log-truncate-max-batch-size",
     "--audit-log-truncate-max-event-size",
     "--audit-log-version",
+    "--audit-webhook-config-file",
+    "--audit-webhook-initial-backoff",
+    "--audit-webhook-mode",
+    "--audit-webhook-batch-buffer-size",
+    "--audit-webhook-batch-max-size",
+    "--audit-webhook-batch-max-wait",
+    "--audit-webhook-batch-throttle-enable",
+    "--audit-webhook-batch-throttle-qps",
+    "--audit-webhook-batch-throttle-burst",
+    "--audit-webhook-truncate-enabled",
+    "--audit-webhook-truncate-max-batch-size",
+    "--audit-webhook-truncate-max-event-size",
+    "--audit-webhook-version",
 }
 
 

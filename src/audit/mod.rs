@@ -9,6 +9,7 @@ mod metrics;
 mod queue;
 mod file;
 mod log;
+mod webhook;
 mod origin;
 mod policy;
 mod validation;
@@ -21,6 +22,7 @@ pub(crate) use metrics::Metrics;
 pub(crate) use origin::{AUDIT_ID, audit_id, source_ips};
 pub(crate) use policy::{AuditDecision, Level, Policy, Stage};
 pub(crate) use queue::Queued;
+pub(crate) use webhook::Webhook;
 pub(crate) use written::{Acknowledgement, Written};
 
 use crate::server::Reloading;

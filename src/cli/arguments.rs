@@ -577,6 +577,49 @@ pub(super) struct Audit {
     /// Version of the events of the audit log. The only one is audit.k8s.io/v1.
     #[arg(long, value_name = "VERSION", default_value = "audit.k8s.io/v1")]
     pub(super) audit_log_version: String,
+    /// File of a kubeconfig whose server gets the audit events, in EventLists.
+    #[arg(long, value_name = "FILE")]
+    pub(super) audit_webhook_config_file: Option<PathBuf>,
+    /// Time before a failed call of the audit webhook is repeated for the first time. There are five attempts.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse,
+          alias = "audit-webhook-batch-initial-backoff")]
+    pub(super) audit_webhook_initial_backoff: Duration,
+    /// When a request waits for the audit webhook: blocking, until its events are written; blocking-strict, too, and a request whose arrival cannot
+    /// be written fails; batch, never, and events that do not fit into the buffer are lost.
+    #[arg(long, value_name = "MODE", default_value = "batch")]
+    pub(super) audit_webhook_mode: String,
+    /// Number of events in the buffer of the audit webhook, in the mode batch.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, allow_negative_numbers = true)]
+    pub(super) audit_webhook_batch_buffer_size: i64,
+    /// Number of events in a batch of the audit webhook, in the mode batch.
+    #[arg(long, value_name = "NUMBER", default_value_t = 400, allow_negative_numbers = true)]
+    pub(super) audit_webhook_batch_max_size: i64,
+    /// Time after which a batch of the audit webhook with fewer events is written, in the mode batch.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    pub(super) audit_webhook_batch_max_wait: Duration,
+    /// Whether the batches of the audit webhook are throttled, in the mode batch.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) audit_webhook_batch_throttle_enable: bool,
+    /// Number of batches of the audit webhook in a second, with --audit-webhook-batch-throttle-enable.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10.0, allow_negative_numbers = true)]
+    pub(super) audit_webhook_batch_throttle_qps: f32,
+    /// Number of batches of the audit webhook at the same moment, with --audit-webhook-batch-throttle-enable.
+    #[arg(long, value_name = "NUMBER", default_value_t = 15, allow_negative_numbers = true)]
+    pub(super) audit_webhook_batch_throttle_burst: i64,
+    /// Whether events of the audit webhook that are too large lose their objects, and are lost if that is not enough.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) audit_webhook_truncate_enabled: bool,
+    /// Size of a batch in bytes. It has no effect, as in kube-apiserver, which truncates single events.
+    #[arg(long, value_name = "BYTES", default_value_t = 10 << 20, allow_negative_numbers = true)]
+    pub(super) audit_webhook_truncate_max_batch_size: i64,
+    /// Size of an event in bytes, with --audit-webhook-truncate-enabled.
+    #[arg(long, value_name = "BYTES", default_value_t = 100 << 10, allow_negative_numbers = true)]
+    pub(super) audit_webhook_truncate_max_event_size: i64,
+    /// Version of the events of the audit webhook. The only one is audit.k8s.io/v1.
+    #[arg(long, value_name = "VERSION", default_value = "audit.k8s.io/v1")]
+    pub(super) audit_webhook_version: String,
 }
 
 #[derive(Args, Debug)]

@@ -5,7 +5,7 @@ use super::serve::readable;
 use crate::audit::ensure_file;
 use crate::config::{
     AuditBackend, AuditBatch, AuditLog, AuditLogOptions, AuditMode, AuditOptions, AuditRotation, AuditThrottle,
-    AuditTruncate, ConfigError,
+    AuditTruncate, AuditWebhook, ConfigError,
 };
 use crate::status::invalid::aggregate;
 use std::path::{Path, PathBuf};
@@ -23,33 +23,36 @@ pub(super) fn options(flags: &Serve) -> Result<AuditOptions, ConfigError> {
     let flags = &flags.audit;
     let given = |path: &'_ Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let refusal = |flag: &'static str, value: String, why: &str| Err(ConfigError::flag(flag, value, why));
-    match (given(&flags.audit_log_path), given(&flags.audit_policy_file)) {
-        (Some(log), _) if is_alone => {
-            return refusal(
-                "audit-log-path",
-                log,
-                "has no effect with --webhook-only: the API server writes audit events",
-            );
+    let log = given(&flags.audit_log_path).map(|log| ("audit-log-path", log));
+    let webhook = given(&flags.audit_webhook_config_file).map(|file| ("audit-webhook-config-file", file));
+    let policy = given(&flags.audit_policy_file).map(|policy| ("audit-policy-file", policy));
+    match (log.or(webhook), policy) {
+        (Some((flag, value)), _) | (None, Some((flag, value))) if is_alone => {
+            return refusal(flag, value, "has no effect with --webhook-only: the API server writes audit events");
         }
-        (None, Some(policy)) if is_alone => {
-            return refusal(
-                "audit-policy-file",
-                policy,
-                "has no effect with --webhook-only: the API server writes audit events",
-            );
+        (Some((flag, value)), None) if !has_tenants => {
+            return refusal(flag, value, "needs --audit-policy-file: without a policy nothing is written");
         }
-        (Some(log), None) if !has_tenants => {
-            return refusal("audit-log-path", log, "needs --audit-policy-file: without a policy nothing is written");
-        }
-        (None, Some(policy)) if !has_tenants => {
-            return refusal("audit-policy-file", policy, "needs --audit-log-path: without a log nothing is written");
+        (None, Some((flag, value))) if !has_tenants => {
+            let why = "needs --audit-log-path or --audit-webhook-config-file: without a backend nothing is written";
+            return refusal(flag, value, why);
         }
         _ => {}
     }
+    let mut errors = Vec::new();
     let log_options = match flags.audit_log_path.is_some() || has_tenants {
-        true => log_options(flags)?,
-        false => AuditLogOptions::default(),
+        true => log_options(flags, &mut errors),
+        false => Some(AuditLogOptions::default()),
     };
+    let backend = flags.audit_webhook_config_file.as_ref().map(|_| webhook_backend(flags).check(&mut errors));
+    let (why, webhook_file) = (aggregate(errors), flags.audit_webhook_config_file.as_deref());
+    let (None, Some(log_options)) = (&why, log_options) else { return Err(ConfigError::Rule(why.unwrap_or_default())) };
+    let webhook = readable("audit-webhook-config-file", webhook_file)?.zip(backend.flatten());
+    let webhook = webhook.map(|(kubeconfig, backend)| AuditWebhook {
+        kubeconfig,
+        initial_backoff: flags.audit_webhook_initial_backoff,
+        backend,
+    });
     let log = match flags.audit_log_path.as_deref() {
         None => None,
         Some(path) if path == Path::new("-") => Some(AuditLog::Stdout),
@@ -60,7 +63,7 @@ pub(super) fn options(flags: &Serve) -> Result<AuditOptions, ConfigError> {
         }
     };
     let policy_file = readable("audit-policy-file", flags.audit_policy_file.as_deref())?;
-    Ok(AuditOptions { log, log_options, policy_file })
+    Ok(AuditOptions { log, log_options, webhook, policy_file })
 }
 
 /// The reason why the flags of a backend are invalid.
@@ -153,9 +156,26 @@ fn positive(value: i64) -> Option<usize> {
     usize::try_from(value).ok().filter(|value| *value > 0)
 }
 
-/// `AuditLogOptions.Validate`
-fn log_options(flags: &Audit) -> Result<AuditLogOptions, ConfigError> {
-    let mut errors = Vec::new();
+/// `AuditWebhookOptions.Validate`
+fn webhook_backend(flags: &Audit) -> Backend<'_> {
+    Backend {
+        plugin: "webhook",
+        mode: &flags.audit_webhook_mode,
+        buffer_size: flags.audit_webhook_batch_buffer_size,
+        max_size: flags.audit_webhook_batch_max_size,
+        max_wait: flags.audit_webhook_batch_max_wait,
+        throttles: flags.audit_webhook_batch_throttle_enable,
+        qps: flags.audit_webhook_batch_throttle_qps,
+        burst: flags.audit_webhook_batch_throttle_burst,
+        truncates: flags.audit_webhook_truncate_enabled,
+        max_batch_size: flags.audit_webhook_truncate_max_batch_size,
+        max_event_size: flags.audit_webhook_truncate_max_event_size,
+        version: &flags.audit_webhook_version,
+    }
+}
+
+/// The options of the log, unless an error was added (`AuditLogOptions.Validate`).
+fn log_options(flags: &Audit, errors: &mut Vec<String>) -> Option<AuditLogOptions> {
     let backend = Backend {
         plugin: "log",
         mode: &flags.audit_log_mode,
@@ -170,7 +190,7 @@ fn log_options(flags: &Audit) -> Result<AuditLogOptions, ConfigError> {
         max_event_size: flags.audit_log_truncate_max_event_size,
         version: &flags.audit_log_version,
     };
-    let backend = backend.check(&mut errors);
+    let backend = backend.check(errors);
     let format = &flags.audit_log_format;
     if !FORMATS.contains(&format.as_str()) {
         errors.push(format!("invalid audit log format {format}, allowed formats are {:?}", FORMATS.join(",")));
@@ -181,20 +201,17 @@ fn log_options(flags: &Audit) -> Result<AuditLogOptions, ConfigError> {
     let days = natural("audit-log-maxage", flags.audit_log_maxage);
     let backups = natural("audit-log-maxbackup", flags.audit_log_maxbackup);
     let megabytes = natural("audit-log-maxsize", flags.audit_log_maxsize);
-    let valid = backend.zip(days).zip(backups).zip(megabytes);
-    match (aggregate(errors), valid) {
-        (None, Some((((backend, days), backups), megabytes))) => Ok(AuditLogOptions {
-            backend,
-            is_legacy: format == "legacy",
-            rotation: (megabytes > 0).then(|| AuditRotation {
-                bytes: megabytes.saturating_mul(1 << 20),
-                days,
-                backups: usize::try_from(backups).unwrap_or(usize::MAX),
-                compresses: flags.audit_log_compress,
-            }),
+    let (days, megabytes) = (days?, megabytes?);
+    Some(AuditLogOptions {
+        backend: backend?,
+        is_legacy: format == "legacy",
+        rotation: (megabytes > 0).then_some(AuditRotation {
+            bytes: megabytes.saturating_mul(1 << 20),
+            days,
+            backups: usize::try_from(backups?).unwrap_or(usize::MAX),
+            compresses: flags.audit_log_compress,
         }),
-        (why, _) => Err(ConfigError::Rule(why.unwrap_or_default())),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -306,5 +323,27 @@ mod tests {
             assert_eq!(parse(arguments).unwrap_err(), expected);
         }
         assert!(parse(&["--audit-log-batch-max-size=0"]).is_ok(), "the mode has no batches");
+        let webhook = [
+            "--audit-webhook-config-file=Cargo.toml",
+            "--audit-webhook-mode=x",
+            "--audit-webhook-truncate-max-event-size=-1",
+            "--audit-webhook-version=v1",
+            "--audit-log-mode=y",
+        ];
+        let expected = "[invalid audit log mode y, allowed modes are \"batch,blocking,blocking-strict\", invalid audit webhook mode x, \
+                        allowed modes are \"batch,blocking,blocking-strict\", invalid audit truncate webhook max event size -1, must be a \
+                        positive number, invalid group version, allowed versions are [\"audit.k8s.io/v1\"]]";
+        assert_eq!(parse(&webhook).unwrap_err(), expected);
+        assert!(parse(webhook.get(1..4).unwrap()).is_ok(), "there is no webhook");
+    }
+
+    #[test]
+    fn the_webhook_has_the_defaults_of_kube_apiserver() {
+        let given = ["--audit-webhook-config-file=Cargo.toml", "--audit-webhook-batch-initial-backoff=3s"];
+        let webhook = parse(&given).unwrap().webhook.unwrap();
+        let throttle = Some(AuditThrottle { per_second: 10.0, burst: 15 });
+        let batch = AuditBatch { buffer_events: 10_000, events: 400, wait: Duration::from_secs(30), throttle };
+        assert_eq!(webhook.backend, AuditBackend { mode: AuditMode::Batch, batch, truncate: None });
+        assert_eq!(webhook.initial_backoff, Duration::from_secs(3));
     }
 }

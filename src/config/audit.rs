@@ -10,6 +10,8 @@ pub(crate) struct AuditOptions {
     pub(crate) log: Option<AuditLog>,
     /// How the log of the flags and the logs of tenants are written.
     pub(crate) log_options: AuditLogOptions,
+    /// The webhook; `None` to post no events.
+    pub(crate) webhook: Option<AuditWebhook>,
     /// The `audit.k8s.io/v1` Policy.
     pub(crate) policy_file: Option<PathBuf>,
 }
@@ -42,6 +44,16 @@ impl Default for AuditLogOptions {
             rotation: Some(AuditRotation { bytes: 100 << 20, days: 366, backups: 100, compresses: false }),
         }
     }
+}
+
+/// A server that gets events.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AuditWebhook {
+    /// The kubeconfig that names the server.
+    pub(crate) kubeconfig: PathBuf,
+    /// The pause after the first failed attempt.
+    pub(crate) initial_backoff: Duration,
+    pub(crate) backend: AuditBackend,
 }
 
 /// When a request waits for its event, and how events are combined.

@@ -336,11 +336,13 @@ pub struct Limits {
     /// Number of events that wait for an audit backend in whose mode requests wait. A further request waits before it begins, until
     /// `request_timeout`. In the mode `batch` the flag of the buffer's size counts.
     pub(crate) audit_queue_events: usize,
-    /// Size of the events that wait for the audit log; of a gateway, also of those that wait for all tenants' own logs, of which one has at
-    /// most a quarter. In the mode `batch` further events are dropped and counted; in other modes further requests wait.
+    /// Size of the events that wait for the audit log, and for the audit webhook, of which each has half if there are both; of a gateway, also
+    /// of those that wait for all tenants' own logs, of which one has at most a quarter. In the mode `batch` further events are dropped and counted; in other modes further requests wait.
     pub(crate) audit_queue_bytes: usize,
     /// Time after which a request that is done but for its audit event frees its seat for another request.
     pub(crate) audit_seat_timeout: Duration,
+    /// Number of calls of the audit webhook at the same time. The events of further calls wait.
+    pub(crate) audit_webhook_calls: usize,
     /// Time to write the audit queue at the shutdown.
     pub(crate) audit_flush_timeout: Duration,
 }
@@ -485,6 +487,7 @@ impl Default for Limits {
             audit_queue_events: 10_000,
             audit_queue_bytes: 64 * MEBIBYTE,
             audit_seat_timeout: seconds(1),
+            audit_webhook_calls: 64,
             audit_flush_timeout: seconds(10),
         }
     }

@@ -19,7 +19,7 @@ mod webhook_targets;
 
 pub(crate) use audit::{
     AuditBackend, AuditBatch, AuditLog, AuditLogOptions, AuditMode, AuditOptions, AuditRotation, AuditThrottle,
-    AuditTruncate,
+    AuditTruncate, AuditWebhook,
 };
 pub(crate) use controllers::Controllers;
 pub(crate) use embedded::{Addresses, Apis, EVENT_TTL, Embedded, TokenFiles};

@@ -343,12 +343,14 @@ impl Builder {
             }
             (None, None) => return Err(tenant.fault("spec.audit.logPath", "needs policyFile or --audit-policy-file")),
         };
-        let log = match (&given.log_path, &audited.log) {
-            (None, Some(log)) => log.clone(),
-            (None, None) => return Err(tenant.fault("spec.audit.policyFile", "needs logPath or --audit-log-path")),
-            (Some(path), _) => self.log(tenant, path, logs)?,
+        let log = match &given.log_path {
+            None if audited.log.is_none() && audited.webhook.is_none() => {
+                return Err(tenant.fault("spec.audit.policyFile", "needs logPath or --audit-log-path"));
+            }
+            None => audited.log.clone(),
+            Some(path) => Some(self.log(tenant, path, logs)?),
         };
-        Ok(Audit::new(Reloading::fixed(policy), vec![log], audited.metrics.clone()))
+        Ok(audited.of(Reloading::fixed(policy), log))
     }
 
     /// Opens a log; two tenants with the same path have the same log.

@@ -204,7 +204,9 @@ fn an_argument_error_is_one_line_that_names_flag_and_value() {
         ),
         (
             &["--audit-policy-file=Cargo.toml"],
-            "--audit-policy-file=Cargo.toml: needs --audit-log-path: without a log nothing is written".to_owned(),
+            "--audit-policy-file=Cargo.toml: needs --audit-log-path or --audit-webhook-config-file: without a backend nothing is \
+             written"
+                .to_owned(),
         ),
         (
             &["--admission-control-config-file=/not/there"],
@@ -367,9 +369,9 @@ fn sample(flag: &clap::Arg) -> Vec<String> {
         "runtime-config" => with("api/all=true"),
         "api-audiences" => with("a"),
         "audit-log-path" => with("-"),
-        "audit-log-mode" => with("blocking"),
+        "audit-log-mode" | "audit-webhook-mode" => with("blocking"),
         "audit-log-format" => with("legacy"),
-        "audit-log-version" => with("v1"),
+        "audit-log-version" | "audit-webhook-version" => with("v1"),
         "write-kubeconfig" => with("other.kubeconfig"),
         _ => match flag.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()).unwrap_or_default()
         {
@@ -398,6 +400,7 @@ fn no_flag_is_accepted_without_effect() {
     ];
     let tenants = format!("--tenants-dir={folder}");
     let policy = format!("--audit-policy-file={file}");
+    let webhook = format!("--audit-webhook-config-file={file}");
     let audited = [
         &*policy,
         "--audit-log-path=-",
@@ -406,6 +409,8 @@ fn no_flag_is_accepted_without_effect() {
         "--audit-log-batch-throttle-qps=1",
         "--audit-log-batch-throttle-burst=1",
         "--audit-log-truncate-enabled",
+        &*webhook,
+        "--audit-webhook-truncate-enabled",
     ];
     let contexts: [(&str, Vec<&str>); 7] = [
         ("embedded", vec![]),
@@ -425,7 +430,8 @@ fn no_flag_is_accepted_without_effect() {
         let name = flag.get_long().unwrap();
         for (context, base) in &contexts {
             // As in kube-apiserver, the flags of an audit backend need the backend, and those of batches its mode.
-            let needs_backend = name.starts_with("audit-log-") && name != "audit-log-path";
+            let is_backend = ["audit-log-path", "audit-webhook-config-file"].contains(&name);
+            let needs_backend = name.starts_with("audit-") && name != "audit-policy-file" && !is_backend;
             if needs_backend != (*context == "audited") {
                 continue;
             }
