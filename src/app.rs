@@ -426,6 +426,7 @@ struct Audited {
     log: Option<Arc<Log>>,
     /// The path of the log.
     path: Option<String>,
+    has_own_annotations: bool,
     metrics: audit::Metrics,
 }
 
@@ -435,7 +436,11 @@ impl Audited {
         let log = log.map(|log| log as Arc<dyn Sink>);
         let webhook = self.webhook.clone().map(|webhook| webhook as Arc<dyn Sink>);
         let sinks: Vec<_> = log.into_iter().chain(webhook).collect();
-        if sinks.is_empty() { Audit::off() } else { Audit::new(policy, sinks, self.metrics.clone()) }
+        if sinks.is_empty() {
+            Audit::off()
+        } else {
+            Audit::new(policy, sinks, self.metrics.clone(), self.has_own_annotations)
+        }
     }
 }
 
@@ -451,7 +456,8 @@ fn audit(config: &Config, registry: &Registry) -> Result<Audited> {
         })
     });
     let webhook = webhook.transpose()?.map(Arc::new);
-    let mut audited = Audited { audit: Audit::off(), webhook, log: None, path: None, metrics };
+    let has_own_annotations = !given.is_exact;
+    let mut audited = Audited { audit: Audit::off(), webhook, log: None, path: None, has_own_annotations, metrics };
     let Some(policy_file) = &given.policy_file else { return Ok(audited) };
     let file = policy_file.clone();
     let policy = reload::watch(vec![policy_file.clone()], move || Policy::from_file(&file));

@@ -171,7 +171,9 @@ struct Exchange {
 impl Exchange {
     /// Empty annotations for one phase, at the level of the audit event.
     fn annotations(&self) -> Annotations {
-        Annotations::published_up_to(self.event.as_ref().map(EventInProgress::annotation_level))
+        let event = self.event.as_ref();
+        Annotations::published_up_to(event.map(EventInProgress::annotation_level))
+            .naming_changes(event.is_some_and(EventInProgress::names_changes))
     }
 
     /// Records the latency of a layer.

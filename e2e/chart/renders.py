@@ -152,7 +152,8 @@ WITHOUT_VALUE = {
     "--service-account-max-token-expiration",
     "--service-account-signing-key-file",
     "--service-cluster-ip-range",
-    "--audit-log-format",  # extraArgs, as the following ones
+    "--audit-annotations",  # extraArgs, as the following ones
+    "--audit-log-format",
     "--audit-log-maxsize",
     "--audit-log-maxbackup",
     "--audit-log-maxage",

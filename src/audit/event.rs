@@ -27,6 +27,8 @@ const USER_AGENT_BYTES: usize = 1024;
 const SLOW: Duration = Duration::from_millis(500);
 /// The annotation of a TokenRequest (`serviceaccount.IssuedCredentialIDAuditAnnotationKey`): it links the events of a token to its issue.
 const ISSUED_CREDENTIAL_ID: &str = "authentication.kubernetes.io/issued-credential-id";
+/// The domain of the annotations that kube-apiserver does not have.
+const OWN_DOMAIN: &str = "kube-admission-proxy.dev";
 /// The reason why the event lacks the response object that the policy requires.
 const NO_RESPONSE_OBJECT_ANNOTATION: &str = "audit.kube-admission-proxy.dev/no-response-object";
 
@@ -320,6 +322,9 @@ impl EventInProgress {
     /// Adds an annotation. Each key keeps its first value.
     pub(crate) fn annotate(&mut self, key: impl Into<String>, value: impl Into<String>) {
         let (key, value) = (key.into(), value.into());
+        if !self.parts.has_own_annotations && is_own(&key) {
+            return;
+        }
         match self.event.annotations.get(&key) {
             Some(old) if *old != value => {
                 let id = &self.event.audit_id;
@@ -333,6 +338,11 @@ impl EventInProgress {
     /// The highest level of plugins' annotations that the event contains.
     pub(crate) fn annotation_level(&self) -> AnnotationLevel {
         if self.decision.level >= Level::Request { AnnotationLevel::Request } else { AnnotationLevel::Metadata }
+    }
+
+    /// Whether the event has the annotation of the changes of plugins.
+    pub(crate) fn names_changes(&self) -> bool {
+        self.parts.has_own_annotations
     }
 
     /// Adds the plugins' annotations.
@@ -499,6 +509,12 @@ impl Drop for EventInProgress {
 /// The arrival of a request could not be written to a backend that must have it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotStored;
+
+/// Whether an annotation is one of the proxy, and not of kube-apiserver.
+fn is_own(key: &str) -> bool {
+    let domain = key.split('/').next().unwrap_or_default();
+    domain.strip_suffix(OWN_DOMAIN).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
 
 /// `metav1.MicroTime`: always six digits.
 fn micro_time(at: Timestamp) -> String {

@@ -11,7 +11,8 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The end of the name of a compressed file.
 const COMPRESSED: &str = ".gz";
@@ -40,27 +41,15 @@ pub(super) struct Rotating {
     rotation: AuditRotation,
     /// The file and its size; `None` until the first write, and after an error.
     open: Option<(File, u64)>,
-    /// Starts the removal and compression of old files.
-    mill: SyncSender<()>,
+    /// The rounds over old files that were asked for, and are not done.
+    asked: Arc<AtomicUsize>,
     clock: fn() -> Timestamp,
 }
 
 impl Rotating {
     /// Rotates this file, in a folder whose old files another thread removes and compresses.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
-    pub(super) fn new(path: PathBuf, rotation: AuditRotation, clock: fn() -> Timestamp) -> io::Result<Self> {
-        let (mill, asked) = sync_channel(1);
-        let (of_mill, kept) = (path.clone(), rotation.clone());
-        std::thread::Builder::new().name("audit-log-mill".to_owned()).spawn(move || {
-            while asked.recv().is_ok() {
-                if let Err(error) = tidy(&of_mill, &kept, clock()) {
-                    tracing::warn!(%error, "old files of the audit log could not be removed or compressed");
-                }
-            }
-        })?;
-        Ok(Self { path, rotation, open: None, mill, clock })
+    pub(super) fn new(path: PathBuf, rotation: AuditRotation, clock: fn() -> Timestamp) -> Self {
+        Self { path, rotation, open: None, asked: Arc::default(), clock }
     }
 
     /// Whether these bytes fit into the file as it is.
@@ -147,9 +136,26 @@ impl Rotating {
         names.into_iter().find(is_free).ok_or_else(|| io::Error::other("no name for the old file is free"))
     }
 
+    /// Removes and compresses old files in a thread, which ends afterwards (`Logger.mill`).
     fn ask_mill(&self) {
-        // A round that was asked for already sees the present files.
-        let _ = self.mill.try_send(());
+        if self.asked.fetch_add(1, Ordering::AcqRel) > 0 {
+            // The thread that runs sees the number.
+            return;
+        }
+        let (path, rotation, clock, asked) = (self.path.clone(), self.rotation.clone(), self.clock, self.asked.clone());
+        let mill = move || loop {
+            let seen = asked.load(Ordering::Acquire);
+            if let Err(error) = tidy(&path, &rotation, clock()) {
+                tracing::warn!(%error, "old files of the audit log could not be removed or compressed");
+            }
+            if asked.fetch_sub(seen, Ordering::AcqRel) == seen {
+                return;
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("audit-log-mill".to_owned()).spawn(mill) {
+            self.asked.store(0, Ordering::Release);
+            tracing::warn!(%error, "old files of the audit log could not be removed or compressed");
+        }
     }
 }
 
@@ -263,7 +269,7 @@ mod tests {
         let path = folder.path().join("audit.log");
         drop(ensure(&path).unwrap());
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
-        let mut file = Rotating::new(path.clone(), rotation(8), clock).unwrap();
+        let mut file = Rotating::new(path.clone(), rotation(8), clock);
         for text in ["one\n", "two\n", "three\n", "four\n"] {
             file.write(text.as_bytes()).unwrap();
         }
@@ -277,10 +283,10 @@ mod tests {
         file.write(b"ok\n").unwrap();
         assert_eq!(read("audit.log"), "four\nok\n");
         // A further process appends, or renames at once what is full.
-        let mut file = Rotating::new(path.clone(), rotation(12), clock).unwrap();
+        let mut file = Rotating::new(path.clone(), rotation(12), clock);
         file.write(b"abc\n").unwrap();
         assert_eq!(read("audit.log"), "abc\n");
-        let mut file = Rotating::new(path.clone(), rotation(100), clock).unwrap();
+        let mut file = Rotating::new(path.clone(), rotation(100), clock);
         file.write(b"def\n").unwrap();
         assert_eq!(read("audit.log"), "abc\ndef\n");
     }

@@ -56,7 +56,7 @@ impl Log {
             None => Output::Plain(Box::new(file::ensure(Path::new(path))?)),
             Some(rotation) => {
                 file::ensure(Path::new(path))?;
-                Output::Rotating(Rotating::new(path.into(), rotation.clone(), Timestamp::now)?)
+                Output::Rotating(Rotating::new(path.into(), rotation.clone(), Timestamp::now))
             }
         };
         Self::to(output, queued, options, metrics, limits)

@@ -60,6 +60,8 @@ pub(crate) struct Parts {
     policy: Reloading<Policy>,
     sinks: Vec<Arc<dyn Sink>>,
     metrics: Metrics,
+    /// Whether events have the annotations of the proxy's own.
+    has_own_annotations: bool,
     clock: fn() -> Timestamp,
     object_bytes: usize,
 }
@@ -73,9 +75,15 @@ impl Audit {
         Self(None)
     }
 
-    /// Auditing with the policy into the sinks, in this order.
-    pub(crate) fn new(policy: Reloading<Policy>, sinks: Vec<Arc<dyn Sink>>, metrics: Metrics) -> Self {
-        Self(Some(Arc::new(Parts { policy, sinks, metrics, clock: Timestamp::now, object_bytes: OBJECT_BYTES })))
+    /// Auditing with the policy into the sinks, in this order. Events have the annotations of the proxy's own if `has_own_annotations`.
+    pub(crate) fn new(
+        policy: Reloading<Policy>,
+        sinks: Vec<Arc<dyn Sink>>,
+        metrics: Metrics,
+        has_own_annotations: bool,
+    ) -> Self {
+        let (clock, object_bytes) = (Timestamp::now, OBJECT_BYTES);
+        Self(Some(Arc::new(Parts { policy, sinks, metrics, has_own_annotations, clock, object_bytes })))
     }
 
     #[cfg(test)]
@@ -90,6 +98,7 @@ impl Audit {
             policy: Reloading::fixed(policy),
             sinks: vec![sink],
             metrics,
+            has_own_annotations: true,
             clock,
             object_bytes,
         })))

@@ -59,7 +59,7 @@ pub(super) fn ids(lines: &str) -> Vec<String> {
 /// Auditing of all requests at this level into a sink.
 pub(crate) fn audit(level: &str, sink: Arc<dyn Sink>) -> Audit {
     let policy = format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{{level: {level}}}]\n").parse().unwrap();
-    Audit::new(Reloading::fixed(policy), vec![sink], Metrics::register(&Registry::new()).unwrap())
+    Audit::new(Reloading::fixed(policy), vec![sink], Metrics::register(&Registry::new()).unwrap(), true)
 }
 
 /// The properties of a request without an object.

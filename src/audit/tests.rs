@@ -348,6 +348,34 @@ fn annotations_keep_their_first_value_and_their_level() {
 }
 
 #[test]
+fn the_legacy_line_has_the_form_of_kube_apiserver() {
+    let desk = desk();
+    let mut event = desk.begin("POST", "/api/v1/namespaces/default/configmaps").unwrap();
+    event.response_started(201, None).unawaited();
+    let expected = concat!(
+        r#"2026-11-21T04:29:17.4334Z AUDIT: id="my-own-id" stage="ResponseStarted" ip="1.2.3.4" method="create" user="admin" "#,
+        r#"groups="\"system:masters\"" as="<self>" asgroups="<lookup>" user-agent="lab" namespace="default" "#,
+        r#"uri="/api/v1/namespaces/default/configmaps" response="201""#
+    );
+    assert_eq!(event.encoded().legacy(), expected);
+}
+
+#[test]
+fn an_exact_event_has_only_annotations_of_kube_apiserver() {
+    let lines = Arc::new(testing::Lines::default());
+    let info = info("GET", "/api/v1/nodes");
+    let (policy, metrics) = (Reloading::fixed(POLICY.parse().unwrap()), Metrics::register(&Registry::new()).unwrap());
+    let audit = Audit::new(policy, vec![lines.clone()], metrics, false);
+    let mut event = audit.begin(&request(&info, "/x"), &admin()).unwrap();
+    assert!(!event.names_changes());
+    let keys =
+        ["kube-admission-proxy.dev/tenant", "a.kube-admission-proxy.dev/b", "notkube-admission-proxy.dev/c", "a.io/k"];
+    keys.into_iter().for_each(|key| event.annotate(key, "1"));
+    event.response_complete(200, None).unawaited();
+    assert_eq!(lines.last()["annotations"], json!({"notkube-admission-proxy.dev/c": "1", "a.io/k": "1"}));
+}
+
+#[test]
 fn an_object_past_the_bound_leaves_a_note() {
     let desk = desk();
     let mut event = desk.begin("POST", "/api/v1/namespaces/default/configmaps").unwrap();

@@ -21,9 +21,10 @@ const VERSION: &str = "Kubernetes v1.36.3";
 const FLAGS: &str = include_str!("apiserver/flags.txt");
 
 /// The values that kube-apiserver has without flags, where those of `serve` differ; and a short end of the process, for tests.
-const DEFAULTS: [&str; 6] = [
+const DEFAULTS: [&str; 7] = [
     "--allow-privileged=false",
     "--anonymous-auth=true",
+    "--audit-annotations=kube-apiserver",
     "--cert-dir=/var/run/kubernetes",
     "--controllers=",
     "--service-cluster-ip-range=10.0.0.0/24",

@@ -21,6 +21,9 @@ pub(super) const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// The default of `--quota-backend-bytes`: that of etcd.
 pub(super) const QUOTA_BYTES: usize = 2 << 30;
 
+/// The value of `--audit-annotations` for events as kube-apiserver writes them.
+pub(super) const ONLY_KUBE_APISERVER: &str = "kube-apiserver";
+
 /// Kubernetes admission control outside kube-apiserver: a reverse proxy that runs the admission chain.
 #[derive(Debug, Parser)]
 #[command(name = "kube-admission-proxy", version = version(), args_override_self = true)]
@@ -525,6 +528,9 @@ pub(super) struct Audit {
     /// File of the audit policy (audit.k8s.io/v1 Policy).
     #[arg(long, value_name = "FILE")]
     pub(super) audit_policy_file: Option<PathBuf>,
+    /// Annotations of audit events: all, or kube-apiserver, which leaves out those that kube-apiserver does not have.
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = ["all", ONLY_KUBE_APISERVER])]
+    pub(super) audit_annotations: String,
     /// Format of a line of the audit log: json or legacy, which is a line of text.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub(super) audit_log_format: String,

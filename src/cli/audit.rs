@@ -1,6 +1,6 @@
 //! The audit flags (`options.AuditOptions`), with kube-apiserver's texts.
 
-use super::arguments::{Audit, Serve};
+use super::arguments::{Audit, ONLY_KUBE_APISERVER, Serve};
 use super::serve::readable;
 use crate::audit::ensure_file;
 use crate::config::{
@@ -63,7 +63,8 @@ pub(super) fn options(flags: &Serve) -> Result<AuditOptions, ConfigError> {
         }
     };
     let policy_file = readable("audit-policy-file", flags.audit_policy_file.as_deref())?;
-    Ok(AuditOptions { log, log_options, webhook, policy_file })
+    let is_exact = flags.audit_annotations == ONLY_KUBE_APISERVER;
+    Ok(AuditOptions { log, log_options, webhook, policy_file, is_exact })
 }
 
 /// The reason why the flags of a backend are invalid.

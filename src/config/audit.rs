@@ -14,6 +14,8 @@ pub(crate) struct AuditOptions {
     pub(crate) webhook: Option<AuditWebhook>,
     /// The `audit.k8s.io/v1` Policy.
     pub(crate) policy_file: Option<PathBuf>,
+    /// Whether events have no annotations but those that kube-apiserver has.
+    pub(crate) is_exact: bool,
 }
 
 /// The destination of audit events.

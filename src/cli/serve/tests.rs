@@ -368,6 +368,7 @@ fn sample(flag: &clap::Arg) -> Vec<String> {
         "service-cluster-ip-range" => with("10.9.0.0/24"),
         "runtime-config" => with("api/all=true"),
         "api-audiences" => with("a"),
+        "audit-annotations" => with("kube-apiserver"),
         "audit-log-path" => with("-"),
         "audit-log-mode" | "audit-webhook-mode" => with("blocking"),
         "audit-log-format" => with("legacy"),
