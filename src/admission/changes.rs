@@ -29,7 +29,6 @@ struct Change {
     more: usize,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
 }

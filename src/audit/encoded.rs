@@ -41,8 +41,8 @@ impl<'a> Encoded<'a> {
     /// # Errors
     /// If the event is too large without its objects too.
     pub(super) fn truncated(&self, truncate: Option<&AuditTruncate>) -> Result<Cow<'_, str>, Unencodable> {
-        // kube-apiserver counts the end of the line.
-        let fits = |json: &str| truncate.is_none_or(|most| json.len() as u64 + 1 <= most.event_bytes);
+        // kube-apiserver counts the end of the line too.
+        let fits = |json: &str| truncate.is_none_or(|most| (json.len() as u64) < most.event_bytes);
         if fits(&self.json) {
             return Ok(Cow::Borrowed(&self.json));
         }

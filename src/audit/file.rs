@@ -125,7 +125,7 @@ impl Rotating {
     fn free_name(&self) -> io::Result<PathBuf> {
         let (stem, end) = split(&self.path);
         let now = (self.clock)();
-        let names = (0..TRIED_NAMES).filter_map(|later| {
+        let mut names = (0..TRIED_NAMES).filter_map(|later| {
             let at = now.checked_add(SignedDuration::from_millis(later)).ok()?;
             Some(self.path.with_file_name(format!("{stem}-{}{end}", at.strftime(TIME))))
         });
@@ -133,7 +133,7 @@ impl Rotating {
             let compressed = PathBuf::from(format!("{}{COMPRESSED}", name.display()));
             fs::symlink_metadata(name).is_err() && fs::symlink_metadata(compressed).is_err()
         };
-        names.into_iter().find(is_free).ok_or_else(|| io::Error::other("no name for the old file is free"))
+        names.find(is_free).ok_or_else(|| io::Error::other("no name for the old file is free"))
     }
 
     /// Removes and compresses old files in a thread, which ends afterwards (`Logger.mill`).
@@ -192,7 +192,8 @@ fn tidy(path: &Path, rotation: &AuditRotation, now: Timestamp) -> io::Result<()>
             old.push((time, plain, name));
         }
     }
-    old.sort_by(|one, other| other.cmp(one));
+    // The newest first.
+    old.sort_unstable();
     let oldest = match rotation.days {
         0 => None,
         days => i64::try_from(days.saturating_mul(24))
@@ -201,7 +202,7 @@ fn tidy(path: &Path, rotation: &AuditRotation, now: Timestamp) -> io::Result<()>
     };
     let mut kept: Vec<String> = Vec::new();
     let mut first_error = Ok(());
-    for (time, plain, name) in old {
+    for (time, plain, name) in old.into_iter().rev() {
         // A file and its compressed form count once.
         if kept.last() != Some(&plain) {
             kept.push(plain.clone());
