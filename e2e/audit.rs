@@ -193,3 +193,27 @@ fn the_decision_about_a_read_is_annotated_as_by_kube_apiserver() {
         assert_eq!(expected, found, "{what}");
     }
 }
+
+#[test]
+fn the_changes_of_plugins_are_annotated_without_values_unless_events_are_exact() {
+    let folder = folder("changes");
+    let policy = folder.join("policy.yaml");
+    std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, verbs: [create]}]\n")
+        .unwrap();
+    for which in ["all", "kube-apiserver"] {
+        let log = folder.join(format!("{which}.log"));
+        let flags = [
+            format!("--audit-log-path={}", log.display()),
+            format!("--audit-policy-file={}", policy.display()),
+            format!("--audit-annotations={which}"),
+        ];
+        let proxy = Proxy::embedded(&flags.each_ref().map(String::as_str));
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+        proxy.accepts(post("/api/v1/namespaces/default/persistentvolumeclaims", &claim));
+        let event = events(&log).pop().unwrap();
+        let expected = r#"[{"plugin":"StorageObjectInUseProtection","paths":["/metadata/finalizers"]}]"#;
+        let found = event["annotations"].get("admission.kube-admission-proxy.dev/changed");
+        assert_eq!(found, (which == "all").then_some(&json!(expected)), "{which}");
+    }
+}

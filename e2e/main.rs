@@ -11,6 +11,7 @@ mod harness;
 mod aggregated;
 mod apply;
 mod audit;
+mod audit_backends;
 mod authentication;
 mod authorization;
 mod behind;

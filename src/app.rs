@@ -15,7 +15,7 @@ pub(crate) use server_config::{Admission, Config, enabled, listed, reviewing};
 pub(crate) use tenancy::check_tenants;
 
 use crate::admission::metrics::Metrics;
-use crate::audit::{self, Audit, Log, Policy};
+use crate::audit::{self, Audit, Log, Policy, Queued, Sink, Webhook};
 use crate::backend::{bound_answers, obey_proxy_variables};
 use crate::body::Body;
 use crate::cluster::AuthorityMaps;
@@ -79,6 +79,7 @@ pub struct Running {
     drain: Drain,
     listeners: Vec<JoinHandle<()>>,
     log: Option<Arc<Log>>,
+    audit_webhook: Option<Arc<Webhook>>,
     embedded: Option<Arc<embedded::Server>>,
     _doctor: Option<AbortOnDropHandle<()>>,
     shutdown_delay: Duration,
@@ -130,8 +131,11 @@ impl Running {
         if let Some(log) = self.log {
             is_written &= log.shutdown().await;
         }
+        if let Some(webhook) = self.audit_webhook {
+            is_written &= webhook.shutdown().await;
+        }
         if !is_written {
-            tracing::warn!("the end of the audit log could not be written in time");
+            tracing::warn!("the last audit events could not be written in time");
         }
         Ok(())
     }
@@ -182,7 +186,7 @@ pub async fn start(config: Config) -> Result<Running> {
     }
     let front = front.map(Arc::new);
     let audited = audit(&config, &registry)?;
-    let log = audited.log.clone();
+    let (log, audit_webhook) = (audited.log.clone(), audited.webhook.clone());
     if let Some(maps) = authority_maps(&config, &upstream)? {
         checks.advise("in-cluster-authorities", move || maps.check());
     }
@@ -207,6 +211,7 @@ pub async fn start(config: Config) -> Result<Running> {
         drain,
         listeners,
         log,
+        audit_webhook,
         embedded,
         _doctor: doctor,
         shutdown_delay: config.serving.shutdown_delay,
@@ -414,31 +419,59 @@ fn doubled(config: &Config, backend: &Backend) -> Option<DoubleAdmission> {
     })
 }
 
-/// The audit log, and what further audit logs share with it.
+/// The audit backends, and what further audit logs share with them.
 struct Audited {
     audit: Audit,
+    webhook: Option<Arc<Webhook>>,
     log: Option<Arc<Log>>,
     /// The path of the log.
     path: Option<String>,
+    has_own_annotations: bool,
     metrics: audit::Metrics,
 }
 
-/// Starts auditing if a log and a policy are given; kube-apiserver needs both as well.
+impl Audited {
+    /// Auditing with a policy into a log and the webhook, of which there may be none.
+    fn of(&self, policy: Reloading<Policy>, log: Option<Arc<Log>>) -> Audit {
+        let log = log.map(|log| log as Arc<dyn Sink>);
+        let webhook = self.webhook.clone().map(|webhook| webhook as Arc<dyn Sink>);
+        let sinks: Vec<_> = log.into_iter().chain(webhook).collect();
+        if sinks.is_empty() {
+            Audit::off()
+        } else {
+            Audit::new(policy, sinks, self.metrics.clone(), self.has_own_annotations)
+        }
+    }
+}
+
+/// Starts auditing if a backend and a policy are given; kube-apiserver needs both as well.
 fn audit(config: &Config, registry: &Registry) -> Result<Audited> {
     let metrics = audit::Metrics::register(registry)?;
-    let off = |metrics| Ok(Audited { audit: Audit::off(), log: None, path: None, metrics });
-    let Some(policy_file) = &config.audit.policy_file else { return off(metrics) };
+    let given = &config.audit;
+    // If there are both backends, each has half of the queue.
+    let bytes = config.limits.audit_queue_bytes / if given.log.is_some() && given.webhook.is_some() { 2 } else { 1 };
+    let webhook = given.webhook.as_ref().map(|webhook| {
+        Webhook::start(webhook, Queued::new(bytes), metrics.clone(), config.limits.clone()).with_context(|| {
+            format!("--audit-webhook-config-file={}: initializing audit webhook", webhook.kubeconfig.display())
+        })
+    });
+    let webhook = webhook.transpose()?.map(Arc::new);
+    let has_own_annotations = !given.is_exact;
+    let mut audited = Audited { audit: Audit::off(), webhook, log: None, path: None, has_own_annotations, metrics };
+    let Some(policy_file) = &given.policy_file else { return Ok(audited) };
     let file = policy_file.clone();
     let policy = reload::watch(vec![policy_file.clone()], move || Policy::from_file(&file));
     let policy = policy.with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
-    let path = match &config.audit.log {
-        None => return off(metrics),
-        Some(AuditLog::Stdout) => "-",
-        Some(AuditLog::File(path)) => path.to_str().context("--audit-log-path is not UTF-8")?,
-    };
-    let log =
-        Log::open(path, metrics.clone(), config.limits.clone()).with_context(|| format!("--audit-log-path={path}"))?;
-    let log = Arc::new(log);
-    let audit = Audit::new(policy, log.clone(), metrics.clone());
-    Ok(Audited { audit, log: Some(log), path: Some(path.to_owned()), metrics })
+    if let Some(log) = &given.log {
+        let path = match log {
+            AuditLog::Stdout => "-",
+            AuditLog::File(path) => path.to_str().context("--audit-log-path is not UTF-8")?,
+        };
+        let (queued, limits) = (Queued::new(bytes), config.limits.clone());
+        let log = Log::open(path, queued, &given.log_options, audited.metrics.clone(), limits)
+            .with_context(|| format!("--audit-log-path={path}"))?;
+        (audited.log, audited.path) = (Some(Arc::new(log)), Some(path.to_owned()));
+    }
+    audited.audit = audited.of(policy, audited.log.clone());
+    Ok(audited)
 }

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod apiserver;
+mod audit;
 mod behind;
 mod check;
 mod doctor;

@@ -171,7 +171,9 @@ struct Exchange {
 impl Exchange {
     /// Empty annotations for one phase, at the level of the audit event.
     fn annotations(&self) -> Annotations {
-        Annotations::published_up_to(self.event.as_ref().map(EventInProgress::annotation_level))
+        let event = self.event.as_ref();
+        Annotations::published_up_to(event.map(EventInProgress::annotation_level))
+            .naming_changes(event.is_some_and(EventInProgress::names_changes))
     }
 
     /// Records the latency of a layer.
@@ -268,11 +270,16 @@ impl Pipeline {
         let mut response = match exchange.event.take() {
             None => response,
             Some(event) => {
-                let (is_long, patience) = (info.is_long_running(), self.limits.request_timeout);
                 let user = exchange.user.take().unwrap_or_else(|| Arc::new(UserInfo::anonymous()));
                 let sharer = self.tenant.sharer(&user);
-                let room = (&self.gateway.room, &sharer);
-                let followed = audited::follow(event, room, response, refusal, is_long, patience);
+                let following = audited::Following {
+                    room: &self.gateway.room,
+                    sharer: &sharer,
+                    seat: exchange.seat.clone(),
+                    is_long_running: info.is_long_running(),
+                    limits: &self.limits,
+                };
+                let followed = audited::follow(event, following, response, refusal);
                 Box::pin(self.processor.run(&sharer, followed)).await
             }
         };

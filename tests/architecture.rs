@@ -35,8 +35,8 @@ const LAYERS: [&str; 39] = [
     "cluster",
     "admission",
     "tenants",
-    "audit",
     "backend",
+    "audit",
     "conversion",
     "matching",
     "expressions",
@@ -202,12 +202,14 @@ const ROOMS: [Room; 5] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 22] = [
+const WITH_TASKS: [&str; 24] = [
     "app.rs",
     "app/doctor/followed.rs",
     "app/reviews.rs",
     "app/tenancy/folder.rs",
+    "audit/file.rs",
     "audit/log.rs",
+    "audit/webhook.rs",
     "backend/",
     "cli/behind.rs",
     "cluster/",

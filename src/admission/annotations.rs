@@ -1,6 +1,8 @@
 //! Audit annotations that plugins add (`admission.Attributes.AddAnnotation`).
 
+use super::changes::{CHANGED, Changes};
 use crate::names::is_qualified_name;
+use crate::object::Object;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +26,8 @@ pub(crate) struct Annotations {
     /// The highest level that is published. Annotations above this level are dropped at once, since webhooks may send many.
     published: Option<Level>,
     all: Mutex<BTreeMap<String, (String, Level)>>,
+    /// What plugins changed; `None` if nobody reads it.
+    changes: Option<Mutex<Changes>>,
 }
 
 impl Default for Annotations {
@@ -36,7 +40,38 @@ impl Default for Annotations {
 impl Annotations {
     /// An empty set. Annotations above the level `published` are dropped, since they are never written.
     pub(crate) fn published_up_to(published: Option<Level>) -> Self {
-        Self { published, all: Mutex::default() }
+        Self { published, all: Mutex::default(), changes: None }
+    }
+
+    /// Also records which plugin changes which paths of the object, if `is_wanted` and annotations are published.
+    #[must_use]
+    pub(crate) fn naming_changes(self, is_wanted: bool) -> Self {
+        let changes = (is_wanted && self.published.is_some()).then(Mutex::default);
+        Self { changes, ..self }
+    }
+
+    /// Whether changes are recorded.
+    pub(crate) fn names_changes(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    /// Records the changes of a plugin, or of one policy of it.
+    pub(crate) fn changed(&self, plugin: &'static str, policy: Option<&str>, before: &Object, after: &Object) {
+        if let Some(changes) = &self.changes {
+            changes.lock().unwrap_or_else(PoisonError::into_inner).add(plugin, policy, before, after);
+        }
+    }
+
+    /// The recorded changes, as the annotation has them.
+    pub(crate) fn changes(&self) -> Option<String> {
+        self.changes.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).text()
+    }
+
+    /// Adds the annotation of the changes.
+    pub(super) fn publish_changes(&self) {
+        if let Some(changes) = self.changes() {
+            self.add(CHANGED, changes);
+        }
     }
 
     /// Whether annotations of this level are published.

@@ -149,6 +149,9 @@ impl Chain {
             attributes.reinvocation.is_reinvoke = true;
             result = self.admit_once(attributes).await;
         }
+        if result.is_ok() {
+            attributes.annotations.publish_changes();
+        }
         self.observe(Phase::Admit, attributes.operation, result.is_err(), started);
         result
     }
@@ -172,12 +175,22 @@ impl Chain {
             guard.admit(attributes).await.map_err(|denial| denial.into_status(attributes))?;
         }
         let mut asked = Asked::default();
+        let names_changes = attributes.annotations.names_changes();
+        let mut before = attributes.object.as_ref().filter(|_| names_changes).cloned();
         for (index, enabled) in self.plugins.iter().enumerate() {
             if enabled.spec.phases.mutate() && enabled.handles(attributes) {
                 asked.add(index);
                 let started = Instant::now();
                 let result = enabled.plugin.admit(attributes).await;
                 self.finish(enabled, Phase::Admit, attributes, result, started, &asked)?;
+                if let (Some(before), Some(after)) = (&mut before, &attributes.object)
+                    && before != after
+                {
+                    if !enabled.plugin.names_own_changes() {
+                        attributes.annotations.changed(enabled.spec.name, None, before, after);
+                    }
+                    before.clone_from(after);
+                }
             }
         }
         self.passed(Phase::Admit, attributes.operation, &asked, self.plugins.len());
@@ -324,7 +337,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{FrontEndSupport, Operations, Phases, Resources};
+    use crate::admission::{Annotations, FrontEndSupport, Level, Operations, Phases, Resources};
     use crate::plugins::checker::attributes;
     use async_trait::async_trait;
     use serde_json::json;
@@ -376,6 +389,22 @@ mod tests {
         let mut attributes = attributes(Operation::Create, "", "pods", Some(json!({"metadata": {}})), None);
         chain().admit(&mut attributes).await.unwrap();
         assert_eq!(attributes.object.unwrap().get(&["count"]), Some(&json!(2)));
+    }
+
+    #[tokio::test]
+    async fn the_changes_of_plugins_are_annotated_if_an_event_has_them() {
+        for (published, is_wanted, expected) in [
+            (Some(Level::Metadata), true, Some(r#"[{"plugin":"Counter","paths":["/count"]}]"#)),
+            (Some(Level::Metadata), false, None),
+            (None, true, None),
+        ] {
+            let mut attributes = attributes(Operation::Create, "", "pods", Some(json!({"metadata": {}})), None);
+            attributes.annotations = Annotations::published_up_to(published).naming_changes(is_wanted);
+            assert_eq!(attributes.annotations.names_changes(), expected.is_some(), "nothing is compared otherwise");
+            chain().admit(&mut attributes).await.unwrap();
+            let value = attributes.annotations.take().pop().map(|(_, value, _)| value);
+            assert_eq!(value.as_deref(), expected);
+        }
     }
 
     #[tokio::test]

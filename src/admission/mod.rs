@@ -3,6 +3,7 @@
 //! A plugin knows nothing of HTTP, kube clients or tasks: a plugin reads [`Attributes`] and the cluster's state, changes the
 //! object in the mutating phase, and returns a [`Denial`] to refuse a request. The chain is in `chain.rs`.
 
+mod changes;
 mod annotations;
 mod attributes;
 mod budget;
@@ -84,6 +85,11 @@ pub(crate) trait Plugin: Send + Sync {
     /// Whether the emulated release has no such operation of the plugin. The [`Spec`] has the operations of all releases. The chain neither calls
     /// nor counts the plugin for an operation that is left out.
     fn leaves_out(&self, _operation: Operation) -> bool {
+        false
+    }
+
+    /// Whether the plugin itself names its changes of the object for the audit event.
+    fn names_own_changes(&self) -> bool {
         false
     }
 

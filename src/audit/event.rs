@@ -1,6 +1,7 @@
 //! One request's audit event, from the arrival of the request to its end.
 
-use super::{AuditDecision, Level, Parts, Stage};
+use super::encoded::{Encoded, TRUNCATED_ANNOTATION};
+use super::{AuditDecision, Level, Parts, Stage, Written};
 use crate::admission::{Annotation, Level as AnnotationLevel};
 use crate::go_text::duration;
 use crate::object::Object;
@@ -24,10 +25,10 @@ use std::time::Duration;
 const USER_AGENT_BYTES: usize = 1024;
 /// The duration above which a request gets annotations with its latencies.
 const SLOW: Duration = Duration::from_millis(500);
-/// Marks an event without its object, which was too large (the truncating backend's annotation).
 /// The annotation of a TokenRequest (`serviceaccount.IssuedCredentialIDAuditAnnotationKey`): it links the events of a token to its issue.
 const ISSUED_CREDENTIAL_ID: &str = "authentication.kubernetes.io/issued-credential-id";
-const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";
+/// The domain of the annotations that kube-apiserver does not have.
+const OWN_DOMAIN: &str = "kube-admission-proxy.dev";
 /// The reason why the event lacks the response object that the policy requires.
 const NO_RESPONSE_OBJECT_ANNOTATION: &str = "audit.kube-admission-proxy.dev/no-response-object";
 
@@ -49,31 +50,31 @@ pub(crate) struct Request<'a> {
 }
 
 /// `audit.k8s.io/v1` `Event`, in the order of its fields.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Event {
+pub(super) struct Event {
     kind: &'static str,
     api_version: &'static str,
     level: &'static str,
     #[serde(rename = "auditID")]
-    audit_id: String,
-    stage: &'static str,
+    pub(super) audit_id: String,
+    pub(super) stage: &'static str,
     #[serde(rename = "requestURI")]
-    request_uri: String,
-    verb: String,
-    user: UserInfo,
+    pub(super) request_uri: String,
+    pub(super) verb: String,
+    pub(super) user: UserInfo,
     #[serde(skip_serializing_if = "Option::is_none")]
-    impersonated_user: Option<UserInfo>,
+    pub(super) impersonated_user: Option<UserInfo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     authentication_metadata: Option<AuthenticationMetadata>,
     #[serde(rename = "sourceIPs", skip_serializing_if = "Vec::is_empty")]
-    source_ips: Vec<IpAddr>,
+    pub(super) source_ips: Vec<IpAddr>,
     #[serde(skip_serializing_if = "String::is_empty")]
-    user_agent: String,
+    pub(super) user_agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    object_ref: Option<ObjectReference>,
+    pub(super) object_ref: Option<ObjectReference>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    response_status: Option<ResponseStatus>,
+    pub(super) response_status: Option<ResponseStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_object: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,19 +85,33 @@ struct Event {
     annotations: BTreeMap<String, String>,
 }
 
-#[derive(Serialize)]
+impl Event {
+    /// Whether the level of the event allows objects.
+    pub(super) fn may_have_objects(&self) -> bool {
+        Level::parse(self.level) >= Some(Level::Request)
+    }
+
+    /// The event without its objects (`truncate.truncate`).
+    pub(super) fn without_objects(&self) -> Self {
+        let mut event = Self { request_object: None, response_object: None, ..self.clone() };
+        event.annotations.insert(TRUNCATED_ANNOTATION.to_owned(), "true".to_owned());
+        event
+    }
+}
+
+#[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AuthenticationMetadata {
     impersonation_constraint: String,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ObjectReference {
+pub(super) struct ObjectReference {
     #[serde(skip_serializing_if = "String::is_empty")]
     resource: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    namespace: String,
+    pub(super) namespace: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -113,7 +128,7 @@ struct ObjectReference {
 
 /// The fields of a `metav1.Status` that an event keeps.
 #[derive(Clone, Default, Serialize)]
-struct ResponseStatus {
+pub(super) struct ResponseStatus {
     metadata: Map<String, Value>,
     #[serde(skip_serializing_if = "String::is_empty")]
     status: String,
@@ -123,7 +138,7 @@ struct ResponseStatus {
     reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Box<Details>>,
-    code: u16,
+    pub(super) code: u16,
 }
 
 /// A request's event. A dropped event that did not end is written as kube-apiserver does when a client disconnects.
@@ -138,6 +153,8 @@ pub(crate) struct EventInProgress {
     starts: bool,
     /// Whether the event has a stage after ResponseStarted.
     completes: bool,
+    /// Whether the backends have room for the events of the request.
+    has_room: bool,
     started: bool,
     ended: bool,
 }
@@ -186,7 +203,8 @@ impl EventInProgress {
         let starts = !authenticated || info.is_long_running();
         let (received, latencies) = (request.received, BTreeMap::new());
         let completes = authenticated;
-        Self { parts, decision, event, received, latencies, starts, completes, started: false, ended: false }
+        let (has_room, started, ended) = (false, false, false);
+        Self { parts, decision, event, received, latencies, starts, completes, has_room, started, ended }
     }
 
     /// Whether the event contains the request's object or patch. The fields of the object that `objectRef` contains are used at
@@ -304,6 +322,9 @@ impl EventInProgress {
     /// Adds an annotation. Each key keeps its first value.
     pub(crate) fn annotate(&mut self, key: impl Into<String>, value: impl Into<String>) {
         let (key, value) = (key.into(), value.into());
+        if !self.parts.has_own_annotations && is_own(&key) {
+            return;
+        }
         match self.event.annotations.get(&key) {
             Some(old) if *old != value => {
                 let id = &self.event.audit_id;
@@ -319,26 +340,48 @@ impl EventInProgress {
         if self.decision.level >= Level::Request { AnnotationLevel::Request } else { AnnotationLevel::Metadata }
     }
 
+    /// Whether the event has the annotation of the changes of plugins.
+    pub(crate) fn names_changes(&self) -> bool {
+        self.parts.has_own_annotations
+    }
+
     /// Adds the plugins' annotations.
     pub(crate) fn annotate_all(&mut self, annotations: Vec<Annotation>) {
         annotations.into_iter().for_each(|(key, value, _)| self.annotate(key, value));
     }
 
-    /// Records the response's code. Writes the stage ResponseStarted if the request is long-running.
-    pub(crate) fn response_started(&mut self, code: u16, status: Option<&Status>) {
+    /// Records the response's code. Writes the stage ResponseStarted if the request is long-running; the client gets the response afterwards.
+    pub(crate) fn response_started(&mut self, code: u16, status: Option<&Status>) -> Written {
         self.note_status(code, status);
-        self.start();
+        self.start()
     }
 
-    /// Records the response's code, and writes the last stage.
-    pub(crate) fn response_complete(mut self, code: u16, status: Option<&Status>) {
+    /// Records the response's code, and writes the last stage; the client gets the end of the response afterwards.
+    pub(crate) fn response_complete(mut self, code: u16, status: Option<&Status>) -> Written {
         self.note_status(code, status);
-        self.end();
+        self.end()
     }
 
-    /// Writes the stage RequestReceived.
-    pub(super) fn received(&mut self) {
-        self.write_at(Stage::RequestReceived, None);
+    /// Waits for room for the events of the request.
+    pub(crate) async fn room(&mut self) {
+        for sink in self.parts.sinks.iter().filter(|sink| !sink.has_room()) {
+            sink.room().await;
+        }
+        self.has_room = true;
+    }
+
+    /// Waits for room, and writes the stage RequestReceived.
+    ///
+    /// # Errors
+    /// If a backend that must have the event does not; the request fails, and has no further event.
+    pub(crate) async fn received(&mut self) -> Result<(), NotStored> {
+        self.room().await;
+        if self.write_at(Stage::RequestReceived, None).await {
+            return Ok(());
+        }
+        self.parts.metrics.rejected.inc();
+        self.ended = true;
+        Err(NotStored)
     }
 
     fn note_status(&mut self, code: u16, status: Option<&Status>) {
@@ -356,14 +399,14 @@ impl EventInProgress {
         noted.code = code;
     }
 
-    fn start(&mut self) {
-        if self.starts && !self.started {
-            self.write(Stage::ResponseStarted);
-        }
-        self.started = true;
+    fn start(&mut self) -> Written {
+        let is_first = !std::mem::replace(&mut self.started, true);
+        if self.starts && is_first { self.write(Stage::ResponseStarted) } else { Written::default() }
     }
 
-    fn end(&mut self) {
+    /// Writes the last stages. Events are written in order, so the wait for the last one is that for all.
+    fn end(&mut self) -> Written {
+        let mut written = Written::default();
         if self.event.response_status.is_none() && self.completes {
             let status = ResponseStatus {
                 status: "Success".to_owned(),
@@ -374,13 +417,16 @@ impl EventInProgress {
             self.event.response_status = Some(status);
         }
         if self.event.response_status.is_some() {
-            self.start();
+            written = self.start();
         }
         if self.completes {
             self.annotate_latencies();
-            self.write(Stage::ResponseComplete);
+            if self.decision.wants(Stage::ResponseComplete) {
+                written = self.write(Stage::ResponseComplete);
+            }
         }
         self.ended = true;
+        written
     }
 
     /// `filters.writeLatencyToAnnotation`: annotates the latencies of a slow request.
@@ -397,30 +443,35 @@ impl EventInProgress {
         }
     }
 
-    fn write(&mut self, stage: Stage) {
+    fn write(&mut self, stage: Stage) -> Written {
         let now = (self.parts.clock)();
-        self.write_at(stage, Some(now));
+        self.write_at(stage, Some(now))
     }
 
-    fn write_at(&mut self, stage: Stage, at: Option<Timestamp>) {
+    fn write_at(&mut self, stage: Stage, at: Option<Timestamp>) -> Written {
         if !self.decision.wants(stage) {
-            return;
+            return Written::default();
         }
         self.event.stage = stage.as_str();
         if let Some(at) = at {
             self.event.stage_timestamp = micro_time(at);
         }
         self.parts.metrics.events.inc();
-        match serde_json::to_string(&self.event) {
-            Ok(mut line) => {
-                line.push('\n');
-                self.parts.sink.write(line);
+        match Encoded::new(&self.event, self.received) {
+            Ok(encoded) => {
+                let waits = self.parts.sinks.iter().filter_map(|sink| sink.write(&encoded, self.has_room));
+                Written::of(waits.collect())
             }
             Err(error) => {
-                self.parts.metrics.lost(1);
-                tracing::error!(%error, "an audit event could not be encoded");
+                self.parts.metrics.lost("log", 1, &error);
+                Written::default()
             }
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn encoded(&self) -> Encoded<'_> {
+        Encoded::new(&self.event, self.received).unwrap()
     }
 
     /// Returns the object in the form that the event contains.
@@ -448,11 +499,21 @@ impl Drop for EventInProgress {
         if std::thread::panicking() && self.completes {
             let status = Status::failure(500, "InternalError", "APIServer panic'd");
             self.note_status(500, Some(&status));
-            self.write(Stage::Panic);
+            self.write(Stage::Panic).unawaited();
         } else {
-            self.end();
+            self.end().unawaited();
         }
     }
+}
+
+/// The arrival of a request could not be written to a backend that must have it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotStored;
+
+/// Whether an annotation is one of the proxy, and not of kube-apiserver.
+fn is_own(key: &str) -> bool {
+    let domain = key.split('/').next().unwrap_or_default();
+    domain.strip_suffix(OWN_DOMAIN).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 /// `metav1.MicroTime`: always six digits.

@@ -8,11 +8,11 @@ use prometheus::{IntCounter, IntCounterVec, Opts};
 pub(crate) struct Metrics {
     /// The number of events.
     pub events: IntCounter,
-    /// The number of events that did not reach the log.
+    /// The number of events that did not reach a backend, by the part of the backend that lost them.
     pub(crate) errors: IntCounterVec,
     /// The number of requests by audit level.
     pub(crate) levels: IntCounterVec,
-    /// The number of requests that were refused because auditing failed. Always 0, because the log never blocks a request.
+    /// The number of requests that were refused because their arrival could not be written.
     pub(crate) rejected: IntCounter,
 }
 
@@ -53,8 +53,9 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Counts events that did not reach the log.
-    pub(super) fn lost(&self, events: usize) {
-        self.errors.with_label_values(&["log"]).inc_by(events as u64);
+    /// Counts and logs events that did not reach a backend (`audit.HandlePluginError`).
+    pub(super) fn lost(&self, plugin: &str, events: usize, error: &dyn std::fmt::Display) {
+        self.errors.with_label_values(&[plugin]).inc_by(events as u64);
+        tracing::error!(plugin, events, %error, "audit events could not be written");
     }
 }

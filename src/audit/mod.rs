@@ -2,21 +2,32 @@
 //!
 //! Without a policy, and for requests that the policy omits, no event is created and no data is kept.
 
+mod written;
 mod event;
-pub(crate) mod log;
+mod encoded;
 mod metrics;
+mod queue;
+mod file;
+mod log;
+mod webhook;
 mod origin;
 mod policy;
 mod validation;
 
+pub(crate) use encoded::Encoded;
 pub(crate) use event::{EventInProgress, Request};
-pub(crate) use log::{Log, Queued};
+pub(crate) use file::ensure as ensure_file;
+pub(crate) use log::Log;
 pub(crate) use metrics::Metrics;
 pub(crate) use origin::{AUDIT_ID, audit_id, source_ips};
 pub(crate) use policy::{AuditDecision, Level, Policy, Stage};
+pub(crate) use queue::Queued;
+pub(crate) use webhook::Webhook;
+pub(crate) use written::{Acknowledgement, Written};
 
 use crate::server::Reloading;
 use crate::user::UserInfo;
+use async_trait::async_trait;
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -25,10 +36,20 @@ pub(crate) const DECISION_ANNOTATION: &str = "authorization.k8s.io/decision";
 /// The annotation with the authorizer's reason.
 pub(crate) const REASON_ANNOTATION: &str = "authorization.k8s.io/reason";
 
-/// A destination of events, one line each. A sink must not block.
+/// A destination of events.
+#[async_trait]
 pub(crate) trait Sink: Send + Sync + 'static {
-    /// Writes a line, which includes its line end.
-    fn write(&self, line: String);
+    /// Takes an event without blocking. Returns the acknowledgement for which the request waits, if it waits for one. A backend in which
+    /// requests wait takes every event of a request that has got room.
+    fn write(&self, event: &Encoded<'_>, has_room: bool) -> Option<Acknowledgement>;
+
+    /// Whether there is room for the events of a further request.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Waits for that room.
+    async fn room(&self) {}
 }
 
 /// Auditing of all requests, or no auditing.
@@ -37,13 +58,15 @@ pub struct Audit(Option<Arc<Parts>>);
 
 pub(crate) struct Parts {
     policy: Reloading<Policy>,
-    sink: Arc<dyn Sink>,
+    sinks: Vec<Arc<dyn Sink>>,
     metrics: Metrics,
+    /// Whether events have the annotations of the proxy's own.
+    has_own_annotations: bool,
     clock: fn() -> Timestamp,
     object_bytes: usize,
 }
 
-/// The maximum bytes of an object in an event. A larger object is replaced by a note (`--audit-log-truncate-max-event-size`'s default).
+/// The maximum bytes of an object in an event. A larger object is replaced by a note.
 pub(crate) const OBJECT_BYTES: usize = 10 << 20;
 
 impl Audit {
@@ -52,9 +75,15 @@ impl Audit {
         Self(None)
     }
 
-    /// Auditing with the policy into the sink.
-    pub(crate) fn new(policy: Reloading<Policy>, sink: Arc<dyn Sink>, metrics: Metrics) -> Self {
-        Self(Some(Arc::new(Parts { policy, sink, metrics, clock: Timestamp::now, object_bytes: OBJECT_BYTES })))
+    /// Auditing with the policy into the sinks, in this order. Events have the annotations of the proxy's own if `has_own_annotations`.
+    pub(crate) fn new(
+        policy: Reloading<Policy>,
+        sinks: Vec<Arc<dyn Sink>>,
+        metrics: Metrics,
+        has_own_annotations: bool,
+    ) -> Self {
+        let (clock, object_bytes) = (Timestamp::now, OBJECT_BYTES);
+        Self(Some(Arc::new(Parts { policy, sinks, metrics, has_own_annotations, clock, object_bytes })))
     }
 
     #[cfg(test)]
@@ -65,7 +94,14 @@ impl Audit {
         clock: fn() -> Timestamp,
         object_bytes: usize,
     ) -> Self {
-        Self(Some(Arc::new(Parts { policy: Reloading::fixed(policy), sink, metrics, clock, object_bytes })))
+        Self(Some(Arc::new(Parts {
+            policy: Reloading::fixed(policy),
+            sinks: vec![sink],
+            metrics,
+            has_own_annotations: true,
+            clock,
+            object_bytes,
+        })))
     }
 
     /// Whether any request is audited.
@@ -73,11 +109,10 @@ impl Audit {
         self.0.is_some()
     }
 
-    /// Begins the event of an authenticated request, and writes the event's first stage. `None` if the policy omits the request.
+    /// Begins the event of an authenticated request, whose first stage is that of [`EventInProgress::received`]. `None` if the policy omits
+    /// the request.
     pub(crate) fn begin(&self, request: &Request<'_>, user: &UserInfo) -> Option<EventInProgress> {
-        let mut event = self.decide(request, Some(user))?;
-        event.received();
-        Some(event)
+        self.decide(request, Some(user))
     }
 
     /// Begins the event of a request that failed to authenticate (`WithFailedAuthenticationAudit`). Such an event has
@@ -94,5 +129,7 @@ impl Audit {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

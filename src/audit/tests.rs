@@ -6,6 +6,7 @@ use crate::metrics::Registry;
 use crate::object::Object;
 use crate::request::{RequestInfo, request_info};
 use crate::status::{Details, Status};
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 use std::sync::Mutex;
 
@@ -13,8 +14,9 @@ use std::sync::Mutex;
 struct Lines(Mutex<Vec<String>>);
 
 impl Sink for Lines {
-    fn write(&self, line: String) {
-        self.0.lock().unwrap().push(line);
+    fn write(&self, event: &Encoded<'_>, _: bool) -> Option<Acknowledgement> {
+        self.0.lock().unwrap().push(event.json().to_owned());
+        None
     }
 }
 
@@ -46,7 +48,13 @@ fn desk() -> Desk {
 impl Desk {
     fn begin(&self, method: &str, uri: &str) -> Option<EventInProgress> {
         let info = info(method, uri);
-        self.audit.begin(&request(&info, uri), &admin())
+        self.begin_with(&request(&info, uri))
+    }
+
+    fn begin_with(&self, request: &Request<'_>) -> Option<EventInProgress> {
+        let mut event = self.audit.begin(request, &admin())?;
+        assert_eq!(event.received().now_or_never(), Some(Ok(())));
+        Some(event)
     }
 
     fn events(&self) -> Vec<Value> {
@@ -94,10 +102,10 @@ fn a_create_is_logged_as_kube_apiserver_logs_it() {
     event.set_request_object(&object(sent));
     event.annotate(DECISION_ANNOTATION, "allow");
     event.annotate(REASON_ANNOTATION, "");
-    event.response_started(201, None);
+    event.response_started(201, None).unawaited();
     let stored = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "uid": "u", "managedFields": [{"manager": "x"}]}});
     event.set_response_object(&stored);
-    event.response_complete(201, None);
+    event.response_complete(201, None).unawaited();
     let expected = concat!(
         r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"my-own-id","stage":"ResponseComplete","#,
         r#""requestURI":"/api/v1/namespaces/default/configmaps","verb":"create","user":{"username":"admin","groups":["system:masters"]},"#,
@@ -105,8 +113,7 @@ fn a_create_is_logged_as_kube_apiserver_logs_it() {
         r#""responseStatus":{"metadata":{},"code":201},"requestObject":{"apiVersion":"v1","data":{"k":"v"},"kind":"ConfigMap","metadata":{"name":"a"}},"#,
         r#""responseObject":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","uid":"u"}},"#,
         r#""requestReceivedTimestamp":"2026-11-21T04:29:17.433400Z","stageTimestamp":"2026-11-21T04:29:17.435748Z","#,
-        r#""annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}"#,
-        "\n"
+        r#""annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":""}}"#
     );
     assert_eq!(*desk.lines.0.lock().unwrap(), [expected]);
     assert_eq!(desk.metrics.events.get(), 1);
@@ -120,7 +127,7 @@ fn a_failure_is_logged_with_its_status_at_every_level() {
         Status::failure(409, "Conflict", "no").with_details(Details { name: "s".into(), ..Details::default() });
     let event = desk.begin("PUT", "/api/v1/namespaces/default/secrets/s").unwrap();
     assert!(event.wants_response_status(409) && !event.wants_response_status(200) && !event.wants_response_body());
-    event.response_complete(409, Some(&conflict));
+    event.response_complete(409, Some(&conflict)).unawaited();
     let expected = json!({"metadata": {}, "status": "Failure", "message": "no", "reason": "Conflict", "details": {"name": "s"}, "code": 409});
     assert_eq!(desk.last()["responseStatus"], expected);
     assert_eq!(desk.stages(), "RequestReceived ResponseComplete");
@@ -137,7 +144,7 @@ fn bodies_of_secrets_stay_out_at_metadata() {
     event.set_request_object(&object(secret.clone()));
     event.set_request_patch(&secret);
     event.set_response_object(&secret);
-    event.response_complete(201, None);
+    event.response_complete(201, None).unawaited();
     let last = desk.last();
     let expected = json!({"resource": "secrets", "namespace": "default", "name": "s", "uid": "u", "apiVersion": "v1", "resourceVersion": "5"});
     assert_eq!(last["objectRef"], expected);
@@ -150,13 +157,13 @@ fn level_request_logs_what_was_sent_and_not_what_was_answered() {
     let mut event = desk.begin("PATCH", "/api/v1/namespaces/default/services/s").unwrap();
     event.set_request_patch(&json!([{"op": "remove", "path": "/x"}]));
     event.set_response_object(&json!({"metadata": {}}));
-    event.response_complete(200, None);
+    event.response_complete(200, None).unawaited();
     assert_eq!(desk.last()["requestObject"], json!([{"op": "remove", "path": "/x"}]));
     assert!(desk.last().get("responseObject").is_none());
     // The policy's rule for services keeps managedFields.
     let mut event = desk.begin("PUT", "/api/v1/namespaces/default/services/s").unwrap();
     event.set_request_object(&object(json!({"metadata": {"managedFields": [{}]}})));
-    event.response_complete(200, None);
+    event.response_complete(200, None).unawaited();
     assert_eq!(desk.last()["requestObject"]["metadata"]["managedFields"], json!([{}]));
 }
 
@@ -170,7 +177,7 @@ fn managed_fields_go_from_lists_and_tables_too() {
     ] {
         let mut event = desk.begin("GET", "/api/v1/namespaces/default/configmaps").unwrap();
         event.set_response_object(&answered);
-        event.response_complete(200, None);
+        event.response_complete(200, None).unawaited();
         assert!(!desk.last().to_string().contains("managedFields"));
         assert!(desk.last().to_string().contains(r#""name":"a""#));
     }
@@ -180,13 +187,13 @@ fn managed_fields_go_from_lists_and_tables_too() {
 fn a_watch_has_a_started_stage_and_ends_when_its_stream_does() {
     let desk = desk();
     let mut event = desk.begin("GET", "/api/v1/nodes?watch=1").unwrap();
-    event.response_started(200, None);
+    event.response_started(200, None).unawaited();
     assert_eq!(desk.stages(), "RequestReceived ResponseStarted");
     drop(event);
     assert_eq!(desk.stages(), "RequestReceived ResponseStarted ResponseComplete");
     assert_eq!(desk.last()["responseStatus"], json!({"metadata": {}, "code": 200}));
     let event = desk.begin("POST", "/api/v1/namespaces/default/pods/p/exec").unwrap();
-    event.response_complete(404, None);
+    event.response_complete(404, None).unawaited();
     assert!(desk.stages().ends_with("ResponseStarted ResponseComplete"));
 }
 
@@ -217,8 +224,8 @@ fn a_failed_authentication_is_one_event() {
     let desk = desk();
     let info = info("GET", "/api/v1/nodes");
     let mut event = desk.audit.begin_unauthenticated(&request(&info, "/api/v1/nodes")).unwrap();
-    event.response_started(401, Some(&Status::unauthorized()));
-    event.response_complete(401, Some(&Status::unauthorized()));
+    event.response_started(401, Some(&Status::unauthorized())).unawaited();
+    event.response_complete(401, Some(&Status::unauthorized())).unawaited();
     assert_eq!(desk.stages(), "ResponseStarted");
     assert_eq!(desk.last()["user"], json!({}));
     let expected =
@@ -240,7 +247,7 @@ fn a_request_that_the_policy_omits_costs_nothing() {
 #[test]
 fn a_path_of_the_server_has_no_object() {
     let desk = desk();
-    desk.begin("GET", "/version?a=%3C").unwrap().response_complete(200, None);
+    desk.begin("GET", "/version?a=%3C").unwrap().response_complete(200, None).unawaited();
     assert!(desk.last().get("objectRef").is_none());
     assert_eq!((&desk.last()["requestURI"], &desk.last()["verb"]), (&json!("/version?a=%3C"), &json!("get")));
 }
@@ -255,14 +262,14 @@ fn the_impersonated_user_is_noted_beside_the_real_one() {
         ..UserInfo::default()
     };
     event.set_impersonated(&jane, "impersonate:user-info".to_owned());
-    event.response_complete(200, None);
+    event.response_complete(200, None).unawaited();
     assert_eq!(desk.last()["user"]["username"], "admin");
     assert_eq!(desk.last()["impersonatedUser"], json!({"username": "jane", "extra": {"scopes": ["x"]}}));
     assert_eq!(desk.last()["authenticationMetadata"], json!({"impersonationConstraint": "impersonate:user-info"}));
     assert!(desk.events()[0].get("impersonatedUser").is_none());
     let mut event = desk.begin("GET", "/api/v1/nodes").unwrap();
     event.set_impersonated(&jane, String::new());
-    event.response_complete(200, None);
+    event.response_complete(200, None).unawaited();
     assert!(desk.last().get("authenticationMetadata").is_none());
 }
 
@@ -273,13 +280,13 @@ fn the_time_that_layers_took_is_annotated_of_slow_requests() {
         let info = info("GET", "/api/v1/nodes");
         let received = received.parse().unwrap();
         let request = Request { received, ..request(&info, "/api/v1/nodes") };
-        let mut event = desk.audit.begin(&request, &admin()).unwrap();
+        let mut event = desk.begin_with(&request).unwrap();
         event.add_latency("authorization", std::time::Duration::from_millis(1));
         event.add_latency("authorization", std::time::Duration::from_millis(2));
         for (mutating, validating) in [(20, 4), (30, 3), (0, 0)] {
             event.add_webhook_latency([mutating, validating].map(std::time::Duration::from_millis));
         }
-        event.response_complete(200, None);
+        event.response_complete(200, None).unawaited();
         let annotations = &desk.last()["annotations"];
         let total = total.map_or(Value::Null, |total| json!(total));
         assert_eq!(annotations["apiserver.latency.k8s.io/total"], total);
@@ -295,10 +302,10 @@ fn a_watch_has_no_latencies() {
     let info = info("GET", "/api/v1/nodes?watch=true");
     let request =
         Request { received: "2026-11-21T04:00:00Z".parse().unwrap(), ..request(&info, "/api/v1/nodes?watch=true") };
-    let mut event = desk.audit.begin(&request, &admin()).unwrap();
+    let mut event = desk.begin_with(&request).unwrap();
     event.add_latency("authorization", std::time::Duration::from_millis(1));
     event.forget_latencies();
-    event.response_complete(200, None);
+    event.response_complete(200, None).unawaited();
     assert!(!desk.last().to_string().contains("apiserver.latency.k8s.io"));
 }
 
@@ -314,7 +321,7 @@ fn the_name_of_an_issued_token_is_annotated_at_every_level() {
         let mut event = desk.begin("POST", path).unwrap();
         assert!(event.wants_token());
         event.set_response_object(&answer(token));
-        event.response_complete(201, None);
+        event.response_complete(201, None).unawaited();
         assert_eq!(desk.last()["annotations"]["authentication.kubernetes.io/issued-credential-id"], id, "{token}");
     }
     assert!(!desk.begin("POST", "/api/v1/namespaces/a/serviceaccounts").unwrap().wants_token());
@@ -330,14 +337,42 @@ fn annotations_keep_their_first_value_and_their_level() {
     annotations.add_with_level("a.io/patch", "x", AnnotationLevel::Request);
     event.annotate("a.io/k", "1");
     event.annotate_all(annotations.take());
-    event.response_complete(200, None);
+    event.response_complete(200, None).unawaited();
     assert_eq!(desk.last()["annotations"], json!({"a.io/k": "1", "a.io/l": "3"}));
     let mut event = desk.begin("GET", "/api/v1/namespaces/default/configmaps/a").unwrap();
     let annotations = Annotations::published_up_to(Some(event.annotation_level()));
     annotations.add_with_level("a.io/patch", "x", AnnotationLevel::Request);
     event.annotate_all(annotations.take());
-    event.response_complete(200, None);
+    event.response_complete(200, None).unawaited();
     assert_eq!(desk.last()["annotations"], json!({"a.io/patch": "x"}));
+}
+
+#[test]
+fn the_legacy_line_has_the_form_of_kube_apiserver() {
+    let desk = desk();
+    let mut event = desk.begin("POST", "/api/v1/namespaces/default/configmaps").unwrap();
+    event.response_started(201, None).unawaited();
+    let expected = concat!(
+        r#"2026-11-21T04:29:17.4334Z AUDIT: id="my-own-id" stage="ResponseStarted" ip="1.2.3.4" method="create" user="admin" "#,
+        r#"groups="\"system:masters\"" as="<self>" asgroups="<lookup>" user-agent="lab" namespace="default" "#,
+        r#"uri="/api/v1/namespaces/default/configmaps" response="201""#
+    );
+    assert_eq!(event.encoded().legacy(), expected);
+}
+
+#[test]
+fn an_exact_event_has_only_annotations_of_kube_apiserver() {
+    let lines = Arc::new(testing::Lines::default());
+    let info = info("GET", "/api/v1/nodes");
+    let (policy, metrics) = (Reloading::fixed(POLICY.parse().unwrap()), Metrics::register(&Registry::new()).unwrap());
+    let audit = Audit::new(policy, vec![lines.clone()], metrics, false);
+    let mut event = audit.begin(&request(&info, "/x"), &admin()).unwrap();
+    assert!(!event.names_changes());
+    let keys =
+        ["kube-admission-proxy.dev/tenant", "a.kube-admission-proxy.dev/b", "notkube-admission-proxy.dev/c", "a.io/k"];
+    keys.into_iter().for_each(|key| event.annotate(key, "1"));
+    event.response_complete(200, None).unawaited();
+    assert_eq!(lines.last()["annotations"], json!({"notkube-admission-proxy.dev/c": "1", "a.io/k": "1"}));
 }
 
 #[test]
@@ -346,7 +381,7 @@ fn an_object_past_the_bound_leaves_a_note() {
     let mut event = desk.begin("POST", "/api/v1/namespaces/default/configmaps").unwrap();
     event.set_request_object(&object(json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(1000)}})));
     event.set_response_object(&json!({"metadata": {"name": "a"}}));
-    event.response_complete(201, None);
+    event.response_complete(201, None).unawaited();
     assert!(desk.last().get("requestObject").is_none());
     assert_eq!(desk.last()["responseObject"], json!({"metadata": {"name": "a"}}));
     assert_eq!(desk.last()["annotations"], json!({"audit.k8s.io/truncated": "true"}));
@@ -360,7 +395,7 @@ fn options_of_a_delete_have_the_internal_version() {
     event.set_request_object(&object(
         json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}),
     ));
-    event.response_complete(200, None);
+    event.response_complete(200, None).unawaited();
     let expected =
         json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/__internal", "propagationPolicy": "Background"});
     assert_eq!(desk.last()["requestObject"], expected);
@@ -372,7 +407,7 @@ fn a_long_user_agent_is_cut() {
     let info = info("GET", "/version");
     let long = format!("{}é{}", "x".repeat(1023), "y".repeat(100));
     let request = Request { user_agent: &long, ..request(&info, "/version") };
-    desk.audit.begin(&request, &admin()).unwrap().response_complete(200, None);
+    desk.begin_with(&request).unwrap().response_complete(200, None).unawaited();
     assert_eq!(desk.last()["userAgent"], format!("{}...TRUNCATED", "x".repeat(1023)));
 }
 
@@ -440,5 +475,5 @@ fn replay(mut event: EventInProgress, recorded: &Value) {
     }
     let code = recorded["responseStatus"]["code"].as_u64().unwrap().try_into().unwrap();
     let status: Status = serde_json::from_value(recorded["responseStatus"].clone()).unwrap();
-    event.response_complete(code, (!status.status.is_empty()).then_some(&status));
+    event.response_complete(code, (!status.status.is_empty()).then_some(&status)).unawaited();
 }

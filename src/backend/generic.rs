@@ -16,6 +16,9 @@ use tokio::time::Instant;
 /// The longest time for one attempt, and the timeout that the backend is sent (`defaultRequestTimeout`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The longest time for all attempts of an object that needs no answer. The pauses between them are the operator's.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
 /// A backend with its retries.
 pub(crate) struct GenericWebhook {
     client: Client,
@@ -114,6 +117,16 @@ impl GenericWebhook {
         let attempt = || self.attempt(body.clone(), deadline);
         let answer = with_exponential_backoff(self.retry_backoff, deadline, CallFailure::is_transient, attempt);
         Ok(response::object(&answer.await?)?)
+    }
+
+    /// Posts an object that needs no answer. Every failure is repeated (`ShouldRetry` of kube-apiserver's audit webhook).
+    ///
+    /// # Errors
+    /// If no attempt succeeds.
+    pub(crate) async fn deliver(&self, body: Bytes) -> Result<(), CallFailure> {
+        let deadline = Instant::now() + DELIVERY_TIMEOUT;
+        let attempt = || self.attempt(body.clone(), deadline);
+        with_exponential_backoff(self.retry_backoff, deadline, |_| true, attempt).await.map(drop)
     }
 
     async fn attempt(&self, body: Bytes, deadline: Instant) -> Result<Answer, CallFailure> {

@@ -21,9 +21,10 @@ const VERSION: &str = "Kubernetes v1.36.3";
 const FLAGS: &str = include_str!("apiserver/flags.txt");
 
 /// The values that kube-apiserver has without flags, where those of `serve` differ; and a short end of the process, for tests.
-const DEFAULTS: [&str; 6] = [
+const DEFAULTS: [&str; 7] = [
     "--allow-privileged=false",
     "--anonymous-auth=true",
+    "--audit-annotations=kube-apiserver",
     "--cert-dir=/var/run/kubernetes",
     "--controllers=",
     "--service-cluster-ip-range=10.0.0.0/24",
@@ -93,7 +94,8 @@ pub(super) fn flags() -> impl Iterator<Item = Flag> {
 pub(super) fn with_meaning() -> Vec<String> {
     let command = Arguments::command();
     let serve = command.find_subcommand("serve");
-    let names = serve.into_iter().flat_map(|serve| serve.get_arguments()).filter_map(|flag| flag.get_long());
+    let flags = serve.into_iter().flat_map(|serve| serve.get_arguments());
+    let names = flags.flat_map(|flag| flag.get_long().into_iter().chain(flag.get_all_aliases().into_iter().flatten()));
     names.map(str::to_owned).collect()
 }
 
@@ -220,8 +222,9 @@ fn with_own_defaults(mut flags: Serve) -> Serve {
     }
     // `AuditOptions.ApplyTo`: "No audit policy file provided, no events will be recorded for log backend".
     let audit = &mut flags.audit;
-    if audit.audit_log_path.is_none() || audit.audit_policy_file.is_none() {
-        (audit.audit_log_path, audit.audit_policy_file) = (None, None);
+    let has_backend = audit.audit_log_path.is_some() || audit.audit_webhook_config_file.is_some();
+    if !has_backend || audit.audit_policy_file.is_none() {
+        (audit.audit_log_path, audit.audit_webhook_config_file, audit.audit_policy_file) = (None, None, None);
     }
     flags
 }

@@ -22,6 +22,9 @@ pub(super) const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// The default of `--quota-backend-bytes`: that of etcd.
 pub(super) const QUOTA_BYTES: usize = 2 << 30;
 
+/// The value of `--audit-annotations` for events as kube-apiserver writes them.
+pub(super) const ONLY_KUBE_APISERVER: &str = "kube-apiserver";
+
 /// Kubernetes admission control outside kube-apiserver: a reverse proxy that runs the admission chain.
 #[derive(Debug, Parser)]
 #[command(name = "kube-admission-proxy", version = version(), args_override_self = true)]
@@ -581,12 +584,110 @@ pub(super) struct Embedded {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Audit")]
 pub(super) struct Audit {
-    /// File to which audit events are appended, one JSON object a line. - is the standard output.
+    /// File to which audit events are appended, one a line. - is the standard output.
     #[arg(long, value_name = "FILE")]
     pub(super) audit_log_path: Option<PathBuf>,
     /// File of the audit policy (audit.k8s.io/v1 Policy).
     #[arg(long, value_name = "FILE")]
     pub(super) audit_policy_file: Option<PathBuf>,
+    /// Annotations of audit events: all, or kube-apiserver, which leaves out those that kube-apiserver does not have.
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = ["all", ONLY_KUBE_APISERVER])]
+    pub(super) audit_annotations: String,
+    /// Format of a line of the audit log: json or legacy, which is a line of text.
+    #[arg(long, value_name = "FORMAT", default_value = "json")]
+    pub(super) audit_log_format: String,
+    /// Size in megabytes at which the file of the audit log is renamed, and a new one begins. 0 sets no size.
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 100, allow_negative_numbers = true)]
+    pub(super) audit_log_maxsize: i64,
+    /// Number of renamed files that are kept. 0 keeps all.
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, allow_negative_numbers = true)]
+    pub(super) audit_log_maxbackup: i64,
+    /// Number of days for which renamed files are kept. 0 keeps them for any time.
+    #[arg(long, value_name = "DAYS", default_value_t = 366, allow_negative_numbers = true)]
+    pub(super) audit_log_maxage: i64,
+    /// Whether renamed files are compressed with gzip.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) audit_log_compress: bool,
+    /// When a request waits for the audit log: blocking, until its events are written; blocking-strict, too, and a request whose arrival cannot
+    /// be written fails; batch, never, and events that do not fit into the buffer are lost.
+    #[arg(long, value_name = "MODE", default_value = "blocking")]
+    pub(super) audit_log_mode: String,
+    /// Number of events in the buffer of the audit log, in the mode batch.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, allow_negative_numbers = true)]
+    pub(super) audit_log_batch_buffer_size: i64,
+    /// Number of events in a batch of the audit log, in the mode batch.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, allow_negative_numbers = true)]
+    pub(super) audit_log_batch_max_size: i64,
+    /// Time after which a batch of the audit log with fewer events is written, in the mode batch.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    pub(super) audit_log_batch_max_wait: Duration,
+    /// Whether the batches of the audit log are throttled, in the mode batch.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) audit_log_batch_throttle_enable: bool,
+    /// Number of batches of the audit log in a second, with --audit-log-batch-throttle-enable.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(super) audit_log_batch_throttle_qps: f32,
+    /// Number of batches of the audit log at the same moment, with --audit-log-batch-throttle-enable.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true)]
+    pub(super) audit_log_batch_throttle_burst: i64,
+    /// Whether events of the audit log that are too large lose their objects, and are lost if that is not enough.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) audit_log_truncate_enabled: bool,
+    /// Size of a batch in bytes. It has no effect, as in kube-apiserver, which truncates single events.
+    #[arg(long, value_name = "BYTES", default_value_t = 10 << 20, allow_negative_numbers = true)]
+    pub(super) audit_log_truncate_max_batch_size: i64,
+    /// Size of an event in bytes, with --audit-log-truncate-enabled.
+    #[arg(long, value_name = "BYTES", default_value_t = 100 << 10, allow_negative_numbers = true)]
+    pub(super) audit_log_truncate_max_event_size: i64,
+    /// Version of the events of the audit log. The only one is audit.k8s.io/v1.
+    #[arg(long, value_name = "VERSION", default_value = "audit.k8s.io/v1")]
+    pub(super) audit_log_version: String,
+    /// File of a kubeconfig whose server gets the audit events, in EventLists.
+    #[arg(long, value_name = "FILE")]
+    pub(super) audit_webhook_config_file: Option<PathBuf>,
+    /// Time before a failed call of the audit webhook is repeated for the first time. There are five attempts.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse,
+          alias = "audit-webhook-batch-initial-backoff")]
+    pub(super) audit_webhook_initial_backoff: Duration,
+    /// When a request waits for the audit webhook: blocking, until its events are written; blocking-strict, too, and a request whose arrival cannot
+    /// be written fails; batch, never, and events that do not fit into the buffer are lost.
+    #[arg(long, value_name = "MODE", default_value = "batch")]
+    pub(super) audit_webhook_mode: String,
+    /// Number of events in the buffer of the audit webhook, in the mode batch.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, allow_negative_numbers = true)]
+    pub(super) audit_webhook_batch_buffer_size: i64,
+    /// Number of events in a batch of the audit webhook, in the mode batch.
+    #[arg(long, value_name = "NUMBER", default_value_t = 400, allow_negative_numbers = true)]
+    pub(super) audit_webhook_batch_max_size: i64,
+    /// Time after which a batch of the audit webhook with fewer events is written, in the mode batch.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    pub(super) audit_webhook_batch_max_wait: Duration,
+    /// Whether the batches of the audit webhook are throttled, in the mode batch.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) audit_webhook_batch_throttle_enable: bool,
+    /// Number of batches of the audit webhook in a second, with --audit-webhook-batch-throttle-enable.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10.0, allow_negative_numbers = true)]
+    pub(super) audit_webhook_batch_throttle_qps: f32,
+    /// Number of batches of the audit webhook at the same moment, with --audit-webhook-batch-throttle-enable.
+    #[arg(long, value_name = "NUMBER", default_value_t = 15, allow_negative_numbers = true)]
+    pub(super) audit_webhook_batch_throttle_burst: i64,
+    /// Whether events of the audit webhook that are too large lose their objects, and are lost if that is not enough.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) audit_webhook_truncate_enabled: bool,
+    /// Size of a batch in bytes. It has no effect, as in kube-apiserver, which truncates single events.
+    #[arg(long, value_name = "BYTES", default_value_t = 10 << 20, allow_negative_numbers = true)]
+    pub(super) audit_webhook_truncate_max_batch_size: i64,
+    /// Size of an event in bytes, with --audit-webhook-truncate-enabled.
+    #[arg(long, value_name = "BYTES", default_value_t = 100 << 10, allow_negative_numbers = true)]
+    pub(super) audit_webhook_truncate_max_event_size: i64,
+    /// Version of the events of the audit webhook. The only one is audit.k8s.io/v1.
+    #[arg(long, value_name = "VERSION", default_value = "audit.k8s.io/v1")]
+    pub(super) audit_webhook_version: String,
 }
 
 #[derive(Args, Debug)]

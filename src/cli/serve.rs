@@ -1,14 +1,15 @@
 //! Turns the arguments of `serve` into the configuration.
 
 use super::arguments::{self, Serve};
+use super::audit;
 use super::upstream::namespaced;
 use crate::admission::shadow::ShadowNames;
 use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::{
-    Addresses, Apis, AuditLog, AuditOptions, Authentication, Authorization, AuthorizationMode, CertificateFiles,
-    CertificateSecret, ConfigError, Controllers, DefaultTolerations, Embedded, EmulatedRelease, FeatureGates,
-    FrontEndOptions, Limits, RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity, is_of_upstream,
+    Addresses, Apis, Authentication, Authorization, AuthorizationMode, CertificateFiles, CertificateSecret,
+    ConfigError, Controllers, DefaultTolerations, Embedded, EmulatedRelease, FeatureGates, FrontEndOptions, Limits,
+    RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity, is_of_upstream,
 };
 use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol, Writes};
 use crate::names::is_dns_1123_subdomain;
@@ -88,7 +89,7 @@ pub(super) fn config(flags: &Serve, upstream: Option<EmulatedRelease>) -> Result
             field_ownership: flags.admission.field_ownership,
         },
         front_end,
-        audit: audit(flags)?,
+        audit: audit::options(flags)?,
         tenants_dir: tenants_dir(flags)?,
         memory_limit: flags.serving.memory_limit,
         limits: Arc::new(limits),
@@ -459,48 +460,6 @@ pub(super) fn options_of(flags: &arguments::Embedded) -> Result<Embedded, Config
 
 fn is_https(url: &str) -> bool {
     url.parse::<http::Uri>().is_ok_and(|url| url.scheme_str() == Some("https"))
-}
-
-/// The audit log. Each of its two flags needs the other one, unless a tenant has its own log or policy.
-fn audit(flags: &Serve) -> Result<AuditOptions, ConfigError> {
-    let has_tenants = flags.tenants.tenants_dir.is_some();
-    let is_alone = flags.front_end.webhook_only;
-    let flags = &flags.audit;
-    let given = |path: &'_ Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-    let refusal = |flag: &'static str, value: String, why: &str| Err(ConfigError::flag(flag, value, why));
-    match (given(&flags.audit_log_path), given(&flags.audit_policy_file)) {
-        (Some(log), _) if is_alone => {
-            return refusal(
-                "audit-log-path",
-                log,
-                "has no effect with --webhook-only: the API server writes audit events",
-            );
-        }
-        (None, Some(policy)) if is_alone => {
-            return refusal(
-                "audit-policy-file",
-                policy,
-                "has no effect with --webhook-only: the API server writes audit events",
-            );
-        }
-        (Some(log), None) if !has_tenants => {
-            return refusal("audit-log-path", log, "needs --audit-policy-file: without a policy nothing is written");
-        }
-        (None, Some(policy)) if !has_tenants => {
-            return refusal("audit-policy-file", policy, "needs --audit-log-path: without a log nothing is written");
-        }
-        _ => {}
-    }
-    let log = match flags.audit_log_path.as_deref() {
-        None => None,
-        Some(path) if path == Path::new("-") => Some(AuditLog::Stdout),
-        Some(path) => {
-            let opened = fs::OpenOptions::new().append(true).create(true).open(path);
-            opened.map_err(|reason| ConfigError::flag("audit-log-path", path.display().to_string(), reason))?;
-            Some(AuditLog::File(path.to_owned()))
-        }
-    };
-    Ok(AuditOptions { log, policy_file: readable("audit-policy-file", flags.audit_policy_file.as_deref())? })
 }
 
 /// Splits the values of a flag that may be given several times, each with several values. Empty values are dropped.

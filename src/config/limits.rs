@@ -333,11 +333,16 @@ pub struct Limits {
     pub(crate) quota_cache_entries: u64,
     /// Time for which the ResourceQuotas of a namespace that the cache does not have yet are kept.
     pub(crate) quota_lookup_ttl: Duration,
-    /// Number of audit events in the queue. Further events are dropped and counted.
+    /// Number of events that wait for an audit backend in whose mode requests wait. A further request waits before it begins, until
+    /// `request_timeout`. In the mode `batch` the flag of the buffer's size counts.
     pub(crate) audit_queue_events: usize,
-    /// Size of the audit events in the queue; of a gateway, also of those in the queues of all tenants' own logs, of which one has at most a
-    /// quarter.
+    /// Size of the events that wait for the audit log, and for the audit webhook, of which each has half if there are both; of a gateway, also
+    /// of those that wait for all tenants' own logs, of which one has at most a quarter. In the mode `batch` further events are dropped and counted; in other modes further requests wait.
     pub(crate) audit_queue_bytes: usize,
+    /// Time after which a request that is done but for its audit event frees its seat for another request.
+    pub(crate) audit_seat_timeout: Duration,
+    /// Number of calls of the audit webhook at the same time. The events of further calls wait.
+    pub(crate) audit_webhook_calls: usize,
     /// Time to write the audit queue at the shutdown.
     pub(crate) audit_flush_timeout: Duration,
 }
@@ -481,6 +486,8 @@ impl Default for Limits {
             quota_lookup_ttl: seconds(30),
             audit_queue_events: 10_000,
             audit_queue_bytes: 64 * MEBIBYTE,
+            audit_seat_timeout: seconds(1),
+            audit_webhook_calls: 64,
             audit_flush_timeout: seconds(10),
         }
     }

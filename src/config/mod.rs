@@ -4,6 +4,7 @@
 //! except for checks that only the component itself can make.
 
 pub(crate) mod admission_file;
+mod audit;
 mod controllers;
 mod embedded;
 mod expressions;
@@ -17,6 +18,10 @@ mod similar;
 mod tls;
 mod webhook_targets;
 
+pub(crate) use audit::{
+    AuditBackend, AuditBatch, AuditLog, AuditLogOptions, AuditMode, AuditOptions, AuditRotation, AuditThrottle,
+    AuditTruncate, AuditWebhook,
+};
 pub(crate) use controllers::Controllers;
 pub(crate) use embedded::{Addresses, Apis, EVENT_TTL, Embedded, TokenFiles};
 pub use feature_gates::FeatureGates;
@@ -266,24 +271,6 @@ pub enum ImpersonatorOptions {
     ServiceAccount { namespace: String, name: String },
     /// The user of another kubeconfig.
     Kubeconfig(PathBuf),
-}
-
-/// The audit log.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct AuditOptions {
-    /// The destination of events; `None` to write no events.
-    pub(crate) log: Option<AuditLog>,
-    /// The `audit.k8s.io/v1` Policy.
-    pub(crate) policy_file: Option<PathBuf>,
-}
-
-/// The destination of audit events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AuditLog {
-    /// Standard output.
-    Stdout,
-    /// A file that is appended to.
-    File(PathBuf),
 }
 
 /// An error in the configuration, in one line that names the flag and its value.

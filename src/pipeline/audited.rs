@@ -1,8 +1,10 @@
 //! Follows a response to its end for the audit event.
 
 use super::gateway::{FREE_BYTES, Room};
-use crate::audit::{EventInProgress, OBJECT_BYTES};
+use super::inflight::Seat;
+use crate::audit::{EventInProgress, OBJECT_BYTES, Written};
 use crate::body::{Body, BoxError, Pieces, full, held};
+use crate::config::Limits;
 use crate::object::protobuf::{self, Envelope, InvalidProtobuf};
 use crate::object::{cbor, decode};
 use crate::processor;
@@ -11,41 +13,70 @@ use crate::shares::Growing;
 use crate::status::Status;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
-use http::Response;
 use http::header::{CONTENT_ENCODING, HeaderValue};
+use http::{Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use std::io::Read;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, timeout, timeout_at};
 
-/// Passes the response to the audit event, which ends with the response. A response that the event does not need streams through,
-/// and so does a body that is not complete after `patience`. The room for a long body is that of `sharer`. `refusal` is the Status in a
-/// response of the proxy's own.
+/// What the event of a response needs besides the response.
+pub(super) struct Following<'a> {
+    /// The room for a long body.
+    pub(super) room: &'a Room,
+    pub(super) sharer: &'a Sharer,
+    /// The seat of the request, which is freed if only the event is missing for too long.
+    pub(super) seat: Option<Seat>,
+    pub(super) is_long_running: bool,
+    pub(super) limits: &'a Limits,
+}
+
+impl Following<'_> {
+    /// Waits for an event whose answer is complete. Returns whether the client may have the answer.
+    async fn settle(&self, mut written: Written) -> bool {
+        if timeout(self.limits.audit_seat_timeout, &mut written).await.is_ok() {
+            return true;
+        }
+        self.seat.iter().for_each(Seat::release);
+        timeout(self.limits.request_timeout, written).await.is_ok()
+    }
+}
+
+/// Passes the response to the audit event, which ends with the response: the client gets the end of the response after the event. A response
+/// that the event does not need streams through, and so does a body that is not complete after `request_timeout`. `refusal` is the Status
+/// in a response of the proxy's own.
 pub(super) async fn follow(
     mut event: EventInProgress,
-    (room, sharer): (&Room, &Sharer),
+    following: Following<'_>,
     response: Response<Body>,
     refusal: Option<Status>,
-    is_long_running: bool,
-    patience: Duration,
 ) -> Response<Body> {
     let code = response.status().as_u16();
+    if refusal.as_ref().is_some_and(Status::is_of_timeout_filter) {
+        // The client has waited for as long as it may. kube-apiserver writes the event when it can.
+        event.response_complete(code, refusal.as_ref()).unawaited();
+        return response;
+    }
     let is_wanted = event.wants_response_status(code) || event.wants_response_body() || event.wants_token();
-    if is_long_running {
+    if following.is_long_running {
         event.forget_latencies();
     }
-    if is_long_running || !is_wanted {
-        event.response_started(code, refusal.as_ref());
-        return response.map(|body| Followed { body, event: Some(event), code }.boxed_unsync());
+    if following.is_long_running || !is_wanted {
+        let started = event.response_started(code, refusal.as_ref());
+        if timeout(following.limits.request_timeout, started).await.is_err() {
+            return cut(response);
+        }
+        return following.stream(event, response).await;
     }
     let (parts, body) = response.into_parts();
     // A short compressed body may hold a long one.
     let is_packed = parts.headers.contains_key(CONTENT_ENCODING);
-    match collect(body, Instant::now() + patience, room, sharer, is_packed).await {
+    let deadline = Instant::now() + following.limits.request_timeout;
+    match collect(body, deadline, following.room, following.sharer, is_packed).await {
         Collected::Whole(bytes, share) => {
             processor::expect(bytes.len()).await;
             let status = match answered(&bytes, parts.headers.get(CONTENT_ENCODING)).await {
@@ -64,19 +95,56 @@ pub(super) async fn follow(
                 }
                 Err(Unread::Empty) => None,
             };
-            event.response_complete(code, refusal.or(status).as_ref());
+            let written = event.response_complete(code, refusal.or(status).as_ref());
             let bytes = match share {
                 Some(share) => held(bytes, share),
                 None => bytes,
             };
-            Response::from_parts(parts, full(bytes))
+            let response = Response::from_parts(parts, full(bytes));
+            if following.settle(written).await { response } else { cut(response) }
         }
         Collected::TooMuch(body) => {
             event.set_truncated();
-            event.response_started(code, refusal.as_ref());
-            Response::from_parts(parts, Followed { body, event: Some(event), code }.boxed_unsync())
+            event.response_started(code, refusal.as_ref()).unawaited();
+            following.stream(event, Response::from_parts(parts, body)).await
         }
     }
+}
+
+impl Following<'_> {
+    /// Passes a body on, whose end completes the event.
+    async fn stream(self, event: EventInProgress, response: Response<Body>) -> Response<Body> {
+        let code = response.status().as_u16();
+        // The body of an upgrade ends with the tunnel.
+        if has_ended(response.body()) && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let written = event.response_complete(code, None);
+            return if self.settle(written).await { response } else { cut(response) };
+        }
+        response.map(|body| {
+            Followed {
+                body,
+                event: Some(event),
+                code,
+                seat: self.seat,
+                seat_timeout: self.limits.audit_seat_timeout,
+                written: None,
+                end: None,
+                releases: None,
+            }
+            .boxed_unsync()
+        })
+    }
+}
+
+/// A response whose event was not written in time: the connection ends, as kube-apiserver's timeout filter ends it after the head.
+fn cut(response: Response<Body>) -> Response<Body> {
+    let late: BoxError = "the audit event was not written in time".into();
+    response.map(|_| Prefixed { read: None, rest: Err(Some(late)) }.boxed_unsync())
+}
+
+/// Whether a reader knows that nothing follows.
+fn has_ended(body: &Body) -> bool {
+    body.is_end_stream() || body.size_hint().exact() == Some(0)
 }
 
 /// The reason why the object of an answer is not known.
@@ -210,20 +278,63 @@ impl http_body::Body for Prefixed {
             Err(error) => Poll::Ready(error.take().map(Err)),
         }
     }
+
+    fn is_end_stream(&self) -> bool {
+        let has_rest = self.rest.as_ref().map_or_else(Option::is_some, |body| !body.is_end_stream());
+        self.read.is_none() && !has_rest
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.rest {
+            Ok(body) => with_more(body.size_hint(), self.read.as_ref().map_or(0, Bytes::len)),
+            Err(_) => SizeHint::default(),
+        }
+    }
 }
 
-/// A body whose end completes the audit event.
+/// The hint of a body with these bytes before it.
+fn with_more(mut hint: SizeHint, bytes: usize) -> SizeHint {
+    let bytes = bytes as u64;
+    if let Some(upper) = hint.upper() {
+        hint.set_upper(upper + bytes);
+    }
+    hint.set_lower(hint.lower() + bytes);
+    hint
+}
+
+/// A body whose end completes the audit event, and waits for it.
 struct Followed {
     body: Body,
     event: Option<EventInProgress>,
     code: u16,
+    seat: Option<Seat>,
+    seat_timeout: Duration,
+    /// The wait for the event, before the end of the body.
+    written: Option<Written>,
+    end: Option<End>,
+    /// The time at which the seat is free for others.
+    releases: Option<Pin<Box<Sleep>>>,
 }
 
+/// The last frame, or the end without a frame.
+type End = Option<Result<Frame<Bytes>, BoxError>>;
+
 impl Followed {
-    fn end(&mut self) {
-        if let Some(event) = self.event.take() {
-            event.response_complete(self.code, None);
+    /// Polls the wait for the event.
+    fn poll_written(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(written) = &mut self.written else { return Poll::Ready(()) };
+        if Pin::new(written).poll(context).is_ready() {
+            (self.written, self.releases) = (None, None);
+            return Poll::Ready(());
         }
+        let patience = self.seat_timeout;
+        let releases = self.releases.get_or_insert_with(|| Box::pin(sleep(patience)));
+        if releases.as_mut().poll(context).is_ready()
+            && let Some(seat) = self.seat.take()
+        {
+            seat.release();
+        }
+        Poll::Pending
     }
 }
 
@@ -232,67 +343,82 @@ impl http_body::Body for Followed {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
-            self.end();
+        loop {
+            ready!(self.poll_written(context));
+            if let Some(end) = self.end.take() {
+                return Poll::Ready(end);
+            }
+            let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+            let is_end = !matches!(frame, Some(Ok(_))) || has_ended(&self.body);
+            match self.event.take_if(|_| is_end) {
+                Some(event) => {
+                    self.written = Some(event.response_complete(self.code, None));
+                    self.end = Some(frame);
+                }
+                None => return Poll::Ready(frame),
+            }
         }
-        frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        let has_event = self.event.is_some() || self.end.is_some();
+        self.body.is_end_stream() && (!has_event || self.code == StatusCode::SWITCHING_PROTOCOLS.as_u16())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let last =
+            self.end.as_ref().and_then(Option::as_ref).and_then(|end| end.as_ref().ok()).and_then(Frame::data_ref);
+        with_more(self.body.size_hint(), last.map_or(0, Bytes::len))
     }
 }
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        self.end();
+        if let Some(event) = self.event.take() {
+            event.response_complete(self.code, None).unawaited();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::{Audit, Metrics, Request, Sink};
+    use crate::audit::testing::{Lines, audit, request};
+    use crate::audit::{Acknowledgement, Encoded, Sink};
     use crate::object::Object;
+    use crate::pipeline::InFlight;
     use crate::request::request_info;
-    use crate::server::Reloading;
     use crate::user::UserInfo;
+    use futures_util::FutureExt;
     use futures_util::stream::{StreamExt, iter, pending};
     use http::Method;
     use serde_json::json;
     use std::sync::{Arc, Mutex};
 
-    #[derive(Default)]
-    struct Lines(Mutex<Vec<Value>>);
-
-    impl Sink for Lines {
-        fn write(&self, line: String) {
-            self.0.lock().unwrap().push(serde_json::from_str(&line).unwrap());
-        }
+    fn begin(lines: &Arc<Lines>) -> EventInProgress {
+        event_into(lines.clone(), "RequestResponse", PODS)
     }
 
-    fn begin(lines: &Arc<Lines>) -> EventInProgress {
-        let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
-        let audit = Audit::new(
-            Reloading::fixed(policy),
-            lines.clone(),
-            Metrics::register(&crate::metrics::Registry::new()).unwrap(),
-        );
-        let info = request_info(&Method::GET, &"/api/v1/pods".parse().unwrap());
-        let request = Request {
-            info: &info,
-            audit_id: "a",
-            uri: "/api/v1/pods",
-            user_agent: "",
-            source_ips: Vec::new(),
-            received: jiff::Timestamp::UNIX_EPOCH,
-        };
-        audit.begin(&request, &UserInfo::default()).unwrap()
+    const PODS: &str = "/api/v1/pods";
+
+    fn event_into(sink: Arc<dyn Sink>, level: &str, uri: &str) -> EventInProgress {
+        let info = request_info(&Method::GET, &uri.parse().unwrap());
+        let mut event = audit(level, sink).begin(&request(&info, "a"), &UserInfo::default()).unwrap();
+        event.received().now_or_never();
+        event
+    }
+
+    /// Follows a response to a request of Alice.
+    async fn followed(
+        event: EventInProgress,
+        room: &Room,
+        response: Response<Body>,
+        refusal: Option<Status>,
+        is_long_running: bool,
+    ) -> Response<Body> {
+        let (sharer, limits) = (Sharer::named("alice"), Limits::default());
+        let following = Following { room, sharer: &sharer, seat: None, is_long_running, limits: &limits };
+        follow(event, following, response, refusal).await
     }
 
     fn room() -> Room {
@@ -313,18 +439,9 @@ mod tests {
             response = response.header(CONTENT_ENCODING, encoding);
         }
         let response = response.body(full(body.clone())).unwrap();
-        let followed = follow(
-            begin(&lines),
-            (&room(), &Sharer::named("alice")),
-            response,
-            refusal,
-            false,
-            Duration::from_secs(60),
-        )
-        .await;
+        let followed = followed(begin(&lines), &room(), response, refusal, false).await;
         assert_eq!(followed.into_body().collect().await.unwrap().to_bytes(), body, "the client gets it as it was");
-        let lines = lines.0.lock().unwrap();
-        lines.last().unwrap().clone()
+        lines.last()
     }
 
     #[tokio::test]
@@ -386,19 +503,8 @@ mod tests {
         let lines = Arc::new(Lines::default());
         let refusal = Status::failure(403, "Forbidden", "nobody may");
         let response = Response::builder().status(403).body(full("{}")).unwrap();
-        drop(
-            follow(
-                begin(&lines),
-                (&room(), &Sharer::named("alice")),
-                response,
-                Some(refusal),
-                true,
-                Duration::from_secs(60),
-            )
-            .await,
-        );
-        let lines = lines.0.lock().unwrap();
-        assert_eq!(lines.last().unwrap()["responseStatus"]["message"], "nobody may");
+        drop(followed(begin(&lines), &room(), response, Some(refusal), true).await);
+        assert_eq!(lines.last()["responseStatus"]["message"], "nobody may");
     }
 
     #[tokio::test(start_paused = true)]
@@ -407,21 +513,12 @@ mod tests {
         let event = begin(&lines);
         let beginning = iter([Ok::<_, BoxError>(Frame::data(Bytes::from_static(b"{")))]);
         let body = http_body_util::StreamBody::new(beginning.chain(pending())).boxed_unsync();
-        let followed = follow(
-            event,
-            (&room(), &Sharer::named("alice")),
-            Response::new(body),
-            None,
-            false,
-            Duration::from_secs(60),
-        )
-        .await;
+        let followed = followed(event, &room(), Response::new(body), None, false).await;
         let mut body = followed.into_body();
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{");
         drop(body);
-        let lines = lines.0.lock().unwrap();
-        assert_eq!(lines.last().unwrap()["stage"], "ResponseComplete");
-        assert_eq!(lines.last().unwrap()["annotations"]["audit.k8s.io/truncated"], "true");
+        assert_eq!(lines.last()["stage"], "ResponseComplete");
+        assert_eq!(lines.last()["annotations"]["audit.k8s.io/truncated"], "true");
     }
 
     #[tokio::test(start_paused = true)]
@@ -429,10 +526,10 @@ mod tests {
         let room = Room::alone(&crate::config::Limits { audited_answers_bytes: 4 << 20, ..Default::default() });
         let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "data": {"k": "v".repeat(500_000)}}).to_string();
         let ask = async || {
-            let (lines, alice) = (Arc::new(Lines::default()), Sharer::named("alice"));
-            let (of, patience) = ((&room, &alice), Duration::from_secs(60));
-            let answer = follow(begin(&lines), of, Response::new(full(object.clone())), None, false, patience).await;
-            let (event, body) = (lines.0.lock().unwrap().last().cloned(), answer.into_body());
+            let lines = Arc::new(Lines::default());
+            let answer = followed(begin(&lines), &room, Response::new(full(object.clone())), None, false).await;
+            let (event, body) =
+                (lines.events().into_iter().rfind(|event| event["stage"] != "RequestReceived"), answer.into_body());
             (event.map(|event| event["responseObject"].is_object()), body)
         };
         let (event, first) = ask().await;
@@ -441,5 +538,125 @@ mod tests {
         assert_eq!(second.collect().await.unwrap().to_bytes(), object);
         drop(first);
         assert_eq!(ask().await.0, Some(true));
+    }
+
+    /// Acknowledges events when the test says so, and fails no request.
+    #[derive(Default)]
+    struct Slow(Mutex<Vec<(String, tokio::sync::oneshot::Sender<bool>)>>);
+
+    impl Sink for Slow {
+        fn write(&self, event: &Encoded<'_>, _: bool) -> Option<Acknowledgement> {
+            let event_json: Value = serde_json::from_str(event.json()).unwrap();
+            let (written, acknowledgement) = Acknowledgement::new(false);
+            self.0.lock().unwrap().push((event_json["stage"].as_str().unwrap().to_owned(), written));
+            Some(acknowledgement)
+        }
+    }
+
+    impl Slow {
+        fn acknowledge(&self, stage: &str) {
+            let (found, written) = self.0.lock().unwrap().remove(0);
+            assert_eq!(found, stage);
+            // A request that has ended does not wait.
+            let _ = written.send(true);
+        }
+    }
+
+    /// Begins an event whose arrival is written.
+    fn slow(level: &str, uri: &str) -> (Arc<Slow>, EventInProgress) {
+        let sink = Arc::new(Slow::default());
+        let event = event_into(sink.clone(), level, uri);
+        sink.acknowledge("RequestReceived");
+        (sink, event)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_client_has_the_end_of_an_answer_after_its_event() {
+        // An answer that the event needs as a whole, and an answer without a body.
+        for (level, body) in [("RequestResponse", full("{}")), ("Metadata", full(""))] {
+            let (sink, event) = slow(level, PODS);
+            let room = room();
+            let mut answer = Box::pin(followed(event, &room, Response::new(body), None, false));
+            assert!((&mut answer).now_or_never().is_none());
+            sink.acknowledge("ResponseComplete");
+            assert!(answer.await.into_body().collect().await.is_ok());
+        }
+        // Answers that stream, of known and of unknown length.
+        let frames =
+            || iter(["one", "two"].map(|text| Ok::<_, BoxError>(Frame::data(Bytes::from_static(text.as_bytes())))));
+        let known = Prefixed { read: Some("one".into()), rest: Ok(full("two")) }.boxed_unsync();
+        for (body, is_known) in [(known, true), (http_body_util::StreamBody::new(frames()).boxed_unsync(), false)] {
+            let (sink, event) = slow("Metadata", PODS);
+            let mut body = followed(event, &room(), Response::new(body), None, false).await.into_body();
+            let before = if is_known { 1 } else { 2 };
+            for _ in 0..before {
+                body.frame().await.unwrap().unwrap();
+            }
+            assert!(!body.is_end_stream());
+            assert!(body.frame().now_or_never().is_none());
+            assert_eq!(body.size_hint().lower(), if is_known { 3 } else { 0 });
+            sink.acknowledge("ResponseComplete");
+            assert_eq!(
+                body.frame().await.map(|frame| frame.unwrap().into_data().unwrap().len()),
+                is_known.then_some(3)
+            );
+            assert!(body.frame().await.is_none());
+        }
+        // The head of a watch.
+        let (sink, event) = slow("Metadata", "/api/v1/pods?watch=1");
+        let room = room();
+        let watch = http_body_util::StreamBody::new(frames().chain(pending())).boxed_unsync();
+        let mut answer = Box::pin(followed(event, &room, Response::new(watch), None, true));
+        assert!((&mut answer).now_or_never().is_none());
+        sink.acknowledge("ResponseStarted");
+        let mut body = answer.await.into_body();
+        assert!(body.frame().await.is_some());
+        drop(body);
+        sink.acknowledge("ResponseComplete");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_whose_event_is_not_written_ends_with_an_error_and_without_a_seat() {
+        for level in ["RequestResponse", "Metadata"] {
+            let (_sink, event) = slow(level, PODS);
+            let one = InFlight::alone(&Limits { requests_inflight: 1, ..Limits::default() });
+            let enter = || {
+                let info = request_info(&Method::GET, &PODS.parse().unwrap());
+                one.enter(&Method::GET, &info, false, false, &Arc::new(UserInfo::default()))
+            };
+            let seat = enter().unwrap_or_else(|_| unreachable!());
+            let (room, sharer, limits) = (room(), Sharer::named("alice"), Limits::default());
+            let following = Following {
+                room: &room,
+                sharer: &sharer,
+                seat: Some(seat.clone()),
+                is_long_running: false,
+                limits: &limits,
+            };
+            let answer = async {
+                let answer = follow(event, following, Response::new(full("{}")), None).await;
+                answer.into_body().collect().await
+            };
+            tokio::pin!(answer);
+            assert!(timeout(limits.audit_seat_timeout / 2, &mut answer).await.is_err());
+            assert!(enter().is_err(), "{level}");
+            assert!(timeout(limits.audit_seat_timeout, &mut answer).await.is_err());
+            assert!(enter().is_ok(), "{level}");
+            // A body that streams ends when the set of answers gives it up.
+            if level == "RequestResponse" {
+                assert!(timeout(2 * limits.request_timeout, answer).await.unwrap().is_err());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_answer_of_the_timeout_filter_waits_for_no_event() {
+        let (sink, event) = slow("RequestResponse", PODS);
+        let late = Some(Status::out_of_allotted_time());
+        let response = Response::builder().status(504).body(full("{}")).unwrap();
+        let (room, limits, sharer) = (room(), Limits::default(), Sharer::named("alice"));
+        let following = Following { room: &room, sharer: &sharer, seat: None, is_long_running: false, limits: &limits };
+        assert!(follow(event, following, response, late).now_or_never().is_some());
+        sink.acknowledge("ResponseComplete");
     }
 }

@@ -2,9 +2,10 @@
 
 use super::gateway::Caller;
 use super::{Exchange, Pipeline};
-use crate::audit;
+use crate::audit::{self, EventInProgress};
 use crate::authn::{Authenticated, Unauthorized};
 use crate::body::Body;
+use crate::go_text::go_quote;
 use crate::impersonation::Impersonated;
 use crate::request::{RequestInfo, timeout};
 use crate::server::Connection;
@@ -106,7 +107,7 @@ impl Pipeline {
         if !info.is_long_running()
             && let Err(refusal) = timeout::asked(request.uri().query().unwrap_or_default())
         {
-            exchange.event = self.audit.begin_unauthenticated(&audited);
+            exchange.event = self.audit_unauthenticated(&audited).await;
             return Err(refusal);
         }
         let Known { identity, refusal } = std::mem::take(&mut exchange.known);
@@ -120,15 +121,19 @@ impl Pipeline {
             Err(unauthorized) => {
                 tracing::debug!(reasons = ?unauthorized.reasons, "refused");
                 unauthorized.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
-                exchange.event = self.audit.begin_unauthenticated(&audited);
+                exchange.event = self.audit_unauthenticated(&audited).await;
                 return Err(unauthorized.into());
             }
         };
         authenticated.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
         let (user, credentials) = (authenticated.user, authenticated.credentials);
         exchange.event = self.audit.begin(&audited, &user);
-        if exchange.event.is_some() {
+        if let Some(event) = &mut exchange.event {
             exchange.user = Some(user.clone());
+            if event.received().await.is_err() {
+                exchange.event = None;
+                return Err(not_stored(&came.uri));
+            }
         }
         exchange.took("authentication", impersonating - authenticating);
         if !matches!(identity.impersonated, Ok(None)) {
@@ -150,6 +155,13 @@ impl Pipeline {
         Ok(Caller { user, credentials, is_proxy: false })
     }
 
+    /// Begins the event of a request without a user.
+    async fn audit_unauthenticated(&self, audited: &audit::Request<'_>) -> Option<EventInProgress> {
+        let mut event = self.audit.begin_unauthenticated(audited)?;
+        event.room().await;
+        Some(event)
+    }
+
     /// Returns the caller of a request that admission sees, with the mark of admitted requests. Plugins, webhooks and policies see the
     /// user as those of the API server behind do: its guard is one of the policies.
     pub(super) fn marked(&self, caller: Caller) -> Caller {
@@ -160,4 +172,10 @@ impl Pipeline {
             None => caller,
         }
     }
+}
+
+/// The answer to a request whose arrival must be in the audit log and is not (`responsewriters.InternalError`).
+fn not_stored(uri: &str) -> Status {
+    let text = format!("Internal Server Error: {}: failed to store audit event", go_quote(uri));
+    Status::text(500, &text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
 }

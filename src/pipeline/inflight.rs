@@ -16,6 +16,7 @@ use http::Method;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use std::collections::HashMap;
 use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Seats of four kinds: for reads and writes (`filters.WithMaxInFlightLimit`), for long-running requests, for upgrades. A sharer gets
@@ -54,8 +55,8 @@ struct Metrics {
 /// A seat, free again when all its clones are dropped.
 #[derive(Clone)]
 pub(super) struct Seat {
-    _taken: Option<Arc<Taken>>,
-    _of_process: Option<Arc<Taken>>,
+    taken: Option<Arc<Taken>>,
+    of_process: Option<Arc<Taken>>,
     arriving: Option<Arc<Arriving>>,
     unread: IntCounter,
 }
@@ -70,7 +71,12 @@ struct Arriving {
     given_up: IntCounter,
 }
 
-struct Taken(Arc<Seats>, Sharer);
+/// A seat that is taken until it is released, or dropped.
+struct Taken {
+    seats: Arc<Seats>,
+    sharer: Sharer,
+    is_released: AtomicBool,
+}
 
 struct Seats {
     free: Mutex<Free>,
@@ -205,7 +211,7 @@ impl InFlight {
         has_body: bool,
         user: &Arc<UserInfo>,
     ) -> Result<Seat, Status> {
-        let free = Seat { _taken: None, _of_process: None, arriving: None, unread: self.metrics.unread.clone() };
+        let free = Seat { taken: None, of_process: None, arriving: None, unread: self.metrics.unread.clone() };
         if user.is_privileged() && !self.counts_all {
             return Ok(free);
         }
@@ -223,7 +229,7 @@ impl InFlight {
             _ => None,
         };
         let of_process = of_process.map(|(shared, tenant)| shared.enter(tenant.clone())).transpose()?;
-        Ok(Seat { _taken: Some(taken), _of_process: of_process, ..free })
+        Ok(Seat { taken: Some(taken), of_process, ..free })
     }
 
     fn arrive(&self, sharer: Sharer, writes: &Arc<Seats>) -> Arriving {
@@ -265,7 +271,7 @@ impl Seat {
     pub(super) fn arrived(self) -> Result<Self, Status> {
         let Some(arriving) = &self.arriving else { return Ok(self) };
         let taken = arriving.writes.enter(arriving.place.sharer().clone())?;
-        Ok(Self { _taken: Some(taken), arriving: None, ..self })
+        Ok(Self { taken: Some(taken), arriving: None, ..self })
     }
 
     /// The memory of the arriving body, in the pipeline and in the process.
@@ -286,6 +292,11 @@ impl Seat {
         }
         arriving.given_up.inc();
         Status::try_again_later()
+    }
+
+    /// Frees the seat for another request while this one, whose work is done, waits for its audit event.
+    pub(super) fn release(&self) {
+        self.taken.iter().chain(&self.of_process).for_each(|taken| taken.release());
     }
 
     /// Counts an answer that was given up.
@@ -311,7 +322,7 @@ impl Seats {
         }
         *free.taken.entry(sharer.clone()).or_default() += 1;
         self.taken.iter().for_each(IntGauge::inc);
-        Ok(Arc::new(Taken(self.clone(), sharer)))
+        Ok(Arc::new(Taken { seats: self.clone(), sharer, is_released: AtomicBool::new(false) }))
     }
 
     /// Checks that the sharer would get a seat now.
@@ -331,9 +342,12 @@ impl Drop for Arriving {
     }
 }
 
-impl Drop for Taken {
-    fn drop(&mut self) {
-        let Self(seats, sharer) = self;
+impl Taken {
+    fn release(&self) {
+        if self.is_released.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let Self { seats, sharer, .. } = self;
         let mut free = seats.free();
         free.left += 1;
         if sharer.is_service_accounts() {
@@ -345,6 +359,12 @@ impl Drop for Taken {
         if *count == 0 {
             free.taken.remove(sharer);
         }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -398,6 +418,11 @@ mod tests {
         assert!(in_flight.ask(Method::POST, PODS, &b).is_err());
         drop(clone);
         assert!(in_flight.ask(Method::POST, PODS, &b).is_ok());
+        let seat = in_flight.ask(Method::POST, PODS, &a).unwrap_or_else(|_| unreachable!());
+        seat.release();
+        seat.clone().release();
+        assert!(in_flight.ask(Method::POST, PODS, &b).is_ok());
+        drop(seat);
         let writes = in_flight.writes.as_ref().unwrap();
         assert_eq!((writes.refused.get(), writes.taken.as_ref().unwrap().get()), (2, 0));
     }

@@ -571,18 +571,12 @@ async fn an_unreachable_api_server_is_503_at_once() {
 
 #[tokio::test]
 async fn a_request_has_a_seat_until_its_answer_is_audited() {
-    struct Nowhere;
-    impl audit::Sink for Nowhere {
-        fn write(&self, _: String) {}
-    }
     let endless = from_fn(|_| async {
         let body = futures_util::stream::pending::<Result<http_body::Frame<bytes::Bytes>, crate::body::BoxError>>();
         Ok(Response::new(http_body_util::StreamBody::new(body).boxed_unsync()))
     });
     let mut path = Path::over(embedded::Server::new(Arc::default()), endless).await;
-    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
-    let metrics = audit::Metrics::register(&crate::metrics::Registry::new()).unwrap();
-    path.pipeline.audit = Audit::new(crate::server::Reloading::fixed(policy), Arc::new(Nowhere), metrics);
+    path.pipeline.audit = audit::testing::audit("RequestResponse", Arc::<audit::testing::Lines>::default());
     let one = Limits { requests_inflight: 1, ..Limits::default() };
     path.pipeline.in_flight = InFlight::alone(&one);
     let mut waiting = Box::pin(path.ask("GET", CONFIG_MAPS, "", ""));

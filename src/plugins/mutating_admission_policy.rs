@@ -45,6 +45,10 @@ impl Plugin for MutatingAdmissionPolicy {
         }
     }
 
+    fn names_own_changes(&self) -> bool {
+        true
+    }
+
     fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
         self.0.as_ref().is_some_and(|policies| policies.may_match(attributes, Content::Any))
     }

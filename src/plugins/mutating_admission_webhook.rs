@@ -41,6 +41,10 @@ impl Plugin for MutatingAdmissionWebhook {
         self.0.admit(attributes).await
     }
 
+    fn names_own_changes(&self) -> bool {
+        true
+    }
+
     fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
         self.0.may_match(attributes, Content::Any)
     }

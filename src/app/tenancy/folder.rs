@@ -343,12 +343,14 @@ impl Builder {
             }
             (None, None) => return Err(tenant.fault("spec.audit.logPath", "needs policyFile or --audit-policy-file")),
         };
-        let log = match (&given.log_path, &audited.log) {
-            (None, Some(log)) => log.clone(),
-            (None, None) => return Err(tenant.fault("spec.audit.policyFile", "needs logPath or --audit-log-path")),
-            (Some(path), _) => self.log(tenant, path, logs)?,
+        let log = match &given.log_path {
+            None if audited.log.is_none() && audited.webhook.is_none() => {
+                return Err(tenant.fault("spec.audit.policyFile", "needs logPath or --audit-log-path"));
+            }
+            None => audited.log.clone(),
+            Some(path) => Some(self.log(tenant, path, logs)?),
         };
-        Ok(Audit::new(Reloading::fixed(policy), log, audited.metrics.clone()))
+        Ok(audited.of(Reloading::fixed(policy), log))
     }
 
     /// Opens a log; two tenants with the same path have the same log.
@@ -362,8 +364,8 @@ impl Builder {
         if let Some(open) = logs.get(&path).and_then(Weak::upgrade) {
             return Ok(open);
         }
-        let limits = self.shared.config.limits.clone();
-        let log = Log::open_with(self.queued.quarter(), &path, audited.metrics.clone(), limits)
+        let (limits, options) = (self.shared.config.limits.clone(), &self.shared.config.audit.log_options);
+        let log = Log::open(&path, self.queued.quarter(), options, audited.metrics.clone(), limits)
             .map_err(|error| tenant.fault(field, anyhow!("{path}: {error}")))?;
         let log = Arc::new(log);
         logs.insert(path, Arc::downgrade(&log));

@@ -194,14 +194,19 @@ fn an_argument_error_is_one_line_that_names_flag_and_value() {
         (&["--client-ca-file=/"], "--client-ca-file=/: is a directory".to_owned()),
         (&["--upstream-kubeconfig=/not/there"], format!("--upstream-kubeconfig={missing}")),
         (&["--audit-policy-file=/not/there", "--audit-log-path=-"], format!("--audit-policy-file={missing}")),
-        (&["--audit-log-path=/not/there", "--audit-policy-file=Cargo.toml"], format!("--audit-log-path={missing}")),
+        (
+            &["--audit-log-path=/proc/not/there", "--audit-policy-file=Cargo.toml"],
+            "--audit-log-path=/proc/not/there: No such file or directory (os error 2)".to_owned(),
+        ),
         (
             &["--audit-log-path=-"],
             "--audit-log-path=-: needs --audit-policy-file: without a policy nothing is written".to_owned(),
         ),
         (
             &["--audit-policy-file=Cargo.toml"],
-            "--audit-policy-file=Cargo.toml: needs --audit-log-path: without a log nothing is written".to_owned(),
+            "--audit-policy-file=Cargo.toml: needs --audit-log-path or --audit-webhook-config-file: without a backend nothing is \
+             written"
+                .to_owned(),
         ),
         (
             &["--admission-control-config-file=/not/there"],
@@ -363,7 +368,11 @@ fn sample(flag: &clap::Arg) -> Vec<String> {
         "service-cluster-ip-range" => with("10.9.0.0/24"),
         "runtime-config" => with("api/all=true"),
         "api-audiences" => with("a"),
+        "audit-annotations" => with("kube-apiserver"),
         "audit-log-path" => with("-"),
+        "audit-log-mode" | "audit-webhook-mode" => with("blocking"),
+        "audit-log-format" => with("legacy"),
+        "audit-log-version" | "audit-webhook-version" => with("v1"),
         "write-kubeconfig" => with("other.kubeconfig"),
         _ => match flag.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()).unwrap_or_default()
         {
@@ -371,7 +380,7 @@ fn sample(flag: &clap::Arg) -> Vec<String> {
             "DIR" | "FOLDER" => with(folder),
             "DURATION" => with("2h1m"),
             "BOOL" => vec![format!("--{name}=true"), format!("--{name}=false")],
-            "SECONDS" | "N" | "PORT" | "BYTES" => with("7"),
+            "SECONDS" | "N" | "PORT" | "BYTES" | "MEGABYTES" | "DAYS" | "NUMBER" => with("7"),
             other => panic!("--{name} has values of the kind {other}, of which the test knows none"),
         },
     }
@@ -391,13 +400,27 @@ fn no_flag_is_accepted_without_effect() {
         "--webhook-only",
     ];
     let tenants = format!("--tenants-dir={folder}");
-    let contexts: [(&str, Vec<&str>); 6] = [
+    let policy = format!("--audit-policy-file={file}");
+    let webhook = format!("--audit-webhook-config-file={file}");
+    let audited = [
+        &*policy,
+        "--audit-log-path=-",
+        "--audit-log-mode=batch",
+        "--audit-log-batch-throttle-enable",
+        "--audit-log-batch-throttle-qps=1",
+        "--audit-log-batch-throttle-burst=1",
+        "--audit-log-truncate-enabled",
+        &*webhook,
+        "--audit-webhook-truncate-enabled",
+    ];
+    let contexts: [(&str, Vec<&str>); 7] = [
         ("embedded", vec![]),
         ("upstream", vec![&upstream]),
         ("passthrough", vec![&upstream, "--upstream-identity=passthrough"]),
         ("requestheader", vec![&upstream, "--upstream-identity=requestheader"]),
         ("webhook-only", front_end.to_vec()),
         ("tenants", vec![&upstream, &tenants]),
+        ("audited", audited.to_vec()),
     ];
     let command = <Arguments as clap::CommandFactory>::command();
     let serve = command.find_subcommand("serve").unwrap();
@@ -407,8 +430,14 @@ fn no_flag_is_accepted_without_effect() {
     for flag in flags {
         let name = flag.get_long().unwrap();
         for (context, base) in &contexts {
+            // As in kube-apiserver, the flags of an audit backend need the backend, and those of batches its mode.
+            let is_backend = ["audit-log-path", "audit-webhook-config-file"].contains(&name);
+            let needs_backend = name.starts_with("audit-") && name != "audit-policy-file" && !is_backend;
+            if needs_backend != (*context == "audited") {
+                continue;
+            }
             // A flag of the context itself has its effect there.
-            if base.iter().any(|given| given.starts_with(&format!("--{name}"))) {
+            if !needs_backend && base.iter().any(|given| given.starts_with(&format!("--{name}"))) {
                 continue;
             }
             let without = format!("{:?}", parse(base).unwrap());
@@ -420,6 +449,7 @@ fn no_flag_is_accepted_without_effect() {
                         let group = name.split('-').next().unwrap();
                         let is_named = why.contains(&format!("--{name}"))
                             || why.contains("admission-control")
+                            || (name.starts_with("audit-") && why.contains("invalid "))
                             || why.contains("the other flags of the webhook front end")
                             || why.contains(&format!("the --{group}-"));
                         assert!(is_named, "{context} {given}: {why}");

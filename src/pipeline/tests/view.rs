@@ -3,7 +3,6 @@
 use super::*;
 use crate::config::ValidationView;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
-use std::sync::mpsc;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
@@ -197,19 +196,11 @@ async fn a_taken_name_is_reported_after_the_validating_phase() {
 
 #[tokio::test]
 async fn annotations_of_the_phase_count_unless_the_api_server_refuses_first() {
-    struct Lines(mpsc::Sender<String>);
-    impl audit::Sink for Lines {
-        fn write(&self, line: String) {
-            self.0.send(line).unwrap();
-        }
-    }
-    let (lines, written) = mpsc::channel();
+    let lines = Arc::<audit::testing::Lines>::default();
     let mut path = Path::new().await;
-    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n".parse().unwrap();
-    let metrics = audit::Metrics::register(&crate::metrics::Registry::new()).unwrap();
-    path.pipeline.audit = Audit::new(crate::server::Reloading::fixed(policy), Arc::new(Lines(lines)), metrics);
+    path.pipeline.audit = audit::testing::audit("Metadata", lines.clone());
     let noted = || -> Vec<String> {
-        let event: Value = serde_json::from_str(&written.try_iter().last().unwrap()).unwrap();
+        let event = lines.last();
         let annotations = event["annotations"].as_object().unwrap().keys();
         annotations.filter_map(|key| key.strip_prefix("witness.test/").map(str::to_owned)).collect()
     };

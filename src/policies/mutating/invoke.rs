@@ -22,6 +22,9 @@ use serde_json::{Map, Value as Json};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// The plugin of the policies.
+const PLUGIN: &str = "MutatingAdmissionPolicy";
+
 /// The effects of one policy.
 #[derive(Default)]
 struct Done {
@@ -92,7 +95,12 @@ impl MutatingPolicies {
             if is_reinvoke && !again.is_required(&key) {
                 continue;
             }
+            let names_changes = pass.attributes.annotations.names_changes();
+            let before = pass.versions.view(pass.attributes, wanted).object.filter(|_| names_changes).cloned();
             let done = self.run(invocation, pass).await?;
+            if let (Some(before), Some(after)) = (&before, pass.versions.view(pass.attributes, wanted).object) {
+                pass.attributes.annotations.changed(PLUGIN, Some(&policy.name), before, after);
+            }
             if done.is_changed {
                 changed = Some(wanted);
             }

@@ -1,7 +1,7 @@
 //! Policies over a cluster that does not change.
 
 use super::*;
-use crate::admission::PolicyOptions;
+use crate::admission::{Annotations, PolicyOptions};
 use crate::cluster::FixedState;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::manifests;
@@ -54,6 +54,20 @@ async fn mutations_are_done_in_order() {
     assert!(world.has_metric(
         r#"apiserver_mutating_admission_policy_check_total{error_type="no_error",policy="p0",policy_binding="b0"} 2"#
     ));
+}
+
+#[tokio::test]
+async fn the_changes_of_each_policy_are_named() {
+    let policies = [r#"Object{data: {"b": "2"}}"#, r#"Object{data: {"b": "2"}}"#, r#"Object{data: {"a": "3"}}"#];
+    let policies = policies.map(|expression| applying(&[expression], json!({})));
+    let world = world_in(state(Vec::new()), policies.to_vec());
+    let mut attributes = create();
+    attributes.annotations = Annotations::default().naming_changes(true);
+    mutated(&world, &mut attributes).await.unwrap();
+    let changes = attributes.annotations.changes().unwrap();
+    let expected = json!([{"plugin": "MutatingAdmissionPolicy", "policy": "p0", "paths": ["/data/b"]},
+        {"plugin": "MutatingAdmissionPolicy", "policy": "p2", "paths": ["/data/a"]}]);
+    assert_eq!(serde_json::from_str::<Value>(&changes).unwrap(), expected);
 }
 
 #[tokio::test]
