@@ -20,6 +20,7 @@ mod removed;
 mod initializers;
 mod x509;
 mod metrics;
+mod logging;
 mod shares;
 mod processor;
 mod turns;

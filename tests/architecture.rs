@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
-const LAYERS: [&str; 39] = [
+const LAYERS: [&str; 40] = [
     "user",
     "sharer",
     "crowd",
@@ -20,6 +20,7 @@ const LAYERS: [&str; 39] = [
     "derived",
     "x509",
     "metrics",
+    "logging",
     "shares",
     "processor",
     "turns",
@@ -202,7 +203,7 @@ const ROOMS: [Room; 5] = [
 const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
 
 /// The files and folders that start tasks or threads. A request does its work in its own task.
-const WITH_TASKS: [&str; 22] = [
+const WITH_TASKS: [&str; 23] = [
     "app.rs",
     "app/doctor/followed.rs",
     "app/reviews.rs",
@@ -214,6 +215,7 @@ const WITH_TASKS: [&str; 22] = [
     "embedded/controllers/expiry.rs",
     "embedded/controllers/garbage.rs",
     "embedded/store/keeper.rs",
+    "logging/output.rs",
     "pipeline/answers.rs",
     PLUGIN_WITH_A_TASK,
     "policies/source.rs",

@@ -161,7 +161,10 @@ impl Chain {
         for enabled in &self.plugins {
             if enabled.spec.handles(attributes) {
                 let admitted = enabled.plugin.admit_collection(attributes).await;
-                admitted.map_err(|denial| denial.into_status(attributes))?;
+                admitted.map_err(|denial| {
+                    let _is_first = attributes.refused_by.set(enabled.spec.name);
+                    denial.into_status(attributes)
+                })?;
             }
         }
         Ok(())
@@ -278,6 +281,7 @@ impl Chain {
             Ok(()) => phase.of(&enabled.accepted).of(operation, || find(false)).observe(elapsed),
             Err(_) => {
                 find(true).observe(elapsed);
+                let _is_first = attributes.refused_by.set(enabled.spec.name);
                 self.passed(phase, operation, asked, asked.end);
             }
         }

@@ -41,6 +41,8 @@ pub struct Config {
     pub(crate) tenants_dir: Option<PathBuf>,
     /// The memory for the process in bytes, from which bounds are derived; 0 for no limit, and `None` for that of its control group.
     pub(crate) memory_limit: Option<u64>,
+    /// Whether the health port serves the pages below `/debug`.
+    pub(crate) profiling: bool,
     /// The limits of the process.
     pub limits: Arc<Limits>,
     /// Whether the emulated release is the release of the API server behind at the start (`--emulated-version=upstream`).
@@ -82,6 +84,7 @@ impl Config {
             audit: AuditOptions::default(),
             tenants_dir: None,
             memory_limit: None,
+            profiling: true,
             limits: Arc::default(),
             emulates_upstream: false,
         })

@@ -8,6 +8,7 @@ pub(super) use print::{
 
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
 use crate::go_text::duration;
+use crate::logging::Modules;
 use crate::object::quantity::Quantity;
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
@@ -200,9 +201,13 @@ pub(super) struct Serve {
     #[command(flatten)]
     pub(super) tenants: Tenants,
 
-    /// Verbosity of the log on stderr. 0: events that concern an operator. 2: decisions about requests. 3: every request.
-    #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0, help_heading = "Misc")]
-    pub(super) verbosity: u8,
+    #[command(flatten)]
+    pub(super) log: Logs,
+    /// Whether the health port serves /debug/flags/v, which changes the level of the log of the running process, to clients of this machine.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = boolean, action = ArgAction::Set, help_heading = "Misc")]
+    pub(super) profiling: bool,
+
     /// Print help.
     #[arg(long, short = 'h', action = ArgAction::Help, help_heading = "Misc")]
     help: Option<bool>,
@@ -576,6 +581,26 @@ pub(super) struct Tenants {
     /// the folder.
     #[arg(long, value_name = "FOLDER")]
     pub(super) tenants_dir: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Logs")]
+pub(super) struct Logs {
+    /// Format of the log on stderr: text or json.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(super) logging_format: String,
+    /// Verbosity of the log. 0: events that concern an operator. 2: decisions about requests. 3: every request.
+    #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(i32::MAX)))]
+    pub(super) verbosity: u32,
+    /// Levels of single modules, where they are higher than --v. A pattern matches the name of a module of the program, which is that of its
+    /// file without .rs, as request_log=3. Only for the format text.
+    #[arg(long, value_name = "PATTERN=N,…", action = ArgAction::Append)]
+    pub(super) vmodule: Vec<Modules>,
+    /// Time above which a request has a line with the times of its parts in the log, at every level. A watch or an upgrade has none. Lines
+    /// of one user are at most 3 a minute. 0 for no lines.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    pub(super) slow_request_threshold: Duration,
 }
 
 /// `strconv.ParseBool`.

@@ -130,7 +130,8 @@ impl Pipeline {
         if exchange.event.is_some() {
             exchange.user = Some(user.clone());
         }
-        exchange.took("authentication", impersonating - authenticating);
+        exchange.authentication = impersonating - authenticating;
+        exchange.took("authentication", exchange.authentication);
         if !matches!(identity.impersonated, Ok(None)) {
             exchange.took("impersonation", ended - impersonating);
         }
