@@ -2,6 +2,7 @@
 
 mod advertised;
 mod backend;
+pub(crate) mod build_info;
 pub(crate) mod doctor;
 mod emulated;
 mod front;
@@ -152,6 +153,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let checks = Checks::new(&drain);
     ProcessMetrics::register(&registry).context("metrics of the process")?;
     logging::register(&registry).context("metrics of the log")?;
+    build_info::register(&registry, &config.admission.feature_gates).context("metrics of the version")?;
     let vitals = Arc::new(Vitals { checks: checks.clone(), registry: registry.clone() });
     // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
@@ -161,7 +163,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let refusals = Refusals::of(&registry).context("metrics of handshakes")?;
     let listener = listener.map(|listener| listener.reporting(refusals));
     let reviews = config.front_end.as_ref().map(|front_end| Reviews::new(front_end, &serving.protocol)).transpose()?;
-    let pages = Arc::new(ComponentPages { profiling: config.profiling });
+    let pages = Arc::new(ComponentPages::new(&config));
     let served = Served { checks: checks.clone(), registry: registry.clone(), pages: Some(pages) };
     let (health, health_address) = start_health(&config, served)?.unzip();
 

@@ -32,6 +32,7 @@ use arguments::{Arguments, Command, Print};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap_complete::Shell;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -153,12 +154,12 @@ fn exit(done: anyhow::Result<()>) -> ExitCode {
 }
 
 fn run_command() -> ExitCode {
-    let arguments = match arguments::parse() {
-        Ok(arguments) => arguments,
+    let (arguments, shown) = match arguments::parse() {
+        Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
     let done = match arguments.command {
-        Command::Serve(flags) => run_server(&flags).map(|()| true),
+        Command::Serve(flags) => run_server(&flags, shown).map(|()| true),
         Command::Doctor(flags) => examine(&flags),
         Command::Check(flags) => check_files(&flags),
         Command::Plugins { output, emulated_version } => {
@@ -285,11 +286,11 @@ fn print_webhooks(flags: &arguments::Webhooks) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
+fn run_server(flags: &arguments::Serve, shown: BTreeMap<String, String>) -> anyhow::Result<()> {
     let _log = start_log(&flags.log)?;
     let upstream = upstream_release(flags, Limits::default().release_wait)?;
     let config = serve::config(flags, upstream)?;
-    run_until_signal(config)
+    run_until_signal(Config { flags: shown, ..config })
 }
 
 /// The release of the API server behind, if it is the emulated one.

@@ -1,13 +1,20 @@
-//! The pages of the process on its health port, as those of kube-apiserver: `/debug/flags/v`.
+//! The pages of the process on its health port, as those of kube-apiserver: `/statusz`, `/flagz`, `/debug/flags/v`.
 
+mod zpages;
+
+use super::Config;
 use crate::body::{Body, BoxError};
+use crate::config::FeatureGates;
 use crate::logging;
+use crate::request::body::MediaTypes;
 use crate::server::health::{Pages, text, with_type};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use jiff::Timestamp;
 use std::net::IpAddr;
+use zpages::{Facts, Page};
 
 /// The folder of the flags that change at run time (`routes.DebugFlags`).
 const FLAGS: &str = "/debug/flags";
@@ -21,34 +28,60 @@ const MAX_VALUE_BYTES: usize = 64;
 /// The pages of the process.
 pub(super) struct ComponentPages {
     /// Whether the pages below `/debug` are served (`--profiling`).
-    pub(super) profiling: bool,
+    profiling: bool,
+    features: FeatureGates,
+    facts: Facts,
+}
+
+impl ComponentPages {
+    /// The pages of a process that starts now.
+    pub(super) fn new(config: &Config) -> Self {
+        let features = config.admission.feature_gates.clone();
+        let facts = Facts {
+            started: Timestamp::now(),
+            emulated: features.release().to_string(),
+            flags: config.flags.clone(),
+            media_types: MediaTypes { has_cbor: features.is_on("CBORServingAndStorage") },
+        };
+        Self { profiling: config.profiling, features, facts }
+    }
 }
 
 #[async_trait]
 impl Pages for ComponentPages {
     async fn answer(&self, request: Request<Body>, remote: IpAddr) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        let (path, is_read) = (parts.uri.path(), matches!(parts.method, Method::GET | Method::HEAD));
+        let not_allowed = || text(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed\n".into());
+        if let Some(page) = Page::at(path) {
+            return match is_read {
+                true => zpages::answer(&parts.headers, &parts.uri, page, &self.facts, Timestamp::now()).await,
+                false => not_allowed(),
+            };
+        }
         // The port has no authentication.
         if !remote.to_canonical().is_loopback() {
             return text(StatusCode::FORBIDDEN, "only for clients of this machine\n".into());
         }
-        match request.uri().path() {
-            LEVEL => set_level(request).await,
+        match path {
+            LEVEL => set_level(&parts.method, body).await,
             _ => with_type(StatusCode::OK, "text/html; charset=utf-8", INDEX.into()),
         }
     }
 
     fn have(&self, path: &str) -> bool {
-        self.profiling && path.strip_prefix(FLAGS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let is_flags = path.strip_prefix(FLAGS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.profiling && is_flags || Page::at(path).is_some_and(|page| self.features.is_on(page.gate()))
     }
 }
 
 /// Sets the level of the log (`routes.StringFlagPutHandler`, `logs.GlogSetter`).
-async fn set_level(request: Request<Body>) -> Response<Full<Bytes>> {
+async fn set_level(method: &Method, body: Body) -> Response<Full<Bytes>> {
     let line = |code, line: String| with_type(code, "text/plain", (line + "\n").into_bytes());
-    if *request.method() != Method::PUT {
+    if *method != Method::PUT {
         return line(StatusCode::NOT_ACCEPTABLE, "unsupported http method".to_owned());
     }
-    let value = match value(request.into_body()).await {
+    let value = match value(body).await {
         Ok(value) => value,
         Err(why) => return line(StatusCode::BAD_REQUEST, format!("error reading request body: {why}")),
     };
@@ -75,9 +108,17 @@ mod tests {
     use super::*;
     use crate::body::full;
 
+    fn pages(profiling: bool, gates: &str) -> ComponentPages {
+        let features = FeatureGates::parse(gates).unwrap();
+        let media_types = MediaTypes::default();
+        let facts =
+            Facts { started: Timestamp::now(), emulated: String::new(), flags: Default::default(), media_types };
+        ComponentPages { profiling, features, facts }
+    }
+
     async fn answer(method: Method, path: &str, body: &str, remote: &str) -> (u16, String) {
         let request = Request::builder().method(method).uri(path).body(full(body.to_owned())).unwrap();
-        let response = ComponentPages { profiling: true }.answer(request, remote.parse().unwrap()).await;
+        let response = pages(true, "").answer(request, remote.parse().unwrap()).await;
         let code = response.status().as_u16();
         (code, String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap())
     }
@@ -109,8 +150,17 @@ mod tests {
     #[test]
     fn without_profiling_there_is_no_page_below_debug() {
         for path in [FLAGS, LEVEL, "/debug/flags/"] {
-            assert!(ComponentPages { profiling: true }.have(path) && !ComponentPages { profiling: false }.have(path));
+            assert!(pages(true, "").have(path) && !pages(false, "").have(path), "{path}");
         }
-        assert!(!ComponentPages { profiling: true }.have("/debug/flagsx"));
+        assert!(!pages(true, "").have("/debug/flagsx"));
+    }
+
+    #[tokio::test]
+    async fn feature_gates_decide_about_pages() {
+        for path in ["/statusz", "/flagz"] {
+            assert_eq!(answer(Method::GET, path, "", "10.0.0.1").await.0, 200);
+            assert_eq!(answer(Method::POST, path, "", "10.0.0.1").await.0, 405);
+            assert!(!pages(true, "ComponentStatusz=false,ComponentFlagz=false").have(path));
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::initializers;
 use crate::plugins;
 use crate::status::invalid::aggregate;
 use crate::upstream::Emulation;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct Config {
     pub(crate) memory_limit: Option<u64>,
     /// Whether the health port serves the pages below `/debug`.
     pub(crate) profiling: bool,
+    /// The flags of the command line with their values, for `/flagz`. No value is a secret: flags name the files that have some.
+    pub(crate) flags: BTreeMap<String, String>,
     /// The limits of the process.
     pub limits: Arc<Limits>,
     /// Whether the emulated release is the release of the API server behind at the start (`--emulated-version=upstream`).
@@ -85,6 +87,7 @@ impl Config {
             tenants_dir: None,
             memory_limit: None,
             profiling: true,
+            flags: BTreeMap::new(),
             limits: Arc::default(),
             emulates_upstream: false,
         })

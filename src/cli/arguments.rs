@@ -10,8 +10,9 @@ use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationV
 use crate::go_text::duration;
 use crate::logging::Modules;
 use crate::object::quantity::Quantity;
-use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -65,12 +66,28 @@ pub(super) fn command() -> clap::Command {
     })
 }
 
-/// The arguments of this process.
+/// The arguments of this process, and the flags of `serve` with their values.
 ///
 /// # Errors
 /// If they are invalid, or ask for the help or the version.
-pub(super) fn parse() -> Result<Arguments, clap::Error> {
-    Arguments::from_arg_matches(&command().try_get_matches()?)
+pub(super) fn parse() -> Result<(Arguments, BTreeMap<String, String>), clap::Error> {
+    let command = command();
+    let matches = command.clone().try_get_matches()?;
+    let serve = command.find_subcommand("serve").zip(matches.subcommand_matches("serve"));
+    let shown = serve.map(|(serve, matches)| shown(serve, matches)).unwrap_or_default();
+    Ok((Arguments::from_arg_matches(&matches)?, shown))
+}
+
+/// The flags with their values, as pflag writes them: several values are in brackets.
+pub(super) fn shown(command: &clap::Command, matches: &ArgMatches) -> BTreeMap<String, String> {
+    let flags = command.get_arguments().filter_map(|flag| {
+        let (name, is_list) = (flag.get_long()?, matches!(flag.get_action(), ArgAction::Append));
+        let raw = matches.try_get_raw(flag.get_id().as_str()).ok()?;
+        let values: Vec<_> = raw.into_iter().flatten().map(|value| value.to_string_lossy()).collect();
+        let value = if is_list { format!("[{}]", values.join(",")) } else { values.join(",") };
+        Some((name.to_owned(), value))
+    });
+    flags.collect()
 }
 
 #[derive(Debug, Subcommand)]

@@ -249,6 +249,7 @@ fn all_metrics() -> Registry {
     crate::app::doctor::metric(&registry).unwrap();
     crate::metrics::ProcessMetrics::register(&registry).unwrap();
     crate::logging::register(&registry).unwrap();
+    crate::app::build_info::register(&registry, &crate::config::FeatureGates::default()).unwrap();
     crate::upstream::RestMetrics::of(&registry).unwrap();
     let release = ReleaseMetrics::new(Arc::new(UpstreamRelease::known()), Emulation::default()).unwrap();
     registry.register(Box::new(release)).unwrap();

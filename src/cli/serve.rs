@@ -13,6 +13,7 @@ use crate::config::{
 use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol, Writes};
 use crate::logging::{Format, Levels, Modules};
 use crate::names::is_dns_1123_subdomain;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -94,6 +95,7 @@ pub(super) fn config(flags: &Serve, upstream: Option<EmulatedRelease>) -> Result
         tenants_dir: tenants_dir(flags)?,
         memory_limit: flags.serving.memory_limit,
         profiling: flags.profiling,
+        flags: BTreeMap::new(),
         limits: Arc::new(limits),
         emulates_upstream: is_of_upstream(&flags.admission.emulated_version),
     })

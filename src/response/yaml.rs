@@ -37,8 +37,14 @@ pub(crate) fn entry(text: &mut String, indent: usize, key: &str, value: &Value) 
             return;
         }
         Value::Array(items) if !items.is_empty() => {
-            for item in items.iter().filter_map(Value::as_object) {
+            for item in items {
                 new_line(text, indent);
+                let Value::Object(item) = item else {
+                    text.push_str("- ");
+                    simple(text, indent + 2, item);
+                    text.push('\n');
+                    continue;
+                };
                 text.push_str(if item.is_empty() { "- {}\n" } else { "- " });
                 for (position, (key, value)) in item.iter().enumerate() {
                     if position > 0 {
@@ -49,16 +55,20 @@ pub(crate) fn entry(text: &mut String, indent: usize, key: &str, value: &Value) 
             }
             return;
         }
-        Value::String(value) => {
-            text.push(' ');
-            scalar(text, indent + 2, value);
-        }
         other => {
             text.push(' ');
-            text.push_str(&other.to_string());
+            simple(text, indent + 2, other);
         }
     }
     text.push('\n');
+}
+
+/// Writes a value without fields or items.
+fn simple(text: &mut String, indent: usize, value: &Value) {
+    match value {
+        Value::String(value) => scalar(text, indent, value),
+        other => text.push_str(&other.to_string()),
+    }
 }
 
 /// Writes a text between quotes, on one line.
