@@ -23,9 +23,9 @@ impl Levels {
         Self { level: level.into(), modules }
     }
 
-    /// Whether the event, or the events of a place in the code, are logged (`VState.Enabled`).
+    /// Whether the event, or the events of a place in the code, are logged (`VState.Enabled`). A question about events is no event.
     pub(super) fn allow(&self, metadata: &Metadata<'_>) -> bool {
-        let Some(level) = level_of(metadata).filter(|_| metadata.is_event()) else { return false };
+        let Some(level) = level_of(metadata).filter(|_| !metadata.is_span()) else { return false };
         self.level.load(Ordering::Relaxed) >= level
             || self.modules.level(module_of(metadata)).is_some_and(|of_module| of_module >= level)
     }

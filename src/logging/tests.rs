@@ -89,6 +89,15 @@ fn levels_and_modules_decide_what_is_logged() {
 }
 
 #[test]
+fn the_code_can_ask_whether_requests_are_logged() {
+    for (level, expected) in [(2, false), (3, true)] {
+        lines(Format::Text, level, "", || {
+            assert_eq!(tracing::enabled!(target: REQUEST_LOG, tracing::Level::DEBUG), expected, "{level}");
+        });
+    }
+}
+
+#[test]
 fn a_value_is_bounded() {
     let long = "ä".repeat(1 << 20);
     let lines = lines(Format::Json, 0, "", || {

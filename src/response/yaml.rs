@@ -2,6 +2,8 @@
 
 use crate::object::decode;
 use crate::status::Status;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
 use serde_json::Value;
 
 /// The column after which a line breaks at the next space (`best_width`).
@@ -105,10 +107,17 @@ fn style(value: &str) -> Style {
         // A literal cannot end in a space.
         return if value.ends_with(' ') || value.contains(" \n") { Style::Double } else { Style::Literal };
     }
-    if !decode::is_yaml_text(value) {
+    if !decode::is_yaml_text(value) || is_timestamp(value) {
         return Style::Double;
     }
     if can_be_plain(value) { Style::Plain } else { Style::Single }
+}
+
+/// Whether YAML would read the text as a time (`parseTimestamp`).
+fn is_timestamp(value: &str) -> bool {
+    let is_year = |year: &str| year.bytes().all(|byte| byte.is_ascii_digit());
+    value.split_at_checked(4).is_some_and(|(year, rest)| is_year(year) && rest.starts_with('-'))
+        && (value.parse::<Timestamp>().is_ok() || value.parse::<DateTime>().is_ok())
 }
 
 fn can_be_plain(value: &str) -> bool {

@@ -13,7 +13,8 @@ use http::{HeaderMap, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -23,6 +24,9 @@ const COMPONENT: &str = env!("CARGO_PKG_NAME");
 const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
 /// The paths of the health port (`aggregatePaths`), those below `/debug` aside.
 const PATHS: [&str; 6] = ["/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz"];
+
+const STATUSZ_GATE: &str = "ComponentStatusz";
+const FLAGZ_GATE: &str = "ComponentFlagz";
 
 /// A page with a structured document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +48,8 @@ impl Page {
     /// The feature gate without which there is no page.
     pub(super) fn gate(self) -> &'static str {
         match self {
-            Self::Statusz => "ComponentStatusz",
-            Self::Flagz => "ComponentFlagz",
+            Self::Statusz => STATUSZ_GATE,
+            Self::Flagz => FLAGZ_GATE,
         }
     }
 
@@ -118,9 +122,9 @@ pub(super) async fn answer(
             let document = document(page, version, facts, now);
             let body = match subtype {
                 "json" if is_pretty => serde_json::to_vec_pretty(&document).unwrap_or_default(),
-                "json" => format!("{document}\n").into_bytes(),
-                "yaml" => yaml(document).into_bytes(),
-                _ => cbor::encode(&document),
+                "json" => [serde_json::to_vec(&document).unwrap_or_default(), b"\n".to_vec()].concat(),
+                "yaml" => yaml(&document).into_bytes(),
+                _ => cbor::encode(&serde_json::to_value(&document).unwrap_or_default()),
             };
             let media_type = format!("application/{subtype};g=config.k8s.io;v={version};as={}", page.kind());
             let mut response = with_type(StatusCode::OK, &media_type, body);
@@ -146,37 +150,63 @@ async fn not_acceptable(headers: &HeaderMap, uri: &Uri, known: MediaTypes) -> Re
     with_type(parts.status, media_type, body.to_vec())
 }
 
-/// The structured document, with its fields in the order of its Go type.
-fn document(page: Page, version: &str, facts: &Facts, now: Timestamp) -> Value {
-    let head =
-        json!({"kind": page.kind(), "apiVersion": format!("config.k8s.io/{version}"), "metadata": {"name": COMPONENT}});
-    let fields = match page {
-        Page::Statusz => json!({
-            "startTime": facts.started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            "uptimeSeconds": uptime(facts, now),
-            "goVersion": "",
-            "binaryVersion": env!("CARGO_PKG_VERSION"),
-            "emulationVersion": facts.emulated,
-            "paths": PATHS,
-        }),
-        Page::Flagz => json!({"flags": facts.flags}),
+/// A structured document, with its fields in the order of its Go type.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    kind: &'static str,
+    api_version: String,
+    metadata: Metadata,
+    #[serde(flatten)]
+    content: Content<'a>,
+}
+
+#[derive(Serialize)]
+struct Metadata {
+    name: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    #[serde(rename_all = "camelCase")]
+    Statusz {
+        start_time: String,
+        uptime_seconds: i64,
+        go_version: &'static str,
+        binary_version: &'static str,
+        emulation_version: &'a str,
+        paths: [&'static str; 6],
+    },
+    Flagz {
+        flags: &'a BTreeMap<String, String>,
+    },
+}
+
+fn document<'a>(page: Page, version: &str, facts: &'a Facts, now: Timestamp) -> Document<'a> {
+    let content = match page {
+        Page::Statusz => Content::Statusz {
+            start_time: facts.started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            uptime_seconds: uptime(facts, now),
+            go_version: "",
+            binary_version: env!("CARGO_PKG_VERSION"),
+            emulation_version: &facts.emulated,
+            paths: PATHS,
+        },
+        Page::Flagz => Content::Flagz { flags: &facts.flags },
     };
-    let objects = [head, fields].into_iter().filter_map(|object| match object {
-        Value::Object(object) => Some(object),
-        _ => None,
-    });
-    Value::Object(objects.flatten().collect())
+    let api_version = format!("config.k8s.io/{version}");
+    Document { kind: page.kind(), api_version, metadata: Metadata { name: COMPONENT }, content }
 }
 
 /// The document in YAML, whose fields are sorted.
-fn yaml(document: Value) -> String {
-    let sorted: BTreeMap<String, Value> = match document {
-        Value::Object(fields) => fields.into_iter().collect(),
-        _ => BTreeMap::new(),
-    };
+fn yaml(document: &Document<'_>) -> String {
     let mut text = String::new();
-    for (key, value) in &sorted {
-        yaml_entry(&mut text, 0, key, value);
+    // A document has only strings, numbers and lists of strings, which can always be serialized.
+    if let Ok(Value::Object(fields)) = serde_json::to_value(document) {
+        for (key, value) in &fields {
+            yaml_entry(&mut text, 0, key, value);
+        }
     }
     text
 }
@@ -222,6 +252,7 @@ fn flagz(facts: &Facts) -> String {
 mod tests {
     use super::*;
     use http::header::USER_AGENT;
+    use serde_json::json;
 
     fn facts() -> Facts {
         Facts {
