@@ -164,7 +164,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let listener = listener.map(|listener| listener.reporting(refusals));
     let reviews = config.front_end.as_ref().map(|front_end| Reviews::new(front_end, &serving.protocol)).transpose()?;
     let pages = Arc::new(ComponentPages::new(&config));
-    let served = Served { checks: checks.clone(), registry: registry.clone(), pages: Some(pages) };
+    let served = Served { checks: checks.clone(), registry: registry.clone(), pages: Some(pages.clone()) };
     let (health, health_address) = start_health(&config, served)?.unzip();
 
     let files = Files::new(&config, &registry)?;
@@ -207,6 +207,7 @@ pub async fn start(config: Config) -> Result<Running> {
     };
     let folder = config.tenants_dir.clone().zip(named).map(|(path, named)| Folder { path, named });
     let (tenants, listeners) = parts.serve(&config, front, folder, files).await?;
+    pages.show(tenants.tenancy.clone());
     start.finish();
     Ok(Running {
         address,

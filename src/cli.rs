@@ -15,6 +15,7 @@ mod manual;
 mod rbac;
 mod serve;
 mod sidecar;
+mod status;
 mod table;
 mod upstream;
 mod webhooks;
@@ -24,7 +25,7 @@ mod documentation;
 use crate::app::Config;
 use crate::app::doctor::Outcome;
 use crate::config::{ConfigError, EmulatedRelease, LEAST_MEMORY, Limits, Upstream, is_of_upstream};
-use crate::logging::{self, Log};
+use crate::logging::{self, LogGuard};
 use crate::server::{descriptors, memory};
 use anyhow::Context as _;
 use apiserver::Asked;
@@ -193,6 +194,7 @@ fn run_command() -> ExitCode {
             let written = manual::write(arguments::command(), &date, &folder);
             written.with_context(|| format!("the manual pages in {}", folder.display())).map(|()| true)
         }
+        Command::Status(flags) => status::print(&flags).map(|()| true),
         Command::Envtest(flags) => envtest::make(&flags).map(|()| true),
     };
     match done {
@@ -396,7 +398,7 @@ fn raise_descriptors(config: &mut Config) {
 }
 
 /// Starts the log.
-fn start_log(flags: &arguments::Logs) -> anyhow::Result<Log> {
+fn start_log(flags: &arguments::Logs) -> anyhow::Result<LogGuard> {
     let (format, levels) = serve::log(flags)?;
     logging::start(format, levels).context("the thread of the log")
 }

@@ -21,6 +21,7 @@ mod initializers;
 mod x509;
 mod metrics;
 mod logging;
+mod look;
 mod shares;
 mod processor;
 mod turns;

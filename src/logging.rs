@@ -42,9 +42,9 @@ static LEVELS: OnceLock<Arc<Levels>> = OnceLock::new();
 
 /// The log of the process. The drop waits for the last lines.
 #[must_use]
-pub(crate) struct Log(Output);
+pub(crate) struct LogGuard(Output);
 
-impl Drop for Log {
+impl Drop for LogGuard {
     fn drop(&mut self) {
         self.0.flush(LAST_LINES);
     }
@@ -54,7 +54,7 @@ impl Drop for Log {
 ///
 /// # Errors
 /// If its thread cannot be started.
-pub(crate) fn start(format: Format, levels: Levels) -> io::Result<Log> {
+pub(crate) fn start(format: Format, levels: Levels) -> io::Result<LogGuard> {
     let (output, levels) = (Output::start(io::stderr())?, Arc::new(levels));
     let lines = output.clone();
     // A log that was set up before, for example by a test, stays.
@@ -65,7 +65,7 @@ pub(crate) fn start(format: Format, levels: Levels) -> io::Result<Log> {
     {
         let _is_first = LEVELS.set(levels);
     }
-    Ok(Log(output))
+    Ok(LogGuard(output))
 }
 
 /// Sets the level of the log of the process (`logs.GlogSetter`); returns the text about the success.

@@ -19,6 +19,7 @@ mod field_owners;
 mod gateway;
 mod inflight;
 mod initializers;
+mod look;
 mod loopback;
 mod measure;
 mod managed_fields;
@@ -54,6 +55,7 @@ use dry_run::DryRuns;
 use gateway::{Caller, Gateway};
 pub use identity::Known;
 use inflight::{InFlight, Seat};
+pub(crate) use look::{LOOK, page};
 use measure::RequestMetrics;
 pub use parts::{Parts, Process};
 use request_log::{SlowRequests, Times};
@@ -334,6 +336,9 @@ impl Pipeline {
         if *request.method() == Method::CONNECT {
             // Client and upstream would take a success as the start of a tunnel on this connection.
             return Err(target::not_allowed());
+        }
+        if info.path == LOOK && is_read(request.method()) {
+            return self.show(request.headers(), info, &caller).await;
         }
         let connect = match self.connect_target(request.method(), info).await {
             Ok(connect) => connect,

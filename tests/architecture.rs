@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
-const LAYERS: [&str; 40] = [
+const LAYERS: [&str; 41] = [
     "user",
     "sharer",
     "crowd",
@@ -21,6 +21,7 @@ const LAYERS: [&str; 40] = [
     "x509",
     "metrics",
     "logging",
+    "look",
     "shares",
     "processor",
     "turns",
@@ -52,7 +53,7 @@ const LAYERS: [&str; 40] = [
 ];
 
 /// The files of `src/pipeline`, from the lowest layer up.
-const LAYERS_OF_PIPELINE: [&str; 41] = [
+const LAYERS_OF_PIPELINE: [&str; 42] = [
     "ready",
     "gateway",
     "target",
@@ -88,6 +89,7 @@ const LAYERS_OF_PIPELINE: [&str; 41] = [
     "update",
     "apply",
     "patch",
+    "look",
     "loopback",
     "confinement",
     "tenant",

@@ -7,6 +7,7 @@ mod annotations;
 mod attributes;
 mod budget;
 mod caller;
+mod counts;
 mod denial;
 mod effects;
 pub(crate) mod chain;
@@ -36,6 +37,7 @@ pub(crate) use warnings::Warnings;
 pub(crate) use crate::config::BuildError;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 /// An admission plugin. The chain calls only the phases that the plugin's [`Spec`] names.
 #[async_trait]
@@ -73,6 +75,11 @@ pub(crate) trait Plugin: Send + Sync {
     /// Whether the plugin's mutating phase may read `metadata.managedFields`. A plugin that cannot know returns true.
     fn reads_managed_fields(&self, _attributes: &Attributes) -> bool {
         false
+    }
+
+    /// What the plugin shows of its webhooks or policies to people who look into the process.
+    fn look(&self) -> Option<Value> {
+        None
     }
 
     /// Returns whether the request may make the plugin change something besides the object: in the cluster, at a backend, in counts of

@@ -1,4 +1,5 @@
-//! The pages of the process on its health port, as those of kube-apiserver: `/statusz`, `/flagz`, `/debug/flags/v`.
+//! The pages of the process on its health port, as those of kube-apiserver: `/statusz`, `/flagz`, `/debug/flags/v`; and
+//! `/debug/admission`.
 
 mod zpages;
 
@@ -6,6 +7,7 @@ use super::Config;
 use crate::body::{Body, BoxError};
 use crate::config::FeatureGates;
 use crate::logging;
+use crate::pipeline::{LOOK, Tenancy, page};
 use crate::request::body::MediaTypes;
 use crate::server::health::{Pages, text, with_type};
 use async_trait::async_trait;
@@ -13,7 +15,9 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 use zpages::{Facts, Page};
 
 /// The folder of the flags that change at run time (`routes.DebugFlags`).
@@ -31,9 +35,28 @@ pub(super) struct ComponentPages {
     profiling: bool,
     features: FeatureGates,
     facts: Facts,
+    /// The tenants, from the end of the start on.
+    tenancy: OnceLock<Arc<Tenancy>>,
 }
 
 impl ComponentPages {
+    /// Shows these tenants.
+    pub(super) fn show(&self, tenancy: Arc<Tenancy>) {
+        let _is_first = self.tenancy.set(tenancy);
+    }
+
+    /// Everything at `/debug/admission`.
+    fn look(&self) -> Value {
+        let up = Timestamp::now().as_second() - self.facts.started.as_second();
+        let tenants = self.tenancy.get().map(|tenancy| tenancy.look());
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "emulatedVersion": self.facts.emulated,
+            "uptimeSeconds": up,
+            "tenants": tenants,
+        })
+    }
+
     /// The pages of a process that starts now.
     pub(super) fn new(config: &Config) -> Self {
         let features = config.admission.feature_gates.clone();
@@ -43,7 +66,7 @@ impl ComponentPages {
             flags: config.flags.clone(),
             media_types: MediaTypes { has_cbor: features.is_on("CBORServingAndStorage") },
         };
-        Self { profiling: config.profiling, features, facts }
+        Self { profiling: config.profiling, features, facts, tenancy: OnceLock::new() }
     }
 }
 
@@ -65,13 +88,20 @@ impl Pages for ComponentPages {
         }
         match path {
             LEVEL => set_level(&parts.method, body).await,
+            LOOK if !is_read => not_allowed(),
+            LOOK => {
+                let (media_type, page) = page(&parts.headers, &self.look());
+                with_type(StatusCode::OK, media_type, page.into_bytes())
+            }
             _ => with_type(StatusCode::OK, "text/html; charset=utf-8", INDEX.into()),
         }
     }
 
     fn have(&self, path: &str) -> bool {
         let is_flags = path.strip_prefix(FLAGS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        self.profiling && is_flags || Page::at(path).is_some_and(|page| self.features.is_on(page.gate()))
+        path == LOOK
+            || self.profiling && is_flags
+            || Page::at(path).is_some_and(|page| self.features.is_on(page.gate()))
     }
 }
 
@@ -113,7 +143,7 @@ mod tests {
         let media_types = MediaTypes::default();
         let facts =
             Facts { started: Timestamp::now(), emulated: String::new(), flags: Default::default(), media_types };
-        ComponentPages { profiling, features, facts }
+        ComponentPages { profiling, features, facts, tenancy: OnceLock::new() }
     }
 
     async fn answer(method: Method, path: &str, body: &str, remote: &str) -> (u16, String) {

@@ -110,6 +110,10 @@ pub(super) enum Command {
     /// code is 1 if something fails users.
     #[command(args_override_self = true, disable_help_flag = true)]
     Doctor(Box<Doctor>),
+    /// Print what a running proxy does: plugins with calls, webhooks, policies, caches, and who has how many requests in flight.
+    ///
+    /// Run it on the machine or in the pod of the proxy: the health port answers no other clients.
+    Status(Status),
     /// List the admission plugins: name, phase, default, and kind of the configuration.
     Plugins {
         /// Format: wide has the effect of each plugin too.
@@ -159,6 +163,29 @@ pub(super) struct Doctor {
 /// The format of the findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum DoctorFormat {
+    Text,
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Status {
+    /// Address of the health port of the proxy.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:10280")]
+    pub(super) server: String,
+    /// Print again and again, until the process is ended.
+    #[arg(long, short)]
+    pub(super) watch: bool,
+    /// Time between two prints.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
+    pub(super) interval: Duration,
+    /// Format of the status.
+    #[arg(long, short, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(super) output: StatusFormat,
+}
+
+/// The format of the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum StatusFormat {
     Text,
     Json,
 }
@@ -247,8 +274,8 @@ pub(super) struct Admission {
     /// An AdmissionConfiguration file, which holds or names the configuration of single plugins.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
-    /// kube-apiserver's feature gates, AllAlpha and AllBeta included. A gate that concerns neither admission, CBOR, impersonation nor
-    /// the connections of unauthenticated clients has no effect.
+    /// kube-apiserver's feature gates, AllAlpha and AllBeta included. A gate that concerns neither admission, CBOR, impersonation, the
+    /// connections of unauthenticated clients nor /statusz and /flagz has no effect.
     #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
     /// The release as whose kube-apiserver the proxy admits, 1.34 to 1.37: its feature gates, plugins and rules. upstream: the release
