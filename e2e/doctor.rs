@@ -62,8 +62,10 @@ fn missing_rights_keep_the_proxy_from_being_ready_until_the_printed_role_is_boun
          subjectaccessreviews.authorization.k8s.io; impersonate users, groups, serviceaccounts, uids.authentication.k8s.io: bind the \
          ClusterRole of \"kube-admission-proxy print rbac\""
     );
+    // A line of the log is quoted.
+    let missing = missing.replace('"', "\\\"");
     let output = proxy.output();
-    let warned = output.lines().filter(|line| line.contains(" WARN ")).filter(|line| line.contains(&missing)).count();
+    let warned = output.lines().filter(|line| line.starts_with('W')).filter(|line| line.contains(&missing)).count();
     assert_eq!(warned, 1, "{output}");
     let (code, findings) = Proxy::examined(&[&flag(&kubeconfig)]);
     let rights = of(&findings, "rights");
@@ -112,7 +114,7 @@ fn an_api_server_that_does_not_answer_is_one_line_and_503() {
         assert_eq!((&status["message"], answer.header("retry-after")), (&json!(text), vec!["1".to_owned()]), "{what}");
     }
     let warnings =
-        |output: &str| output.lines().filter(|line| line.contains(" WARN ")).map(str::to_owned).collect::<Vec<_>>();
+        |output: &str| output.lines().filter(|line| line.starts_with('W')).map(str::to_owned).collect::<Vec<_>>();
     eventually("the line about the API server", || proxy.output().contains("does not answer").then_some(()));
     let lines = warnings(&proxy.output());
     let [line] = &lines[..] else { panic!("{lines:#?}") };

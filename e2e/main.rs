@@ -47,6 +47,7 @@ mod front_end;
 mod guard;
 mod hostile;
 mod in_cluster_clients;
+mod inside;
 mod kinds;
 mod kubectl;
 mod lightweight;

@@ -2,9 +2,11 @@
 
 mod advertised;
 mod backend;
+pub(crate) mod build_info;
 pub(crate) mod doctor;
 mod emulated;
 mod front;
+mod pages;
 mod reviews;
 pub(crate) mod rights;
 mod server_config;
@@ -23,11 +25,12 @@ use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits};
 use crate::conversion::Converter;
 use crate::embedded::{self, DataDir, Vitals};
 use crate::impersonation::{self, Impersonation};
+use crate::logging;
 use crate::metrics::{ProcessMetrics, Registry};
 use crate::pipeline::{Process, Tenancy};
 use crate::plugins::in_cluster_clients;
 use crate::processor;
-use crate::server::health::{self, Checks, Unhealthy};
+use crate::server::health::{self, Checks, Served, Unhealthy};
 use crate::server::tls::Certificates;
 use crate::server::{Drain, Listener, Refusals, Reloading, Unread, reload};
 use crate::tenants::TenantMetrics;
@@ -39,6 +42,7 @@ use doctor::Connected;
 use front::{Files, Front, certificates_of, kubeconfig_of, reachable};
 use http::{Request, Response};
 use hyper::body::Incoming;
+use pages::ComponentPages;
 use reviews::Reviews;
 use rustls::ServerConfig;
 use std::net::SocketAddr;
@@ -152,6 +156,8 @@ pub async fn start(config: Config) -> Result<Running> {
     let registry = Registry::new();
     let checks = Checks::new(&drain);
     ProcessMetrics::register(&registry).context("metrics of the process")?;
+    logging::register(&registry).context("metrics of the log")?;
+    build_info::register(&registry, &config.admission.feature_gates).context("metrics of the version")?;
     let vitals = Arc::new(Vitals { checks: checks.clone(), registry: registry.clone() });
     // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
@@ -161,7 +167,9 @@ pub async fn start(config: Config) -> Result<Running> {
     let refusals = Refusals::of(&registry).context("metrics of handshakes")?;
     let listener = listener.map(|listener| listener.reporting(refusals));
     let reviews = config.front_end.as_ref().map(|front_end| Reviews::new(front_end, &serving.protocol)).transpose()?;
-    let (health, health_address) = start_health(&config, &checks, &registry)?.unzip();
+    let pages = Arc::new(ComponentPages::new(&config));
+    let served = Served { checks: checks.clone(), registry: registry.clone(), pages: Some(pages.clone()) };
+    let (health, health_address) = start_health(&config, served)?.unzip();
 
     let files = Files::new(&config, &registry)?;
     let named = config.tenants_dir.as_ref().map(|_| Arc::<ArcSwap<Certificates>>::default());
@@ -203,6 +211,7 @@ pub async fn start(config: Config) -> Result<Running> {
     };
     let folder = config.tenants_dir.clone().zip(named).map(|(path, named)| Folder { path, named });
     let (tenants, listeners) = parts.serve(&config, front, folder, files).await?;
+    pages.show(tenants.tenancy.clone());
     start.finish();
     Ok(Running {
         address,
@@ -221,11 +230,11 @@ pub async fn start(config: Config) -> Result<Running> {
 }
 
 /// Starts the health port, if the configuration has one; returns its address as well.
-fn start_health(config: &Config, checks: &Checks, registry: &Registry) -> Result<Option<(DropGuard, SocketAddr)>> {
+fn start_health(config: &Config, served: Served) -> Result<Option<(DropGuard, SocketAddr)>> {
     let Some(address) = config.serving.health_address else { return Ok(None) };
     let listener = Listener::bind(address).with_context(|| format!("--health-bind-address={address}"))?;
     let address = listener.local_addr()?;
-    let started = health::start(listener, checks.clone(), registry.clone(), &config.limits);
+    let started = health::start(listener, served, &config.limits);
     Ok(Some((started.context("the thread of the health port")?, address)))
 }
 

@@ -16,6 +16,7 @@ mod manual;
 mod rbac;
 mod serve;
 mod sidecar;
+mod status;
 mod table;
 mod upstream;
 mod webhooks;
@@ -25,7 +26,7 @@ mod documentation;
 use crate::app::Config;
 use crate::app::doctor::Outcome;
 use crate::config::{ConfigError, EmulatedRelease, LEAST_MEMORY, Limits, Upstream, is_of_upstream};
-use crate::pipeline::REQUEST_LOG;
+use crate::logging::{self, LogGuard};
 use crate::server::{descriptors, memory};
 use anyhow::Context as _;
 use apiserver::Asked;
@@ -33,10 +34,11 @@ use arguments::{Arguments, CheckOperation, CheckWebhooks, Command, FailOn, Print
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap_complete::Shell;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::net::AddrParseError;
 use std::num::{IntErrorKind, ParseIntError};
 use std::path::{Path, PathBuf};
@@ -97,20 +99,27 @@ fn run_api_server(arguments: &[String]) -> ExitCode {
         Some(behind) => apiserver::config_in_front(&given, &behind.kubeconfig),
         None => apiserver::config(&given),
     };
-    let (config, verbosity) = match configured {
+    let (config, flags) = match configured {
         Ok(configured) => configured,
         Err(Failure::Arguments(error)) => return refuse(&error),
         Err(Failure::Config(error)) => return exit(Err(error.into())),
     };
-    start_log(verbosity);
+    let log = match start_log(&flags) {
+        Ok(log) => log,
+        Err(error) => return exit(Err(error)),
+    };
     if let Some(behind) = behind {
-        return run_in_front(config, behind).unwrap_or_else(|error| exit(Err(error)));
+        let done = run_in_front(config, behind);
+        drop(log);
+        return done.unwrap_or_else(|error| exit(Err(error)));
     }
     if !given.ignored.is_empty() {
         let flags = given.ignored.join(", ");
         tracing::info!(flags, "these flags of kube-apiserver have no effect in the embedded API server");
     }
-    exit(run_until_signal(config))
+    let done = run_until_signal(config);
+    drop(log);
+    exit(done)
 }
 
 /// The configuration of `kube-admission-proxy serve` with these flags, each as `--name=value`.
@@ -148,12 +157,12 @@ fn exit(done: anyhow::Result<()>) -> ExitCode {
 }
 
 fn run_command() -> ExitCode {
-    let arguments = match arguments::parse() {
-        Ok(arguments) => arguments,
+    let (arguments, shown) = match arguments::parse() {
+        Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
     let done = match arguments.command {
-        Command::Serve(flags) => run_server(&flags).map(|()| true),
+        Command::Serve(flags) => run_server(&flags, shown).map(|()| true),
         Command::Doctor(flags) => examine(&flags),
         Command::Check(flags) => check_files(&flags),
         Command::Plugins { output, emulated_version } => {
@@ -187,6 +196,7 @@ fn run_command() -> ExitCode {
             let written = manual::write(arguments::command(), &date, &folder);
             written.with_context(|| format!("the manual pages in {}", folder.display())).map(|()| true)
         }
+        Command::Status(flags) => status::print(&flags).map(|()| true),
         Command::Envtest(flags) => envtest::make(&flags).map(|()| true),
     };
     match done {
@@ -332,11 +342,11 @@ fn print_webhooks(flags: &arguments::Webhooks) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
-    start_log(flags.verbosity);
+fn run_server(flags: &arguments::Serve, shown: BTreeMap<String, String>) -> anyhow::Result<()> {
+    let _log = start_log(&flags.log)?;
     let upstream = upstream_release(flags, Limits::default().release_wait)?;
     let config = serve::config(flags, upstream)?;
-    run_until_signal(config)
+    run_until_signal(Config { flags: shown, ..config })
 }
 
 /// The release of the API server behind, if it is the emulated one.
@@ -441,26 +451,10 @@ fn raise_descriptors(config: &mut Config) {
     }
 }
 
-/// Starts the log with klog's levels: 0 and 1 for operators, 2 with decisions, from 3 on with every request. Other crates
-/// log at debug level only from 8 on.
-fn start_log(verbosity: u8) {
-    let filter = tracing_subscriber::EnvFilter::new(log_filter(verbosity));
-    let is_terminal = io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(io::stderr);
-    // A log that was set up before, for example by a test, stays.
-    let _ = log.try_init();
-}
-
-/// Returns the log filter. The kube crates log whole answers that they cannot decode, so they are off.
-pub(crate) fn log_filter(verbosity: u8) -> String {
-    let (own, requests, others) = match verbosity {
-        0..=1 => ("info", "off", "warn"),
-        2 => ("debug", "off", "warn"),
-        3..=5 => ("debug", "debug", "warn"),
-        6..=7 => ("debug", "debug", "info"),
-        _ => ("debug", "debug", "debug"),
-    };
-    format!("{others},{}={own},{REQUEST_LOG}={requests},kube_client=off,kube_core=off", env!("CARGO_CRATE_NAME"))
+/// Starts the log.
+fn start_log(flags: &arguments::Logs) -> anyhow::Result<LogGuard> {
+    let (format, levels) = serve::log(flags)?;
+    logging::start(format, levels).context("the thread of the log")
 }
 
 /// Prints the error of the command line, or the requested help.
@@ -535,7 +529,8 @@ mod tests {
             ("--anonymous-auth=maybe", Some("--anonymous-auth=maybe: must be true or false")),
             ("--request-timeout=5", Some("--request-timeout=5: time: missing unit in duration \"5\"")),
             ("-v=x", Some("--v=x: must be a whole number from 0")),
-            ("-v=256", Some("--v=256: 256 is not in 0..=255")),
+            ("-v=4294967295", Some("--v=4294967295: 4294967295 is not in 0..=2147483647")),
+            ("--vmodule=a", Some("--vmodule=a: \"a\" does not have the pattern=N format")),
             ("--max-requests-inflight=-1", Some("--max-requests-inflight=-1: must be a whole number from 0")),
             (
                 "--health-bind-address=:10280",

@@ -20,6 +20,8 @@ mod removed;
 mod initializers;
 mod x509;
 mod metrics;
+mod logging;
+mod look;
 mod shares;
 mod processor;
 mod turns;

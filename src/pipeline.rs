@@ -19,6 +19,7 @@ mod field_owners;
 mod gateway;
 mod inflight;
 mod initializers;
+mod look;
 mod loopback;
 mod measure;
 mod managed_fields;
@@ -54,14 +55,16 @@ use dry_run::DryRuns;
 use gateway::{Caller, Gateway};
 pub use identity::Known;
 use inflight::{InFlight, Seat};
+pub(crate) use look::{LOOK, page};
 use measure::RequestMetrics;
 pub use parts::{Parts, Process};
-use request_log::{Denial, Denials};
+use request_log::{SlowRequests, Times};
 pub(crate) use tenancy::{Choice, Part, Tenancy, Tenants};
 pub(crate) use tenant::Tenant;
 
 use crate::admission::{
-    Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, RequestContext, Warnings,
+    Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, RefusalLog, Refused,
+    RequestContext, Warnings,
 };
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
 use crate::authn::Authenticator;
@@ -96,8 +99,6 @@ use tokio::time::Instant;
 use update::Update;
 use write::{TimeLimit, Write};
 
-/// The `tracing` target of the request log.
-pub(crate) const REQUEST_LOG: &str = concat!(env!("CARGO_CRATE_NAME"), "::requests");
 /// The highest number of header fields in a request.
 const MAX_HEADERS: usize = 1_000;
 /// Headers with which a client asks some servers to use another method. The proxy removes them from every request.
@@ -133,7 +134,8 @@ pub struct Pipeline {
     /// The answers that are being written.
     answers: Answers,
     metrics: RequestMetrics,
-    denials: Denials,
+    refusals: RefusalLog,
+    slow: SlowRequests,
     /// The turns of writes that start over.
     turns: Turns,
     processor: Processor,
@@ -160,10 +162,16 @@ struct Exchange {
     seat: Option<Seat>,
     /// The time of webhooks of all finished phases.
     webhooks: Duration,
+    authentication: Duration,
+    authorization: Duration,
+    /// The times of the parts of a write.
+    times: Option<Arc<Times>>,
     /// The user for whom the request is made; `None` until the user is known.
     caller: Option<Arc<UserInfo>>,
     /// Whether a phase of admission has refused.
     is_denied: bool,
+    /// The plugin that has refused.
+    refused_by: Option<&'static str>,
     /// Whether a resource handler answers. Only resource handlers support CBOR: filters and routes do not.
     is_routed: bool,
 }
@@ -186,6 +194,7 @@ impl Exchange {
     /// Records the outcome of a phase, and the latency of its webhooks.
     fn ended<T>(&mut self, phase: &Result<T, Status>, attributes: &Attributes) {
         self.is_denied |= phase.is_err();
+        self.refused_by = attributes.refused_by.get().copied().or(self.refused_by);
         let times = attributes.webhook_time.take();
         self.webhooks += times.iter().sum::<Duration>();
         if let Some(event) = &mut self.event {
@@ -219,6 +228,7 @@ impl Exchange {
 impl Pipeline {
     /// Answers a request; a refusal becomes a response too.
     pub async fn handle(&self, mut request: Request<Body>, known: Known, drain: &Drain) -> Response<Body> {
+        let started = Instant::now();
         let info = request_info(request.method(), request.uri());
         let measuring = self.metrics.begin(&request, &info);
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
@@ -257,9 +267,11 @@ impl Pipeline {
             line.write(tenant, exchange.caller.as_deref(), &exchange.audit_id, code);
         }
         if let (true, Some(user), Some(refusal)) = (exchange.is_denied, &exchange.caller, &refusal) {
-            let (verb, path, audit_id) = (&info.verb, &info.path, &exchange.audit_id);
-            self.denials.note(tenant, &Denial { verb, path, user, audit_id, refusal });
+            let (verb, path, audit_id) = (&info.verb, &info.path, Some(&*exchange.audit_id));
+            let plugin = exchange.refused_by;
+            self.refusals.note(&Refused { verb, path, user, tenant, plugin, refusal, audit_id, uid: None });
         }
+        self.slow.note(started, tenant, &info, &exchange, code);
         let measured = measuring.answered(&self.discovery, &info, code, refusal.as_ref(), &exchange);
         if let Ok(mut id) = HeaderValue::from_maybe_shared(Bytes::from(std::mem::take(&mut exchange.audit_id))) {
             // A sensitive value stays out of the HPACK table of HTTP/2: no other answer has this id, and the id would push out
@@ -332,6 +344,9 @@ impl Pipeline {
             // Client and upstream would take a success as the start of a tunnel on this connection.
             return Err(target::not_allowed());
         }
+        if info.path == LOOK && is_read(request.method()) {
+            return self.show(request.headers(), info, &caller).await;
+        }
         let connect = match self.connect_target(request.method(), info).await {
             Ok(connect) => connect,
             Err(refusal) => {
@@ -379,6 +394,7 @@ impl Pipeline {
         let decision = self.authorizer.authorize(&caller.user, info, caller.credentials.as_ref()).await;
         let time = started.elapsed();
         self.metrics.authorized(&decision, time);
+        exchange.authorization += time;
         exchange.took("authorization", time);
         if let Some(event) = &mut exchange.event {
             let (decision, reason) = match &decision {

@@ -4,6 +4,7 @@
 //! give the client no more than one name does.
 
 use crate::user::UserInfo;
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -57,6 +58,16 @@ impl Sharing {
         match self {
             Self::ByUser => None,
             Self::AsTenant(name) => Some(name),
+        }
+    }
+}
+
+impl fmt::Display for Sharer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.key() {
+            Key::User(name) | Key::Tenant(name) | Key::Server(name) => f.write_str(name),
+            Key::ServiceAccounts(namespace) => write!(f, "{SERVICE_ACCOUNT}{namespace}:*"),
+            Key::Address(address) => address.fmt(f),
         }
     }
 }

@@ -137,6 +137,10 @@ WITHOUT_VALUE = {
     "--tls-cipher-suites",
     "--cert-dir",  # the certificate is in a Secret
     "--memory-limit",  # the container's, which the cgroup tells
+    "--logging-format",  # extraArgs, as the following ones
+    "--vmodule",
+    "--slow-request-threshold",
+    "--profiling",
     "--write-kubeconfig",  # for the embedded API server without a given certificate, as the following ones
     "--advertise-address",
     "--allow-privileged",

@@ -8,7 +8,7 @@ use crate::object::defaults::Defaulting;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The operation on the object.
@@ -74,6 +74,8 @@ pub struct Attributes {
     pub(crate) marks: Marks,
     /// The latency of the request's webhooks.
     pub(crate) webhook_time: WebhookTime,
+    /// The plugin that refused the request.
+    pub(crate) refused_by: OnceLock<&'static str>,
     /// Effects of the validating phase that are undone if the API server refuses the object as invalid.
     pub(crate) effects: Effects,
     /// Whether the object is an item of a collection that the request deletes.
@@ -108,6 +110,7 @@ impl Attributes {
             reinvocation: Reinvocation::default(),
             marks: Marks::default(),
             webhook_time: WebhookTime::default(),
+            refused_by: OnceLock::new(),
             effects: Effects::default(),
             of_collection: false,
             namespace_from_url: false,

@@ -1,12 +1,15 @@
 //! The chain: runs the enabled plugins in kube-apiserver's order, phase by phase.
 
+use super::counts::Counts;
 use super::metrics::{Accepted, Metrics, Pass, Step};
 use super::{Attributes, BuildError, Denial, Operation, Plugin, PluginEnvironment, Spec};
 use crate::kind::GroupVersionResource;
+use crate::look::listed;
 use crate::object::Object;
 use crate::removed::Api;
 use crate::status::Status;
 use prometheus::Histogram;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,11 +28,12 @@ struct Enabled {
     spec: &'static Spec,
     plugin: Arc<dyn Plugin>,
     accepted: [Accepted<Histogram>; 2],
+    counts: Arc<[Counts; 2]>,
 }
 
 impl Enabled {
     fn new(spec: &'static Spec, plugin: impl Into<Arc<dyn Plugin>>) -> Self {
-        Self { spec, plugin: plugin.into(), accepted: Default::default() }
+        Self { spec, plugin: plugin.into(), accepted: Default::default(), counts: Arc::default() }
     }
 
     /// Whether the plugin handles the operation and the resource of the request.
@@ -115,7 +119,8 @@ impl Chain {
     pub fn part(&self, names: &[&str]) -> Self {
         let (mut plugins, mut part) = (Vec::new(), 0);
         for (index, enabled) in self.plugins.iter().enumerate().filter(|(_, one)| names.contains(&one.spec.name)) {
-            plugins.push(Enabled::new(enabled.spec, enabled.plugin.clone()));
+            let counts = enabled.counts.clone();
+            plugins.push(Enabled { counts, ..Enabled::new(enabled.spec, enabled.plugin.clone()) });
             part |= Asked::bit(index);
         }
         Self { plugins, part, guard: self.guard.clone(), metrics: self.metrics.clone(), accepted: Default::default() }
@@ -164,7 +169,10 @@ impl Chain {
         for enabled in &self.plugins {
             if enabled.spec.handles(attributes) {
                 let admitted = enabled.plugin.admit_collection(attributes).await;
-                admitted.map_err(|denial| denial.into_status(attributes))?;
+                admitted.map_err(|denial| {
+                    let _is_first = attributes.refused_by.set(enabled.spec.name);
+                    denial.into_status(attributes)
+                })?;
             }
         }
         Ok(())
@@ -237,6 +245,29 @@ impl Chain {
         Ok(())
     }
 
+    /// The plugins in order, with their calls. `whole` adds what plugins show of webhooks and policies, which all tenants of an API server
+    /// share.
+    pub(crate) fn look(&self, whole: bool) -> Value {
+        let plugins = self.plugins.iter().map(|enabled| {
+            let mut shown = Map::from_iter([("name".to_owned(), enabled.spec.name.into())]);
+            for phase in [Phase::Admit, Phase::Validate].into_iter().filter(|phase| phase.has(enabled.spec)) {
+                shown.insert(phase.as_str().to_owned(), phase.of(&enabled.counts).look());
+            }
+            let found = if whole { enabled.plugin.look() } else { None };
+            shown.extend(
+                found
+                    .and_then(|found| match found {
+                        Value::Object(found) => Some(found),
+                        _ => None,
+                    })
+                    .into_iter()
+                    .flatten(),
+            );
+            Value::Object(shown)
+        });
+        listed(plugins)
+    }
+
     /// Problems in the objects that plugins read from the cluster.
     pub(crate) fn problems(&self) -> Vec<String> {
         self.plugins.iter().flat_map(|enabled| enabled.plugin.problems()).collect()
@@ -285,12 +316,15 @@ impl Chain {
         started: Instant,
         asked: &Asked,
     ) -> Result<(), Status> {
-        let (elapsed, operation) = (started.elapsed().as_secs_f64(), attributes.operation);
+        let elapsed = started.elapsed();
+        phase.of(&enabled.counts).add(elapsed, result.is_err());
+        let (elapsed, operation) = (elapsed.as_secs_f64(), attributes.operation);
         let find = |rejected| self.metrics.controller(enabled.spec.name, phase.as_str(), operation, rejected);
         match result {
             Ok(()) => phase.of(&enabled.accepted).of(operation, || find(false)).observe(elapsed),
             Err(_) => {
                 find(true).observe(elapsed);
+                let _is_first = attributes.refused_by.set(enabled.spec.name);
                 self.passed(phase, operation, asked, asked.end);
             }
         }

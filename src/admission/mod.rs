@@ -8,11 +8,13 @@ mod annotations;
 mod attributes;
 mod budget;
 mod caller;
+mod counts;
 mod denial;
 mod effects;
 pub(crate) mod chain;
 pub(crate) mod metrics;
 mod options;
+mod refusals;
 mod request_context;
 pub(crate) mod shadow;
 mod spec;
@@ -27,6 +29,7 @@ pub(crate) use chain::Phase;
 pub(crate) use denial::Denial;
 pub(crate) use effects::Effects;
 pub(crate) use options::PolicyOptions;
+pub(crate) use refusals::{RefusalLog, Refused};
 pub use request_context::RequestContext;
 pub(crate) use spec::{FrontEndSupport, Operations, Phases, Removed, Resources};
 pub use spec::{PluginEnvironment, Spec};
@@ -35,6 +38,7 @@ pub(crate) use warnings::Warnings;
 pub(crate) use crate::config::BuildError;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 /// An admission plugin. The chain calls only the phases that the plugin's [`Spec`] names.
 #[async_trait]
@@ -72,6 +76,11 @@ pub(crate) trait Plugin: Send + Sync {
     /// Whether the plugin's mutating phase may read `metadata.managedFields`. A plugin that cannot know returns true.
     fn reads_managed_fields(&self, _attributes: &Attributes) -> bool {
         false
+    }
+
+    /// What the plugin shows of its webhooks or policies to people who look into the process.
+    fn look(&self) -> Option<Value> {
+        None
     }
 
     /// Returns whether the request may make the plugin change something besides the object: in the cluster, at a backend, in counts of

@@ -2,6 +2,7 @@
 
 use super::front::{authority, reachable, static_tokens};
 use super::{Config, Service, tenancy};
+use crate::admission::RefusalLog;
 use crate::arrivals::Arrivals;
 use crate::authn::{self, Authenticator, CertificateAuthority, StaticTokens};
 use crate::body::Body;
@@ -98,6 +99,7 @@ impl Reviews {
             authorizer: running.default_authorizer()?,
             processor: process.processor.clone(),
             own_user: follow_own_user(client, limits, checks),
+            refusals: RefusalLog::default(),
             seats: Seats::new(limits.reviews_inflight, limits.caller_reviews_inflight),
             arriving: Arrivals::new(limits.arriving_reviews_bytes, limits.arriving_place_bytes()),
             bodies: process.bodies.clone(),

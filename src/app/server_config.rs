@@ -13,7 +13,7 @@ use crate::initializers;
 use crate::plugins;
 use crate::status::invalid::aggregate;
 use crate::upstream::Emulation;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +41,10 @@ pub struct Config {
     pub(crate) tenants_dir: Option<PathBuf>,
     /// The memory for the process in bytes, from which bounds are derived; 0 for no limit, and `None` for that of its control group.
     pub(crate) memory_limit: Option<u64>,
+    /// Whether the health port serves the pages below `/debug`.
+    pub(crate) profiling: bool,
+    /// The flags of the command line with their values, for `/flagz`. No value is a secret: flags name the files that have some.
+    pub(crate) flags: BTreeMap<String, String>,
     /// The limits of the process.
     pub limits: Arc<Limits>,
     /// Whether the emulated release is the release of the API server behind at the start (`--emulated-version=upstream`).
@@ -82,6 +86,8 @@ impl Config {
             audit: AuditOptions::default(),
             tenants_dir: None,
             memory_limit: None,
+            profiling: true,
+            flags: BTreeMap::new(),
             limits: Arc::default(),
             emulates_upstream: false,
         })

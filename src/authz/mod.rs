@@ -88,7 +88,7 @@ impl Config {
 }
 
 /// The Status of a request about which no answer came: the API server's absence is told apart from its refusal.
-fn unanswered(error: ReviewError) -> Status {
+pub(crate) fn unanswered(error: ReviewError) -> Status {
     if error.is_passing() {
         tracing::debug!(%error, "no answer to an access review");
         no_answer()

@@ -114,6 +114,11 @@ impl Breaker {
         Ok(Permit { breaker: self, is_probe })
     }
 
+    /// `open` or `closed`.
+    pub(super) fn state(&self) -> &'static str {
+        if lock(&self.state).open.is_some() { "open" } else { "closed" }
+    }
+
     fn answered(&self) {
         let mut state = lock(&self.state);
         state.failures.clear();

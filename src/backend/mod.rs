@@ -240,6 +240,16 @@ impl Client {
         Ok(Self { endpoint, access, template, server_name, pool, lookups, turn, answer_bytes, breaker: None })
     }
 
+    /// The address and the path of the endpoint.
+    pub(crate) fn address(&self) -> String {
+        format!("{}{}", self.endpoint.base(), self.endpoint.path())
+    }
+
+    /// The state of the circuit breaker; `None` without one.
+    pub(crate) fn breaker_state(&self) -> Option<&'static str> {
+        self.breaker.as_ref().map(Breaker::state)
+    }
+
     /// Returns the permit for a call, if the endpoint's circuit breaker allows it; the caller must report the call's outcome to the permit.
     ///
     /// # Errors

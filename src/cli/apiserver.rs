@@ -3,7 +3,7 @@
 //! Every flag of kube-apiserver is known. Those of `serve` have their meaning; the others have no effect, and one line of the log names
 //! those that were given.
 
-use super::arguments::{Arguments, Serve};
+use super::arguments::{Arguments, Logs, Serve};
 use super::{behind, serve};
 use crate::app::Config;
 use crate::config::{AuthorizationMode, ConfigError, EmulatedRelease, UPSTREAM, Upstream, is_of_upstream};
@@ -189,7 +189,7 @@ fn short(text: &str) -> Result<(Flag, Option<String>), InvalidArguments> {
 ///
 /// # Errors
 /// If a value is invalid.
-pub(super) fn config(given: &Given) -> Result<(Config, u8), super::Failure> {
+pub(super) fn config(given: &Given) -> Result<(Config, Logs), super::Failure> {
     let defaults = DEFAULTS.iter().map(|default| (*default).to_owned());
     let line = [NAME.to_owned()].into_iter().chain(defaults).chain(given.kept.iter().cloned());
     let flags = with_own_defaults(Line::try_parse_from(line)?.flags);
@@ -203,7 +203,7 @@ pub(super) fn config(given: &Given) -> Result<(Config, u8), super::Failure> {
     if config.authorization.mode == AuthorizationMode::AlwaysAllow {
         config.authentication.anonymous = false;
     }
-    Ok((config, flags.verbosity))
+    Ok((config, flags.log))
 }
 
 /// Refuses a value that is only of `serve`: the kube-apiserver behind starts later, and with the same flags.
@@ -233,7 +233,7 @@ fn with_own_defaults(mut flags: Serve) -> Serve {
 ///
 /// # Errors
 /// If a value is invalid.
-pub(super) fn config_in_front(given: &Given, kubeconfig: &Path) -> Result<(Config, u8), super::Failure> {
+pub(super) fn config_in_front(given: &Given, kubeconfig: &Path) -> Result<(Config, Logs), super::Failure> {
     let is_of_proxy = |flag: &&str| {
         let name = flag.trim_start_matches("--").split('=').next().unwrap_or_default();
         behind::is_of_proxy(name)
@@ -251,7 +251,7 @@ pub(super) fn config_in_front(given: &Given, kubeconfig: &Path) -> Result<(Confi
     if matches!(mode.as_deref(), None | Some("AlwaysAllow")) {
         config.authentication.anonymous = false;
     }
-    Ok((config, flags.verbosity))
+    Ok((config, flags.log))
 }
 
 /// The help: the flags in their groups.
@@ -333,13 +333,13 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_kube_apiserver() {
-        let (config, verbosity) = config(&given(&["--authorization-mode=Node,RBAC", "-v=3"]).unwrap()).unwrap();
+        let (config, log) = config(&given(&["--authorization-mode=Node,RBAC", "-v=3"]).unwrap()).unwrap();
         let Upstream::Embedded(embedded) = config.upstream else { panic!("not embedded") };
         assert_eq!((embedded.kubeconfig, embedded.allow_privileged), (None, false));
         assert_eq!(embedded.controllers, crate::config::Controllers::NONE);
         assert_eq!((embedded.addresses.first, embedded.addresses.count), (0x0a00_0001, 254));
         assert!(config.authentication.anonymous && config.serving.health_address.is_none());
-        assert_eq!((config.authorization.mode, verbosity), (AuthorizationMode::Rbac, 3));
+        assert_eq!((config.authorization.mode, log.verbosity), (AuthorizationMode::Rbac, 3));
         let certificate = config.serving.certificate.unwrap().certificate;
         assert_eq!(certificate, std::path::Path::new("/var/run/kubernetes/apiserver.crt"));
         let (config, _) = super::config(&Given::default()).unwrap();

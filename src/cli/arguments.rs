@@ -9,9 +9,13 @@ pub(super) use print::{
 use super::check::Output;
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
 use crate::go_text::duration;
+use crate::logging::Modules;
 use crate::object::quantity::Quantity;
-use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{
+    ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum,
+};
 use clap_complete::Shell;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -68,12 +72,28 @@ pub(super) fn command() -> clap::Command {
     })
 }
 
-/// The arguments of this process.
+/// The arguments of this process, and the flags of `serve` with their values.
 ///
 /// # Errors
 /// If they are invalid, or ask for the help or the version.
-pub(super) fn parse() -> Result<Arguments, clap::Error> {
-    Arguments::from_arg_matches(&command().try_get_matches()?)
+pub(super) fn parse() -> Result<(Arguments, BTreeMap<String, String>), clap::Error> {
+    let command = command();
+    let matches = command.clone().try_get_matches()?;
+    let serve = command.find_subcommand("serve").zip(matches.subcommand_matches("serve"));
+    let shown = serve.map(|(serve, matches)| shown(serve, matches)).unwrap_or_default();
+    Ok((Arguments::from_arg_matches(&matches)?, shown))
+}
+
+/// The flags with their values, as pflag writes them: several values are in brackets.
+pub(super) fn shown(command: &clap::Command, matches: &ArgMatches) -> BTreeMap<String, String> {
+    let flags = command.get_arguments().filter_map(|flag| {
+        let (name, is_list) = (flag.get_long()?, matches!(flag.get_action(), ArgAction::Append));
+        let raw = matches.try_get_raw(flag.get_id().as_str()).ok()?;
+        let values: Vec<_> = raw.into_iter().flatten().map(|value| value.to_string_lossy()).collect();
+        let value = if is_list { format!("[{}]", values.join(",")) } else { values.join(",") };
+        Some((name.to_owned(), value))
+    });
+    flags.collect()
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,6 +118,10 @@ pub(super) enum Command {
     /// code is 1 if something fails users.
     #[command(args_override_self = true, disable_help_flag = true)]
     Doctor(Box<Doctor>),
+    /// Print what a running proxy does: plugins with calls, webhooks, policies, caches, and who has how many requests in flight.
+    ///
+    /// Run it on the machine or in the pod of the proxy: the health port answers no other clients.
+    Status(Status),
     /// List the admission plugins: name, phase, default, and kind of the configuration.
     Plugins {
         /// Format: wide has the effect of each plugin too.
@@ -147,6 +171,29 @@ pub(super) struct Doctor {
 /// The format of the findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum DoctorFormat {
+    Text,
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Status {
+    /// Address of the health port of the proxy.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:10280")]
+    pub(super) server: String,
+    /// Print again and again, until the process is ended.
+    #[arg(long, short)]
+    pub(super) watch: bool,
+    /// Time between two prints.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
+    pub(super) interval: Duration,
+    /// Format of the status.
+    #[arg(long, short, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(super) output: StatusFormat,
+}
+
+/// The format of the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum StatusFormat {
     Text,
     Json,
 }
@@ -265,9 +312,13 @@ pub(super) struct Serve {
     #[command(flatten)]
     pub(super) tenants: Tenants,
 
-    /// Verbosity of the log on stderr. 0: events that concern an operator. 2: decisions about requests. 3: every request.
-    #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0, help_heading = "Misc")]
-    pub(super) verbosity: u8,
+    #[command(flatten)]
+    pub(super) log: Logs,
+    /// Whether the health port serves /debug/flags/v, which changes the level of the log of the running process, to clients of this machine.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = boolean, action = ArgAction::Set, help_heading = "Misc")]
+    pub(super) profiling: bool,
+
     /// Print help.
     #[arg(long, short = 'h', action = ArgAction::Help, help_heading = "Misc")]
     help: Option<bool>,
@@ -290,8 +341,8 @@ pub(super) struct Admission {
     /// An AdmissionConfiguration file, which holds or names the configuration of single plugins.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
-    /// kube-apiserver's feature gates, AllAlpha and AllBeta included. A gate that concerns neither admission, CBOR, impersonation nor
-    /// the connections of unauthenticated clients has no effect.
+    /// kube-apiserver's feature gates, AllAlpha and AllBeta included. A gate that concerns neither admission, CBOR, impersonation, the
+    /// connections of unauthenticated clients nor /statusz and /flagz has no effect.
     #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
     /// The release as whose kube-apiserver the proxy admits, 1.34 to 1.37: its feature gates, plugins and rules. upstream: the release
@@ -739,6 +790,26 @@ pub(super) struct Tenants {
     /// the folder.
     #[arg(long, value_name = "FOLDER")]
     pub(super) tenants_dir: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Logs")]
+pub(super) struct Logs {
+    /// Format of the log on stderr: text or json.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(super) logging_format: String,
+    /// Verbosity of the log. 0: events that concern an operator. 2: decisions about requests. 3: every request.
+    #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(i32::MAX)))]
+    pub(super) verbosity: u32,
+    /// Levels of single modules, where they are higher than --v. A pattern matches the name of a module of the program, which is that of its
+    /// file without .rs, as request_log=3. Only for the format text.
+    #[arg(long, value_name = "PATTERN=N,…", action = ArgAction::Append)]
+    pub(super) vmodule: Vec<Modules>,
+    /// Time above which a request has a line with the times of its parts in the log, at every level. A watch or an upgrade has none. Lines
+    /// of one user are at most 3 a minute. 0 for no lines.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    pub(super) slow_request_threshold: Duration,
 }
 
 /// `strconv.ParseBool`.

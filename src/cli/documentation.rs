@@ -248,6 +248,8 @@ fn all_metrics() -> Registry {
     crate::tenants::TenantMetrics::register(&registry).unwrap();
     crate::app::doctor::metric(&registry).unwrap();
     crate::metrics::ProcessMetrics::register(&registry).unwrap();
+    crate::logging::register(&registry).unwrap();
+    crate::app::build_info::register(&registry, &crate::config::FeatureGates::default()).unwrap();
     crate::upstream::RestMetrics::of(&registry).unwrap();
     let release = ReleaseMetrics::new(Arc::new(UpstreamRelease::known()), Emulation::default()).unwrap();
     registry.register(Box::new(release)).unwrap();

@@ -12,7 +12,9 @@ use crate::config::{
     RequestHeader, Serving, TokenFiles, Upstream, UpstreamIdentity, is_of_upstream,
 };
 use crate::config::{NamedCertificate, PolicyParameters, TlsFlagError, TlsProtocol, Writes};
+use crate::logging::{Format, Levels, Modules};
 use crate::names::is_dns_1123_subdomain;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -36,6 +38,7 @@ pub(super) fn config(flags: &Serve, upstream: Option<EmulatedRelease>) -> Result
         authorized_ttl: flags.authorization.authorization_webhook_cache_authorized_ttl,
         unauthorized_ttl: flags.authorization.authorization_webhook_cache_unauthorized_ttl,
         admission_timeout: Some(flags.admission.admission_timeout).filter(|timeout| !timeout.is_zero()),
+        slow_request: flags.log.slow_request_threshold,
         requests_inflight: flags.serving.max_requests_inflight,
         mutating_requests_inflight: flags.serving.max_mutating_requests_inflight,
         webhook_breaker_failures: usize::try_from(flags.admission.webhook_circuit_breaker_failures)
@@ -92,9 +95,28 @@ pub(super) fn config(flags: &Serve, upstream: Option<EmulatedRelease>) -> Result
         audit: audit::options(flags)?,
         tenants_dir: tenants_dir(flags)?,
         memory_limit: flags.serving.memory_limit,
+        profiling: flags.profiling,
+        flags: BTreeMap::new(),
         limits: Arc::new(limits),
         emulates_upstream: is_of_upstream(&flags.admission.emulated_version),
     })
+}
+
+/// The format and the levels of the log (`logsapi.Validate`).
+///
+/// # Errors
+/// If the format is unknown, or does not have the levels of modules.
+pub(super) fn log(flags: &arguments::Logs) -> Result<(Format, Levels), ConfigError> {
+    let modules = Modules::joined(flags.vmodule.iter().cloned());
+    let format = match flags.logging_format.as_str() {
+        "text" => Format::Text,
+        "json" if !modules.is_empty() => {
+            return Err(ConfigError::flag("vmodule", modules.to_string(), "Only supported for text log format"));
+        }
+        "json" => Format::Json,
+        other => return Err(ConfigError::flag("logging-format", other, "Unsupported log format")),
+    };
+    Ok((format, Levels::new(flags.verbosity, modules)))
 }
 
 /// The release of `--emulated-version` and `--min-compatibility-version`.

@@ -361,9 +361,9 @@ impl<P: Projection> AnyCache for Cache<P> {
     }
 
     fn health(&self) -> Health {
-        let (undecodable_now, bytes) = {
+        let (undecodable_now, objects, bytes) = {
             let store = self.read();
-            (store.undecodable.all.len(), store.bytes)
+            (store.undecodable.all.len(), store.by_key.len(), store.bytes)
         };
         let state = self.state();
         Health {
@@ -373,6 +373,7 @@ impl<P: Projection> AnyCache for Cache<P> {
             undecodable_now,
             undecodable_so_far: state.undecodable,
             is_full: state.is_full,
+            objects,
             bytes,
         }
     }

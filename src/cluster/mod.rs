@@ -33,6 +33,8 @@ pub(crate) use parameter_reads::UnreadParameter;
 pub(crate) use parameters::{Parameter, Parameters, Scope};
 
 use crate::config::{Limits, WebhookTargets};
+use crate::logging::cut;
+use crate::look::listed;
 use crate::removed::Api;
 use crate::status::Status;
 use cache::Cache;
@@ -54,6 +56,7 @@ use parameter_reads::ParameterReads;
 pub(crate) use projections::{CONFIGURATION, slim_with};
 pub(crate) use quotas::{OwnedClaim, WholePod};
 pub(crate) use removed_kinds::RemovedKind;
+use serde_json::{Value, json};
 pub(crate) use service_accounts::ServiceAccount;
 use std::any::Any;
 use std::collections::HashMap;
@@ -94,6 +97,8 @@ pub(crate) struct Health {
     pub(crate) undecodable_so_far: u64,
     /// Whether the API server has more objects than the cache may hold.
     pub(crate) is_full: bool,
+    /// The number of cached objects.
+    pub(crate) objects: usize,
     /// The size of the cached objects in bytes, if it is counted.
     pub(crate) bytes: usize,
 }
@@ -314,6 +319,27 @@ impl Cluster {
     /// The caches without a first list, each with the reason if the reason is known.
     pub fn unsynced(&self) -> Vec<(Need, String)> {
         self.caches.iter().filter_map(|(need, cache)| Some((*need, cache.problem()?))).collect()
+    }
+
+    /// The caches, as people see them who look into the process.
+    pub(crate) fn look(&self) -> Value {
+        let caches = self.caches.iter().map(|(need, cache)| (format!("{need:?}"), cache.problem(), cache.health()));
+        let parameters =
+            self.parameters.health().into_iter().map(|(kind, health)| (kind.kind.to_string(), None, health));
+        let mut all: Vec<_> = caches.chain(parameters).collect();
+        all.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        listed(all.into_iter().map(|(kind, problem, health)| {
+            json!({
+                "kind": kind,
+                "objects": health.objects,
+                "bytes": health.bytes,
+                "ageSeconds": health.answered.map(|answered| answered.elapsed().as_secs()),
+                "undecodable": health.undecodable_now,
+                "full": health.is_full,
+                "problem": problem.map(|problem| cut(&problem)),
+                "lastError": health.last_error.map(|error| cut(&error)),
+            })
+        }))
     }
 
     /// The caches whose watch has failed for longer than [`Limits::broken_watch_timeout`], each with the reason. Plugins still

@@ -7,6 +7,7 @@ use super::follow::Follower;
 use super::quotas::OwnedClaim;
 use super::tests::client;
 use super::*;
+use crate::logging::{self, Format, Levels, Modules};
 use crate::policies::{Binding, MUTATING_BINDINGS, VALIDATING_BINDINGS};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy,
@@ -20,8 +21,8 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::io::Write;
 use std::sync::Mutex;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 const LATE: &str = "9999-12-31T23:59:59Z";
 
@@ -176,20 +177,6 @@ proptest! {
     }
 }
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(line);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn no_content_of_an_object_is_logged_at_any_level() {
     let marker = "secret-marker";
@@ -220,12 +207,10 @@ async fn no_content_of_an_object_is_logged_at_any_level() {
         MUTATING_BINDINGS,
     ];
     for verbosity in [0, 6, 10] {
-        let lines = Lines::default();
-        let (filter, written) = (crate::cli::log_filter(verbosity), lines.clone());
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
-            .with_writer(move || written.clone())
-            .finish();
+        let lines = Arc::<Mutex<String>>::default();
+        let (levels, written) = (Levels::new(verbosity, Modules::default()), lines.clone());
+        let write = move |line: String| written.lock().unwrap().push_str(&line);
+        let subscriber = tracing_subscriber::registry().with(logging::layer(Format::Text, Arc::new(levels), write));
         let _guard = tracing::subscriber::set_default(subscriber);
         let client = client(move |_, url| {
             let odd = json!({"metadata": {"name": "odd", "namespace": "n", "annotations": marker, "labels": marker, "uid": [marker]},
@@ -240,7 +225,7 @@ async fn no_content_of_an_object_is_logged_at_any_level() {
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         assert!(cluster.find_live::<Pod>("n", "odd").await.is_err());
         assert!(cluster.list_live::<LimitRange>("n").await.is_err());
-        let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let log = lines.lock().unwrap().clone();
         assert!(log.contains("cannot be decoded") && log.contains("n/odd"), "{log}");
         assert!(!log.contains(marker), "{log}");
     }

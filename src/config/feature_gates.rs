@@ -15,6 +15,8 @@ pub struct FeatureGates {
     release: EmulatedRelease,
     /// The gates that do not have their default.
     changed: BTreeSet<&'static str>,
+    /// The values of `AllAlpha` and `AllBeta`.
+    all: [bool; 2],
 }
 
 /// A gate in a release.
@@ -131,7 +133,7 @@ impl FeatureGates {
         if let Some(unknown) = wanted.keys().next() {
             return Err(InvalidFeatureGates(format!("unrecognized feature gate: {unknown}")));
         }
-        let set = Self { release, changed };
+        let set = Self { release, changed, all: all.map(|(_, value)| value == Some(true)) };
         if wrong.is_empty() {
             wrong = set.without_dependencies();
         }
@@ -155,6 +157,11 @@ impl FeatureGates {
             })
         });
         off.collect()
+    }
+
+    /// The values of `AllAlpha` and `AllBeta`.
+    pub(crate) const fn all(&self) -> [bool; 2] {
+        self.all
     }
 
     /// Whether the gate is on. A gate of a later release is off; one that the release has removed has its last default.

@@ -96,6 +96,8 @@ pub struct Limits {
     pub(crate) request_timeout: Duration,
     /// Time for a write, whatever its `timeout` parameter (`requestTimeoutUpperBound`).
     pub(crate) mutating_timeout: Duration,
+    /// Time that a request may take without a line in the log (`--slow-request-threshold`). 0 for any time.
+    pub(crate) slow_request: Duration,
     /// Time for the calls of all webhooks for one object, in all phases (`--admission-timeout`). Without a value only the timeout
     /// of each webhook applies.
     pub(crate) admission_timeout: Option<Duration>,
@@ -382,6 +384,7 @@ impl Default for Limits {
             response_bytes: 64 * MEBIBYTE,
             request_timeout: seconds(60),
             mutating_timeout: seconds(34),
+            slow_request: seconds(5),
             admission_timeout: None,
             measured_routes: 4096,
             requests_inflight: 400,

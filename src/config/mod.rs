@@ -25,7 +25,6 @@ pub(crate) use audit::{
 pub(crate) use controllers::Controllers;
 pub(crate) use embedded::{Addresses, Apis, EVENT_TTL, Embedded, TokenFiles};
 pub use feature_gates::FeatureGates;
-#[cfg(test)]
 pub(crate) use feature_gates::gates;
 pub(crate) use limits::LEAST_MEMORY;
 pub use limits::Limits;

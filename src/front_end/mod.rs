@@ -14,7 +14,7 @@ pub(crate) use own_user::OwnUserName;
 pub use seats::Seats;
 
 use crate::admission::{
-    Annotations, Attributes, Budget, CallerAuthorizer, Chain, Denial, Level, Phase, RequestContext,
+    Annotations, Attributes, Budget, CallerAuthorizer, Chain, Denial, Level, Phase, RefusalLog, Refused, RequestContext,
 };
 use crate::arrivals::{Arrival, Arrivals};
 use crate::authn::Authenticator;
@@ -71,6 +71,8 @@ pub struct FrontEnd {
     pub seats: Seats,
     /// The memory for reviews that have arrived.
     pub bodies: BodyRoom,
+    /// The lines of the log about refusals.
+    pub refusals: RefusalLog,
     /// The metrics of reviews.
     pub metrics: FrontEndMetrics,
     /// The limits of the process.
@@ -189,6 +191,19 @@ impl FrontEnd {
                 }
             },
         };
+        if let Some(refusal) = &answer.refusal {
+            let path = review_path(&attributes);
+            self.refusals.note(&Refused {
+                verb: attributes.operation.as_str(),
+                path: &path,
+                user: &attributes.context.user,
+                tenant: None,
+                plugin: attributes.refused_by.get().copied(),
+                refusal,
+                audit_id: None,
+                uid: Some(id.uid()),
+            });
+        }
         let body = answer.encode(&id).map_err(Status::internal_error)?;
         Ok((answer.refusal.is_none(), body.into()))
     }
@@ -241,6 +256,13 @@ impl FrontEnd {
             || GROUPS_OF_REVIEWS.contains(&&*attributes.resource.group)
             || self.own_user.is(&attributes.context.user.username)
     }
+}
+
+/// The path of the object of a review, for a line of the log.
+fn review_path(attributes: &Attributes) -> String {
+    let Attributes { resource, subresource, namespace, name, .. } = attributes;
+    let parts = [&*resource.group, &*resource.resource, namespace, name, subresource];
+    parts.into_iter().filter(|part| !part.is_empty()).fold(String::new(), |path, part| path + "/" + part)
 }
 
 fn too_many() -> Status {

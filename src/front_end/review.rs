@@ -144,6 +144,12 @@ pub(super) struct Id {
     uid: String,
 }
 
+impl Id {
+    pub(super) fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
 /// Takes an object out of the request; `None` if the field is absent or null.
 fn taken(request: &mut Map<String, Value>, field: &str) -> Result<Option<Object>, InvalidReview> {
     match request.remove(field) {

@@ -1,6 +1,8 @@
 use super::*;
 use crate::admission::metrics::Metrics as AdmissionMetrics;
-use crate::admission::{Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, Resources, Spec};
+use crate::admission::{
+    Denial, FrontEndSupport, Operations, Phases, Plugin, PluginEnvironment, RefusalLog, Resources, Spec,
+};
 use crate::authn::{self, StaticTokens, fake::Upstream};
 use crate::authz::{self, AccessReviews};
 use crate::cluster::discovery::Discovery;
@@ -64,6 +66,7 @@ fn side(specs: &[&'static Spec]) -> Side {
         )),
         processor: Processor::new(1),
         own_user: Arc::default(),
+        refusals: RefusalLog::default(),
         arriving: Arrivals::new(2, 1),
         seats: Seats::new(2, 1),
         bodies: BodyRoom::new(&limits),

@@ -2,6 +2,7 @@
 
 use super::managed_fields::OwnersAfter;
 use super::owner_references::{Seen, remove_duplicates};
+use super::request_log::Part;
 use super::write::Write;
 use super::{Exchange, managed_fields, resource_version};
 use crate::admission::{Attributes, Operation, Phase};
@@ -32,7 +33,9 @@ impl Write<'_> {
         let shown = managed_fields::show(self, attributes);
         let before = managed_fields::shown_before(self, attributes);
         attributes.annotations = exchange.annotations();
+        let mutating = self.times.begin(Part::Mutating);
         let result = self.pipeline.chain.admit(attributes).await;
+        drop(mutating);
         exchange.publish(attributes.annotations.take());
         exchange.ended(&result, attributes);
         if let (Ok(()), Some(before)) = (&result, &before) {
@@ -125,7 +128,9 @@ impl Write<'_> {
     pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         self.permission.check_before(Phase::Validate, attributes).await?;
         attributes.annotations = exchange.annotations();
+        let validating = self.times.begin(Part::Validating);
         let result = self.pipeline.chain.validate(attributes).await;
+        drop(validating);
         exchange.hold(attributes.annotations.take(), attributes.effects.take());
         exchange.ended(&result, attributes);
         result

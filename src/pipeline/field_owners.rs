@@ -7,6 +7,7 @@ use super::gateway::Answer;
 use super::managed_fields::OwnersAfter;
 use super::outgoing::{Outgoing, with_parameter};
 use super::owners::Owners;
+use super::request_log::Part;
 use super::rest::Rest;
 use super::write::{Write, is_conflict, schema};
 use super::{managed_fields, negotiate};
@@ -140,6 +141,7 @@ impl FieldOwners<'_> {
     /// another writer has corrected or replaced the object since.
     async fn disown(&self, first: &Object, written: &Answer, own: Value) -> Result<Option<(String, Value)>, Status> {
         let path = self.stored_path(&self.object_path(first)).into_owned();
+        let _writing = self.write.times.begin(Part::FieldOwners);
         let mut answer =
             self.write_owners(&path, first, || answer_object::whole(written, self.write.target.kind()), &own).await?;
         if answer.status.is_success() {

@@ -135,7 +135,8 @@ impl Pipeline {
                 return Err(not_stored(&came.uri));
             }
         }
-        exchange.took("authentication", impersonating - authenticating);
+        exchange.authentication = impersonating - authenticating;
+        exchange.took("authentication", exchange.authentication);
         if !matches!(identity.impersonated, Ok(None)) {
             exchange.took("impersonation", ended - impersonating);
         }

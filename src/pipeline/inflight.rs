@@ -7,6 +7,8 @@
 use super::connect;
 use crate::arrivals::{Arrival, Arrivals};
 use crate::config::Limits;
+use crate::logging::cut;
+use crate::look::listed;
 use crate::metrics::Registry;
 use crate::request::RequestInfo;
 use crate::sharer::{self, Sharer, Sharing};
@@ -14,6 +16,7 @@ use crate::status::Status;
 use crate::user::UserInfo;
 use http::Method;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -199,6 +202,17 @@ impl InFlight {
         }
     }
 
+    /// The taken seats by user, of those that have most.
+    pub(super) fn look(&self) -> Value {
+        let kinds = [
+            ("read", self.reads.as_ref()),
+            ("write", self.writes.as_ref()),
+            ("long_running", Some(&self.long_running)),
+            ("upgrade", Some(&self.upgrades)),
+        ];
+        listed(kinds.into_iter().filter_map(|(kind, seats)| Some(seats?.look(kind))))
+    }
+
     /// Takes a seat; for a write with a body, a place among the bodies that arrive.
     ///
     /// # Errors
@@ -306,6 +320,18 @@ impl Seat {
 }
 
 impl Seats {
+    fn look(&self, kind: &str) -> Value {
+        let free = self.free();
+        let mut users: Vec<(String, usize)> =
+            free.taken.iter().map(|(sharer, count)| (cut(&sharer.to_string()), *count)).collect();
+        let left = free.left;
+        drop(free);
+        users.sort_by(|(one, of_one), (other, of_other)| of_other.cmp(of_one).then_with(|| one.cmp(other)));
+        let taken: usize = users.iter().map(|(_, count)| count).sum();
+        let users = listed(users.into_iter().map(|(user, seats)| json!({"user": user, "seats": seats})));
+        json!({"kind": kind, "taken": taken, "free": left, "users": users})
+    }
+
     fn free(&self) -> MutexGuard<'_, Free> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }

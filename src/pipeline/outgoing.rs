@@ -2,6 +2,7 @@
 
 use super::gateway::{Answer, with_body};
 use super::owners::Owners;
+use super::request_log::Part;
 use super::write::{Sent, Write, schema};
 use crate::admission::Attributes;
 use crate::body::Body;
@@ -27,6 +28,12 @@ const ADMITTED_BYTES: usize = 2048;
 /// The answer to a write of which the proxy reads only the metadata.
 const METADATA: HeaderValue = HeaderValue::from_static("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
 
+/// Asks for an answer for the proxy.
+fn for_json(headers: &mut HeaderMap) {
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    headers.remove(ACCEPT_ENCODING);
+}
+
 /// A request that is to be sent to the API server.
 #[derive(Clone)]
 pub(super) struct Outgoing {
@@ -43,25 +50,25 @@ pub(super) struct Outgoing {
 impl Write<'_> {
     /// Sends an admitted write as the caller's request, and reads the answer.
     pub(super) async fn forward(&self, outgoing: Outgoing) -> Result<Answer, Status> {
+        let _forwarding = self.times.begin(Part::Forward);
         self.send(outgoing, only_gzip).await
     }
 
     /// Sends a write as the caller's request. The answer is for the proxy: in JSON, whatever the client accepts.
     pub(super) async fn forward_for_json(&self, outgoing: Outgoing) -> Result<Answer, Status> {
-        self.send(outgoing, |headers| {
-            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-            headers.remove(ACCEPT_ENCODING);
-        })
-        .await
+        let _forwarding = self.times.begin(Part::Forward);
+        self.send(outgoing, for_json).await
     }
 
     /// Sends a write as the caller's request. The answer has the form that the client accepts, without compression.
     pub(super) async fn forward_for_plain(&self, outgoing: Outgoing) -> Result<Answer, Status> {
+        let _forwarding = self.times.begin(Part::Forward);
         self.send(outgoing, |headers| drop(headers.remove(ACCEPT_ENCODING))).await
     }
 
     /// Sends a write as the caller's request. The answer has nothing but the metadata of the object.
     pub(super) async fn forward_for_metadata(&self, outgoing: Outgoing) -> Result<Answer, Status> {
+        let _forwarding = self.times.begin(Part::Forward);
         self.send(outgoing, |headers| {
             headers.insert(ACCEPT, METADATA);
             headers.remove(ACCEPT_ENCODING);
@@ -203,7 +210,8 @@ impl Write<'_> {
     /// Sends a request as a dry run, and reads the answer. A success shows that the caller has the permission for the write.
     pub(super) async fn rehearse(&self, mut outgoing: Outgoing) -> Result<Answer, Status> {
         outgoing.uri = without_wait(self, with_dry_run(&outgoing.uri)?)?;
-        let answer = self.forward_for_json(outgoing).await?;
+        let _trying = self.times.begin(Part::DryRun);
+        let answer = self.send(outgoing, for_json).await?;
         if answer.status.is_success() {
             self.permission.show();
         }

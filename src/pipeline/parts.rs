@@ -6,9 +6,9 @@ use super::dry_run::DryRuns;
 use super::gateway::{Gateway, Room, WholeAnswers};
 use super::inflight::{InFlight, ProcessSeats};
 use super::measure::RequestMetrics;
-use super::request_log::Denials;
+use super::request_log::SlowRequests;
 use super::tenant::Tenant;
-use crate::admission::Chain;
+use crate::admission::{Chain, RefusalLog};
 use crate::audit::Audit;
 use crate::authn::{Authenticator, Schemes, TenantAuthority};
 use crate::authz::{AccessReviews, Authorizer};
@@ -124,7 +124,8 @@ impl Pipeline {
             bodies: process.bodies.clone(),
             answers: Answers::new(limits.request_timeout),
             metrics: process.metrics.clone(),
-            denials: Denials::default(),
+            refusals: RefusalLog::default(),
+            slow: SlowRequests::new(limits.slow_request),
             turns: Turns::default(),
             processor: process.processor.clone(),
             keeps_initializers: parts.keeps_initializers,

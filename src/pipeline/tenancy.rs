@@ -2,11 +2,13 @@
 
 use super::confinement::Territory;
 use super::identity::Known;
+use super::look::Looked;
 use super::{Pipeline, Tenant};
 use crate::admission::{self, Chain};
 use crate::authn::{Authenticated, Voucher};
 use crate::authz::AccessAttributes;
 use crate::body::Body;
+use crate::look::listed;
 use crate::request::RequestInfo;
 use crate::request::info::{is_canonical, request_info};
 use crate::server::{Connection, ConnectionBudget, Drain};
@@ -83,6 +85,12 @@ impl Tenancy {
             self.metrics.answered(name, response.status().as_u16());
         }
         response
+    }
+
+    /// The tenants, as an operator sees them who looks into the process.
+    pub(crate) fn look(&self) -> Value {
+        let tenants = self.current.load_full();
+        listed(tenants.parts.iter().map(|part| part.pipeline.look(Looked::ByOperator, (part.is_down)())))
     }
 
     /// Returns the tenant that has an object of the API server of the flags: that of its namespace, which may be the object itself, or `default`

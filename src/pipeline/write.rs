@@ -3,6 +3,7 @@
 use super::gateway::{Answer, without_cbor};
 use super::inflight::Seat;
 use super::permission::Permission;
+use super::request_log::{Part, Times};
 use super::rest::Rest;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
@@ -55,6 +56,8 @@ pub(super) struct Write<'a> {
     pub(super) may_have_rest: bool,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
+    /// The times of the parts of the write.
+    pub(super) times: Arc<Times>,
     /// The room for the stored object.
     room: Mutex<Growing>,
     pub(super) deadline: Instant,
@@ -172,6 +175,8 @@ impl<'a> Write<'a> {
         // The API server behind answers a create whose wait for initializers fails, and counts the time from its own start.
         let asked = if may_wait { asked.map(with_grace) } else { asked };
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
+        let times = exchange.times.insert(Arc::default()).clone();
+        let arriving = times.begin(Part::Body);
         let sharer = pipeline.tenant.sharer(&caller.user);
         let arrivals = exchange.seat.as_ref().map_or([None; 2], Seat::arrivals);
         let reading = pipeline.bodies.read(stream, limits.body_bytes, arrivals, &sharer);
@@ -184,6 +189,7 @@ impl<'a> Write<'a> {
             None => reading.await,
         };
         let body = body.map_err(|_| time_limit.status())??;
+        drop(arriving);
         pipeline.metrics.body(permission.info, body.len());
         exchange.seat = exchange.seat.take().map(Seat::arrived).transpose()?;
         let custom = custom_resource(pipeline, &parts.method, &target).await?;
@@ -209,6 +215,7 @@ impl<'a> Write<'a> {
             may_have_rest,
             parts,
             body,
+            times,
             room: Mutex::default(),
             deadline,
             time_limit,
@@ -331,6 +338,7 @@ impl<'a> Write<'a> {
     /// Reads the stored object. A caller without the permission for the write is refused in the same time, whether there is an object or
     /// not.
     pub(super) async fn old_object(&self) -> Result<Option<Object>, Status> {
+        let _reading = self.times.begin(Part::Read);
         // Both questions are asked at the same time, so that a caller with the permission does not wait for both.
         let ((), old) = tokio::try_join!(self.permission.check_disclosure(), self.read_old_object())?;
         Ok(old)

@@ -6,6 +6,7 @@ use crate::admission::{
 use crate::matching::Content;
 use crate::policies::{MUTATING_NEEDS, MutatingPolicies, config};
 use async_trait::async_trait;
+use serde_json::Value;
 
 /// MutatingAdmissionPolicy's facts.
 pub(crate) static SPEC: Spec = Spec {
@@ -55,5 +56,9 @@ impl Plugin for MutatingAdmissionPolicy {
 
     fn problems(&self) -> Vec<String> {
         self.0.as_ref().map(MutatingPolicies::problems).unwrap_or_default()
+    }
+
+    fn look(&self) -> Option<Value> {
+        self.0.as_ref().map(MutatingPolicies::look)
     }
 }

@@ -7,6 +7,7 @@ use crate::cluster::Need;
 use crate::matching::Content;
 use crate::webhooks::{MutatingWebhooks, config, manifests};
 use async_trait::async_trait;
+use serde_json::Value;
 
 /// MutatingAdmissionWebhook's facts.
 pub(crate) static SPEC: Spec = Spec {
@@ -47,5 +48,9 @@ impl Plugin for MutatingAdmissionWebhook {
 
     fn reads_managed_fields(&self, attributes: &Attributes) -> bool {
         self.0.may_match(attributes, Content::Any)
+    }
+
+    fn look(&self) -> Option<Value> {
+        Some(self.0.look())
     }
 }

@@ -6,6 +6,7 @@ use crate::admission::{
 use crate::matching::Content;
 use crate::policies::{VALIDATING_NEEDS, ValidatingPolicies, config};
 use async_trait::async_trait;
+use serde_json::Value;
 
 /// ValidatingAdmissionPolicy's facts.
 pub(crate) static SPEC: Spec = Spec {
@@ -44,5 +45,9 @@ impl Plugin for ValidatingAdmissionPolicy {
 
     fn problems(&self) -> Vec<String> {
         self.0.problems()
+    }
+
+    fn look(&self) -> Option<Value> {
+        Some(self.0.look())
     }
 }

@@ -7,6 +7,7 @@ use crate::cluster::Need;
 use crate::matching::Content;
 use crate::webhooks::{ValidatingWebhooks, config, manifests};
 use async_trait::async_trait;
+use serde_json::Value;
 
 /// ValidatingAdmissionWebhook's facts.
 pub(crate) static SPEC: Spec = Spec {
@@ -43,5 +44,9 @@ impl Plugin for ValidatingAdmissionWebhook {
 
     fn reads_stored_object(&self, attributes: &Attributes) -> bool {
         self.0.may_match(attributes, Content::Present)
+    }
+
+    fn look(&self) -> Option<Value> {
+        Some(self.0.look())
     }
 }

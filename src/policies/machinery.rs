@@ -16,6 +16,7 @@ use crate::conversion::Converter;
 use crate::manifests;
 use crate::matching::{Content, InvocationKind, Matcher};
 use crate::sharer::Sharer;
+use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -71,6 +72,11 @@ where
     pub(crate) fn problems(&self) -> Vec<String> {
         let policies = self.source.policies();
         policies.problems().map(|(name, why)| format!("{} {name}: {why}", R::KIND)).collect()
+    }
+
+    /// What people see who look into the process.
+    pub(crate) fn look(&self) -> Value {
+        self.source.policies().look()
     }
 
     /// Whether a policy may match the request; matchConditions are not evaluated.

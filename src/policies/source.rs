@@ -12,8 +12,11 @@ use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection, Scope};
 use crate::derived::Derived;
 use crate::expressions::expression::Expression;
+use crate::logging::cut;
+use crate::look::listed;
 use crate::manifests;
 use crate::matching::{Candidates, Index};
+use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +46,22 @@ impl<R, A> PolicyHook<R, A> {
     pub(super) fn bound(&self) -> impl Iterator<Item = (&Binding<A>, bool)> {
         let bindings = self.bindings.iter().map(|binding| (&**binding, false));
         bindings.chain(self.shadows.iter().map(|binding| (&**binding, true)))
+    }
+
+    /// The reason why the policy cannot be evaluated.
+    fn fault(&self) -> Option<String>
+    where
+        R: Rules,
+    {
+        let compile = self.policy.expressions().find_map(Expression::compile_error).map(str::to_owned);
+        let unknown = || match self.parameters.as_ref()? {
+            Err(why) => Some(why.to_string()),
+            Ok(parameters) if parameters.is_unknown() => {
+                Some(UnusableKind::Unknown(parameters.kind().clone()).to_string())
+            }
+            Ok(_) => None,
+        };
+        compile.or_else(unknown)
     }
 
     /// Whether the policy is in shadow mode for all its bindings.
@@ -85,19 +104,25 @@ impl<R: Rules, A> Policies<R, A> {
         }
     }
 
+    /// The policies with their bindings.
+    pub(super) fn look(&self) -> Value {
+        let policies = self.hooks.iter().map(|hook| {
+            let bindings =
+                hook.bound().map(|(binding, is_shadow)| json!({"name": &*binding.name, "shadow": is_shadow}));
+            json!({
+                "name": &*hook.policy.name,
+                "failurePolicy": if hook.policy.ignores_failure { "Ignore" } else { "Fail" },
+                "fault": hook.fault().map(|fault| cut(&fault)),
+                "shadow": hook.is_shadow(),
+                "bindings": listed(bindings),
+            })
+        });
+        json!({"policies": listed(policies)})
+    }
+
     /// Returns every invalid policy with its error.
     pub(super) fn problems(&self) -> impl Iterator<Item = (&str, String)> {
-        self.hooks.iter().filter_map(|hook| {
-            let compile = hook.policy.expressions().find_map(Expression::compile_error).map(str::to_owned);
-            let unknown = || match hook.parameters.as_ref()? {
-                Err(why) => Some(why.to_string()),
-                Ok(parameters) if parameters.is_unknown() => {
-                    Some(UnusableKind::Unknown(parameters.kind().clone()).to_string())
-                }
-                Ok(_) => None,
-            };
-            Some((&*hook.policy.name, compile.or_else(unknown)?))
-        })
+        self.hooks.iter().filter_map(|hook| Some((&*hook.policy.name, hook.fault()?)))
     }
 }
 

@@ -92,7 +92,7 @@ fn accept(headers: &HeaderMap) -> &str {
 }
 
 /// Whether the request has `?pretty=`, or a client that a person uses (`isPrettyPrint`).
-fn is_pretty(headers: &HeaderMap, uri: &Uri) -> bool {
+pub(crate) fn is_pretty(headers: &HeaderMap, uri: &Uri) -> bool {
     let asked = query_value(uri.query().unwrap_or_default(), "pretty").filter(|value| !value.is_empty());
     if let Some(asked) = asked {
         return matches!(&*asked, "1" | "t" | "T" | "true" | "TRUE" | "True");
@@ -157,6 +157,14 @@ impl<'a> MediaRange<'a> {
         match (self.type_, self.subtype) {
             ("*", own) => own == "*",
             (type_, own) => type_ == "application" && (own == "*" || own == subtype),
+        }
+    }
+
+    /// Whether the range contains `text/<subtype>`.
+    pub(crate) fn contains_text(&self, subtype: &str) -> bool {
+        match (self.type_, self.subtype) {
+            ("*", own) => own == "*",
+            (type_, own) => type_ == "text" && (own == "*" || own == subtype),
         }
     }
 

@@ -1,12 +1,15 @@
-//! `/livez`, `/readyz`, `/healthz`, `/metrics` and `/metrics/slis` over plain HTTP. On the main port, these paths belong to the upstream.
+//! `/livez`, `/readyz`, `/healthz`, `/metrics`, `/metrics/slis` and the pages of the process over plain HTTP. On the main port, these paths
+//! belong to the upstream.
 
 use super::budget::{ConnectionBudget, Stage};
 use super::sockets::{Sockets, has_spoken, speaks};
 use super::{ConnectionState, Drain, Listener, Unread};
+use crate::body::Body;
 use crate::config::Limits;
 use crate::metrics::Registry;
+use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Method, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -15,6 +18,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::{self, Write as _};
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -236,12 +240,40 @@ impl Checks {
     }
 }
 
-/// Serves the checks and the registry's metrics until the guard is dropped, also while the proxy drains. A thread of its own answers
+/// The pages of the health port besides health and metrics.
+#[async_trait]
+pub(crate) trait Pages: Send + Sync {
+    /// The answer to a request for a page of a client at this address.
+    async fn answer(&self, request: Request<Body>, remote: IpAddr) -> Response<Full<Bytes>>;
+
+    /// Whether the path is that of a page.
+    fn have(&self, path: &str) -> bool;
+}
+
+/// What the health port serves.
+#[derive(Clone)]
+pub(crate) struct Served {
+    pub(crate) checks: Checks,
+    pub(crate) registry: Registry,
+    pub(crate) pages: Option<Arc<dyn Pages>>,
+}
+
+impl Served {
+    async fn answer(&self, request: Request<Body>, remote: IpAddr) -> Response<Full<Bytes>> {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        match self.pages.as_ref().filter(|pages| pages.have(uri.path())) {
+            Some(pages) => pages.answer(request, remote).await,
+            None => answer(&method, &uri, &self.checks, &self.registry),
+        }
+    }
+}
+
+/// Serves the checks, the registry's metrics and the pages until the guard is dropped, also while the proxy drains. A thread of its own answers
 /// probes even if every other thread of the process is busy. A further connection than the limits allow ends another one.
 ///
 /// # Errors
 /// If no thread or runtime can be created.
-pub(crate) fn start(listener: Listener, checks: Checks, registry: Registry, limits: &Limits) -> io::Result<DropGuard> {
+pub(crate) fn start(listener: Listener, served: Served, limits: &Limits) -> io::Result<DropGuard> {
     let socket = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (budget, stop) = (ConnectionBudget::of_health_port(limits), CancellationToken::new());
@@ -251,7 +283,7 @@ pub(crate) fn start(listener: Listener, checks: Checks, registry: Registry, limi
         runtime.block_on(async {
             match TcpListener::from_std(socket) {
                 Ok(socket) => {
-                    stopped.run_until_cancelled(serve(socket, &checks, &registry, &budget, &unread)).await;
+                    stopped.run_until_cancelled(serve(socket, &served, &budget, &unread)).await;
                 }
                 Err(error) => tracing::error!(%error, "the health port is not served"),
             }
@@ -260,19 +292,13 @@ pub(crate) fn start(listener: Listener, checks: Checks, registry: Registry, limi
     Ok(stop.drop_guard())
 }
 
-async fn serve(
-    socket: TcpListener,
-    checks: &Checks,
-    registry: &Registry,
-    budget: &Arc<ConnectionBudget>,
-    unread: &Unread,
-) {
+async fn serve(socket: TcpListener, served: &Served, budget: &Arc<ConnectionBudget>, unread: &Unread) {
     let mut sockets = Sockets::new(vec![socket]);
     loop {
         let (stream, remote) = sockets.accept(budget).await;
         let state = ConnectionState::of(remote.ip());
         let Some(mut place) = budget.enter(&state, Stage::first(has_spoken(&stream))) else { continue };
-        let (checks, registry, unread) = (checks.clone(), registry.clone(), unread.clone());
+        let (served, unread) = (served.clone(), unread.clone());
         tokio::spawn(async move {
             // A connection that has given its place to others is answered all the same if its request is there.
             tokio::select! {
@@ -284,7 +310,7 @@ async fn serve(
             tokio::select! {
                 biased;
                 // On the heap: a silent connection is small.
-                () = Box::pin(serve_connection(stream, &checks, &registry, &unread)) => {}
+                () = Box::pin(serve_connection(stream, remote.ip(), &served, &unread)) => {}
                 () = state.ended() => {}
             }
         });
@@ -293,14 +319,13 @@ async fn serve(
 
 async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    checks: &Checks,
-    registry: &Registry,
+    remote: IpAddr,
+    served: &Served,
     unread: &Unread,
 ) {
     let service = service_fn(|request| {
         let request = unread.watch(request);
-        let response = answer(request.method(), request.uri(), checks, registry);
-        async move { Ok::<_, Infallible>(response) }
+        async move { Ok::<_, Infallible>(served.answer(request, remote).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).keep_alive(false);
@@ -338,11 +363,13 @@ fn exposition(body: String) -> Response<Full<Bytes>> {
     with_type(StatusCode::OK, prometheus::TEXT_FORMAT, body.into_bytes())
 }
 
-fn text(code: StatusCode, body: String) -> Response<Full<Bytes>> {
+/// A plain text as an answer.
+pub(crate) fn text(code: StatusCode, body: String) -> Response<Full<Bytes>> {
     with_type(code, "text/plain; charset=utf-8", body.into_bytes())
 }
 
-fn with_type(code: StatusCode, media_type: &str, body: Vec<u8>) -> Response<Full<Bytes>> {
+/// An answer of this media type, which nobody keeps.
+pub(crate) fn with_type(code: StatusCode, media_type: &str, body: Vec<u8>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = code;
     let headers = response.headers_mut();
@@ -365,6 +392,12 @@ mod tests {
         let checks = Checks::new(&Drain::new());
         checks.ready("upstream", move || upstream.map_err(Unhealthy::of));
         checks
+    }
+
+    const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn served() -> Served {
+        Served { checks: checks(Ok(())), registry: Registry::new(), pages: None }
     }
 
     async fn ask(checks: &Checks, path: &str) -> (u16, String) {
@@ -442,7 +475,7 @@ mod tests {
         let (mut client, server) = duplex(64);
         client.write_all(b"GET /readyz?verbose HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         let begun = Instant::now();
-        serve_connection(server, &checks(Ok(())), &Registry::new(), &Unread::new(1)).await;
+        serve_connection(server, LOCAL, &served(), &Unread::new(1)).await;
         assert_eq!(begun.elapsed(), CONNECTION_TIMEOUT);
     }
 
@@ -451,7 +484,7 @@ mod tests {
         let (mut client, server) = duplex(4096);
         client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n").await.unwrap();
         let begun = Instant::now();
-        serve_connection(server, &checks(Ok(())), &Registry::new(), &Unread::new(1)).await;
+        serve_connection(server, LOCAL, &served(), &Unread::new(1)).await;
         assert_eq!(begun.elapsed().as_secs(), HEADER_READ_TIMEOUT.as_secs());
     }
 
@@ -459,7 +492,7 @@ mod tests {
     async fn a_connection_ends_with_its_answer() {
         let (mut client, server) = duplex(4096);
         client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-        serve_connection(server, &checks(Ok(())), &Registry::new(), &Unread::new(1)).await;
+        serve_connection(server, LOCAL, &served(), &Unread::new(1)).await;
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         assert!(answer.contains("connection: close\r\n") && answer.ends_with("\r\n\r\nok"), "{answer}");
@@ -470,7 +503,7 @@ mod tests {
         let (mut client, server) = duplex(4096);
         let head = "POST /livez HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
         let serving = tokio::spawn(async move {
-            serve_connection(server, &checks(Ok(())), &Registry::new(), &Unread::new(1)).await;
+            serve_connection(server, LOCAL, &served(), &Unread::new(1)).await;
         });
         client.write_all(head.as_bytes()).await.unwrap();
         client.write_all(&[b'x'; 100_000]).await.unwrap();
@@ -487,7 +520,7 @@ mod tests {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let limits = Limits { health_connections: 8, ..Limits::default() };
-        let _health = start(listener, checks(Ok(())), Registry::new(), &limits).unwrap();
+        let _health = start(listener, served(), &limits).unwrap();
         let mut silent = Vec::new();
         for _ in 0..3 {
             for _ in 0..20 {
@@ -521,7 +554,7 @@ mod tests {
         let limits = Limits { health_connections: 8, silent_connections: 8, ..Limits::default() };
         let budget = ConnectionBudget::of_health_port(&limits);
         tokio::spawn(async move {
-            serve(socket, &checks(Ok(())), &Registry::new(), &budget, &Unread::new(1)).await;
+            serve(socket, &served(), &budget, &Unread::new(1)).await;
         });
         for mut probe in probes {
             let read = move || {

@@ -204,6 +204,7 @@ pub(super) fn settle(
     error: Option<&CallError>,
     metrics: &Metrics,
 ) -> Outcome {
+    hook.calls.add(elapsed, error);
     match webhook_type {
         WebhookType::Mutating => attributes.webhook_time.add_mutating(elapsed),
         WebhookType::Validating => attributes.webhook_time.add_validating(elapsed),

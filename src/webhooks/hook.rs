@@ -1,5 +1,6 @@
 //! Webhook configurations, compiled once per change: prepared matchers, and an index by resource and operation.
 
+use super::calls::Calls;
 use super::machinery::Registration;
 use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions, Metrics};
@@ -8,6 +9,8 @@ use crate::backend::{Client, Clients, Endpoint, InvalidAddress, SetupError};
 use crate::cel::Release;
 use crate::cluster::Cluster;
 use crate::expressions::{Conditions, Verdict};
+use crate::logging::cut;
+use crate::look::listed;
 use crate::matching::{Candidates, Criteria, Index, View, is_exempt};
 use crate::object::patch::admission;
 use crate::status::Status;
@@ -16,6 +19,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +88,8 @@ pub(super) struct Hook {
     pub(crate) reinvocable: bool,
     /// The client for the hook's endpoint; or the reason why the hook cannot be called.
     pub(crate) client: Result<Arc<Client>, Uncallable>,
+    /// The last calls.
+    pub(super) calls: Arc<Calls>,
 }
 
 /// The reason why a hook cannot be called.
@@ -160,6 +166,27 @@ impl<'a> From<&'a ValidatingWebhook> for Fields<'a> {
 }
 
 impl Hook {
+    fn look(&self) -> Value {
+        let (endpoint, breaker, fault) = match &self.client {
+            Ok(client) => (Some(client.address()), client.breaker_state(), None),
+            Err(why) => (None, None, Some(cut(&why.to_string()))),
+        };
+        let mut shown = json!({
+            "configuration": self.configuration,
+            "name": self.name,
+            "endpoint": endpoint,
+            "fault": fault,
+            "breaker": breaker,
+            "failurePolicy": if self.ignores_failure { "Ignore" } else { "Fail" },
+            "timeoutSeconds": self.timeout.as_secs(),
+            "shadow": self.is_shadow,
+        });
+        if let (Value::Object(shown), Value::Object(calls)) = (&mut shown, self.calls.look()) {
+            shown.extend(calls);
+        }
+        shown
+    }
+
     fn new(
         uid: String,
         configuration: &str,
@@ -199,6 +226,7 @@ impl Hook {
             reinvocable: fields.reinvocation_policy == Some("IfNeeded"),
             client: endpoint(fields.name, fields.client_config)
                 .and_then(|endpoint| Ok(clients.client(of_source(endpoint))?)),
+            calls: Arc::default(),
         }
     }
 }
@@ -261,6 +289,18 @@ impl Hooks {
         Self { all, from_files, index }
     }
 
+    /// Keeps the calls of hooks that were there before.
+    #[must_use]
+    pub(super) fn with_calls_of(mut self, before: &Self) -> Self {
+        let calls: HashMap<&str, &Arc<Calls>> = before.all.iter().map(|hook| (&*hook.uid, &hook.calls)).collect();
+        for hook in &mut self.all {
+            if let Some(calls) = calls.get(&*hook.uid) {
+                hook.calls = Arc::clone(calls);
+            }
+        }
+        self
+    }
+
     /// Marks the named hooks as shadow hooks, and annotated hooks where annotations are obeyed. Counts the annotated hooks of this type.
     #[must_use]
     pub(super) fn with_shadows(mut self, shadows: &ShadowNames, step: &'static str, metrics: &shadow::Metrics) -> Self {
@@ -274,6 +314,11 @@ impl Hooks {
         }
         metrics.annotated("webhook", step, annotated);
         self
+    }
+
+    /// The hooks in the order of their calls.
+    pub(super) fn look(&self) -> Value {
+        json!({"webhooks": listed(self.all.iter().map(Hook::look))})
     }
 
     /// Returns the hook at this position.

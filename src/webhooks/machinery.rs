@@ -19,6 +19,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, ValidatingWebhook, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// A kind of webhook configuration.
@@ -117,10 +118,15 @@ impl<C: Registration> Webhooks<C> {
     pub(super) fn hooks(&self) -> Arc<Hooks> {
         let present = || (self.manifests.load(), self.cluster.all::<C>());
         let same = |a: &FromFilesAndApi<C>, b: &FromFilesAndApi<C>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
-        self.hooks.get(present, same, |(manifests, stored), _| {
-            let hooks = Hooks::compile([manifests, stored], &self.clients, self.release);
+        self.hooks.get(present, same, |(manifests, stored), before| {
+            let hooks = Hooks::compile([manifests, stored], &self.clients, self.release).with_calls_of(before);
             hooks.with_shadows(&self.shadows, C::TYPE.label(), self.metrics.shadows())
         })
+    }
+
+    /// What people see who look into the process.
+    pub(crate) fn look(&self) -> Value {
+        self.hooks().look()
     }
 
     /// Returns the hooks for the request, once the configurations are known; `None` if no hook may match the request.

@@ -11,6 +11,7 @@ mod machinery;
 mod review;
 mod answer;
 mod call;
+mod calls;
 mod shadow;
 mod patched;
 mod mutating;

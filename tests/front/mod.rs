@@ -174,6 +174,7 @@ impl Front {
             authorizer: Arc::new(Authorizer::new(self.reviews.clone(), Sharing::ByUser)),
             processor: Processor::new(0),
             own_user: Arc::default(),
+            refusals: Default::default(),
             arriving: Arrivals::new(1, 1),
             seats: Seats::new(1, 1),
             bodies: BodyRoom::new(&Limits::default()),

@@ -424,8 +424,9 @@ fn no_flag_is_accepted_without_effect() {
     ];
     let command = <Arguments as clap::CommandFactory>::command();
     let serve = command.find_subcommand("serve").unwrap();
-    let flags =
-        serve.get_arguments().filter(|flag| !matches!(flag.get_long(), None | Some("help" | "v" | "memory-limit")));
+    let flags = serve.get_arguments().filter(|flag| {
+        !matches!(flag.get_long(), None | Some("help" | "logging-format" | "memory-limit" | "v" | "vmodule"))
+    });
     let mut silent = Vec::new();
     for flag in flags {
         let name = flag.get_long().unwrap();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::admission::Phase;
 use crate::config::ValidationView;
+use crate::sharer::Sharing;
 
 /// The name of the object, the phase and `is_authorized` of each call of an [`Actor`].
 static ACTED: Mutex<Vec<(String, Phase, bool)>> = Mutex::new(Vec::new());
@@ -183,4 +184,44 @@ async fn plugins_without_side_effects_run_with_an_unknown_permission() {
     let (path, reviews) = path(&VALIDATING, false).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &labelled("harmless", json!({}))).await.0, 201);
     assert_eq!((acted("harmless"), reviews.load(Ordering::SeqCst)), (vec![(Phase::Validate, false)], 0));
+}
+
+#[tokio::test]
+async fn only_who_may_read_the_page_looks_inside() {
+    let (allowed, _) = path(&VALIDATING, true).await;
+    let refused = path(&WITNESS, true).await.0;
+    assert_eq!(allowed.json("POST", CONFIG_MAPS, &config_map("looked")).await.0, 201);
+    let labels = json!({"refuse": "me"});
+    assert_eq!(refused.json("POST", CONFIG_MAPS, &labelled("refused", labels)).await.0, 403);
+    let plugin = async |path: &Path| {
+        let (code, shown) = path.ask("GET", LOOK, "", "").await;
+        assert_eq!(code, 200, "{shown}");
+        assert!(shown["seats"]["items"].is_array() && shown["caches"]["items"].is_array(), "{shown}");
+        shown["plugins"]["items"][0].clone()
+    };
+    let (one, other) = (plugin(&allowed).await, plugin(&refused).await);
+    let counts = |plugin: &Value| [plugin["validate"]["calls"].clone(), plugin["validate"]["refusals"].clone()];
+    assert_eq!((&one["name"], counts(&one)), (&json!("Validating"), [json!(1), json!(0)]));
+    assert_eq!(counts(&other), [json!(1), json!(1)]);
+    let (mut forbidden, _) = path(&VALIDATING, true).await;
+    let refusing = from_fn(|_: Request<Body>| async {
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {}, "status": {"allowed": false}});
+        Ok(Response::builder().status(201).body(full(review.to_string())).unwrap())
+    });
+    let reviewer = Reviewer::Subject(kube_client(refusing));
+    let reviews = AccessReviews::new(authz::Config::new(Mode::AlwaysAllow, reviewer, &Limits::default()));
+    forbidden.pipeline.authorizer = Arc::new(Authorizer::new(reviews, Sharing::ByUser));
+    let (code, shown) = forbidden.ask("GET", LOOK, "", "").await;
+    assert!(code == 403 && !shown.to_string().contains("Validating"), "{shown}");
+}
+
+#[tokio::test]
+async fn one_of_several_tenants_sees_nothing_that_tenants_share() {
+    let (mut path, _) = path(&VALIDATING, true).await;
+    let sharing = Sharing::AsTenant("blue".into());
+    path.pipeline.tenant = Arc::new(Tenant { sharing, ..Tenant::default() });
+    let (code, shown) = path.ask("GET", LOOK, "", "").await;
+    assert_eq!((code, &shown["tenant"], shown.get("caches")), (200, &json!("blue"), None));
+    assert_eq!(shown["plugins"]["items"][0]["name"], "Validating");
 }
