@@ -114,11 +114,14 @@ fn run_api_server(arguments: &[String]) -> ExitCode {
 /// The configuration of `kube-admission-proxy serve` with these flags, each as `--name=value`.
 ///
 /// # Errors
-/// If a flag is unknown or its value is invalid.
+/// If a flag is unknown or its value is invalid, or if another release is emulated in this process.
 pub fn configuration(flags: impl IntoIterator<Item = String>) -> anyhow::Result<Config> {
     let line = ["kube-admission-proxy".to_owned(), "serve".to_owned()].into_iter().chain(flags);
     match Arguments::try_parse_from(line)?.command {
-        Command::Serve(flags) => Ok(serve::config(&flags, None)?),
+        Command::Serve(flags) => {
+            serve::choose_kinds(&flags.admission, None)?;
+            Ok(serve::config(&flags, None)?)
+        }
         // The second word of the line is the command.
         _ => anyhow::bail!("no flags of serve"),
     }
@@ -215,6 +218,7 @@ fn list_plugins(emulated: &[String], output: arguments::Format) -> Result<(), Co
 /// Prints the report; returns whether it has no errors.
 fn check_files(flags: &arguments::Check) -> anyhow::Result<bool> {
     let release = serve::release(&flags.emulated_version, &[], None)?;
+    serve::kinds_of(release)?;
     let mut report = check::check(&flags.files, &flags.object, release);
     if let Some(folder) = &flags.tenants_dir {
         check::tenants(folder, release, &mut report);
@@ -281,6 +285,7 @@ fn print_webhooks(flags: &arguments::Webhooks) -> anyhow::Result<()> {
 fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
     start_log(flags.verbosity);
     let upstream = upstream_release(flags, Limits::default().release_wait)?;
+    serve::choose_kinds(&flags.admission, upstream)?;
     let config = serve::config(flags, upstream)?;
     run_until_signal(config)
 }
@@ -302,6 +307,7 @@ fn examine(flags: &arguments::Doctor) -> anyhow::Result<bool> {
     // An API server that does not answer is a finding.
     let upstream =
         upstream_release(&flags.serve, Limits::default().call_timeout).unwrap_or(Some(EmulatedRelease::default()));
+    serve::choose_kinds(&flags.serve.admission, upstream)?;
     let config = serve::config(&flags.serve, upstream)?;
     let runtime = new_runtime()?;
     let findings = runtime.block_on(crate::app::doctor::examine(&config));

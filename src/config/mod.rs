@@ -5,6 +5,7 @@
 
 pub(crate) mod admission_file;
 mod controllers;
+mod defaulting;
 mod embedded;
 mod expressions;
 mod feature_gates;
