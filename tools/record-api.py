@@ -3,9 +3,9 @@
 
     tools/record-api.py https://127.0.0.1:6443 ca.crt admin.crt admin.key FOLDER
 
-Writes into a folder what tools/record-server.py makes src/embedded/data of: discovery, the columns of every resource's table, and OpenAPI v2 and v3 with the descriptions
-of types and fields, which `kubectl explain` prints, and without those of operations. The same server
-version gives the same bytes. The server should run with default flags and no custom resources.
+Writes into a folder what tools/record-server.py makes src/embedded/data of: discovery, the columns of every resource's table, the bootstrap
+policy of RBAC, and OpenAPI v2 and v3 with the descriptions of types and fields, which `kubectl explain` prints, and without those of
+operations. The same server version gives the same bytes. The server should run with default flags and no custom resources.
 """
 
 import collections
