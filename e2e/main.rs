@@ -51,6 +51,7 @@ mod lightweight;
 mod lifecycle;
 mod manifests;
 mod metrics;
+mod newer_release;
 mod newer_server;
 mod older_server;
 mod pod_security_levels;
