@@ -23,7 +23,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs record record-cel record-server docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older e2e-newer pages integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
+.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs bump record record-cel record-server docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older e2e-newer pages integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -190,6 +190,9 @@ WITH_ASSETS := -modfile=../../e2e/assets/go.mod
 # The modules of the newer release, for tools that use k8s.io/kubernetes, and for others.
 WITH_NEWER := -modfile=../../e2e/newer/go.mod -tags=kubernetes_1_$(NEWER_RELEASE)
 WITH_NEWER_API := -modfile=kubernetes-1.$(NEWER_RELEASE).mod
+
+bump: ## Move to KUBERNETES, another patch version of KUBERNETES_VERSION or NEWER_VERSION: texts, constants and Go modules.
+	$(PYTHON) tools/bump.py "$(KUBERNETES)"
 
 record: ## Record again what the program knows of Kubernetes' Go code, in KUBERNETES_VERSION and NEWER_VERSION.
 	$(call recording_of_both,kinds,$(WITH_ASSETS),$(WITH_NEWER),,cat,$(OBJECTS)/kinds.txt)
