@@ -346,7 +346,7 @@ e2e-older: e2e-assets $(OLDER)/kube-apiserver ## Compare the proxy with a kube-a
 	ln -sf "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/etcd "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/kubectl $(OLDER)/
 	KUBEBUILDER_ASSETS=$(CURDIR)/$(OLDER) $(CARGO) test --workspace --test e2e -- --include-ignored $(OLDER_TESTS)
 
-NEWER_TESTS ?= a_release_one_minor_newer the_release_of_the_api_server_is_emulated
+NEWER_TESTS ?= a_release_one_minor_newer the_release_of_the_api_server_is_emulated every_kind_is_shown deletes:: apply::
 
 $(NEWER)/kube-apiserver: e2e/newer/go.mod e2e/newer/go.sum
 	$(subst e2e/assets,e2e/newer,$(GO_BUILD)) -ldflags "$(call ldflags,$(NEWER_VERSION))" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver

@@ -177,3 +177,34 @@ fn a_release_one_minor_newer_is_stored_by_the_embedded_server_with_the_same_defa
         assert_eq!(found, expected, "{path}");
     }
 }
+
+#[test]
+#[ignore = "needs a kube-apiserver of that release: `make e2e-newer`"]
+fn a_release_one_minor_newer_refuses_malformed_patches_as_by_itself() {
+    let pair = Pair::start(&[], &[], &[]);
+    let map = object("v1", "ConfigMap", "malformed", json!({"data": {"a": "b"}}));
+    pair.set_up(&[post("/api/v1/namespaces/default/configmaps", &map)]);
+    let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: malformed}\ndata: {x: a, x: b}";
+    let steps = [
+        ("json-patch+json", "malformed", "{"),
+        ("json-patch+json", "missing", "{"),
+        ("json-patch+json", "missing", "[]"),
+        ("json-patch+json", "malformed", "{}"),
+        ("json-patch+json", "malformed", "[{}]x"),
+        ("merge-patch+json", "malformed", "{"),
+        ("merge-patch+json", "missing", "x"),
+        ("merge-patch+json", "malformed", "[]"),
+        ("merge-patch+json", "malformed", "\"x\""),
+        ("strategic-merge-patch+json", "malformed", "{"),
+        ("strategic-merge-patch+json", "malformed", "[]"),
+        ("apply-patch+yaml", "malformed?fieldManager=m", "a: ["),
+        ("apply-patch+yaml", "missing?fieldManager=m", "a: ["),
+        ("apply-patch+yaml", "malformed?fieldManager=m", "x"),
+        ("apply-patch+yaml", "malformed?fieldManager=m&fieldValidation=Strict", twice),
+    ];
+    let step = |(kind, target, body): (&str, &str, &str)| {
+        let request = Request::new("PATCH", &format!("/api/v1/namespaces/default/configmaps/{target}"));
+        (User::admin(), request.body(&format!("application/{kind}"), body.to_owned()))
+    };
+    pair.compare(steps.into_iter().map(step).collect());
+}
