@@ -23,7 +23,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs record record-cel docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older e2e-newer pages integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
+.PHONY: help build release image dist run test check check-rust check-python check-go check-workflows full gate-programs bump record record-cel record-server docs deny fuzz e2e-assets e2e e2e-programs e2e-front-end e2e-older e2e-newer pages integration controller-runtime kube-rs chart record-chart soak tenants bench bench-objects
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -173,19 +173,46 @@ define recording
 	cd tools/$(1) && CGO_ENABLED=0 $(GO) run -trimpath $(2) >$(CURDIR)/target/recording
 	$(3) <target/recording >target/recorded && mv target/recorded $(4)
 endef
+# Arguments of a table of both releases: the tool's folder, its modules in each release, its arguments, the filter of the table, and the file.
+define recording_of_both
+	$(call recording,$(1),$(2) . $(4),cat,target/recorded-$(RELEASE))
+	$(call recording,$(1),$(3) . $(4),cat,target/recorded-$(NEWER_RELEASE))
+	tools/union.py $(RELEASE)=target/recorded-$(RELEASE) $(NEWER_RELEASE)=target/recorded-$(NEWER_RELEASE) >target/union
+	$(5) <target/union >target/recorded && mv target/recorded $(6)
+endef
+minor = $(word 2,$(subst ., ,$(1)))
+RELEASE := $(call minor,$(KUBERNETES_VERSION))
+NEWER_RELEASE := $(call minor,$(NEWER_VERSION))
+NEWER := target/e2e-newer
+OBJECTS := crates/kubernetes-object/src
+NEWER_OBJECTS := crates/kubernetes-object/tests/kubernetes_1_$(NEWER_RELEASE)
 WITH_ASSETS := -modfile=../../e2e/assets/go.mod
+# The modules of the newer release, for tools that use k8s.io/kubernetes, and for others.
+WITH_NEWER := -modfile=../../e2e/newer/go.mod -tags=kubernetes_1_$(NEWER_RELEASE)
+WITH_NEWER_API := -modfile=kubernetes-1.$(NEWER_RELEASE).mod
 
-record: ## Record again what the program knows of Kubernetes' Go code, in KUBERNETES_VERSION.
-	$(call recording,kinds,$(WITH_ASSETS) .,cat,crates/kubernetes-object/src/kinds.txt)
-	$(call recording,protobuf-table,.,cat,crates/kubernetes-object/src/protobuf/messages.txt.gz)
-	$(call recording,protobuf-table,. -objects 1,cat,crates/kubernetes-object/src/protobuf/objects.gz)
-	$(call recording,protobuf-table,. -types,cat,crates/kubernetes-object/src/typed/types.txt)
-	$(call recording,protobuf-table,. -cases 1,gzip -9n,crates/kubernetes-object/src/typed/cases.gz)
-	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,crates/kubernetes-object/src/defaults/vectors.gz)
+bump: ## Move to KUBERNETES, another patch version of KUBERNETES_VERSION or NEWER_VERSION: texts, constants and Go modules.
+	$(PYTHON) tools/bump.py "$(KUBERNETES)"
+
+record: ## Record again what the program knows of Kubernetes' Go code, in KUBERNETES_VERSION and NEWER_VERSION.
+	$(call recording_of_both,kinds,$(WITH_ASSETS),$(WITH_NEWER),,cat,$(OBJECTS)/kinds.txt)
+	$(call recording_of_both,protobuf-table,,$(WITH_NEWER_API),,gzip -9n,$(OBJECTS)/protobuf/messages.txt.gz)
+	$(call recording_of_both,protobuf-table,,$(WITH_NEWER_API),-types,cat,$(OBJECTS)/typed/types.txt)
+	$(call recording_of_both,protobuf-table,,$(WITH_NEWER_API),-deprecated,cat,$(OBJECTS)/deprecated.txt)
+	$(call recording,protobuf-table,. -objects 1,cat,$(OBJECTS)/protobuf/objects.gz)
+	$(call recording,protobuf-table,. -cases 1,gzip -9n,$(OBJECTS)/typed/cases.gz)
+	$(call recording,protobuf-table,$(WITH_NEWER_API) . -objects 1,cat,$(NEWER_OBJECTS)/objects.gz)
+	$(call recording,protobuf-table,$(WITH_NEWER_API) . -cases 1,gzip -9n,$(NEWER_OBJECTS)/cases.gz)
+	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,$(OBJECTS)/defaults/vectors.gz)
+	$(call recording,default-vectors,$(WITH_NEWER) . <manifests.yaml,gzip -9n,$(NEWER_OBJECTS)/vectors.gz)
 	$(call recording,apiserver-flags,$(WITH_ASSETS) .,cat,src/cli/apiserver/flags.txt)
 	$(MAKE) record-cel
 	$(PYTHON) tools/feature-gates/record.py $(EMULATED_VERSIONS) >target/recorded
 	mv target/recorded src/config/feature_gates.txt
+
+record-server: e2e-assets $(NEWER)/kube-apiserver ## Record again what kube-apiservers of KUBERNETES_VERSION and NEWER_VERSION say of themselves.
+	ln -sf "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/etcd $(NEWER)/
+	$(PYTHON) tools/record-server.py $(RELEASE)="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(NEWER_RELEASE)=$(NEWER)
 
 # Expressions have the answers of each release that can be emulated.
 record-cel: ## Ask Kubernetes' environment of expressions again for the recorded answers, in each release.
@@ -319,8 +346,7 @@ e2e-older: e2e-assets $(OLDER)/kube-apiserver ## Compare the proxy with a kube-a
 	ln -sf "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/etcd "$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))"/kubectl $(OLDER)/
 	KUBEBUILDER_ASSETS=$(CURDIR)/$(OLDER) $(CARGO) test --workspace --test e2e -- --include-ignored $(OLDER_TESTS)
 
-NEWER := target/e2e-newer
-NEWER_TESTS ?= a_release_one_minor_newer
+NEWER_TESTS ?= a_release_one_minor_newer the_release_of_the_api_server_is_emulated every_kind_is_shown deletes:: apply::
 
 $(NEWER)/kube-apiserver: e2e/newer/go.mod e2e/newer/go.sum
 	$(subst e2e/assets,e2e/newer,$(GO_BUILD)) -ldflags "$(call ldflags,$(NEWER_VERSION))" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver

@@ -54,6 +54,7 @@ mod lightweight;
 mod lifecycle;
 mod manifests;
 mod metrics;
+mod newer_release;
 mod newer_server;
 mod older_server;
 mod pod_security_levels;

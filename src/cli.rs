@@ -125,11 +125,14 @@ fn run_api_server(arguments: &[String]) -> ExitCode {
 /// The configuration of `kube-admission-proxy serve` with these flags, each as `--name=value`.
 ///
 /// # Errors
-/// If a flag is unknown or its value is invalid.
+/// If a flag is unknown or its value is invalid, or if another release is emulated in this process.
 pub fn configuration(flags: impl IntoIterator<Item = String>) -> anyhow::Result<Config> {
     let line = ["kube-admission-proxy".to_owned(), "serve".to_owned()].into_iter().chain(flags);
     match Arguments::try_parse_from(line)?.command {
-        Command::Serve(flags) => Ok(serve::config(&flags, None)?),
+        Command::Serve(flags) => {
+            serve::choose_kinds(&flags.admission, None)?;
+            Ok(serve::config(&flags, None)?)
+        }
         // The second word of the line is the command.
         _ => anyhow::bail!("no flags of serve"),
     }
@@ -226,6 +229,7 @@ fn list_plugins(emulated: &[String], output: arguments::Format) -> Result<(), Co
 
 /// Prints the report; returns whether it has no finding of the level at which the check fails.
 fn check_files(flags: &arguments::Check) -> anyhow::Result<bool> {
+    serve::choose_kinds(&flags.admission, None)?;
     let terms = check_terms(flags)?;
     let release = terms.config.admission.feature_gates.release();
     let files = check::Files { checked: &flags.files, by_rules: &flags.object, state: &flags.state };
@@ -345,6 +349,7 @@ fn print_webhooks(flags: &arguments::Webhooks) -> anyhow::Result<()> {
 fn run_server(flags: &arguments::Serve, shown: BTreeMap<String, String>) -> anyhow::Result<()> {
     let _log = start_log(&flags.log)?;
     let upstream = upstream_release(flags, Limits::default().release_wait)?;
+    serve::choose_kinds(&flags.admission, upstream)?;
     let config = serve::config(flags, upstream)?;
     run_until_signal(Config { flags: shown, ..config })
 }
@@ -366,6 +371,7 @@ fn examine(flags: &arguments::Doctor) -> anyhow::Result<bool> {
     // An API server that does not answer is a finding.
     let upstream =
         upstream_release(&flags.serve, Limits::default().call_timeout).unwrap_or(Some(EmulatedRelease::default()));
+    serve::choose_kinds(&flags.serve.admission, upstream)?;
     let config = serve::config(&flags.serve, upstream)?;
     let runtime = new_runtime()?;
     let findings = runtime.block_on(crate::app::doctor::examine(&config));

@@ -146,9 +146,10 @@ const LAYERS_OF_CEL: [&str; 25] = [
 ];
 
 /// The files and folders of the crate kubernetes-object, from the lowest layer up.
-const LAYERS_OF_OBJECT: [&str; 28] = [
+const LAYERS_OF_OBJECT: [&str; 29] = [
     "go_text",
     "kind",
+    "release",
     "memory",
     "decode",
     "cbor",

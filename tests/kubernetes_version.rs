@@ -49,10 +49,8 @@ fn constants_are_of_the_version() {
     let (version, minor) = version();
     for (file, expected) in [
         ("Cargo.toml", format!("features = [\"v1_{minor}\"]")),
-        ("src/upstream/release.rs", format!("const KNOWN: (u64, u64) = (1, {minor});")),
+        ("crates/kubernetes-object/src/release.rs", format!("const OLDER: (u16, &str) = ({minor}, \"{version}\");")),
         ("src/config/release.rs", format!("const DEFAULT: u16 = {minor};")),
-        ("src/embedded/api/discovery.rs", format!("git_version: \"v{version}\"")),
-        ("src/embedded/api/discovery.rs", format!(" minor: \"{minor}\"")),
     ] {
         assert!(read(file).contains(&expected), "{file} has no {expected}");
     }
@@ -80,6 +78,13 @@ fn the_newest_emulated_release_is_that_of_the_newer_api_server() {
     let (newer, minor) = other_version("NEWER_VERSION");
     assert!(read("src/config/release.rs").contains(&format!("const NEWEST: u16 = {minor};")));
     assert!(read("e2e/newer/go.mod").contains(&format!("k8s.io/kubernetes v{newer}")));
+    let recorded = format!("const NEWER: (u16, &str) = ({minor}, \"{newer}\");");
+    assert!(read("crates/kubernetes-object/src/release.rs").contains(&recorded));
+    let staging = newer.replacen("1.", "v0.", 1);
+    for tool in ["cel-vectors", "protobuf-table"] {
+        let modules = read(&format!("tools/{tool}/kubernetes-1.{minor}.mod"));
+        assert!(modules.contains(&format!("k8s.io/apimachinery {staging}")), "{tool}");
+    }
     let oldest = minor - 3;
     assert!(read("src/config/release.rs").contains(&format!("const OLDEST: u16 = {oldest};")));
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Records what a kube-apiserver says of itself, for the embedded API server to say the same.
 
-    tools/record-api.py https://127.0.0.1:6443 ca.crt admin.crt admin.key
+    tools/record-api.py https://127.0.0.1:6443 ca.crt admin.crt admin.key FOLDER
 
-Rewrites src/embedded/data: discovery, the columns of every resource's table, and OpenAPI v2 and v3 with the descriptions
-of types and fields, which `kubectl explain` prints, and without those of operations. The same server
-version gives the same bytes. The server should run with default flags and no custom resources.
+Writes into a folder what tools/record-server.py makes src/embedded/data of: discovery, the columns of every resource's table, the bootstrap
+policy of RBAC, and OpenAPI v2 and v3 with the descriptions of types and fields, which `kubectl explain` prints, and without those of
+operations. The same server version gives the same bytes. The server should run with default flags and no custom resources.
 """
 
 import collections
@@ -16,8 +16,6 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
-
-DATA = Path(__file__).resolve().parent.parent / "src/embedded/data"
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -254,15 +252,10 @@ def openapi_v2_protobuf(server, document):
 
 
 def compact(value):
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
-
-
-def write(name, text):
-    (DATA / name).write_text(text)
-
-
-def write_compressed(name, data):
-    (DATA / name).write_bytes(gzip.compress(data, compresslevel=9, mtime=0))
+    """Compact JSON in lines, so that the documents of two releases can be compared. Without the line ends it is the document."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    # A quotation mark inside a text has a backslash before it.
+    return text.replace('},"', '},\n"') + "\n"
 
 
 def discovery_text(groups):
@@ -292,19 +285,20 @@ def bootstrap_policy(server):
 
 
 def main():
-    if len(sys.argv) != 5:
+    if len(sys.argv) != 6:
         sys.exit(__doc__)
-    server = Server(*sys.argv[1:])
-    DATA.mkdir(parents=True, exist_ok=True)
+    server, folder = Server(*sys.argv[1:5]), Path(sys.argv[5])
+    folder.mkdir(parents=True, exist_ok=True)
     groups = discovery(server)
     check_aggregated(server, groups)
-    write("discovery.json", discovery_text(groups))
-    write("tables.json", tables_text(tables(server, groups)))
-    write_compressed("rbac.json.gz", bootstrap_policy(server).encode())
-    write_compressed("openapi-v3.json.gz", compact(openapi_v3(server)))
+    (folder / "discovery.json").write_text(discovery_text(groups))
+    (folder / "tables.json").write_text(tables_text(tables(server, groups)))
+    (folder / "rbac.json").write_text(bootstrap_policy(server))
+    (folder / "openapi-v3.json").write_text(compact(openapi_v3(server)))
     document = openapi_v2(server)
-    write_compressed("openapi-v2.json.gz", compact(document))
-    write_compressed("openapi-v2.pb.gz", openapi_v2_protobuf(server, document))
+    (folder / "openapi-v2.json").write_text(compact(document))
+    data = openapi_v2_protobuf(server, document)
+    (folder / "openapi-v2.pb.gz").write_bytes(gzip.compress(data, compresslevel=9, mtime=0))
 
 
 if __name__ == "__main__":

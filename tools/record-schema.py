@@ -2,10 +2,10 @@
 """Writes crates/kubernetes-object/src/schema/types.txt from the OpenAPI v3 documents of a kube-apiserver.
 
     kubectl get --raw /openapi/v3/api/v1 > FOLDER/api_v1.json       (and so on, one file a document)
-    tools/record-schema.py FOLDER > crates/kubernetes-object/src/schema/types.txt
+    tools/record-schema.py FOLDER > types.txt
 
-The server serves what is off by default as well: --runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true. Which of
-these kinds a cluster serves, its discovery says.
+tools/record-server.py does this for each release, and joins the tables. The server serves what is off by default as well:
+--runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true. Which of these kinds a cluster serves, its discovery says.
 
 One line a type, `= NAME KIND... [atomic]`, where a KIND is group/version/kind; then one line a field, sorted:
 

@@ -194,6 +194,7 @@ pub(super) fn config(given: &Given) -> Result<(Config, Logs), super::Failure> {
     let line = [NAME.to_owned()].into_iter().chain(defaults).chain(given.kept.iter().cloned());
     let flags = with_own_defaults(Line::try_parse_from(line)?.flags);
     refuse_upstream(&flags)?;
+    serve::choose_kinds(&flags.admission, None)?;
     let mut config = serve::config(&flags, None)?;
     if let Upstream::Embedded(embedded) = &mut config.upstream {
         embedded.kubeconfig = None;
@@ -245,6 +246,7 @@ pub(super) fn config_in_front(given: &Given, kubeconfig: &Path) -> Result<(Confi
     let line = [NAME].into_iter().chain(defaults).chain(given).chain([own.as_str()]);
     let flags = with_own_defaults(Line::try_parse_from(line)?.flags);
     refuse_upstream(&flags)?;
+    serve::choose_kinds(&flags.admission, None)?;
     let mut config = serve::config(&flags, None)?;
     config.serving.health_address = None;
     // `AuthenticationOptions.ApplyAuthorization`

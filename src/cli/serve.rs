@@ -134,6 +134,24 @@ pub(super) fn release(
     })
 }
 
+/// Gives this process the kinds of the emulated release, before anything reads an object.
+///
+/// # Errors
+/// If the release cannot be emulated, or if the process has the kinds of another one.
+pub(super) fn choose_kinds(flags: &arguments::Admission, upstream: Option<EmulatedRelease>) -> Result<(), ConfigError> {
+    let release = release(&flags.emulated_version, &flags.min_compatibility_version, upstream)?;
+    kinds_of(release)
+}
+
+/// Gives this process the kinds of a release.
+///
+/// # Errors
+/// If the process has the kinds of another one.
+pub(super) fn kinds_of(release: EmulatedRelease) -> Result<(), ConfigError> {
+    crate::object::release::choose(release.minor)
+        .map_err(|why| ConfigError::flag(EmulatedRelease::FLAG, release.to_string(), why))
+}
+
 /// Checks the flags about plugins without the files that they name.
 ///
 /// # Errors

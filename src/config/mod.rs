@@ -6,6 +6,7 @@
 pub(crate) mod admission_file;
 mod audit;
 mod controllers;
+mod defaulting;
 mod embedded;
 mod expressions;
 mod feature_gates;

@@ -98,8 +98,9 @@ impl Apply<'_> {
             Value::Object(fields) => Object::from_value(Value::Object(fields)).unwrap_or_default(),
             other => {
                 return Err(Status::bad_request(format!(
-                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of \
+                    "error decoding {}: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of \
                      type map[string]interface {{}}",
+                    patch::configuration_name(),
                     go_type(&other)
                 )));
             }
@@ -123,7 +124,8 @@ impl Apply<'_> {
         }
         if self.write.report_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
             return Err(Status::bad_request(format!(
-                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                "error strict decoding {}: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                patch::configuration_name(),
                 decoded.duplicates.join("\n  ")
             )));
         }
@@ -139,7 +141,8 @@ impl Apply<'_> {
             // Without the resourceVersion, the apply could replace a version that admission has not seen.
             let mut pinned = configuration.clone();
             if !pinned.set(&["metadata", "resourceVersion"], Value::from(version.as_str())) {
-                return Err(Status::bad_request("error decoding YAML: metadata is not an object"));
+                let name = patch::configuration_name();
+                return Err(Status::bad_request(format!("error decoding {name}: metadata is not an object")));
             }
             if old.is_none() && options.is_dry_run() {
                 // The dry run of a create replaces nothing, and its answer would show the proxy's resourceVersion.

@@ -18,7 +18,6 @@ use crate::config::{FeatureGates, Limits, Writes};
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
-use crate::object::defaults::Defaulting;
 use crate::processor::Processor;
 use crate::request::body::{BodyRoom, MediaTypes};
 use crate::turns::Turns;
@@ -109,7 +108,7 @@ impl Pipeline {
             reserved_names: ReservedNames::new(parts.feature_gates),
             writes: process.writes,
             media_types: MediaTypes { has_cbor: parts.feature_gates.is_on("CBORServingAndStorage") },
-            defaulting: Defaulting { pod_resources: !parts.feature_gates.is_on("PodLevelResourcesFixDefaulting") },
+            defaulting: parts.feature_gates.defaulting(),
             admitted_mark: parts.admitted_mark,
             gateway: Gateway {
                 transport: parts.transport,

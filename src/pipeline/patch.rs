@@ -51,8 +51,11 @@ impl Patch<'_> {
         }
         let decoded = match patch::decode(patch_type, &self.write.body) {
             Ok(decoded) => decoded,
-            // The API server looks for the object first.
             Err(refusal) => {
+                if patch::is_parsed_first() {
+                    return Err(refusal);
+                }
+                // The API server looks for the object first.
                 self.write.old_object().await?.ok_or_else(|| self.write.not_found())?;
                 return Err(refusal);
             }

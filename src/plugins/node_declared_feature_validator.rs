@@ -96,12 +96,16 @@ impl NodeDeclaredFeatureValidator {
     async fn validate_slice(&self, attributes: &Attributes) -> Result<(), Denial> {
         let Some(slice) = &attributes.object else { return Ok(()) };
         let is_per_device = slice.get(&["spec", "perDeviceNodeSelection"]) == Some(&Value::Bool(true));
-        let devices = slice.items(&["spec", "devices"]).iter();
-        for device in devices.filter(|device| has_entries(device, "nodeAllocatableResources")) {
+        for device in slice.items(&["spec", "devices"]) {
+            // In v1beta1, `basic` has all fields of a device except its name.
+            let fields = device.get("basic").filter(|basic| basic.is_object()).unwrap_or(device);
+            if !has_entries(fields, "nodeAllocatableResources") {
+                continue;
+            }
             if !self.cluster.wait_synced().await {
                 return Err(Denial::forbidden("not yet ready to handle request"));
             }
-            let holder = if is_per_device { Some(device) } else { slice.get(&["spec"]) };
+            let holder = if is_per_device { Some(fields) } else { slice.get(&["spec"]) };
             let field = |name: &str| holder?.get(name).filter(|value| !value.is_null());
             let name = device.get("name").and_then(Value::as_str).unwrap_or_default();
             let node = field("nodeName").and_then(Value::as_str).filter(|node| !node.is_empty());
@@ -381,11 +385,15 @@ mod tests {
             (json!({"allNodes": false}), unmapped()),
             (json!({}), unmapped()),
         ] {
-            for is_per_device in [false, true] {
-                let mut device = json!({"name": "d", "nodeAllocatableResources": {"cpu": {}}});
+            for (is_per_device, is_of_v1beta1) in [(false, false), (true, false), (false, true), (true, true)] {
+                let mut device = json!({"nodeAllocatableResources": {"cpu": {}}});
                 let mut spec = json!({"perDeviceNodeSelection": is_per_device});
                 let holder = if is_per_device { &mut device } else { &mut spec };
                 holder.as_object_mut().unwrap().extend(places.as_object().unwrap().clone());
+                if is_of_v1beta1 {
+                    device = json!({"basic": device});
+                }
+                device["name"] = json!("d");
                 spec["devices"] = json!([{"name": "plain"}, {"name": "empty", "nodeAllocatableResources": {}}, device]);
                 let slice = || json!({"metadata": {"name": "s"}, "spec": spec});
                 let (on, off) = (with_devices(true), with_devices(false));

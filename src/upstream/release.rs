@@ -23,8 +23,6 @@ const PATH: &str = "/version";
 const BODY_BYTES: usize = 16 << 10;
 /// The time between two questions for the first version.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The Kubernetes release whose types are known here: major and minor version.
-const KNOWN: (u64, u64) = (1, 36);
 /// The minor releases between the emulated one and that of the API server with which a control plane still works together.
 const SKEW: u64 = 1;
 
@@ -56,7 +54,10 @@ impl fmt::Display for ServerVersion {
 }
 
 impl ServerVersion {
-    const KNOWN: Self = Self(KNOWN.0, KNOWN.1);
+    /// The release whose types are known here.
+    fn known() -> Self {
+        Self(1, crate::object::release::minor().into())
+    }
 
     /// The emulated release that is the nearest to this one.
     pub(crate) fn nearest(self) -> EmulatedRelease {
@@ -81,7 +82,7 @@ enum Found {
 impl UpstreamRelease {
     /// Assumes an API server of the release whose types are known here; it never gets protobuf.
     pub fn known() -> Self {
-        let found = watch::channel(Found::Version(ServerVersion::KNOWN)).1;
+        let found = watch::channel(Found::Version(ServerVersion::known())).1;
         Self { found, refuses_protobuf: AtomicBool::new(true), _task: None }
     }
 
@@ -108,7 +109,7 @@ impl UpstreamRelease {
 
     /// Whether the API server gets protobuf now.
     pub(crate) fn takes_protobuf(&self) -> bool {
-        *self.found.borrow() == Found::Version(ServerVersion::KNOWN) && !self.refuses_protobuf.load(Ordering::Relaxed)
+        *self.found.borrow() == Found::Version(ServerVersion::known()) && !self.refuses_protobuf.load(Ordering::Relaxed)
     }
 
     /// Records that the API server rejected protobuf.
@@ -122,7 +123,7 @@ impl UpstreamRelease {
         let found = found.wait_for(|found| *found != Found::Nothing).await;
         found.map_or(true, |found| match *found {
             Found::Nothing | Found::Unknown => true,
-            Found::Version(version) => version > ServerVersion::KNOWN,
+            Found::Version(version) => version > ServerVersion::known(),
         })
     }
 
@@ -132,7 +133,7 @@ impl UpstreamRelease {
     /// If the API server has a later release, with the consequences.
     pub(crate) fn check(&self) -> Result<(), Unhealthy> {
         match self.version() {
-            Some(version) if version > ServerVersion::KNOWN => Err(Unhealthy::of(later(version))),
+            Some(version) if version > ServerVersion::known() => Err(Unhealthy::of(later(version))),
             _ => Ok(()),
         }
     }
@@ -161,7 +162,7 @@ fn replace(found: &mut Found, answer: Found, emulation: Emulation) -> bool {
 /// What an operator should know of the release of the API server; logged once for each release.
 fn warnings(version: ServerVersion, Emulation { release, is_of_upstream }: Emulation) -> Vec<String> {
     let mut warnings = Vec::new();
-    if version > ServerVersion::KNOWN {
+    if version > ServerVersion::known() {
         warnings.push(later(version));
     }
     if is_of_upstream && version.nearest() != release {
@@ -180,17 +181,21 @@ fn warnings(version: ServerVersion, Emulation { release, is_of_upstream }: Emula
 }
 
 fn later(version: ServerVersion) -> String {
-    let known = ServerVersion::KNOWN;
+    let known = ServerVersion::known();
+    let advice = match version.is(version.nearest()) {
+        true => "see --emulated-version".to_owned(),
+        false => format!("install a release of kube-admission-proxy for {version}"),
+    };
     format!(
         "the upstream API server is of Kubernetes {version}, which is later than {known}: fields that {known} does not have are passed on, \
-         but no plugin, webhook or policy sees them; install a release of kube-admission-proxy for {version}"
+         but no plugin, webhook or policy sees them; {advice}"
     )
 }
 
 /// The consequences of a release that is later than the one whose types are known here.
 pub(crate) fn later_than_known(major: &str, minor: &str) -> Option<String> {
     let version = Version { major: major.to_owned(), minor: minor.to_owned() }.parsed()?;
-    (version > ServerVersion::KNOWN).then(|| later(version))
+    (version > ServerVersion::known()).then(|| later(version))
 }
 
 /// Reads the version of an API server; waits for an answer, but not longer than `wait`, and for each answer not longer than `patience`.

@@ -258,7 +258,7 @@ mod tests {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
             "spec": {"containers": [container], "resources": {"limits": {"cpu": "2"}}}});
         for (pod_resources, requests) in [(true, Some(&json!({"cpu": "1"}))), (false, None)] {
-            let defaulting = Defaulting { pod_resources };
+            let defaulting = Defaulting { pod_resources, ..Defaulting::default() };
             let before = |object, is_defaulted| Before { object, is_defaulted, defaulting };
             let none = Object::default();
             let first = decode(before(&none, false), pod.clone(), &kind).unwrap().object;

@@ -19,7 +19,7 @@ import (
 	internal "k8s.io/kubernetes/pkg/apis/autoscaling"
 )
 
-// The kinds that a kube-apiserver 1.36 can serve: group, version, kinds.
+// The kinds that a kube-apiserver can serve: group, version, kinds. Those that 1.37 added are the last ones, and each release has its own.
 var kinds = parsed(`
 "" v1 Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount PodLogOptions
 admissionregistration.k8s.io v1 MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
@@ -57,6 +57,12 @@ scheduling.k8s.io v1alpha2 PodGroup Workload
 storage.k8s.io v1 CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass
 storage.k8s.io v1beta1 VolumeAttributesClass
 storagemigration.k8s.io v1beta1 StorageVersionMigration
+certificates.k8s.io v1 ClusterTrustBundle PodCertificateRequest
+lifecycle.k8s.io v1alpha1 Eviction EvictionRequest
+resource.k8s.io v1 DeviceTaintRule
+scheduling.k8s.io v1beta1 PodGroup Workload
+scheduling.k8s.io v1alpha3 CompositePodGroup PodGroup Workload
+storagemigration.k8s.io v1 StorageVersionMigration
 `)
 
 func parsed(table string) (kinds []schema.GroupVersionKind) {

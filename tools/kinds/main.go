@@ -1,6 +1,8 @@
 // Writes crates/kubernetes-object/src/kinds.txt: facts of kube-apiserver's storages and strategies about each built-in resource.
 //
-//	go run -modfile=../../e2e/assets/go.mod . > ../../crates/kubernetes-object/src/kinds.txt
+//	go run -modfile=../../e2e/assets/go.mod . > kinds-1.36.txt
+//	go run -modfile=../../e2e/newer/go.mod -tags=kubernetes_1_37 . > kinds-1.37.txt
+//	../union.py 36=kinds-1.36.txt 37=kinds-1.37.txt > ../../crates/kubernetes-object/src/kinds.txt
 package main
 
 import (
@@ -84,6 +86,7 @@ const header = `# Built-in resources, as kube-apiserver's storages and strategie
 # status, scale         the resource has this subresource
 # resets=A,B            fields that a write of the resource resets (GetResetFields)
 # resets/status=A,B     fields that a write of the subresource resets
+# FACT@V,W              the fact holds of these versions only
 `
 
 type everything struct{}
@@ -208,7 +211,7 @@ func main() {
 	add := func(group string, storages map[string]map[string]rest.Storage) {
 		names, groups = append(names, group), append(groups, storages)
 	}
-	for _, provider := range []provider{
+	for _, provider := range append([]provider{
 		&core.GenericConfig{}, admissionregistration.RESTStorageProvider{Authorizer: always, DiscoveryClient: client.Discovery()}, apiserverinternal.StorageProvider{}, apps.StorageProvider{},
 		authentication.RESTStorageProvider{Authenticator: anonymous.NewAuthenticator(nil)},
 		authorization.RESTStorageProvider{Authorizer: always}, autoscaling.RESTStorageProvider{}, batch.RESTStorageProvider{}, certificates.RESTStorageProvider{Authorizer: always},
@@ -216,7 +219,7 @@ func main() {
 		flowcontrol.RESTStorageProvider{}, networking.RESTStorageProvider{}, noderest.RESTStorageProvider{},
 		policy.RESTStorageProvider{}, rbac.RESTStorageProvider{Authorizer: always}, resource.RESTStorageProvider{Authorizer: always, NamespaceClient: client.CoreV1().Namespaces()},
 		scheduling.RESTStorageProvider{}, storagerest.RESTStorageProvider{}, storagemigration.RESTStorageProvider{},
-	} {
+	}, providersOfRelease...) {
 		group := must(provider.NewRESTStorage(options, options))
 		name := group.PrioritizedVersions[0].Group
 		add(name, group.VersionedResourcesStorageMap)
@@ -233,20 +236,49 @@ func main() {
 
 	lines := []string{}
 	for index, group := range names {
-		for _, storages := range groups[index] {
+		found := map[string]map[string][]string{}
+		for version, storages := range groups[index] {
 			for name := range storages {
-				if !strings.Contains(name, "/") {
-					lines = append(lines, line(group, name, storages))
+				if strings.Contains(name, "/") {
+					continue
 				}
+				if found[name] == nil {
+					found[name] = map[string][]string{}
+				}
+				found[name][version] = columns(group, name, storages)
 			}
+		}
+		for _, byVersion := range found {
+			lines = append(lines, line(byVersion))
 		}
 	}
 	slices.Sort(lines)
 	fmt.Print(header)
-	fmt.Println(strings.Join(slices.Compact(lines), "\n"))
+	fmt.Println(strings.Join(lines, "\n"))
 }
 
-func line(group, name string, storages map[string]rest.Storage) string {
+// Returns the line of a resource. A fact that only some of its versions have names them.
+func line(byVersion map[string][]string) string {
+	versions := slices.Sorted(maps.Keys(byVersion))
+	var facts []string
+	having := map[string][]string{}
+	for _, version := range versions {
+		for _, fact := range byVersion[version] {
+			if having[fact] == nil {
+				facts = append(facts, fact)
+			}
+			having[fact] = append(having[fact], version)
+		}
+	}
+	for index, fact := range facts {
+		if len(having[fact]) < len(versions) {
+			facts[index] += "@" + strings.Join(having[fact], ",")
+		}
+	}
+	return strings.Join(facts, " ")
+}
+
+func columns(group, name string, storages map[string]rest.Storage) []string {
 	storage := storages[name]
 	scope := "cluster"
 	if storage.(rest.Scoper).NamespaceScoped() {
@@ -266,8 +298,8 @@ func line(group, name string, storages map[string]rest.Storage) string {
 	isStored := store != nil && isRead
 	given(!isStored, "not-stored")
 	if isStored {
-		given(store.UpdateStrategy.AllowCreateOnUpdate(), "created-by-put")
-		given(!store.UpdateStrategy.AllowUnconditionalUpdate(), "updated-by-version")
+		given(allowsCreateOnUpdate(store.UpdateStrategy), "created-by-put")
+		given(!allowsUnconditionalUpdate(store.UpdateStrategy), "updated-by-version")
 		given(store.ReturnDeletedObject, "returned")
 		given(hasGeneration(store), "generation")
 	}
@@ -279,5 +311,5 @@ func line(group, name string, storages map[string]rest.Storage) string {
 			columns = append(columns, "resets"+strings.TrimPrefix(path, name)+"="+strings.Join(fields, ","))
 		}
 	}
-	return strings.Join(columns, " ")
+	return columns
 }

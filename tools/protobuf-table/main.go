@@ -11,6 +11,10 @@
 //
 //	go run . -types >../../crates/kubernetes-object/src/typed/types.txt
 //
+// With -deprecated it writes the deprecated kinds for crates/kubernetes-object/src/version.rs:
+//
+//	go run . -deprecated >../../crates/kubernetes-object/src/deprecated.txt
+//
 // With -cases it writes random JSON documents of every kind with Go's results, for the test of crates/kubernetes-object/src/typed.rs:
 //
 //	go run . -cases 1 | gzip -9n >../../crates/kubernetes-object/src/typed/cases.gz
@@ -90,6 +94,7 @@ func main() {
 	cases := flag.Int("cases", 0, "write this many documents of every kind instead of the table")
 	seed := flag.Uint64("seed", 1, "where the random objects begin")
 	types := flag.Bool("types", false, "write the Go types instead of the table")
+	deprecated := flag.Bool("deprecated", false, "write the deprecated kinds instead of the table")
 	flag.Parse()
 	for _, register := range []func(*runtime.Scheme) error{apiextensions.AddToScheme, apiregistration.AddToScheme} {
 		if err := register(scheme.Scheme); err != nil {
@@ -106,6 +111,10 @@ func main() {
 			scheme.Scheme.AddKnownTypes(version, review)
 		}
 		writeTypes(os.Stdout)
+		return
+	}
+	if *deprecated {
+		writeDeprecated(os.Stdout)
 		return
 	}
 	if *cases > 0 {

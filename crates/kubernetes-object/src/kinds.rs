@@ -1,5 +1,6 @@
 //! The built-in resources: facts of kube-apiserver's storages and strategies, which `tools/kinds` records.
 
+use crate::release;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -18,15 +19,23 @@ pub struct BuiltIn {
     pub created_by_put: bool,
     /// Whether an update must name a resourceVersion (`AllowUnconditionalUpdate` is false).
     pub updated_by_version: bool,
-    /// Whether a delete is answered with the object rather than a Status (`ReturnDeletedObject`).
-    pub is_returned: bool,
     /// Whether the strategy sets `metadata.generation`.
     pub has_generation: bool,
     /// Whether there is a subresource `status`.
     pub has_status: bool,
     /// Whether there is a subresource `scale`.
     pub has_scale: bool,
+    returned: Versions,
     resets: Vec<(&'static str, Vec<FieldPath>)>,
+}
+
+/// The versions of a resource of which a fact holds.
+#[derive(Debug, Default)]
+enum Versions {
+    #[default]
+    None,
+    All,
+    These(Vec<&'static str>),
 }
 
 /// The elements of a path as FieldsV1 writes them: `f:metadata`, `f:labels`.
@@ -38,6 +47,15 @@ impl BuiltIn {
         Self { kind, is_namespaced, is_stored: true, ..Self::default() }
     }
 
+    /// Whether a delete in a version is answered with the object rather than a Status (`ReturnDeletedObject`).
+    pub fn is_returned(&self, version: &str) -> bool {
+        match &self.returned {
+            Versions::None => false,
+            Versions::All => true,
+            Versions::These(versions) => versions.contains(&version),
+        }
+    }
+
     /// Fields that a write of the resource, or of a subresource, resets to their stored values (`GetResetFields`). The empty subresource is
     /// the resource itself.
     pub fn resets(&self, subresource: &str) -> &[FieldPath] {
@@ -45,7 +63,7 @@ impl BuiltIn {
     }
 }
 
-/// The built-in resource of this group and plural name. These facts are equal in all versions.
+/// The built-in resource of this group and plural name. Unless a fact names versions, it holds of all of them.
 pub fn of_resource(group: &str, resource: &str) -> Option<&'static BuiltIn> {
     TABLE.rows.get(*TABLE.by_resource.get(&(group, resource))?)
 }
@@ -89,7 +107,7 @@ impl Table {
     /// Skips a row with fewer than four columns, and unknown facts; a test rejects both.
     fn parse(text: &'static str) -> Self {
         let mut table = Self { rows: Vec::new(), by_resource: HashMap::new(), by_kind: HashMap::new() };
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
+        for line in release::lines(text).filter(|line| !line.starts_with('#')) {
             let mut columns = line.split(' ');
             let (Some(group), Some(resource), Some(kind), Some(scope)) =
                 (columns.next(), columns.next(), columns.next(), columns.next())
@@ -115,11 +133,15 @@ impl BuiltIn {
             "not-stored" => self.is_stored = false,
             "created-by-put" => self.created_by_put = true,
             "updated-by-version" => self.updated_by_version = true,
-            "returned" => self.is_returned = true,
+            "returned" => self.returned = Versions::All,
             "generation" => self.has_generation = true,
             "status" => self.has_status = true,
             "scale" => self.has_scale = true,
             _ => {
+                if let Some(versions) = fact.strip_prefix("returned@") {
+                    self.returned = Versions::These(versions.split(',').collect());
+                    return true;
+                }
                 let Some((name, fields)) = fact.strip_prefix("resets").and_then(|fact| fact.split_once('=')) else {
                     return false;
                 };
@@ -138,7 +160,7 @@ mod tests {
     #[test]
     fn every_row_is_read_whole() {
         let mut rows = 0;
-        for line in include_str!("kinds.txt").lines().filter(|line| !line.starts_with('#')) {
+        for line in release::lines(include_str!("kinds.txt")).filter(|line| !line.starts_with('#')) {
             let columns: Vec<_> = line.split(' ').collect();
             let (group, resource, kind) = (columns[0].trim_matches('"'), columns[1], columns[2]);
             let found = of_resource(group, resource).unwrap();
@@ -156,9 +178,9 @@ mod tests {
     #[test]
     fn facts_are_those_of_the_strategies() {
         let class = of_resource("node.k8s.io", "runtimeclasses").unwrap();
-        assert!(class.created_by_put && class.updated_by_version && !class.is_namespaced && !class.is_returned);
+        assert!(class.created_by_put && class.updated_by_version && !class.is_namespaced && !class.is_returned("v1"));
         let pod = of_kind("", "Pod").unwrap();
-        assert!(pod.is_namespaced && pod.is_stored && pod.is_returned && pod.has_generation && pod.has_status);
+        assert!(pod.is_namespaced && pod.is_stored && pod.is_returned("v1") && pod.has_generation && pod.has_status);
         assert!(!pod.created_by_put && !pod.updated_by_version && !pod.has_scale);
         assert!(of_kind("apps", "Deployment").unwrap().has_scale);
         assert!(!of_resource("authentication.k8s.io", "tokenreviews").unwrap().is_stored);

@@ -3,6 +3,7 @@
 #![deny(clippy::missing_errors_doc)]
 
 pub mod kind;
+pub mod release;
 pub mod names;
 pub mod go_text;
 pub mod status;

@@ -24,7 +24,7 @@ struct Field {
 fn parse(text: &str) -> Table {
     let mut table = Table { kinds: BTreeMap::new(), types: BTreeMap::new() };
     let mut name = String::new();
-    for line in text.lines() {
+    for line in crate::release::lines(text) {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         if words[0] == "=" {
             name = words[1].clone();

@@ -11,6 +11,8 @@ mod core;
 mod pod;
 mod policy;
 
+pub(crate) use policy::strip_empty_selector;
+
 use super::defaults::fields::{Fields, each, embedded, pointer};
 use crate::kind::GroupVersionKind;
 use autoscaling::Annotated;

@@ -1,10 +1,11 @@
-//! The schemas of the built-in kinds of Kubernetes 1.36: the fields of every type, and the merge strategies of lists and maps.
+//! The schemas of the built-in kinds of the release of this process: the fields of every type, and the merge strategies of lists and maps.
 //!
-//! `tools/record-schema.py` records the table from a kube-apiserver's OpenAPI documents; `recorded_tests.rs` compares it with the tables of
+//! `tools/record-server.py` records the table from kube-apiservers' OpenAPI documents; `recorded_tests.rs` compares it with the tables of
 //! `typed` and `protobuf`. The text is part of the binary and is parsed once,
 //! at the first use; the parsed table borrows from it.
 
 use crate::kind::GroupVersionKind;
+use crate::release;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -197,12 +198,12 @@ struct Table {
 impl Table {
     /// Parses the recorded text. Skips a line that is malformed; a test checks that there is none.
     fn parse(text: &'static str) -> Self {
-        let names = || text.lines().filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
+        let names = || release::lines(text).filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
         let indices: HashMap<&str, u16> = names().zip(0..).collect();
         let mut types: Vec<ApiType> = Vec::with_capacity(indices.len());
         let mut kinds = HashMap::new();
         let mut fields = Vec::new();
-        for line in text.lines().rev() {
+        for line in release::lines(text).rev() {
             let mut words = line.splitn(3, ' ');
             let (Some(first), Some(second)) = (words.next(), words.next()) else { continue };
             let rest = words.next().unwrap_or_default();
@@ -261,7 +262,7 @@ mod tests {
     fn every_line_of_the_table_is_read() {
         let text = include_str!("schema/types.txt");
         let lines = TABLE.types.iter().map(|one| 1 + one.fields.len()).sum::<usize>();
-        assert_eq!(lines, text.lines().count());
+        assert_eq!(lines, release::lines(text).count());
         for one in &TABLE.types {
             assert!(one.fields.is_sorted_by_key(|field| field.name), "{}", one.name);
         }

@@ -1,4 +1,4 @@
-//! Built-in kinds as the Go types of Kubernetes 1.36: the values that decoding JSON into these types keeps, and that encoding them writes.
+//! Built-in kinds as the Go types of the release of this process: the values that decoding JSON into these types keeps, and that encoding them writes.
 //! Defaults and conversions are elsewhere.
 //!
 //! A decoded value has no field that Go would hold as nil, or as the zero of a string, boolean or number that is no pointer. A nested

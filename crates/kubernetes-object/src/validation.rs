@@ -34,7 +34,7 @@ mod tests;
 #[cfg(test)]
 mod growth;
 
-pub use prepare::{default_pod_resources, keep_pod_resources, prepare_for_create, prepare_for_update};
+pub use prepare::{default_pod_resources, drop_old_forms, keep_pod_resources, prepare_for_create, prepare_for_update};
 pub use warnings::warnings;
 
 use crate::Object;

@@ -1,36 +1,35 @@
 //! Versions of the API: which of two is newer, and the warnings for deprecated versions.
 
 use crate::kind::{GroupVersionKind, api_version};
+use crate::release;
 use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-const DEVICES: [&str; 4] = ["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"];
-const POLICIES: [&str; 2] = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
-/// The deprecated kinds that clients can write to a kube-apiserver 1.36 (`APILifecycleDeprecated`): group, version, kinds, and the end of
-/// the warning.
-const DEPRECATED: [(&str, &str, &[&str], &str); 10] = [
-    ("", "v1", &["Endpoints"], "v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
-    ("admissionregistration.k8s.io", "v1alpha1", &POLICIES, "v1.35+, unavailable in v1.38+"),
-    ("certificates.k8s.io", "v1alpha1", &["ClusterTrustBundle"], "v1.34+, unavailable in v1.37+"),
-    ("coordination.k8s.io", "v1alpha2", &["LeaseCandidate"], "v1.35+, unavailable in v1.38+"),
-    ("coordination.k8s.io", "v1beta1", &["LeaseCandidate"], "v1.36+, unavailable in v1.39+"),
-    ("networking.k8s.io", "v1beta1", &["IPAddress", "ServiceCIDR"], "v1.34+, unavailable in v1.37+"),
-    ("resource.k8s.io", "v1alpha3", &["DeviceTaintRule"], "v1.36+, unavailable in v1.39+"),
-    ("resource.k8s.io", "v1beta1", &DEVICES, "v1.35+, unavailable in v1.38+"),
-    ("resource.k8s.io", "v1beta2", &DEVICES, "v1.36+, unavailable in v1.39+"),
-    (
-        "storage.k8s.io",
-        "v1beta1",
-        &["VolumeAttributesClass"],
-        "v1.34+, unavailable in v1.37+; use storage.k8s.io/v1 VolumeAttributesClass",
-    ),
-];
+/// Group, version and kind.
+type Names = (&'static str, &'static str, &'static str);
+
+/// The deprecated kinds (`APILifecycleDeprecated`), which `tools/protobuf-table` records: the minor release that deprecates them, and the end
+/// of the warning.
+static DEPRECATED: LazyLock<HashMap<Names, (u16, &str)>> = LazyLock::new(|| {
+    let row = |line: &'static str| {
+        let mut words = line.splitn(5, ' ');
+        let group = words.next()?.trim_matches('"');
+        let kind = (group, words.next()?, words.next()?);
+        Some((kind, (words.next()?.parse().ok()?, words.next()?)))
+    };
+    release::lines(include_str!("deprecated.txt")).filter_map(row).collect()
+});
 
 /// The warning for a deprecated kind of Kubernetes itself (`deprecation.WarningMessage`).
 pub fn deprecation(kind: &GroupVersionKind) -> Option<String> {
-    let (.., since) = DEPRECATED.iter().find(|(group, version, kinds, _)| {
-        kind.group == *group && kind.version == *version && kinds.contains(&&*kind.kind)
-    })?;
-    Some(format!("{} {} is deprecated in {since}", kind.api_version(), kind.kind))
+    deprecation_in(release::emulated(), kind)
+}
+
+/// The warning in a minor release (`deprecation.IsDeprecated`).
+fn deprecation_in(minor: u16, kind: &GroupVersionKind) -> Option<String> {
+    let (since, text) = DEPRECATED.get(&(&*kind.group, &*kind.version, &*kind.kind))?;
+    (*since <= minor).then(|| format!("{} {} is deprecated in {text}", kind.api_version(), kind.kind))
 }
 
 /// The warning for a deprecated version of a custom resource whose definition has no warning of its own (`defaultDeprecationWarning`). The
@@ -89,5 +88,26 @@ mod tests {
         assert_eq!(said("", "v1", "Endpoints").as_deref(), Some(endpoints));
         assert_eq!(said("", "v1", "Pod"), None);
         assert_eq!(said("resource.k8s.io", "v1", "DeviceClass"), None);
+        let devices = "resource.k8s.io/v1beta1 DeviceClass is deprecated in v1.35+, unavailable in v1.38+";
+        assert_eq!(said("resource.k8s.io", "v1beta1", "DeviceClass").as_deref(), Some(devices));
+    }
+
+    #[test]
+    fn a_kind_is_deprecated_since_its_release() {
+        for (minor, version, kind, is_deprecated) in [
+            (34, "v1beta1", "MutatingAdmissionPolicy", false),
+            (36, "v1beta1", "MutatingAdmissionPolicy", false),
+            (37, "v1beta1", "MutatingAdmissionPolicy", true),
+            (34, "v1alpha1", "MutatingAdmissionPolicy", false),
+            (35, "v1alpha1", "MutatingAdmissionPolicy", true),
+        ] {
+            let kind = GroupVersionKind::new("admissionregistration.k8s.io", version, kind);
+            assert_eq!(deprecation_in(minor, &kind).is_some(), is_deprecated, "1.{minor} {version}");
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_table_is_read() {
+        assert_eq!(DEPRECATED.len(), release::lines(include_str!("deprecated.txt")).count());
     }
 }

@@ -129,7 +129,11 @@ async fn of_release(connected: &Connected, patience: Duration) -> Finding {
     const CHECK: &str = "release";
     match timeout(patience, connected.client.apiserver_version()).await {
         Ok(Ok(info)) => match release::later_than_known(&info.major, &info.minor) {
-            Some(found) => Finding::warning(CHECK, found, "install the release of the proxy for it"),
+            Some(found) => Finding::warning(
+                CHECK,
+                found,
+                "emulate it with --emulated-version, or install the release of the proxy for it",
+            ),
             None => Finding::ok(CHECK, format!("Kubernetes {}", info.git_version)),
         },
         Ok(Err(error)) => Finding::warning(CHECK, error, "the API server tells no version"),

@@ -1,4 +1,4 @@
-//! Every resource that a kube-apiserver 1.36 serves by default, recorded by `tools/record-api.py`.
+//! Every resource that a kube-apiserver of the release of this process serves by default, recorded by `tools/record-server.py`.
 //!
 //! Does not contain custom resources ([`custom`](crate::embedded::custom)).
 
@@ -10,7 +10,7 @@ use crate::embedded::store::Collection;
 use crate::kind::GroupVersionKind;
 use crate::object::kinds::{self, BuiltIn};
 use crate::object::normal::{self, NormalError};
-use crate::object::{Object, convert};
+use crate::object::{Object, convert, release};
 use crate::removed::Api;
 use crate::status::Status;
 use serde::{Deserialize, Serialize};
@@ -239,9 +239,15 @@ struct Catalog {
     resources: Vec<Arc<ServedResource>>,
 }
 
+/// The recorded discovery of the release of this process.
+pub(super) fn recorded() -> &'static str {
+    static RECORDED: LazyLock<String> =
+        LazyLock::new(|| release::lines(include_str!("../data/discovery.json")).collect());
+    &RECORDED
+}
+
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
-    let groups: Vec<Group> =
-        serde_json::from_str(include_str!("../data/discovery.json")).expect("the recorded discovery is well-formed");
+    let groups: Vec<Group> = serde_json::from_str(recorded()).expect("the recorded discovery is well-formed");
     let mut resources = Vec::new();
     for group in &groups {
         for version in &group.versions {
@@ -301,7 +307,7 @@ mod tests {
 
     #[test]
     fn holds_every_recorded_resource_and_subresource() {
-        let recorded: serde_json::Value = serde_json::from_str(include_str!("../data/discovery.json")).unwrap();
+        let recorded: serde_json::Value = serde_json::from_str(recorded()).unwrap();
         let names: Vec<String> = recorded
             .as_array()
             .unwrap()

@@ -13,7 +13,7 @@ use crate::config::EmulatedRelease;
 use crate::embedded::name::Name;
 use crate::go_text::json::answer;
 use crate::object::kinds::is_built_in_group;
-use crate::object::protobuf;
+use crate::object::{protobuf, release};
 use crate::request::accept::{self, Agreed, AnswerType};
 use crate::request::body::{MediaType, MediaTypes};
 use crate::response::{self, ResponseForm};
@@ -223,15 +223,15 @@ fn encoded(document: &impl Serialize, agreed: Agreed) -> Vec<u8> {
     }
 }
 
-fn version_document(release: EmulatedRelease) -> Response<Body> {
+fn version_document(emulated: EmulatedRelease) -> Response<Body> {
     let info = VersionInfo {
         major: "1",
-        minor: "36",
+        minor: release::minor().to_string(),
         emulation_major: "1",
-        emulation_minor: release.minor.to_string(),
+        emulation_minor: emulated.minor.to_string(),
         min_compatibility_major: "1",
-        min_compatibility_minor: release.min_compatibility.to_string(),
-        git_version: "v1.36.3",
+        min_compatibility_minor: emulated.min_compatibility.to_string(),
+        git_version: format!("v{}", release::version()),
         git_commit: "",
         git_tree_state: "clean",
         build_date: "1970-01-01T00:00:00Z",
@@ -246,12 +246,12 @@ fn version_document(release: EmulatedRelease) -> Response<Body> {
 #[serde(rename_all = "camelCase")]
 struct VersionInfo {
     major: &'static str,
-    minor: &'static str,
+    minor: String,
     emulation_major: &'static str,
     emulation_minor: String,
     min_compatibility_major: &'static str,
     min_compatibility_minor: String,
-    git_version: &'static str,
+    git_version: String,
     git_commit: &'static str,
     git_tree_state: &'static str,
     build_date: &'static str,
@@ -376,7 +376,7 @@ mod tests {
     const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
     fn recorded() -> Value {
-        serde_json::from_str(include_str!("../data/discovery.json")).unwrap()
+        serde_json::from_str(catalog::recorded()).unwrap()
     }
 
     async fn text(response: Response<Body>) -> String {

@@ -13,6 +13,7 @@ pub(in crate::embedded) use swagger::{Operations, Parts, schema as v2_schema};
 use super::catalog::ServedResource;
 use super::document;
 use crate::body::{Body, empty};
+use crate::object::release;
 use crate::removed::Api;
 use crate::request::accept::{MediaRange, media_ranges};
 use bytes::Bytes;
@@ -230,13 +231,18 @@ fn relative_url(name: &str, tag: &str) -> String {
 }
 
 static V2: LazyLock<Document> =
-    LazyLock::new(|| Document::new(decompressed(include_bytes!("../data/openapi-v2.json.gz"))));
+    LazyLock::new(|| Document::new(own_lines(include_bytes!("../data/openapi-v2.json.gz"))));
 
-static V2_PROTO: LazyLock<Document> =
-    LazyLock::new(|| Document::new(decompressed(include_bytes!("../data/openapi-v2.pb.gz"))));
+static V2_PROTO: LazyLock<Document> = LazyLock::new(|| {
+    let recorded = match release::since(37) {
+        true => &include_bytes!("../data/openapi-v2-1.37.pb.gz")[..],
+        false => include_bytes!("../data/openapi-v2-1.36.pb.gz"),
+    };
+    Document::new(decompressed(recorded))
+});
 
 static V3: LazyLock<BTreeMap<String, Document>> = LazyLock::new(|| {
-    let recorded = decompressed(include_bytes!("../data/openapi-v3.json.gz"));
+    let recorded = own_lines(include_bytes!("../data/openapi-v3.json.gz"));
     let recorded: Recorded<'_> = serde_json::from_slice(&recorded).expect("the recorded OpenAPI v3 is well-formed");
     recorded.documents.iter().map(|(name, each)| (name.clone(), recorded.assembled(each))).collect()
 });
@@ -249,6 +255,12 @@ fn index<'a>(documents: impl Iterator<Item = (&'a String, &'a Document)>) -> Byt
     };
     let index = Index { paths: documents.map(entry).collect() };
     serde_json::to_vec(&index).unwrap_or_default().into()
+}
+
+/// A document of the release of this process: its lines in the recording, joined.
+fn own_lines(data: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8(decompressed(data)).expect("the recorded data is text");
+    release::lines(&text).collect::<String>().into_bytes()
 }
 
 fn decompressed(data: &[u8]) -> Vec<u8> {

@@ -19,7 +19,7 @@ const CUSTOM: (i64, i64) = (1000, 100);
 
 /// Group, version, priority of the group, and priority of the version in the group (`DefaultGenericAPIServicePriorities`,
 /// `defaultAPIServicePriorities`). Those of the removed APIs are from the releases that served them.
-const PRIORITIES: [(&str, &str, i64, i64); 25] = [
+const PRIORITIES: [(&str, &str, i64, i64); 26] = [
     ("", "v1", 18000, 1),
     ("apps", "v1", 17800, 15),
     ("events.k8s.io", "v1", 17750, 15),
@@ -45,6 +45,7 @@ const PRIORITIES: [(&str, &str, i64, i64); 25] = [
     ("discovery.k8s.io", "v1", 16200, 15),
     ("resource.k8s.io", "v1", 16200, 21),
     ("flowcontrol.apiserver.k8s.io", "v1", 16100, 21),
+    ("storagemigration.k8s.io", "v1", 15800, 15),
 ];
 
 /// The registration by an APIService.

@@ -7,7 +7,7 @@ use super::fields::put;
 use super::registrations::changed;
 use super::strategy::Strategy;
 use crate::embedded::api::catalog::ServedResource;
-use crate::object::Object;
+use crate::object::{Object, release};
 use crate::status::{Cause, Status};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -32,7 +32,17 @@ impl Strategy for ResourceSlices {
         &[
             DisabledFields {
                 gate: "DRANodeAllocatableResources",
-                paths: &[&["spec", "devices", "*", "nodeAllocatableResourceMappings"]],
+                paths: &[
+                    &["spec", "devices", "*", "nodeAllocatableResourceMappings"],
+                    // Its name since 1.37.
+                    &["spec", "devices", "*", "nodeAllocatableResources"],
+                ],
+            },
+            DisabledFields { gate: "DRAPartitionableDevicesType", paths: &[&["spec", "partitionTypeAttribute"]] },
+            DisabledFields { gate: "DRAOptionalNodeOperations", paths: &[&["spec", "skipNodeOperations"]] },
+            DisabledFields {
+                gate: "DRADeviceCompatibilityGroups",
+                paths: &[&["spec", "devices", "*", "consumesCounters", "*", "compatibilityGroups"]],
             },
             DisabledFields {
                 gate: "DRAListTypeAttributes",
@@ -55,13 +65,33 @@ impl Strategy for ResourceSlices {
     }
 
     fn selectable_fields(&self, _: &ServedResource) -> &'static [&'static str] {
-        &["spec.nodeName", "spec.driver"]
+        if release::since(37) {
+            &["spec.nodeName", "spec.driver", "spec.pool.name"]
+        } else {
+            &["spec.nodeName", "spec.driver"]
+        }
     }
 }
 
 pub(super) struct ResourceClaims;
 
 impl Strategy for ResourceClaims {
+    fn disabled_fields(&self) -> &'static [DisabledFields] {
+        &[
+            DisabledFields {
+                gate: "DRADerivedAttributes",
+                paths: &[
+                    &["spec", "devices", "requests", "*", "exactly", "derivedAttributes"],
+                    &["spec", "devices", "requests", "*", "firstAvailable", "*", "derivedAttributes"],
+                ],
+            },
+            DisabledFields {
+                gate: "DRAOptionalNodeOperations",
+                paths: &[&["status", "allocation", "devices", "results", "*", "skipNodeOperations"]],
+            },
+        ]
+    }
+
     fn prepare_for_update(&self, context: &Context<'_>, object: &mut Object, current: &Object) -> Result<bool, Status> {
         if context.subresource == "status" {
             drop_deallocated(object, current);

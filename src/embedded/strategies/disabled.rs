@@ -2,7 +2,7 @@
 //! (`DropDisabledTemplateFields`, `dropDisabledFields` and similar functions of kube-apiserver's strategies).
 
 use crate::config::FeatureGates;
-use crate::object::Object;
+use crate::object::{Object, release};
 use serde_json::Value;
 
 /// A step `*` stands for each item of a list, and for each value of a map.
@@ -32,6 +32,40 @@ const OF_PODS: [(&str, &[Path]); 4] = [
     ("GenericWorkload", &[&["schedulingGroup"]]),
 ];
 
+/// Those that 1.37 added.
+const OF_PODS_SINCE_1_37: [(&str, &[Path]); 4] = [
+    ("EvictionRequestAPI", &[&["evictionResponders"]]),
+    ("EmptyDirVolumeMode", &[&["volumes", "*", "emptyDir", "mode"]]),
+    (
+        "VolumeBindMountOptions",
+        &[
+            &["containers", "*", "volumeMounts", "*", "bindMountOptions"],
+            &["initContainers", "*", "volumeMounts", "*", "bindMountOptions"],
+            &["ephemeralContainers", "*", "volumeMounts", "*", "bindMountOptions"],
+        ],
+    ),
+    ("H2CContainerProbe", &PROTOCOLS),
+];
+
+/// The protocols of the HTTP requests of probes and of hooks.
+const PROTOCOLS: [Path; 15] = [
+    &["containers", "*", "livenessProbe", "httpGet", "protocol"],
+    &["containers", "*", "readinessProbe", "httpGet", "protocol"],
+    &["containers", "*", "startupProbe", "httpGet", "protocol"],
+    &["containers", "*", "lifecycle", "postStart", "httpGet", "protocol"],
+    &["containers", "*", "lifecycle", "preStop", "httpGet", "protocol"],
+    &["initContainers", "*", "livenessProbe", "httpGet", "protocol"],
+    &["initContainers", "*", "readinessProbe", "httpGet", "protocol"],
+    &["initContainers", "*", "startupProbe", "httpGet", "protocol"],
+    &["initContainers", "*", "lifecycle", "postStart", "httpGet", "protocol"],
+    &["initContainers", "*", "lifecycle", "preStop", "httpGet", "protocol"],
+    &["ephemeralContainers", "*", "livenessProbe", "httpGet", "protocol"],
+    &["ephemeralContainers", "*", "readinessProbe", "httpGet", "protocol"],
+    &["ephemeralContainers", "*", "startupProbe", "httpGet", "protocol"],
+    &["ephemeralContainers", "*", "lifecycle", "postStart", "httpGet", "protocol"],
+    &["ephemeralContainers", "*", "lifecycle", "preStop", "httpGet", "protocol"],
+];
+
 /// Removes the fields of features that are off, unless the current object has them.
 pub(super) fn drop_fields(
     gates: &FeatureGates,
@@ -45,7 +79,8 @@ pub(super) fn drop_fields(
         drop_paths(&[], fields.paths, object, current);
     }
     if let Some(spec) = pod_spec {
-        for (gate, paths) in OF_PODS.iter().filter(|(gate, _)| is_off(gate)) {
+        let since_1_37 = OF_PODS_SINCE_1_37.iter().filter(|_| release::since(37));
+        for (gate, paths) in OF_PODS.iter().chain(since_1_37).filter(|(gate, _)| is_off(gate)) {
             drop_paths(spec, paths, object, current);
             if *gate == "ContainerStopSignals" {
                 drop_empty_lifecycles(spec, object);

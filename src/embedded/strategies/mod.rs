@@ -48,6 +48,7 @@ use super::api::catalog::ServedResource;
 use super::store::Collection;
 use crate::object::Object;
 use crate::object::kinds::is_built_in_group;
+use crate::object::validation::drop_old_forms;
 use crate::status::Status;
 pub(in crate::embedded) use context::{Context, Silent, Warn};
 use std::collections::HashMap;
@@ -156,6 +157,7 @@ pub(in crate::embedded) fn prepare(context: &Context<'_>, object: &mut Object) -
         object.fields_mut().remove("status");
     }
     disabled::drop_fields(&context.settings.gates, strategy.disabled_fields(), strategy.pod_spec(), object, None);
+    drop_old_forms(&context.resource.gvk(), object, None);
     strategy.prepare_for_create(context, object)
 }
 
@@ -176,6 +178,7 @@ pub(in crate::embedded) fn prepare_for_update(
         object,
         Some(current),
     );
+    drop_old_forms(&context.resource.gvk(), object, Some(current));
     strategy.prepare_for_update(context, object, current)
 }
 

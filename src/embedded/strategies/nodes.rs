@@ -17,6 +17,14 @@ impl Strategy for Nodes {
         &[
             DisabledFields { gate: NEVER, paths: &[&["spec", "configSource"]] },
             DisabledFields { gate: NEVER, paths: &[&["status", "config"]] },
+            DisabledFields {
+                gate: "InPlacePodVerticalScalingSchedulerPreemption",
+                paths: &[&["spec", "podPreemptionPolicy"]],
+            },
+            DisabledFields {
+                gate: "KubeletInUserNamespace",
+                paths: &[&["status", "nodeInfo", "runningInUserNamespace"]],
+            },
         ]
     }
 

@@ -1,6 +1,7 @@
 //! PersistentVolumes and PersistentVolumeClaims (`pkg/registry/core/persistentvolume`, `pkg/registry/core/persistentvolumeclaim`).
 
 use super::context::Context;
+use super::disabled::DisabledFields;
 use super::fields::put;
 use super::metadata;
 use super::strategy::Strategy;
@@ -42,6 +43,10 @@ fn keep_transition(object: &mut Object, current: &Object) {
 pub(super) struct PersistentVolumeClaims;
 
 impl Strategy for PersistentVolumeClaims {
+    fn disabled_fields(&self) -> &'static [DisabledFields] {
+        &[DisabledFields { gate: "CSIVolumeHealth", paths: &[&["status", "healthStatus"]] }]
+    }
+
     fn prepare_for_create(&self, context: &Context<'_>, object: &mut Object) -> Result<(), Status> {
         drop_foreign_source(context, object, None);
         validation::prepare_for_create(&context.resource.gvk(), object);

@@ -43,6 +43,7 @@ impl Strategy for Pods {
                 gate: "DRANodeAllocatableResources",
                 paths: &[&["status", "nodeAllocatableResourceClaimStatuses"]],
             },
+            DisabledFields { gate: "CSIVolumeHealth", paths: &[&["status", "volumeHealth"]] },
         ]
     }
 

@@ -118,6 +118,10 @@ impl Strategy for StatefulSets {
 pub(super) struct Jobs;
 
 impl Strategy for Jobs {
+    fn disabled_fields(&self) -> &'static [DisabledFields] {
+        &[DisabledFields { gate: "WorkloadWithJob", paths: &[&["spec", "scheduling"]] }]
+    }
+
     fn pod_spec(&self) -> Option<&'static [&'static str]> {
         Some(POD_SPEC)
     }
@@ -151,6 +155,10 @@ impl Strategy for Jobs {
 pub(super) struct CronJobs;
 
 impl Strategy for CronJobs {
+    fn disabled_fields(&self) -> &'static [DisabledFields] {
+        &[DisabledFields { gate: "WorkloadWithJob", paths: &[&["spec", "jobTemplate", "spec", "scheduling"]] }]
+    }
+
     fn pod_spec(&self) -> Option<&'static [&'static str]> {
         Some(&["spec", "jobTemplate", "spec", "template", "spec"])
     }

@@ -35,7 +35,7 @@ pub(in crate::embedded) async fn delete(call: &Call) -> Result<Response<Body>, S
     // `DeleteResource`: a cascade by `orphanDependents`, the old option, has a status code of its own.
     let code = if !outcome.is_deleted && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
     let ServedResource { group, name, .. } = &*call.resource;
-    if !outcome.is_deleted || call.resource.facts().is_returned {
+    if !outcome.is_deleted || call.resource.facts().is_returned(&call.resource.version) {
         let object = convert::shown_to(call, outcome.object).await?;
         return Ok(respond::object(call, code, &object));
     }

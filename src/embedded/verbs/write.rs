@@ -137,7 +137,10 @@ pub(in crate::embedded) fn patch_of(call: &Call) -> Result<(PatchType, Value), S
     if patch_type == PatchType::Apply {
         return Ok((patch_type, configuration(call)?));
     }
-    let decoded = crate::object::decode::json(&call.body).map_err(Status::bad_request)?;
+    let decoded = match patch::is_parsed_first() {
+        true => patch::decode(patch_type, &call.body)?,
+        false => crate::object::decode::json(&call.body).map_err(Status::bad_request)?,
+    };
     Ok((patch_type, decoded.value))
 }
 
@@ -146,8 +149,9 @@ fn configuration(call: &Call) -> Result<Value, Status> {
     let decoded = patch::decode_configuration(call.content_type.as_deref(), &call.body)?;
     if call.parameter("fieldValidation").as_deref() == Some("Strict") && !decoded.duplicates.is_empty() {
         let duplicates = decoded.duplicates.join("\n  ");
+        let name = patch::configuration_name();
         return Err(Status::bad_request(format!(
-            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {duplicates}"
+            "error strict decoding {name}: error converting YAML to JSON: yaml: unmarshal errors:\n  {duplicates}"
         )));
     }
     match decoded.value {
@@ -155,8 +159,9 @@ fn configuration(call: &Call) -> Result<Value, Status> {
         Value::Null => Ok(Value::Object(Map::new())),
         value @ Value::Object(_) => Ok(value),
         other => Err(Status::bad_request(format!(
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
+            "error decoding {}: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
              map[string]interface {{}}",
+            patch::configuration_name(),
             go_type(&other)
         ))),
     }

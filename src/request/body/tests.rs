@@ -238,7 +238,7 @@ fn since_1_37_decoding_leaves_the_resources_of_a_pod_as_a_whole() {
     let yaml = format!("{pod:#}");
     let before = json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}});
     for (pod_resources, expected) in [(true, &before), (false, &pod["spec"]["resources"])] {
-        let defaulting = Defaulting { pod_resources };
+        let defaulting = Defaulting { pod_resources, ..Defaulting::default() };
         for media_type in [MediaType::Json, MediaType::Yaml] {
             for form in [BodyForm::Normal(None), BodyForm::Carrying(None)] {
                 let (bytes, other) = (yaml.as_bytes(), OtherKind::Custom);

@@ -5,8 +5,16 @@ use crate::defaults::fields::{Fields, each, is_zero, pointer};
 use serde_json::Value;
 
 /// The fields of a v1beta1 request that newer versions have in `exactly` (`hasAnyMainRequestFieldsSet`).
-const OF_ONE: [&str; 7] =
-    ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
+const OF_ONE: [&str; 8] = [
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+    "derivedAttributes",
+];
 
 /// A change of a request or of a device.
 type Change = fn(&mut Fields);
@@ -39,8 +47,8 @@ fn requests(claim: &mut Fields, change: fn(&mut Fields)) {
 
 fn fold_request(request: &mut Fields) {
     let is_set = |name: &&str| match *name {
-        // A pointer to a zero value is set too.
-        "adminAccess" | "capacity" => request.contains_key(*name),
+        // A pointer to a zero value is set too, and an empty list is not nil.
+        "adminAccess" | "capacity" | "derivedAttributes" => request.contains_key(*name),
         _ => !is_zero(request, name),
     };
     let is_of_one = OF_ONE.iter().any(is_set);

@@ -1,15 +1,16 @@
 //! Defaults of the apps group.
 
+use super::Defaulting;
 use super::core::persistent_volume_claim;
 use super::fields::{Fields, each, embedded, if_nil, if_zero, is_zero, pointer, text};
 use super::pod::template;
 use serde_json::Value;
 
-pub(super) fn apply(kind: &str, object: &mut Fields) {
+pub(super) fn apply(kind: &str, object: &mut Fields, defaulting: Defaulting) {
     match kind {
         "Deployment" => deployment(object),
         "DaemonSet" => daemon_set(object),
-        "StatefulSet" => stateful_set(object),
+        "StatefulSet" => stateful_set(object, defaulting),
         "ReplicaSet" => {
             if let Some(spec) = embedded(object, "spec") {
                 if_nil(spec, "replicas", 1);
@@ -47,7 +48,7 @@ fn rolling_update(spec: &mut Fields, strategy: &str, unavailable: impl Into<Valu
     }
 }
 
-fn stateful_set(object: &mut Fields) {
+fn stateful_set(object: &mut Fields, defaulting: Defaulting) {
     let Some(spec) = embedded(object, "spec") else { return };
     if_zero(spec, "podManagementPolicy", "OrderedReady");
     if_nil(spec, "replicas", 1);
@@ -61,6 +62,9 @@ fn stateful_set(object: &mut Fields) {
             && let Some(update) = pointer(strategy, "rollingUpdate")
         {
             if_nil(update, "partition", 0);
+            if defaulting.unavailable_of_stateful_sets {
+                if_nil(update, "maxUnavailable", 1);
+            }
         }
     }
     if let Some(policy) = embedded(spec, "persistentVolumeClaimRetentionPolicy") {

@@ -45,6 +45,21 @@ fn probe(probe: &mut Fields) {
     }
 }
 
+/// `defaultHTTPProbeProtocol`
+pub(super) fn http_protocols(container: &mut Fields) {
+    for (holder, names) in
+        [("", &["livenessProbe", "readinessProbe", "startupProbe"][..]), ("lifecycle", &["postStart", "preStop"])]
+    {
+        let holder = if holder.is_empty() { Some(&mut *container) } else { pointer(container, holder) };
+        let Some(holder) = holder else { continue };
+        for name in names {
+            if let Some(action) = pointer(holder, name).and_then(|handler| pointer(handler, "httpGet")) {
+                if_nil(action, "protocol", "HTTP1");
+            }
+        }
+    }
+}
+
 fn http_get(action: &mut Fields) {
     if_zero(action, "path", "/");
     if_zero(action, "scheme", "HTTP");

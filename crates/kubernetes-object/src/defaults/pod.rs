@@ -3,11 +3,15 @@
 use super::Defaulting;
 use super::fields::{Fields, each, embedded, if_nil, if_zero, is_true, pointer};
 use super::pod_resources::{self, round_up};
-use super::{container, volume};
+use super::{container, pod_forms, volume};
+use crate::release;
 
 /// Defaults of a pod: `SetDefaults_Pod`, then the defaults that templates have too.
 pub(super) fn pod(object: &mut Fields, defaulting: Defaulting) {
     if let Some(spec) = embedded(object, "spec") {
+        if release::since(37) {
+            pod_forms::grace_period(spec);
+        }
         // The order matters: the pod's requests depend on the requests of its containers.
         each(spec, "containers").for_each(container::requests_from_limits);
         each(spec, "initContainers").for_each(container::requests_from_limits);
@@ -18,6 +22,11 @@ pub(super) fn pod(object: &mut Fields, defaulting: Defaulting) {
         if is_true(spec, "hostNetwork") {
             each(spec, "containers").for_each(container::host_ports);
             each(spec, "initContainers").for_each(container::host_ports);
+        }
+        if defaulting.protocol_of_probes {
+            for list in ["initContainers", "containers", "ephemeralContainers"] {
+                each(spec, list).for_each(container::http_protocols);
+            }
         }
         pod_spec(spec);
     }
@@ -33,6 +42,9 @@ pub(super) fn template(parent: &mut Fields, name: &str) {
 
 /// `SetDefaults_PodSpec` and the defaults of nested values.
 fn pod_spec(spec: &mut Fields) {
+    if release::since(37) {
+        pod_forms::service_account(spec);
+    }
     if_zero(spec, "dnsPolicy", "ClusterFirst");
     if_zero(spec, "restartPolicy", "Always");
     if_nil(spec, "securityContext", Fields::new());
@@ -50,6 +62,9 @@ fn pod_spec(spec: &mut Fields) {
 }
 
 fn pod_status(status: &mut Fields) {
+    if release::since(37) {
+        pod_forms::addresses(status);
+    }
     for list in ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"] {
         each(status, list).for_each(allocated);
     }

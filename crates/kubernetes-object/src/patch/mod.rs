@@ -14,7 +14,7 @@ pub use strategic::NO_FIELD;
 pub use text::text;
 
 use super::decode::{self, Decoded};
-use super::{cbor, schema};
+use super::{cbor, release, schema};
 use crate::status::{Cause, Details, Status};
 use serde_json::Value;
 
@@ -94,8 +94,19 @@ pub fn decode_configuration(content_type: Option<&str>, bytes: &[u8]) -> Result<
     if without_parameters(content_type) != APPLY_CBOR {
         return decode(PatchType::Apply, bytes);
     }
-    let fields = cbor::decode(bytes).map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+    let fields = cbor::decode(bytes)
+        .map_err(|why| Status::bad_request(format!("error decoding {}: {why}", configuration_name())))?;
     Ok(Decoded { value: fields.map_or(Value::Null, Value::Object), duplicates: Vec::new() })
+}
+
+/// What errors call an apply configuration (`applyPatchToCurrentObject`).
+pub fn configuration_name() -> &'static str {
+    if release::since(37) { "patch" } else { "YAML" }
+}
+
+/// Whether a body that cannot be parsed is refused before the object is read (`validateAndTranscodePatch`).
+pub fn is_parsed_first() -> bool {
+    release::since(37)
 }
 
 /// Decodes the body of a PATCH request.
@@ -104,6 +115,12 @@ pub fn decode_configuration(content_type: Option<&str>, bytes: &[u8]) -> Result<
 /// 400 with kube-apiserver's text, which depends on the patch type.
 pub fn decode(patch_type: PatchType, bytes: &[u8]) -> Result<Decoded, Status> {
     match patch_type {
+        PatchType::Json | PatchType::Merge | PatchType::Strategic if is_parsed_first() => {
+            decode::json(bytes).map_err(|_| Status::bad_request("invalid JSON patch"))
+        }
+        PatchType::Apply if is_parsed_first() => {
+            decode::yaml(bytes).map_err(|why| Status::bad_request(format!("error encoding patch: {why}")))
+        }
         PatchType::Json | PatchType::Merge => {
             decode::json(bytes).map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))
         }

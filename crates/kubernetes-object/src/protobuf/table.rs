@@ -3,6 +3,7 @@
 //! `tools/protobuf-table` writes the table from the Go types. The compressed text is part of the binary and is parsed once, at the first
 //! use.
 
+use crate::release;
 use flate2::read::GzDecoder;
 use std::collections::HashMap;
 use std::io::Read;
@@ -147,12 +148,12 @@ struct Table {
 impl Table {
     /// Parses the text. Skips a line that is malformed; a test checks that there is none.
     fn parse(text: &'static str) -> Self {
-        let names = || text.lines().filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
+        let names = || release::lines(text).filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
         let indices: HashMap<&str, u16> = names().zip(0..).collect();
         let mut messages: Vec<Message> = Vec::with_capacity(indices.len());
         let mut kinds = HashMap::new();
         let mut fields = Vec::new();
-        for line in text.lines().rev() {
+        for line in release::lines(text).rev() {
             let Some(heading) = line.strip_prefix("= ") else {
                 fields.extend(field(line, &indices));
                 continue;
@@ -224,7 +225,7 @@ mod tests {
     #[test]
     fn every_line_of_the_table_is_read() {
         let lines = TABLE.messages.iter().map(|message| 1 + message.fields.len()).sum::<usize>();
-        assert_eq!(lines, text().lines().count());
+        assert_eq!(lines, release::lines(text()).count());
         assert!(lines > 4000);
         for message in &TABLE.messages {
             assert!(message.fields.is_sorted_by_key(|field| field.number), "{}", message.name);

@@ -7,7 +7,7 @@ mod layout;
 use super::InternalValues;
 use crate::defaults::autoscaling::CPU_PERCENTAGE;
 use crate::defaults::fields::{Fields, annotate, embedded, is_nil, pointer, take_annotation, text};
-use layout::{BEHAVIOR, CONDITION, METRIC, METRIC_STATUS, Struct};
+use layout::{BEHAVIOR, METRIC, METRIC_STATUS, Struct, condition};
 use serde_json::{Value, json};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -54,7 +54,7 @@ impl Annotated {
             metrics: taken(object, METRICS).and_then(|text| list(&text, METRIC)),
             statuses: taken(object, CURRENT_METRICS).and_then(|text| list(&text, METRIC_STATUS)),
             behavior: taken(object, BEHAVIORS).and_then(|text| behavior(&text)),
-            conditions: taken(object, CONDITIONS).and_then(|text| list(&text, CONDITION)),
+            conditions: taken(object, CONDITIONS).and_then(|text| list(&text, condition())),
         };
         take_all(object);
         taken
@@ -65,7 +65,7 @@ impl Annotated {
         for (name, items, of) in [
             (METRICS, &self.metrics, METRIC),
             (CURRENT_METRICS, &self.statuses, METRIC_STATUS),
-            (CONDITIONS, &self.conditions, CONDITION),
+            (CONDITIONS, &self.conditions, condition()),
         ] {
             if let Some(items) = items.as_ref().filter(|items| !items.is_empty()) {
                 annotate(object, name, written(items, of));

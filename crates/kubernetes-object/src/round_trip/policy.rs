@@ -1,12 +1,21 @@
 //! Disruption budgets.
 
 use crate::defaults::fields::{Fields, is_zero, pointer};
+use crate::release;
 use serde_json::{Value, json};
 
 /// The key of an expression that stands for an empty selector of v1beta1 (`policy.PDBV1beta1Label`).
 const EMPTY_SELECTOR: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 
+/// Until 1.36; the strategy does it since.
 pub(super) fn make(object: &mut Fields) {
+    if !release::since(37) {
+        strip_empty_selector(object);
+    }
+}
+
+/// Removes the expression from the selector of a budget, unless it is the whole selector.
+pub(crate) fn strip_empty_selector(object: &mut Fields) {
     pointer(object, "spec").and_then(|spec| pointer(spec, "selector")).map(strip);
 }
 

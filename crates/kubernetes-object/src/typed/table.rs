@@ -4,6 +4,7 @@
 //! parsed table borrows from it.
 
 use crate::kind::GroupVersionKind;
+use crate::release;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -255,12 +256,12 @@ struct Table {
 impl Table {
     /// Parses the text. Skips a line that is malformed; a test checks that there is none.
     fn parse(text: &'static str) -> Self {
-        let names = || text.lines().filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
+        let names = || release::lines(text).filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
         let indices: HashMap<&str, u16> = names().zip(0..).collect();
         let mut types: Vec<Type> = Vec::with_capacity(indices.len());
         let mut kinds = HashMap::new();
         let mut fields = Vec::new();
-        for line in text.lines().rev() {
+        for line in release::lines(text).rev() {
             let Some(heading) = line.strip_prefix("= ") else {
                 fields.extend(field(line, &indices));
                 continue;
@@ -356,7 +357,7 @@ mod tests {
     #[test]
     fn every_line_of_the_table_is_read() {
         let lines = TABLE.types.iter().map(|one| 1 + one.fields.len()).sum::<usize>();
-        assert_eq!(lines, include_str!("types.txt").lines().count());
+        assert_eq!(lines, release::lines(include_str!("types.txt")).count());
         for one in &TABLE.types {
             assert!(one.fields.is_sorted_by_key(|field| field.name), "{}", one.name);
             for field in &one.fields {

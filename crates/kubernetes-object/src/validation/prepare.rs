@@ -1,8 +1,11 @@
 //! Values that the server sets before it validates an object (`PrepareForCreate`, `PrepareForUpdate`).
 
 use crate::Object;
+use crate::defaults::pod_forms::drop_init_container_annotations;
 use crate::defaults::prepare_pod_resources;
 use crate::kind::GroupVersionKind;
+use crate::release;
+use crate::round_trip::strip_empty_selector;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 
@@ -30,6 +33,31 @@ pub fn prepare_for_update(kind: &GroupVersionKind, object: &mut Object, old: &Ob
         }
         ("", "PersistentVolumeClaim") => data_sources(object, Some(old)),
         _ => {}
+    }
+}
+
+/// Removes what the strategies remove since 1.37, and the conversions did before: annotations for init containers, and the expression that
+/// stands for an empty selector of a disruption budget (`DropInitContainerAnnotations`, `podDisruptionBudgetStrategy`).
+pub fn drop_old_forms(kind: &GroupVersionKind, object: &mut Object, old: Option<&Object>) {
+    const SELECTOR: [&str; 2] = ["spec", "selector"];
+    if !release::since(37) {
+        return;
+    }
+    let template = match (kind.group.as_str(), kind.kind.as_str()) {
+        ("policy", "PodDisruptionBudget") => {
+            if old.is_none_or(|old| old.get(&SELECTOR) != object.get(&SELECTOR)) {
+                strip_empty_selector(object.fields_mut());
+            }
+            return;
+        }
+        ("", "Pod") => return drop_init_container_annotations(object.fields_mut()),
+        ("", "PodTemplate") => &["template"][..],
+        ("", "ReplicationController") | ("apps", _) | ("batch", "Job") => &["spec", "template"],
+        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template"],
+        _ => return,
+    };
+    if let Some(template) = object.get_mut(template).and_then(Value::as_object_mut) {
+        drop_init_container_annotations(template);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Document, Operations, swagger};
 use crate::embedded::api::catalog::group_version_path;
+use crate::object::release;
 use crate::removed::Api;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -49,7 +50,7 @@ struct Parts {
 
 impl Parts {
     fn document(self) -> Document {
-        let info = json!({"title": "Kubernetes", "version": "v1.36.3"});
+        let info = json!({"title": "Kubernetes", "version": format!("v{}", release::version())});
         let components = json!({"schemas": self.schemas});
         let whole = json!({"openapi": "3.0.0", "info": info, "paths": self.paths, "components": components});
         Document::new(serde_json::to_vec(&whole).unwrap_or_default())

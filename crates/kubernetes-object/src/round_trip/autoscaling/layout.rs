@@ -1,6 +1,7 @@
 //! Go structs as data: their fields in order, and the rules by which encoding/json reads and writes them.
 
 use crate::quantity;
+use crate::release;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -15,7 +16,10 @@ struct Field {
 
 enum Kind {
     Text,
+    /// Of 32 bits.
     Integer,
+    /// An integer of 64 bits.
+    Long,
     Quantity,
     Time,
     Texts,
@@ -133,13 +137,20 @@ const EXTERNAL_STATUS: &Struct = &Struct(&[
 ]);
 
 /// `autoscaling/v1.HorizontalPodAutoscalerCondition`.
-pub(crate) const CONDITION: &Struct = &Struct(&[
+pub(crate) fn condition() -> &'static Struct {
+    if release::since(37) { CONDITION } else { CONDITION_BEFORE_1_37 }
+}
+
+const CONDITION_FIELDS: &[Field] = &[
     field("type", Kind::Text, Zero::Written),
     field("status", Kind::Text, Zero::Written),
     field("lastTransitionTime", Kind::Time, Zero::Null),
     field("reason", Kind::Text, Zero::Omitted),
     field("message", Kind::Text, Zero::Omitted),
-]);
+    field("observedGeneration", Kind::Long, Zero::Omitted),
+];
+const CONDITION: &Struct = &Struct(CONDITION_FIELDS);
+const CONDITION_BEFORE_1_37: &Struct = &Struct(CONDITION_FIELDS.split_at(5).0);
 
 /// `autoscaling.HorizontalPodAutoscalerBehavior`: the internal type, whose fields have no JSON names.
 pub(crate) const BEHAVIOR: &Struct =
@@ -215,6 +226,7 @@ impl Kind {
         Some(match (self, value) {
             (Self::Text, Value::String(_)) => value.clone(),
             (Self::Integer, Value::Number(number)) => i32::try_from(number.as_i64()?).ok()?.into(),
+            (Self::Long, Value::Number(number)) => number.as_i64()?.into(),
             (Self::Quantity, Value::String(text)) => quantity::canonical(text).ok()?.into(),
             (Self::Quantity, Value::Number(number)) => quantity::canonical(&number.to_string()).ok()?.into(),
             (Self::Time, Value::String(text)) => {
@@ -246,7 +258,7 @@ impl Kind {
                 out.push(']');
             }
             (Self::Text, Value::Null) => out.push_str("\"\""),
-            (Self::Integer, Value::Null) => out.push('0'),
+            (Self::Integer | Self::Long, Value::Null) => out.push('0'),
             (Self::Quantity, Value::Null) => out.push_str("\"0\""),
             _ => out.push_str(&value.to_string()),
         }
