@@ -241,7 +241,8 @@ fn the_plugins_of_an_idle_tenant_take_little_room() {
     let mut kept = None;
     let bytes = measure(|| kept = Some(chain(&on))).bytes_current;
     println!("the default plugins: {bytes} bytes");
-    assert!(bytes <= 12_288, "{bytes} bytes");
+    // 16 bytes of each plugin are for the counts of its calls.
+    assert!(bytes <= 12_288 + 512, "{bytes} bytes");
 }
 
 /// A document of about `bytes` bytes: `part` as often as it fits between `start` and `end`, with `#` as its number.

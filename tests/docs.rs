@@ -165,7 +165,12 @@ fn output(arguments: &str) -> String {
     let output = command.output().unwrap();
     let texts = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     let lines = texts.iter().flat_map(|text| text.lines());
-    lines.filter(|line| !line.contains(" kube_admission_proxy::")).map(|line| format!("{line}\n")).collect()
+    // Lines of the log have a level and a date.
+    let is_of_log = |line: &str| {
+        let date = line.strip_prefix(['I', 'W', 'E']).and_then(|rest| rest.split_once(' '));
+        date.is_some_and(|(date, _)| date.len() == 4 && date.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    lines.filter(|line| !is_of_log(line)).map(|line| format!("{line}\n")).collect()
 }
 
 #[test]

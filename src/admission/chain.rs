@@ -1,6 +1,6 @@
 //! The chain: runs the enabled plugins in kube-apiserver's order, phase by phase.
 
-use super::counts::Counts;
+use super::counts::Calls;
 use super::metrics::{Accepted, Metrics, Pass, Step};
 use super::{Attributes, BuildError, Denial, Operation, Plugin, PluginEnvironment, Spec};
 use crate::kind::GroupVersionResource;
@@ -28,12 +28,12 @@ struct Enabled {
     spec: &'static Spec,
     plugin: Arc<dyn Plugin>,
     accepted: [Accepted<Histogram>; 2],
-    counts: Arc<[Counts; 2]>,
+    calls: Calls,
 }
 
 impl Enabled {
     fn new(spec: &'static Spec, plugin: impl Into<Arc<dyn Plugin>>) -> Self {
-        Self { spec, plugin: plugin.into(), accepted: Default::default(), counts: Arc::default() }
+        Self { spec, plugin: plugin.into(), accepted: Default::default(), calls: Calls::default() }
     }
 
     /// Whether the plugin handles the operation and the resource of the request.
@@ -119,8 +119,8 @@ impl Chain {
     pub fn part(&self, names: &[&str]) -> Self {
         let (mut plugins, mut part) = (Vec::new(), 0);
         for (index, enabled) in self.plugins.iter().enumerate().filter(|(_, one)| names.contains(&one.spec.name)) {
-            let counts = enabled.counts.clone();
-            plugins.push(Enabled { counts, ..Enabled::new(enabled.spec, enabled.plugin.clone()) });
+            let calls = enabled.calls.shared();
+            plugins.push(Enabled { calls, ..Enabled::new(enabled.spec, enabled.plugin.clone()) });
             part |= Asked::bit(index);
         }
         Self { plugins, part, guard: self.guard.clone(), metrics: self.metrics.clone(), accepted: Default::default() }
@@ -251,7 +251,7 @@ impl Chain {
         let plugins = self.plugins.iter().map(|enabled| {
             let mut shown = Map::from_iter([("name".to_owned(), enabled.spec.name.into())]);
             for phase in [Phase::Admit, Phase::Validate].into_iter().filter(|phase| phase.has(enabled.spec)) {
-                shown.insert(phase.as_str().to_owned(), phase.of(&enabled.counts).look());
+                shown.insert(phase.as_str().to_owned(), phase.of(enabled.calls.counts()).look());
             }
             let found = if whole { enabled.plugin.look() } else { None };
             shown.extend(
@@ -317,7 +317,7 @@ impl Chain {
         asked: &Asked,
     ) -> Result<(), Status> {
         let elapsed = started.elapsed();
-        phase.of(&enabled.counts).add(elapsed, result.is_err());
+        phase.of(enabled.calls.counts()).add(elapsed, result.is_err());
         let (elapsed, operation) = (elapsed.as_secs_f64(), attributes.operation);
         let find = |rejected| self.metrics.controller(enabled.spec.name, phase.as_str(), operation, rejected);
         match result {

@@ -3,7 +3,23 @@
 use crate::look::seconds;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// The calls of a plugin in both phases. A tenant that sends nothing has no counts.
+#[derive(Debug, Default)]
+pub(super) struct Calls(OnceLock<Arc<[Counts; 2]>>);
+
+impl Calls {
+    pub(super) fn counts(&self) -> &[Counts; 2] {
+        self.0.get_or_init(Arc::default)
+    }
+
+    /// The same counts, for a part of a chain.
+    pub(super) fn shared(&self) -> Self {
+        Self(OnceLock::from(self.0.get_or_init(Arc::default).clone()))
+    }
+}
 
 /// The calls of a plugin in a phase.
 #[derive(Debug, Default)]

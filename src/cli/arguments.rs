@@ -11,9 +11,7 @@ use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationV
 use crate::go_text::duration;
 use crate::logging::Modules;
 use crate::object::quantity::Quantity;
-use clap::{
-    ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum,
-};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -347,7 +347,8 @@ async fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
     let verb = call.info.verb.as_str();
     let is_connection = connections::SUBRESOURCES.contains(&name) && call.resource.custom.is_none();
     // A proxy has the method OPTIONS too, which is no verb.
-    if !subresource.verbs.contains(&verb) && !(is_connection && name == "proxy") {
+    let is_served = subresource.verbs.contains(&verb) || (is_connection && name == "proxy");
+    if !is_served {
         return Err(method_not_allowed(call));
     }
     if is_connection {

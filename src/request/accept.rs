@@ -175,7 +175,7 @@ impl<'a> MediaRange<'a> {
     }
 
     /// Whether the range asks for another form than the object itself: a Table, or metadata alone.
-    fn is_converted(&self) -> bool {
+    pub(crate) fn is_converted(&self) -> bool {
         ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some())
     }
 

@@ -24,6 +24,11 @@ struct Go<F>(F);
 
 impl<F: Formatter> Formatter for Go<F> {
     fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        // Numbers that Go decodes are whole numbers by now. The others are in a `RawExtension`, which Go keeps as text.
+        let is_negative_zero = value == 0.0 && value.is_sign_negative();
+        if numbers::whole(value).is_some() && !is_negative_zero {
+            return write!(writer, "{value:.1}");
+        }
         writer.write_all(numbers::float_text(value).as_bytes())
     }
 
@@ -153,8 +158,8 @@ mod tests {
 
     #[test]
     fn an_answer_has_the_numbers_and_the_escapes_of_go() {
-        let value = serde_json::json!({"a<b": ["x&y\n", "\u{2028}\u{20ac}"], "n": [1.0, 1e20, 1e21, 1.5e-7, 0.000_001, 5, -0.0]});
-        let compact = "{\"a\\u003cb\":[\"x\\u0026y\\n\",\"\\u2028\u{20ac}\"],\"n\":[1,100000000000000000000,1e+21,1.5e-7,0.000001,5,-0]}\n";
+        let value = serde_json::json!({"a<b": ["x&y\n", "\u{2028}\u{20ac}"], "n": [1.0, -20.0, 1e20, 1e21, 1.5e-7, 0.000_001, 5, -0.0]});
+        let compact = "{\"a\\u003cb\":[\"x\\u0026y\\n\",\"\\u2028\u{20ac}\"],\"n\":[1.0,-20.0,100000000000000000000,1e+21,1.5e-7,0.000001,5,-0]}\n";
         assert_eq!(String::from_utf8(answer(&value, false)).unwrap(), compact);
         let pretty = answer(&serde_json::json!({"a": [], "b": {}, "c": [1]}), true);
         assert_eq!(String::from_utf8(pretty).unwrap(), "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    1\n  ]\n}");
