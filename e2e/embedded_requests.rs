@@ -91,11 +91,11 @@ impl Servers {
                 |event: &Value| event["type"] == "BOOKMARK" && !event.to_string().contains("initial-events-end");
             let documents = text.lines().filter_map(|line| serde_json::from_str(line).ok());
             let documents: Vec<Value> = documents.filter(|event| !is_late(event)).collect();
-            if documents.len() > 1 {
-                answer.body = json!(documents).to_string().into();
-            } else {
-                answer.body = text.into();
-            }
+            answer.body = match documents.as_slice() {
+                [one] if text.trim_end().contains('\n') => one.to_string().into(),
+                [] | [_] => text.into(),
+                _ => json!(documents).to_string().into(),
+            };
             (content_type, Seen::new("", "", "", &answer, iter::empty(), &Masks::new(&[])))
         });
         let step = format!(

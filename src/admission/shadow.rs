@@ -211,7 +211,8 @@ impl Report {
             step,
             decision = decision.as_str(),
             code,
-            message,
+            // `message` is the name of the event's own text.
+            reason = message,
             ?paths,
             patch_bytes,
             operation,
