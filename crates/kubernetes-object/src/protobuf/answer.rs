@@ -251,7 +251,8 @@ mod tests {
             different.extend(difference("", &found, &expected).map(|where_| format!("{} {where_}", expected["kind"])));
         }
         assert!(different.is_empty(), "{different:#?}");
-        assert!(equal * 10 > OBJECTS.len() * 9, "{equal} of {}", OBJECTS.len());
+        // Nearly all others have metadata with a fraction of a second.
+        assert!(equal >= 70, "{equal} of {}", OBJECTS.len());
     }
 
     #[test]
