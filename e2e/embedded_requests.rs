@@ -85,8 +85,7 @@ impl Servers {
                 .drawn
                 .iter()
                 .fold(answer.text(), |text, (drawn, mask)| drawn.replace_all(&text, *mask).into_owned());
-            // The documents of a watch are compared one by one.
-            // Whether a bookmark comes shortly before the end is a matter of chance.
+            // The documents of a watch are compared one by one. Whether a bookmark comes shortly before the end is a matter of chance.
             let is_late =
                 |event: &Value| event["type"] == "BOOKMARK" && !event.to_string().contains("initial-events-end");
             let documents = text.lines().filter_map(|line| serde_json::from_str(line).ok());
