@@ -164,7 +164,7 @@ fn a_check_has_a_user_an_operation_and_a_state() {
     let old = pod("p", &json!({}));
     let mut new = old.clone();
     new["spec"]["containers"][0]["name"] = json!("other");
-    write(folder.path(), "old.yaml", &[old.clone()]);
+    write(folder.path(), "old.yaml", std::slice::from_ref(&old));
     write(folder.path(), "new.yaml", &[new]);
     let (code, text) = check(folder.path(), &["new.yaml", "--operation=update", "--state=old.yaml"]);
     assert!(code == Some(1) && text.contains("pod updates may not change fields other than"), "{text}");
