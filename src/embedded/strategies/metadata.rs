@@ -82,6 +82,14 @@ pub(in crate::embedded) fn carry_over(object: &mut Object, current: &Object) {
     drop_empty(object);
 }
 
+/// Restores the fields that only a deletion sets, for an object whose validation does not compare them (`rest.BeforeUpdate` does for all): an
+/// update never deletes.
+pub(in crate::embedded) fn keep_deletion(object: &mut Object, current: &Object) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        copy(object, current, field);
+    }
+}
+
 /// The errors of an update that changes immutable metadata (`validation.ValidateObjectMetaAccessorUpdate`).
 pub(in crate::embedded) fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -104,6 +112,13 @@ pub(in crate::embedded) fn update_causes(object: &Object, current: &Object) -> V
         if value != current.str(&["metadata", field]) {
             let field = format!("metadata.{field}");
             causes.push(invalid::invalid(&field, &crate::go_text::go_quote(value), "field is immutable"));
+        }
+    }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let (value, before) = (object.get(&["metadata", field]), current.get(&["metadata", field]));
+        if value != before {
+            let shown = value.map_or_else(|| "null".to_owned(), Value::to_string);
+            causes.push(invalid::invalid(&format!("metadata.{field}"), &shown, "field is immutable"));
         }
     }
     causes

@@ -8,6 +8,41 @@ use serde_json::{Value, json};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
+/// Neither a built-in kind, a subresource, a definition nor a custom resource is deleted by an update.
+#[tokio::test]
+async fn an_update_never_deletes() {
+    let client = Client::new();
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+        "subresources": {"status": {}}}]);
+    let names = json!({"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"});
+    let definition = json!({"metadata": {"name": "things.e.com"},
+        "spec": {"group": "e.com", "scope": "Namespaced", "names": names, "versions": versions}});
+    let things = "/apis/e.com/v1/namespaces/default/things";
+    let thing = json!({"apiVersion": "e.com/v1", "kind": "Thing", "metadata": {"name": "a"}});
+    for (collection, object, name) in [
+        (CONFIG_MAPS, config_map("a"), "a"),
+        (PODS, pod("a"), "a"),
+        (definitions, definition, "things.e.com"),
+        (things, thing, "a"),
+    ] {
+        client.post(collection, object).await.with_code(201);
+        for path in ["", "/status"] {
+            let path = format!("{collection}/{name}{path}");
+            let change =
+                json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}});
+            let _refused = client.patch(&path, "merge", change).await;
+            let found = client.get(&format!("{collection}/{name}")).await.with_code(200);
+            let metadata = &found["metadata"];
+            assert_eq!(
+                (metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")),
+                (None, None),
+                "{path}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_new_object_gets_its_metadata_from_the_server() {
     let client = Client::new();

@@ -552,6 +552,7 @@ fn prepare_update(call: &Call, current: &Arc<Object>, new: New) -> Result<Object
     }
     let counts_anyway = strategies::prepare_for_update(&context, &mut object, current)?;
     validation::update(&context, &object, current)?;
+    metadata::keep_deletion(&mut object, current);
     let mut object = metadata::complete(object);
     metadata::count_generation(resource, context.subresource, &mut object, current, counts_anyway);
     strategy.complete_update(&mut object, current);
